@@ -1,0 +1,37 @@
+"""What was proposed."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+type JSON = str | int | float | bool | list[JSON] | tuple[JSON, ...] | Mapping[str, JSON] | None
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})  # one shared empty mapping: a candidate costs bytes, not dicts
+
+
+def digest(content: str) -> str:
+    """Returns the SHA-256 of a text: the key under which evaluations are remembered."""
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One proposal, frozen at birth.
+
+    Attributes:
+        id: `"{step}.{k}"`; a founder is `"0.{k}"`, a version `"{key}@{n}"`. Unique in a run, never random.
+        content: Canonical text; JSON where it is structured.
+        parents: Ids of what it was made from.
+        island: Index of the island it was proposed on.
+        step: The step that proposed it.
+        meta: Small facts about its making (engine, advice, constants found), also what a learner needs on resume.
+    """
+
+    id: str
+    content: str
+    parents: tuple[str, ...] = ()
+    island: int = 0
+    step: int = 0
+    meta: Mapping[str, JSON] = NOTHING

@@ -1,0 +1,50 @@
+"""The kernel at work: clusters, pools, choosers, schedules, islands and their evolver."""
+
+from atoll.cluster.choosers import Chooser, RankChooser, SoftmaxChooser, WeightChooser
+from atoll.cluster.clusters import (
+    Cluster,
+    ClusterEvent,
+    DefaultCluster,
+    EliteCluster,
+    Kept,
+    OnFnAdded,
+    OnFnSelected,
+    PoolCluster,
+)
+from atoll.cluster.config import EvolverConfig, IslandConfig, by_score, funsearch_pool
+from atoll.cluster.evolver import Evolver
+from atoll.cluster.head import Head
+from atoll.cluster.island import Island
+from atoll.cluster.niches import Bins, Keys, Niches, by_instance, by_signature, everyone
+from atoll.cluster.schedules import RoundRobin, generations, reset_worst_half
+
+__all__ = [
+    "Bins",
+    "Chooser",
+    "Cluster",
+    "ClusterEvent",
+    "DefaultCluster",
+    "EliteCluster",
+    "Evolver",
+    "EvolverConfig",
+    "Head",
+    "Island",
+    "IslandConfig",
+    "Kept",
+    "Keys",
+    "Niches",
+    "OnFnAdded",
+    "OnFnSelected",
+    "PoolCluster",
+    "RankChooser",
+    "RoundRobin",
+    "SoftmaxChooser",
+    "WeightChooser",
+    "by_instance",
+    "by_score",
+    "by_signature",
+    "everyone",
+    "funsearch_pool",
+    "generations",
+    "reset_worst_half",
+]

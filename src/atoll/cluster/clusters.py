@@ -1,0 +1,164 @@
+"""Sets of functions that belong together: what each keeps, and which one it offers."""
+
+import math
+from bisect import insort
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import List, Literal, NamedTuple, Protocol, Tuple  # noqa: UP035 - the seed's spelling
+
+from atoll import errors, function, profiler
+
+
+class OnFnAdded(NamedTuple):
+    type: Literal["on_fn_added"]
+    payload: function.Function
+
+
+class OnFnSelected(NamedTuple):
+    type: Literal["on_fn_selected"]
+    payload: Tuple[List[function.Function], function.Function]  # noqa: UP006
+
+
+type ClusterEvent = OnFnAdded | OnFnSelected
+
+
+class Cluster(profiler.Pluggable[ClusterEvent], Protocol):
+    """A set of functions, as the seed has it."""
+
+    def add_fn(self, fn: function.Function) -> None: ...
+
+    def select_fn(self) -> function.Function:
+        """Offers one of them as a parent."""
+        ...
+
+    def best_fn(self) -> function.Function:
+        """Returns the best of them, for migration."""
+        ...
+
+
+class Kept(Cluster, Protocol):
+    """A cluster that shows what it keeps."""
+
+    def members(self) -> Sequence[function.Function]: ...
+
+
+class _Announced:
+    """What the clusters below share: members, and events that cost nothing unless someone listens."""
+
+    def __init__(self, rng: Random, profilers: profiler.Profilers[ClusterEvent] | None = None) -> None:
+        self._rng = rng
+        self._profilers = profilers if profilers is not None else profiler.Profilers()
+        self._fns: list[function.Function] = []
+
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[ClusterEvent]) -> profiler.Remove:
+        return self._profilers.use(profiler_fn)
+
+    def members(self) -> Sequence[function.Function]:
+        return self._fns
+
+    def _added(self, fn: function.Function) -> None:
+        if self._profilers:
+            self._profilers.emit(OnFnAdded("on_fn_added", fn))
+
+    def _selected(self, fn: function.Function) -> function.Function:
+        if self._profilers:
+            self._profilers.emit(OnFnSelected("on_fn_selected", (list(self._fns), fn)))
+        return fn
+
+
+class DefaultCluster(_Announced):
+    """Keeps all; offers the shorter ones more often, as FunSearch: softmax of -(len - min) / (max + 1e-6).
+
+    With `by_range` lengths are scaled to 0..1 instead, as the seed document says it.
+    """
+
+    def __init__(
+        self,
+        rng: Random,
+        profilers: profiler.Profilers[ClusterEvent] | None = None,
+        *,
+        by_range: bool = False,
+    ) -> None:
+        super().__init__(rng, profilers)
+        self._by_range, self._shortest, self._longest = by_range, math.inf, 0
+        self._best: function.Function | None = None
+
+    def add_fn(self, fn: function.Function) -> None:
+        length = len(str(fn.skeleton()))
+        self._shortest, self._longest = min(self._shortest, length), max(self._longest, length)
+        if self._best is None or function.rank_of(fn) > function.rank_of(self._best):
+            self._best = fn
+        self._fns.append(fn)
+        self._added(fn)
+
+    def select_fn(self) -> function.Function:
+        # A uniform draw kept with exp(-x), x in 0..1, is the softmax exactly, in at most e tries on average.
+        scale = self._longest - (self._shortest if self._by_range else 0) + 1e-6
+        while True:
+            fn = _require(self._rng.choice(self._fns) if self._fns else None)
+            if self._rng.random() < math.exp((self._shortest - len(str(fn.skeleton()))) / scale):
+                return self._selected(fn)
+
+    def best_fn(self) -> function.Function:
+        return _require(self._best)
+
+
+class EliteCluster(_Announced):
+    """Keeps the best by `value`, the earlier one of equals; with `ties` all equals. Offers one uniformly."""
+
+    def __init__(
+        self,
+        rng: Random,
+        profilers: profiler.Profilers[ClusterEvent] | None = None,
+        *,
+        value: Callable[[function.Function], float] = function.rank_of,
+        ties: bool = False,
+    ) -> None:
+        super().__init__(rng, profilers)
+        self._value, self._ties = value, ties
+
+    def add_fn(self, fn: function.Function) -> None:
+        if not self._fns or self._value(fn) > self._value(self._fns[0]):
+            self._fns = [fn]
+        elif self._ties and self._value(fn) == self._value(self._fns[0]):
+            self._fns.append(fn)
+        self._added(fn)
+
+    def select_fn(self) -> function.Function:
+        return self._selected(_require(self._rng.choice(self._fns) if self._fns else None))
+
+    def best_fn(self) -> function.Function:
+        return _require(self._fns[0] if self._fns else None)
+
+
+class PoolCluster(_Announced):
+    """Keeps the best `limit`; offers the winner of a tournament among `tournament` drawn with replacement."""
+
+    def __init__(
+        self,
+        rng: Random,
+        profilers: profiler.Profilers[ClusterEvent] | None = None,
+        *,
+        limit: int = 100,
+        tournament: int = 2,
+    ) -> None:
+        super().__init__(rng, profilers)
+        self._limit, self._tournament = limit, tournament
+
+    def add_fn(self, fn: function.Function) -> None:
+        insort(self._fns, fn, key=lambda each: -function.rank_of(each))  # best first, the earlier one of equals
+        del self._fns[self._limit :]
+        self._added(fn)
+
+    def select_fn(self) -> function.Function:
+        _require(self._fns[0] if self._fns else None)
+        return self._selected(self._fns[min(self._rng.randrange(len(self._fns)) for _ in range(self._tournament))])
+
+    def best_fn(self) -> function.Function:
+        return _require(self._fns[0] if self._fns else None)
+
+
+def _require(fn: function.Function | None) -> function.Function:
+    if fn is None:
+        raise errors.NotFound("The cluster is empty: add a function first.")
+    return fn

@@ -1,0 +1,110 @@
+"""What an evolver is made of: the seed's fields first, then the plugs, all with defaults that run."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from atoll import control, errors, function, profiler
+from atoll.archipelago import IslandEvent, Pool, Schedule
+from atoll.cluster.choosers import SoftmaxChooser
+from atoll.cluster.clusters import ClusterEvent, DefaultCluster
+from atoll.cluster.niches import Niches, by_signature
+from atoll.evaluation import Evaluation
+from atoll.gate import Gate, ran
+from atoll.journal import Journal, Nowhere
+
+type Announce = profiler.Profilers[ClusterEvent]
+type MakePool = Callable[[int, Random, Announce], Pool]
+
+
+def by_score(island: int, found: Evaluation) -> float:
+    """Ranks by the score, on every island alike."""
+    return -float("inf") if found.score is None else found.score
+
+
+def funsearch_pool(num_selected_clusters: int) -> MakePool:
+    """FunSearch's clusters by score signature, drawn by a cooling softmax."""
+    return lambda island, rng, announce: Niches(
+        by_signature,
+        lambda key: DefaultCluster(rng, announce),
+        SoftmaxChooser(rng),
+        num_parents=num_selected_clusters,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IslandConfig:
+    """What the islands of a ring have in common.
+
+    Attributes:
+        num_selected_clusters: Parents of a step, one from each selected cluster; for the default pool.
+        initial_fn: Founds every island.
+        mutation_engine: An engine of one child, or a proposer of several.
+        screen: Asked before judging: what it rejects costs no evaluation.
+        gate: Asked after judging: what it accepts enters the pool. What has no score never does.
+        rank: How an island (by index) ranks an evaluation; a migrant is ranked by its host.
+        make_pool: Makes a pool for (island, the ring's random generator, the clusters' profilers).
+    """
+
+    num_islands: int
+    num_selected_clusters: int
+    initial_fn: function.Function
+    mutation_engine: function.MutationEngine | function.Proposer
+    island_profiler_fn: profiler.ProfilerFn[IslandEvent] = profiler.default_fn
+    cluster_profiler_fn: profiler.ProfilerFn[ClusterEvent] = profiler.default_fn
+    screen: Gate = ran
+    gate: Gate = ran
+    rank: Callable[[int, Evaluation], float] = by_score
+    make_pool: MakePool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvolverConfig:
+    """How a ring of islands runs.
+
+    Attributes:
+        num_parallel: Worker threads.
+        reset_period: Seconds between resets, for the default schedule; None: never.
+        schedule: Whose turn it is and what happens between islands.
+        journal: Where records go; a journal that holds a run already continues it.
+        ordered: Applies steps in their order, so that the result depends on seed and window, not on timing.
+        window: Steps in flight; as many as workers by default, 32 when ordered.
+        make_skeleton: Makes a skeleton from a stored content; by default the class of the initial one.
+    """
+
+    island_config: IslandConfig
+    num_parallel: int = 2
+    reset_period: float | None = 30 * 60
+    schedule: Schedule | None = None
+    journal: Journal = field(default_factory=Nowhere)
+    budget: control.Budget = control.UNLIMITED
+    stop_rules: Sequence[control.StopRule] = ()
+    inbox: control.Inbox | None = None
+    learner: function.Learner | None = None
+    seed: int = 0
+    ordered: bool = False
+    window: int | None = None
+    make_skeleton: Callable[[str], function.Skeleton[..., Any]] | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def check(self, schedule: Schedule) -> None:
+        """Refuses what cannot run.
+
+        Raises:
+            SetupError: A number is out of range, or an ordered run would depend on the clock.
+        """
+        for name, value in (
+            ("num_islands", self.island_config.num_islands),
+            ("num_parallel", self.num_parallel),
+            ("window", 1 if self.window is None else self.window),
+        ):
+            if value < 1:
+                raise errors.SetupError(f"{name} is {value}; it must be at least 1.")
+        timed = schedule.uses_clock or self.budget.seconds is not None or self.budget.usd is not None
+        if self.ordered and timed:
+            raise errors.SetupError(
+                "An ordered run cannot depend on seconds or dollars: count resets in steps (reset_period=None) "
+                "and the budget in iterations, evaluations, calls or tokens."
+            )

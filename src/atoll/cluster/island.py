@@ -1,0 +1,41 @@
+"""One place in the ring."""
+
+from collections.abc import Callable
+
+from atoll import function, profiler
+from atoll.archipelago import IslandEvent, OnBestFnImproved, Pool
+from atoll.gate import Decision
+
+
+class Island:
+    """A pool with its place and epoch; a reset puts a new island with the next epoch in the same place."""
+
+    def __init__(
+        self,
+        index: int,
+        epoch: int,
+        pool: Pool,
+        profilers: profiler.Profilers[IslandEvent],
+        step_on: Callable[["Island"], function.Function],
+    ) -> None:
+        self.index, self.epoch, self.pool = index, epoch, pool
+        self._profilers, self._step_on = profilers, step_on
+        self._best = -float("inf")
+
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[IslandEvent]) -> profiler.Remove:
+        """Registers a profiler with every island of this ring."""
+        return self._profilers.use(profiler_fn)
+
+    def best_fn(self) -> function.Function:
+        return self.pool.best_fn()
+
+    def request_mutation(self) -> function.Function:
+        return self._step_on(self)
+
+    def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
+        """Lets the pool carry out the decision and announces a new best."""
+        decision = self.pool.add_fn(fn, decision)
+        if decision.verdict == "accept" and function.rank_of(fn) > self._best:
+            self._best = function.rank_of(fn)
+            self._profilers.emit(OnBestFnImproved("on_best_fn_improved", fn))
+        return decision

@@ -1,0 +1,157 @@
+"""A pool of clusters: FunSearch's clusters, MAP-Elites' cells, a Pareto front or one bounded pool, by its keys."""
+
+import hashlib
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+from weakref import WeakValueDictionary
+
+from atoll import errors, function
+from atoll.archipelago import Pick
+from atoll.cluster.choosers import Chooser
+from atoll.cluster.clusters import Kept
+from atoll.gate import Decision
+
+
+class Keys(Protocol):
+    """Says in which niches a function lives: one, or several."""
+
+    def __call__(self, fn: function.Function) -> Sequence[Hashable]: ...
+
+
+@runtime_checkable
+class Moving(Protocol):
+    """Keys that may change for functions that have theirs already: then `generation` rises and all are keyed anew."""
+
+    @property
+    def generation(self) -> int: ...
+
+
+def by_signature(fn: function.Function) -> Sequence[Hashable]:
+    """One niche per signature (FunSearch), by its digest: a signature may be long."""
+    return (hashlib.blake2b(fn.signature().encode(), digest_size=16).digest(),)
+
+
+def by_instance(fn: function.Function) -> Sequence[Hashable]:
+    """One niche per input (the Pareto front of GEPA, with elites by that input's score)."""
+    return range(len(fn.evaluation.scores)) if fn.evaluation else ()
+
+
+def everyone(fn: function.Function) -> Sequence[Hashable]:
+    """One niche for all."""
+    return ("everyone",)
+
+
+class Bins:
+    """Cells of a grid over features (MAP-Elites), whose ranges grow with what they see.
+
+    A range doubles when a value falls outside, so that two old cells make one new cell exactly: the elites of the new
+    grid are those that all functions ever seen would give, and keying anew happens O(log range) times in a run.
+    """
+
+    def __init__(self, features: Sequence[Callable[[function.Function], float]], num_bins: int = 10) -> None:
+        if num_bins < 2 or num_bins % 2:
+            raise errors.SetupError(f"A feature needs an even number of bins, at least 2, not {num_bins}.")
+        self._features, self._num_bins = features, num_bins
+        self._ranges: list[tuple[float, float] | None] = [None] * len(features)  # (lowest, width of a bin)
+        self.generation = 0
+
+    def __call__(self, fn: function.Function) -> Sequence[Hashable]:
+        return (tuple(self._bin(place, feature(fn)) for place, feature in enumerate(self._features)),)
+
+    def _bin(self, place: int, value: float) -> int:
+        if not math.isfinite(value):
+            return -1
+        low, width = self._ranges[place] or (value, max(abs(value), 1.0) * 2.0**-20)
+        while not low <= value < low + width * self._num_bins:
+            low, width = (low if value >= low else low - width * self._num_bins), width * 2
+        if self._ranges[place] != (low, width):
+            self.generation += self._ranges[place] is not None
+            self._ranges[place] = (low, width)
+        return min(int((value - low) / width), self._num_bins - 1)
+
+
+class Niches:
+    """Functions in clusters by key; a chooser draws the clusters, each cluster offers one of its own."""
+
+    def __init__(
+        self,
+        keys: Keys,
+        make_cluster: Callable[[Hashable], Kept],
+        chooser: Chooser,
+        *,
+        num_parents: int = 2,
+        others: Callable[["Niches"], Mapping[str, Sequence[function.Function]]] = lambda niches: {},
+    ) -> None:
+        self._keys, self._make_cluster, self._chooser = keys, make_cluster, chooser
+        self._num_parents, self._others = num_parents, others
+        self._registered = 0
+        self._best: function.Function | None = None
+        self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # holds nobody alive
+        self._empty()
+
+    @property
+    def clusters(self) -> Mapping[Hashable, Kept]:
+        return {key: self._clusters[index] for key, index in self._index.items()}
+
+    def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
+        if fn.score() is not None:
+            self._registered += 1
+            keys = self._keys(fn)
+            if isinstance(self._keys, Moving) and self._keys.generation != self._generation:
+                self._rebuild(self._members())
+            self._enter(fn, keys)
+        return decision
+
+    def pick(self) -> Pick:
+        indices = self._chooser.choose(self._num_parents, self._registered)
+        parents = sorted((self._clusters[index].select_fn() for index in indices), key=function.rank_of)
+        return Pick(parents, self._others(self))
+
+    def best_fn(self) -> function.Function:
+        if self._best is None:
+            raise errors.NotFound("The pool is empty.")
+        return self._best
+
+    def find(self, id: str) -> function.Function:
+        fn = self._by_id.get(id)
+        if fn is None:
+            raise errors.NotFound(f"The pool keeps no candidate {id}.")
+        return fn
+
+    def observe(self, fn: function.Function) -> None:
+        members = {_id(each): each for each in self._members()}
+        if _id(fn) in members:
+            members[_id(fn)] = fn
+            self._rebuild(list(members.values()))
+
+    def _enter(self, fn: function.Function, keys: Sequence[Hashable]) -> None:
+        self._by_id[_id(fn)] = fn
+        if self._best is None or function.rank_of(fn) > function.rank_of(self._best):
+            self._best = fn
+        for key in keys:
+            index = self._index.setdefault(key, len(self._clusters))
+            if index == len(self._clusters):
+                self._clusters.append(self._make_cluster(key))
+            cluster = self._clusters[index]
+            cluster.add_fn(fn)
+            self._chooser.set(index, function.rank_of(cluster.best_fn()), len(cluster.members()))
+
+    def _members(self) -> Sequence[function.Function]:
+        return list({_id(fn): fn for cluster in self._clusters for fn in cluster.members()}.values())
+
+    def _rebuild(self, members: Iterable[function.Function]) -> None:
+        self._empty()
+        for fn in members:
+            self._enter(fn, self._keys(fn))
+
+    def _empty(self) -> None:
+        self._index: dict[Hashable, int] = {}
+        self._clusters: list[Kept] = []
+        self._best = None
+        self._generation = self._keys.generation if isinstance(self._keys, Moving) else 0
+        self._chooser.clear()
+
+
+def _id(fn: function.Function) -> str:
+    return fn.candidate.id if fn.candidate else f"draft {id(fn)}"

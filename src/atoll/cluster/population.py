@@ -1,0 +1,176 @@
+"""The islands, and all that applying a step changes: under the evolver's lock, or again from the journal."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from atoll import control, errors, evaluation, function, profiler
+from atoll.archipelago import (
+    EvolverEvent,
+    IslandEvent,
+    Migrate,
+    OnBestIslandImproved,
+    OnIslandsRemoved,
+    OnIslandsRevived,
+    Reset,
+)
+from atoll.candidate import Candidate, digest
+from atoll.cluster import records
+from atoll.cluster.clusters import ClusterEvent
+from atoll.cluster.config import EvolverConfig, funsearch_pool
+from atoll.cluster.island import Island
+from atoll.cluster.work import Done
+from atoll.evaluation import Evaluation
+from atoll.gate import Decision
+from atoll.journal import Record
+
+ALL = -1  # the island of a record that concerns all of them
+
+
+class Population:
+    """Islands, what is held, the best so far and what was spent.
+
+    Every change is one method that takes outcomes, not dice, and returns the records of what it did: a resume calls
+    the same methods with what the records say, and throws their records away.
+    """
+
+    def __init__(
+        self, config: EvolverConfig, mail: profiler.Mail, step_on: Callable[[Island], function.Function]
+    ) -> None:
+        shared = config.island_config
+        self._config, self._step_on = shared, step_on
+        self._learner = config.learner
+        made_by: Any = type(shared.initial_fn.skeleton())
+        self._make_skeleton = config.make_skeleton or made_by
+        self._make_pool = shared.make_pool or funsearch_pool(shared.num_selected_clusters)
+        self.rng = Random()
+        self.profilers = profiler.Profilers[EvolverEvent](mail)
+        self._island_profilers = profiler.Profilers[IslandEvent](mail)
+        self._cluster_profilers = profiler.Profilers[ClusterEvent](mail)
+        self._island_profilers.use(shared.island_profiler_fn)
+        self._cluster_profilers.use(shared.cluster_profiler_fn)
+        self.islands = [self._make_island(index, 0) for index in range(shared.num_islands)]
+        self.held: dict[str, function.Function] = {}
+        self.best: function.Function | None = None
+        self._best_score = -math.inf
+        self.spending = control.Spending()
+        self.applied = self.last_improved = 0
+
+    def found(self, fn: function.Function) -> Sequence[Record]:
+        """Puts the initial function on every island."""
+        self.spending.evaluations += 1
+        for island in self.islands:
+            self._enter(island, self._ranked(fn, island.index), Decision("accept", "founded", "atoll"))
+        return [Record("founded", 0, ALL, records.settled_data(fn))]
+
+    def apply(self, done: Done) -> Sequence[Record]:
+        """Takes in a step that was worked; a child of an island that was reset meanwhile is stored and stays out."""
+        ticket = done.ticket
+        island = self.islands[ticket.island]
+        self.applied += 1
+        written = [
+            record for id, found in done.observed for record in self.observe(ticket.step, ticket.island, id, found)
+        ]
+        children: list[records.Child] = []
+        for fn, wanted in done.children:
+            decision = wanted
+            if decision.verdict != "reject" and island.epoch != ticket.epoch:
+                decision = Decision("reject", "late: its island was reset meanwhile", "atoll")
+            if decision.verdict == "accept":
+                decision = self._enter(island, fn, decision)
+            if decision.verdict == "hold":
+                self.held[records.require(fn).id] = fn
+                written.append(records.held(fn))
+            children.append((fn, decision))
+        self._count(done, children)
+        data: dict[str, Any] = {"children": [records.child_data(*child) for child in children]}
+        data |= {"evaluations": done.evaluations, "calls": done.calls}
+        data |= {"failure": done.failure} if done.failure else {}
+        data |= {"cost": records.cost_data(done.spent)} if done.spent != evaluation.FREE else {}
+        return [*written, Record("applied", ticket.step, ticket.island, data)]
+
+    def carry_out(self, step: int, actions: Sequence[Migrate | Reset]) -> Sequence[Record]:
+        """Does what a schedule said; all resets of one moment are one swap."""
+        written = [self.migrate(step, each.target, each.fn) for each in actions if isinstance(each, Migrate)]
+        resets = [each for each in actions if isinstance(each, Reset)]
+        removed = [self.islands[each.island] for each in resets]
+        for each in resets:
+            written.append(self.reset(step, each.island, self.islands[each.island].epoch + 1, each.founders))
+        if resets:
+            revived = [self.islands[each.island] for each in resets]
+            self.profilers.emit(OnIslandsRemoved("on_islands_removed", list(removed)))
+            self.profilers.emit(OnIslandsRevived("on_islands_revived", list(revived)))
+        return written
+
+    def migrate(self, step: int, target: int, fn: function.Function) -> Record:
+        """Lets a function swim to an island, which ranks it by its own measure."""
+        self._enter(self.islands[target], self._ranked(fn, target), Decision("accept", "migrated", "atoll"))
+        return Record("migrated", step, target, {"fn": records.settled_data(fn)})
+
+    def reset(self, step: int, index: int, epoch: int, founders: Sequence[function.Function]) -> Record:
+        """Puts a new island in the place of an old one."""
+        self.islands[index] = self._make_island(index, epoch)
+        for fn in founders:
+            self._enter(self.islands[index], self._ranked(fn, index), Decision("accept", "founded", "atoll"))
+        return Record("reset", step, index, {"epoch": epoch, "founders": [records.settled_data(fn) for fn in founders]})
+
+    def observe(self, step: int, index: int, id: str, found: Evaluation) -> Sequence[Record]:
+        """Replaces the standing evaluation of a member; one that is gone is only recorded."""
+        pool = self.islands[index].pool
+        with suppress(errors.NotFound):
+            member = pool.find(id)
+            pool.observe(self._ranked(member.settle(records.require(member), found), index))
+        return [Record("observed", step, index, {"id": id, "evaluation": evaluation.to_data(found)})]
+
+    def decide(self, id: str, content_hash: str, decision: Decision) -> Sequence[Record]:
+        """Carries out a late decision on what is held, if it was made on this very content."""
+        fn = self.held.get(id)
+        if fn is None or digest(records.require(fn).content) != content_hash:
+            return []
+        if decision.verdict == "accept":
+            decision = self._enter(self.islands[records.require(fn).island], fn, decision)
+        if decision.verdict != "hold":
+            del self.held[id]
+        data = {"id": id, "content_hash": content_hash, "decision": records.decision_data(decision)}
+        return [Record("decided", records.require(fn).step, records.require(fn).island, data)]
+
+    def make_fn(self, data: Mapping[str, Any]) -> function.Function:
+        """Makes a function from plain data."""
+        found = evaluation.from_data(data["evaluation"]) if data.get("evaluation") else None
+        return self.settled(records.to_candidate(data), found)
+
+    def settled(self, candidate: Candidate, found: Evaluation | None) -> function.Function:
+        """Makes a function from what was proposed and found out, ranked by the island it was proposed on."""
+        fn = self._config.initial_fn.clone(self._make_skeleton(candidate.content)).settle(candidate, found)
+        return self._ranked(fn, candidate.island)
+
+    def _ranked(self, fn: function.Function, index: int) -> function.Function:
+        found = fn.evaluation
+        rank = None if found is None or found.score is None else self._config.rank(index, found)
+        return fn.settle(records.require(fn), found, rank)
+
+    def _make_island(self, index: int, epoch: int) -> Island:
+        pool = self._make_pool(index, self.rng, self._cluster_profilers)
+        return Island(index, epoch, pool, self._island_profilers, self._step_on)
+
+    def _enter(self, island: Island, fn: function.Function, decision: Decision) -> Decision:
+        decision = island.add_fn(fn, decision)
+        found = fn.evaluation
+        score = -math.inf if found is None or found.score is None else found.score
+        if decision.verdict == "accept" and score > self._best_score:
+            self.best, self._best_score, self.last_improved = fn, score, self.applied
+            self.profilers.emit(OnBestIslandImproved("on_best_island_improved", island))
+        return decision
+
+    def _count(self, done: Done, children: Sequence[records.Child]) -> None:
+        ticket, spending = done.ticket, self.spending
+        spending.evaluations += done.evaluations
+        spending.calls += done.calls
+        spending.cost += done.spent
+        if self._learner is not None:
+            parents, advice = ticket.pick.parents, ticket.advice
+            self._learner.learn(
+                function.Outcome(ticket.step, ticket.island, parents, advice, children, done.failure, done.spent)
+            )

@@ -1,0 +1,92 @@
+"""Resume: the journal folded into a population, with no dice and no call of an engine, judge, gate or `Versions.set`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from atoll import evaluation
+from atoll.archipelago import Pick, Ticket
+from atoll.candidate import NOTHING, digest
+from atoll.cluster import records
+from atoll.cluster.memo import Memo
+from atoll.cluster.population import Population
+from atoll.cluster.work import Done, Stored
+from atoll.control import Command
+from atoll.gate import Decision
+from atoll.journal import Record
+
+
+@dataclass(slots=True)
+class Replay:
+    """Folds records in their order; afterwards holds what was begun and not applied, with what is stored of it.
+
+    A begun step finds its parents at once, while they are members: later they may be gone.
+    """
+
+    population: Population
+    memo: Memo
+    is_founded: bool = False
+    last_step: int = 0
+    tickets: dict[int, Ticket] = field(default_factory=dict)
+    stored: dict[int, Stored] = field(default_factory=dict)
+    commands: list[Command] = field(default_factory=list)
+
+    def fold(self, journal: Iterable[Record]) -> "Replay":
+        for record in journal:
+            self._take(record)
+        return self
+
+    def _take(self, record: Record) -> None:
+        step, index, data = record.step, record.island, record.data
+        population = self.population
+        self.last_step = max(self.last_step, step)
+        match record.kind:
+            case "founded":
+                self.is_founded = True
+                population.found(population.make_fn(data))
+                self.memo.put(digest(data["content"]), 0, evaluation.from_data(data["evaluation"]))
+            case "begun":
+                self.tickets[step] = self._ticket(record)
+            case "replied":
+                self._of(step).replies[data["call"]] = data
+            case "judged":
+                found = evaluation.from_data(data["evaluation"])
+                self._of(step).judged[data["label"]] = (records.to_candidate(data), found, data["paid"])
+                self.memo.put(digest(data["content"]), step, found)
+            case "applied":
+                population.apply(self._done(record))
+                del self.tickets[step]
+                self.stored.pop(step, None)
+            case "migrated":
+                population.migrate(step, index, population.make_fn(data["fn"]))
+            case "reset":
+                population.reset(step, index, data["epoch"], [population.make_fn(each) for each in data["founders"]])
+            case "observed":
+                population.observe(step, index, data["id"], evaluation.from_data(data["evaluation"]))
+            case "decided":
+                population.decide(data["id"], data["content_hash"], Decision(*data["decision"]))
+            case "controlled":
+                self.commands.append(Command(data["number"], data["kind"], data["data"]))
+
+    def _of(self, step: int) -> Stored:
+        return self.stored.setdefault(step, Stored())
+
+    def _ticket(self, record: Record) -> Ticket:
+        data, pool = record.data, self.population.islands[record.island].pool
+        parents = [pool.find(id) for id in data["parents"]]
+        others = {role: [pool.find(id) for id in ids] for role, ids in data.get("others", {}).items()}
+        advice, allowance = data.get("advice", NOTHING), data.get("allowance")
+        return Ticket(record.island, data["epoch"], record.step, data["seen"], Pick(parents, others), advice, allowance)
+
+    def _done(self, record: Record) -> Done:
+        data, judged = record.data, self._of(record.step).judged
+        children = [(self._child(each, judged), Decision(*each["decision"])) for each in data["children"]]
+        spent = evaluation.Cost(*data["cost"]) if "cost" in data else evaluation.FREE
+        ticket = self.tickets[record.step]
+        return Done(ticket, children, data.get("failure"), (), data["evaluations"], data["calls"], spent)
+
+    def _child(self, data: Mapping[str, Any], judged: Mapping[str, Any]) -> Any:
+        if "content" in data:
+            return self.population.make_fn(data)
+        candidate, found, _ = judged[data["id"].partition(".")[2]]
+        return self.population.settled(candidate, found)

@@ -1,0 +1,407 @@
+"""Functions that evolve, what proposes them and what judges them."""
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from statistics import fmean
+from time import perf_counter
+from typing import Any, List, Literal, NamedTuple, Protocol, Self, Tuple, runtime_checkable  # noqa: UP035 - the seed's
+
+from atoll import errors, evaluation, profiler
+from atoll.candidate import JSON, NOTHING, Candidate
+from atoll.evaluation import Cost, Evaluation
+from atoll.gate import Decision
+
+type Signature = str
+type FunctionScore = float | None
+type Evaluator[**P, R, T] = Callable[[Skeleton[P, R], T], float]
+
+
+class Skeleton[**P, R](Protocol):
+    """What can be called; its text is what evolves: `str(skeleton)`."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
+# Judging is slow, so it is announced before and after.
+class OnEvaluate(NamedTuple):
+    type: Literal["on_evaluate"]
+    payload: List[Any]  # noqa: UP006 - the seed's spelling
+
+
+class OnEvaluated(NamedTuple):
+    type: Literal["on_evaluated"]
+    payload: Tuple[List[Any], FunctionScore]  # noqa: UP006
+
+
+type FunctionEvent = OnEvaluate | OnEvaluated
+
+
+class Function(profiler.Pluggable[FunctionEvent], Protocol):
+    """A candidate and what was found out about it, live, in one island.
+
+    The first five methods are the seed's; the last three let it live on an island. Never changed after judging.
+    """
+
+    def signature(self) -> Signature:
+        """Returns what it is like: functions of equal signature share a cluster.
+
+        Raises:
+            NotEvaluated: It was not evaluated.
+        """
+        ...
+
+    def score(self) -> FunctionScore:
+        """Returns the rank that its island gives it, or None after a failure.
+
+        Raises:
+            NotEvaluated: It was not evaluated.
+        """
+        ...
+
+    def skeleton(self) -> Skeleton[..., Any]: ...
+
+    def evaluate(self) -> FunctionScore:
+        """Judges it, once.
+
+        Raises:
+            AlreadyEvaluated: It was evaluated before.
+        """
+        ...
+
+    def clone(self, new_skeleton: Skeleton[..., Any] | None = None) -> "Function":
+        """Returns a copy; with a new skeleton the copy is a draft that nobody has judged."""
+        ...
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """What was proposed; None for a draft."""
+        ...
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """What was found out; None before it was judged."""
+        ...
+
+    def settle(self, candidate: Candidate, found: Evaluation | None = None, rank: float | None = None) -> "Function":
+        """Returns a copy with this candidate and evaluation, whose score is `rank`."""
+        ...
+
+
+# Mutation is slow, so it is announced before and after.
+class OnMutate(NamedTuple):
+    type: Literal["on_mutate"]
+    payload: List[Function]  # noqa: UP006
+
+
+class OnMutated(NamedTuple):
+    type: Literal["on_mutated"]
+    payload: Tuple[List[Function], Function]  # noqa: UP006
+
+
+type MutationEngineEvent = OnMutate | OnMutated
+
+
+class MutationEngine(profiler.Pluggable[MutationEngineEvent], Protocol):
+    """Makes one new function from several."""
+
+    def mutate(self, fn_list: List[Function]) -> Function:  # noqa: UP006
+        """Returns a clone of one of the functions with a new skeleton; one that raises is a failed proposal."""
+        ...
+
+
+class Judge(Protocol):
+    """Finds out how good a draft is."""
+
+    def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
+        """Scores one draft; never raises for a bad one; called from several threads at once."""
+        ...
+
+
+class Runner(Protocol):
+    """Where an evaluator meets a skeleton: in this process, or in a jail."""
+
+    def __call__(
+        self, evaluator: Evaluator[..., Any, Any], skeleton: Skeleton[..., Any], inputs: Sequence[Any]
+    ) -> Sequence[object]:
+        """Returns what the evaluator returned for each input; may raise what the skeleton raised."""
+        ...
+
+
+class Task(NamedTuple):
+    """All that a proposal may know; an engine reads nothing else that changes: no clock, no global random.
+
+    Attributes:
+        island: Index of the island that asks.
+        step: Number of this step.
+        seen: Steps applied when it was issued; a shared index ignores what is newer.
+        parents: What to start from, worst first.
+        others: More to look at, by role: "top", "diverse", "failed".
+        advice: What the learner and the settings say for this step.
+        rng: Random numbers of this step alone.
+        allowance: How many evaluations this step may use, or None.
+        judge: Judges drafts in place, with memory, budget and journal.
+        observe: Replaces the standing evaluation of a kept function, when this step is applied.
+    """
+
+    island: int
+    step: int
+    seen: int
+    parents: Sequence[Function]
+    others: Mapping[str, Sequence[Function]]
+    advice: Mapping[str, JSON]
+    rng: Random
+    allowance: int | None
+    judge: Callable[[Sequence[Function]], Sequence[Evaluation]]
+    observe: Callable[[Function, Evaluation], None]
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """Makes children: an LLM, a syntax engine, a tuner, a reflector."""
+
+    def propose(self, task: Task) -> Sequence[Function]:
+        """Returns 0 to n clones of the parents with new skeletons; one that raises is a failed proposal.
+
+        A function of the task and of what its ledger bought: the same task gives the same children. Makes no
+        threads of its own. Called from several worker threads at once.
+        """
+        ...
+
+
+class Outcome(NamedTuple):
+    """What became of a step, for learners.
+
+    Attributes:
+        failure: Why there are no children; None if the engine returned.
+        spent: What the replies and judgements of this step cost.
+    """
+
+    step: int
+    island: int
+    parents: Sequence[Function]
+    advice: Mapping[str, JSON]
+    children: Sequence[tuple[Function, Decision]]
+    failure: str | None
+    spent: Cost
+
+
+class Learner(Protocol):
+    """The only mutable state of an engine: bandits, notes, the choice of a model."""
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        """Says what the next step should do; called under the lock when it is issued, and recorded."""
+        ...
+
+    def learn(self, outcome: Outcome) -> None:
+        """Takes in one applied step; called under the lock, once each, in order, and again in order on resume."""
+        ...
+
+
+class Lifted:
+    """A mutation engine as a proposer of one child."""
+
+    def __init__(self, engine: MutationEngine) -> None:
+        self._engine = engine
+
+    def propose(self, task: Task) -> Sequence[Function]:
+        return [self._engine.mutate(list(task.parents))]
+
+
+def lift(engine: MutationEngine | Proposer) -> Proposer:
+    """Returns the engine as a proposer."""
+    return engine if isinstance(engine, Proposer) else Lifted(engine)
+
+
+def draft(
+    parent: Function, new_skeleton: Skeleton[..., Any], *, parents: Sequence[Function] = (), **meta: JSON
+) -> Function:
+    """Returns a clone with a note of how it was made; without `parents` all of the task's parents count."""
+    ids = tuple(fn.candidate.id for fn in parents if fn.candidate)
+    return parent.clone(new_skeleton).settle(Candidate("", str(new_skeleton), ids, meta=meta or NOTHING))
+
+
+def run_here(
+    evaluator: Evaluator[..., Any, Any], skeleton: Skeleton[..., Any], inputs: Sequence[Any]
+) -> Sequence[object]:
+    """Runs evaluator and skeleton in this process: for code you trust."""
+    return [evaluator(skeleton, each) for each in inputs]
+
+
+class PerInput:
+    """Judges by an evaluator of (skeleton, one input), as the seed does: the score is the mean over the inputs."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator[..., Any, Any],
+        inputs: Sequence[Any],
+        run: Runner = run_here,
+        reduce: Callable[[Sequence[float]], float] = fmean,
+    ) -> None:
+        if not inputs:
+            raise errors.SetupError("There are no evaluation inputs: give at least one.")
+        self._evaluator, self._inputs, self._run, self._reduce = evaluator, inputs, run, reduce
+
+    def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
+        since = perf_counter()
+        results = errors.attempt(lambda: self._run(self._evaluator, skeleton, self._inputs))
+        cost = Cost(seconds=perf_counter() - since)
+        if isinstance(results, errors.Caught):
+            return evaluation.failed(str(results), cost=cost)
+        cleaned = [evaluation.clean(each) for each in results]
+        for where, each in enumerate(cleaned):
+            if each.failure is not None:
+                return evaluation.failed(f"input {where}: {each.failure}", cost=cost)
+        scores = tuple(each.score for each in cleaned if each.score is not None)
+        return evaluation.clean(Evaluation(self._reduce(scores), scores, cost=cost))
+
+
+class DefaultFunctionProps(NamedTuple):
+    """What a `DefaultFunction` is made of.
+
+    Attributes:
+        evaluation_inputs: What the evaluator is given, one at a time.
+        evaluator: Scores (skeleton, one input).
+        judge: Judges the skeleton as a whole, instead of the two above.
+    """
+
+    skeleton: Skeleton[..., Any]
+    evaluation_inputs: Sequence[Any] = ()
+    evaluator: Evaluator[..., Any, Any] | None = None
+    judge: Judge | None = None
+
+
+class DefaultFunction:
+    """A function by its skeleton and its judge; immutable but for the one evaluation."""
+
+    __slots__ = (
+        "__weakref__",
+        "_candidate",
+        "_evaluation",
+        "_inputs",
+        "_judge",
+        "_profilers",
+        "_score",
+        "_skeleton",
+    )
+
+    def __init__(self, props: DefaultFunctionProps) -> None:
+        judge = props.judge
+        if judge is None:
+            if props.evaluator is None:
+                raise errors.SetupError("A function needs an evaluator with inputs, or a judge: give one of them.")
+            judge = PerInput(props.evaluator, props.evaluation_inputs)
+        self._skeleton, self._judge, self._inputs = props.skeleton, judge, props.evaluation_inputs
+        self._profilers = profiler.Profilers[FunctionEvent]()
+        self._candidate: Candidate | None = None
+        self._evaluation: Evaluation | None = None
+        self._score: float | None = None
+
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[FunctionEvent]) -> profiler.Remove:
+        """Registers a profiler with this function and all its clones."""
+        return self._profilers.use(profiler_fn)
+
+    @property
+    def candidate(self) -> Candidate | None:
+        return self._candidate
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        return self._evaluation
+
+    def skeleton(self) -> Skeleton[..., Any]:
+        return self._skeleton
+
+    def score(self) -> FunctionScore:
+        self._require_evaluation()
+        return self._score
+
+    def signature(self) -> Signature:
+        return str(self._require_evaluation().scores)
+
+    def evaluate(self) -> FunctionScore:
+        if self._evaluation is not None:
+            raise errors.AlreadyEvaluated(
+                "This function was evaluated before: clone it with its skeleton to judge it again."
+            )
+        if self._profilers:
+            self._profilers.emit(OnEvaluate("on_evaluate", list(self._inputs)))
+        found = errors.attempt(lambda: self._judge(self._skeleton))
+        if isinstance(found, errors.Caught):
+            found = evaluation.failed(f"the judge raised {found}")
+        self._evaluation = evaluation.clean(found)
+        self._score = self._evaluation.score
+        if self._profilers:
+            self._profilers.emit(OnEvaluated("on_evaluated", (list(self._inputs), self._score)))
+        return self._score
+
+    def clone(self, new_skeleton: Skeleton[..., Any] | None = None) -> Self:
+        copy = object.__new__(type(self))
+        copy._judge, copy._inputs, copy._profilers = self._judge, self._inputs, self._profilers
+        if new_skeleton is None:
+            copy._skeleton = self._skeleton
+            copy._candidate, copy._evaluation, copy._score = self._candidate, self._evaluation, self._score
+        else:
+            copy._skeleton = new_skeleton
+            copy._candidate = copy._evaluation = copy._score = None
+        return copy
+
+    def settle(self, candidate: Candidate, found: Evaluation | None = None, rank: float | None = None) -> Self:
+        copy = self.clone(self._skeleton)
+        copy._candidate, copy._evaluation, copy._score = candidate, found, rank
+        return copy
+
+    def _require_evaluation(self) -> Evaluation:
+        if self._evaluation is None:
+            raise errors.NotEvaluated("This function was not evaluated yet: call evaluate() first.")
+        return self._evaluation
+
+
+def rank_of(fn: Function) -> float:
+    """Returns a function's score for comparing: no score is below every score."""
+    score = fn.score()
+    return -math.inf if score is None else score
+
+
+class PyAstSkeleton:
+    """A Python function by its source; parsed when it is first called, so that holding untrusted code runs nothing."""
+
+    __slots__ = ("_call", "_names", "_source")
+
+    def __init__(self, source: str, names: Mapping[str, Any] = NOTHING) -> None:
+        self._source, self._names = source, names
+        self._call: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._call is None:
+            self._call = self._compile()
+        return self._call(*args, **kwargs)
+
+    def __str__(self) -> str:
+        return self._source
+
+    def _compile(self) -> Callable[..., Any]:
+        tree = ast.parse(self._source)
+        name = next((node.name for node in tree.body if isinstance(node, ast.FunctionDef)), None)
+        if name is None:
+            raise ValueError("the source defines no function")
+        namespace = dict(self._names)
+        exec(compile(tree, "<skeleton>", "exec"), namespace)
+        call: Callable[..., Any] = namespace[name]
+        return call
+
+
+class Text:
+    """A text that evolves: a prompt, a plan, a value as JSON. Calling it returns the text."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __call__(self) -> str:
+        return self._text
+
+    def __str__(self) -> str:
+        return self._text

@@ -1,0 +1,122 @@
+"""The truth of a run: plain records, written before they count.
+
+| kind            | written                                   | data                                            |
+|-----------------|-------------------------------------------|-------------------------------------------------|
+| started, ended  | by the builder; when a run stops          | resolved set-up; reason                         |
+| founded         | after the initial is judged               | candidate, evaluation                           |
+| begun           | with the `applied` that let it start      | epoch, parents, others, advice, allowance, seen |
+| replied         | on arrival, before parsing; own commit    | call, digest of the request, what was bought    |
+| judged          | on arrival of each evaluation; own commit | label (child `k` or draft `dN`), both, paid     |
+| applied         | one commit with all it causes             | children with decisions, failure, what it took  |
+| migrated, reset | same commit, one per island touched       | functions, whole; new epoch: outcomes, not dice |
+| observed        | same commit: a late judgement             | candidate id, evaluation                        |
+| held, decided   | a gate said hold; somebody decided later  | content hash; decision                          |
+| controlled      | a command was obeyed, or refused          | its number, kind and data                       |
+
+A record of island -1 concerns all islands.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol
+
+from atoll import errors
+from atoll.candidate import JSON, digest
+from atoll.evaluation import FREE, BlobRef, Cost
+
+
+class Record(NamedTuple):
+    """One line of the journal."""
+
+    kind: str
+    step: int
+    island: int
+    data: Mapping[str, Any]
+
+
+class Journal(Protocol):
+    """Where records go; a port that is passed in, not a profiler."""
+
+    def write(self, *records: Record) -> None:
+        """Commits all records in one transaction or raises; raising ends the run. Called from any thread."""
+        ...
+
+    def read(self, island: int | None = None) -> Iterator[Record]:
+        """Yields the records in the order in which they were written, of one island or of all."""
+        ...
+
+
+class Blobs(Protocol):
+    """Where bodies go: artifacts, prompts, long contents."""
+
+    def put(self, body: bytes) -> BlobRef:
+        """Stores a body under its hash; the same body twice is stored once."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """Returns a body.
+
+        Raises:
+            NotFound: There is none under that hash.
+        """
+        ...
+
+
+class Nowhere:
+    """Keeps nothing: for a run that needs no resume and no report."""
+
+    def write(self, *records: Record) -> None:
+        pass
+
+    def read(self, island: int | None = None) -> Iterator[Record]:
+        return iter(())
+
+
+class Guarded:
+    """A journal whose every fault is a `JournalFailed`, so that nobody takes it for a bad candidate."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def write(self, *records: Record) -> None:
+        done = errors.attempt(lambda: self._journal.write(*records))
+        if isinstance(done, errors.Caught):
+            raise errors.JournalFailed(f"The journal could not be written: {done}") from done.error
+
+    def read(self, island: int | None = None) -> Iterator[Record]:
+        return self._journal.read(island)
+
+
+class Ledger:
+    """What one step has bought, by call number: bought once, answered from the journal ever after.
+
+    A step makes its calls one after the other, so that the n-th call of a step that runs again is the same call.
+
+    Attributes:
+        place: (step, call) of the call under way, for models that answer by place and never by arrival.
+    """
+
+    current: ContextVar["Ledger | None"] = ContextVar("atoll_ledger", default=None)
+
+    def __init__(
+        self, step: int, island: int, journal: Journal, stored: Mapping[str, Mapping[str, Any]], prefix: str = ""
+    ) -> None:
+        self.calls, self.cost, self.place = 0, FREE, (step, f"{prefix}0")
+        self._island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
+
+    def once(self, request: str, buy: Callable[[], Mapping[str, JSON]]) -> Mapping[str, Any]:
+        """Returns what this call bought before, or buys it and stores it before anybody sees it.
+
+        Args:
+            request: All that the answer depends on. A stored answer to another request is not used.
+            buy: Returns plain data, with `usage` as the list of a `Cost`'s fields, if any.
+        """
+        step, call = self.place
+        bought, key = self._stored.get(call), digest(request)
+        if bought is None or bought["request"] != key:
+            bought = {**buy(), "call": call, "request": key}
+            self._journal.write(Record("replied", step, self._island, bought))
+        self.calls += 1
+        self.place = (step, f"{self._prefix}{self.calls}")
+        self.cost += Cost(*bought["usage"]) if "usage" in bought else FREE
+        return bought

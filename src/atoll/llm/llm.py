@@ -1,0 +1,55 @@
+"""A language model: one prompt in, one reply out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from atoll.candidate import JSON
+from atoll.evaluation import FREE, Cost
+from atoll.journal import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered, whatever it is worth.
+
+    Attributes:
+        text: The whole answer, as it came.
+        model: Who answered.
+        cost: Seconds, tokens and US dollars.
+    """
+
+    text: str
+    model: str
+    cost: Cost = FREE
+
+
+class LLM(Protocol):
+    """Answers prompts; called from several worker threads at once."""
+
+    def __call__(self, prompt: str) -> Reply:
+        """Returns one reply; raises when there is none after all retries."""
+        ...
+
+
+class Durable:
+    """A model whose every reply is stored before anybody reads it, and never bought twice.
+
+    Inside a step the journal answers what it already holds; outside of one the model is simply asked.
+    """
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+
+    def __call__(self, prompt: str) -> Reply:
+        ledger = Ledger.current.get()
+        if ledger is None:
+            return self._llm(prompt)
+        bought = ledger.once(prompt, lambda: _to_data(self._llm(prompt)))
+        return Reply(bought["text"], bought["model"], Cost(*bought["usage"]))
+
+
+def _to_data(reply: Reply) -> Mapping[str, JSON]:
+    cost = reply.cost
+    usage = [cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd]
+    return {"text": reply.text, "model": reply.model, "usage": usage}
