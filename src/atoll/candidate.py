@@ -1,12 +1,12 @@
 """What was proposed."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-type JSON = str | int | float | bool | list[JSON] | tuple[JSON, ...] | Mapping[str, JSON] | None
+type JSON = str | int | float | bool | Sequence[JSON] | Mapping[str, JSON] | None
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})  # one shared empty mapping: a candidate costs bytes, not dicts
 

@@ -1,4 +1,4 @@
-"""Resume: the journal folded into a population, with no dice and no call of an engine, judge, gate or `Versions.set`."""
+"""Resume: the journal folded into a population; no dice, no call of an engine, judge, gate or `Versions.set`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
