@@ -31,11 +31,9 @@ class Evolver(profiler.Pluggable[EvolverEvent], Protocol):
 
     def start(self) -> None:
         """Begins and returns at once."""
-        ...
 
     def stop(self) -> None:
         """Lets the steps at work finish, saves and returns when all has ended."""
-        ...
 
 
 class OnBestFnImproved(NamedTuple):
@@ -52,12 +50,10 @@ class Island(profiler.Pluggable[IslandEvent], Protocol):
     @property
     def index(self) -> int:
         """Its place in the ring."""
-        ...
 
     @property
     def epoch(self) -> int:
         """How often its place was reset; a child of an older epoch is stored and does not enter."""
-        ...
 
     @property
     def pool(self) -> "Pool": ...
@@ -66,7 +62,6 @@ class Island(profiler.Pluggable[IslandEvent], Protocol):
 
     def request_mutation(self) -> function.Function:
         """Takes one whole step here and now; returns the best child, or the failed one."""
-        ...
 
 
 class Pick(NamedTuple):
@@ -84,11 +79,9 @@ class Pool(Protocol):
 
         Returns the decision as it was carried out. A decision that already names a version was carried out before.
         """
-        ...
 
     def pick(self) -> Pick:
         """Returns parents and others; draws from the archipelago's random generator only."""
-        ...
 
     def best_fn(self) -> function.Function:
         """Returns the best by score (niches) or the head (versions).
@@ -96,7 +89,6 @@ class Pool(Protocol):
         Raises:
             NotFound: It is empty.
         """
-        ...
 
     def find(self, id: str) -> function.Function:
         """Returns a member by its candidate's id.
@@ -104,11 +96,9 @@ class Pool(Protocol):
         Raises:
             NotFound: It is not (or no longer) a member.
         """
-        ...
 
     def observe(self, fn: function.Function) -> None:
         """Takes in a member that was judged again; may cost O(n); draws no random number."""
-        ...
 
 
 class Ticket(NamedTuple):
@@ -148,13 +138,10 @@ class Schedule(Protocol):
 
     def island(self, step: int) -> int:
         """Returns the index of the island that a step belongs to; a pure function of the step."""
-        ...
 
     def due(self, applied: int, islands: Sequence[Island], seed: str) -> Sequence[Migrate | Reset]:
         """Returns what happens now that `applied` steps were applied; called once after each. Dice come from `seed`."""
-        ...
 
     @property
     def uses_clock(self) -> bool:
         """Whether `due` depends on seconds, which an ordered run refuses."""
-        ...

@@ -1,7 +1,7 @@
 """What bounds a run and what steers it from outside."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -50,10 +50,10 @@ class Budget:
 
     def exhausted(self, spending: Spending) -> str | None:
         """Returns which limit is reached, in words, or None."""
-        for field in fields(self):
-            limit = getattr(self, field.name)
-            if limit is not None and getattr(spending, field.name) >= limit:
-                return f"budget of {limit:g} {field.name} used"
+        for name in self.__slots__:
+            limit = getattr(self, name)
+            if limit is not None and getattr(spending, name) >= limit:
+                return f"budget of {limit:g} {name} used"
         return None
 
     def raised(self, limits: Mapping[str, Any]) -> "Budget":
@@ -100,7 +100,6 @@ class Inbox(Protocol):
 
     def read(self, after: int) -> Sequence[Command]:
         """Returns the commands with higher numbers than `after`, in order. Cheap: called up to 5 times a second."""
-        ...
 
 
 class Progress(NamedTuple):

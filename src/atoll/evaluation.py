@@ -105,8 +105,8 @@ def _with_note(feedback: str, lost: list[str]) -> str:
 
 
 def _finite(value: object) -> float | None:
-    if isinstance(value, (str, bytes)) or not isinstance(value, SupportsFloat):
-        return None
+    if type(value) is not float and (isinstance(value, (str, bytes)) or not isinstance(value, SupportsFloat)):
+        return None  # (checking a protocol is slow, and most values are floats)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -50,7 +50,6 @@ class Function(profiler.Pluggable[FunctionEvent], Protocol):
         Raises:
             NotEvaluated: It was not evaluated.
         """
-        ...
 
     def score(self) -> FunctionScore:
         """Returns the rank that its island gives it, or None after a failure.
@@ -58,7 +57,6 @@ class Function(profiler.Pluggable[FunctionEvent], Protocol):
         Raises:
             NotEvaluated: It was not evaluated.
         """
-        ...
 
     def skeleton(self) -> Skeleton[..., Any]: ...
 
@@ -68,25 +66,20 @@ class Function(profiler.Pluggable[FunctionEvent], Protocol):
         Raises:
             AlreadyEvaluated: It was evaluated before.
         """
-        ...
 
     def clone(self, new_skeleton: Skeleton[..., Any] | None = None) -> "Function":
         """Returns a copy; with a new skeleton the copy is a draft that nobody has judged."""
-        ...
 
     @property
     def candidate(self) -> Candidate | None:
         """What was proposed; None for a draft."""
-        ...
 
     @property
     def evaluation(self) -> Evaluation | None:
         """What was found out; None before it was judged."""
-        ...
 
     def settle(self, candidate: Candidate, found: Evaluation | None = None, rank: float | None = None) -> "Function":
         """Returns a copy with this candidate and evaluation, whose score is `rank`."""
-        ...
 
 
 # Mutation is slow, so it is announced before and after.
@@ -108,7 +101,6 @@ class MutationEngine(profiler.Pluggable[MutationEngineEvent], Protocol):
 
     def mutate(self, fn_list: List[Function]) -> Function:  # noqa: UP006
         """Returns a clone of one of the functions with a new skeleton; one that raises is a failed proposal."""
-        ...
 
 
 class Judge(Protocol):
@@ -116,7 +108,6 @@ class Judge(Protocol):
 
     def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
         """Scores one draft; never raises for a bad one; called from several threads at once."""
-        ...
 
 
 class Runner(Protocol):
@@ -126,7 +117,6 @@ class Runner(Protocol):
         self, evaluator: Evaluator[..., Any, Any], skeleton: Skeleton[..., Any], inputs: Sequence[Any]
     ) -> Sequence[object]:
         """Returns what the evaluator returned for each input; may raise what the skeleton raised."""
-        ...
 
 
 class Task(NamedTuple):
@@ -167,7 +157,6 @@ class Proposer(Protocol):
         A function of the task and of what its ledger bought: the same task gives the same children. Makes no
         threads of its own. Called from several worker threads at once.
         """
-        ...
 
 
 class Outcome(NamedTuple):
@@ -192,11 +181,9 @@ class Learner(Protocol):
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         """Says what the next step should do; called under the lock when it is issued, and recorded."""
-        ...
 
     def learn(self, outcome: Outcome) -> None:
         """Takes in one applied step; called under the lock, once each, in order, and again in order on resume."""
-        ...
 
 
 class Lifted:

@@ -55,7 +55,6 @@ class Gate(Protocol):
         Called once before judging (a screen) or once after it, from a worker thread; may be slow. Never raises for
         a bad candidate: returns a rejection that says why. One that raises all the same rejects.
         """
-        ...
 
 
 def ran(proposal: Proposal) -> Decision:

@@ -39,11 +39,9 @@ class Journal(Protocol):
 
     def write(self, *records: Record) -> None:
         """Commits all records in one transaction or raises; raising ends the run. Called from any thread."""
-        ...
 
     def read(self, island: int | None = None) -> Iterator[Record]:
         """Yields the records in the order in which they were written, of one island or of all."""
-        ...
 
 
 class Blobs(Protocol):
@@ -51,7 +49,6 @@ class Blobs(Protocol):
 
     def put(self, body: bytes) -> BlobRef:
         """Stores a body under its hash; the same body twice is stored once."""
-        ...
 
     def get(self, sha256: str) -> bytes:
         """Returns a body.
@@ -59,7 +56,6 @@ class Blobs(Protocol):
         Raises:
             NotFound: There is none under that hash.
         """
-        ...
 
 
 class Nowhere:

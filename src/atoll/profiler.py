@@ -30,7 +30,6 @@ class Pluggable[T: Event](Protocol):
 
         A profiler observes: it cannot change anything, and one that raises is reported once and never stops a run.
         """
-        ...
 
 
 def default_fn(event: Event) -> None:

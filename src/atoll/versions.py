@@ -29,7 +29,6 @@ class Versions(Protocol):
         Raises:
             NotFound: There is no such key or version.
         """
-        ...
 
     def set(
         self,
@@ -52,15 +51,12 @@ class Versions(Protocol):
             SetupError: The reason or the key is empty.
             Conflict: The head is another one than expected, or the key is locked.
         """
-        ...
 
     def list(self, prefix: str = "") -> Sequence[str]:
         """Returns the keys that begin with a prefix, sorted."""
-        ...
 
     def history(self, key: str) -> Sequence[Version]:
         """Returns all versions of a key, oldest first."""
-        ...
 
     def rollback(self, key: str, n: int, reason: str, author: str) -> Version:
         """Makes an old value the head again, as a new version; works on a locked key too.
@@ -68,11 +64,9 @@ class Versions(Protocol):
         Raises:
             NotFound: There is no such version.
         """
-        ...
 
     def lock(self, key: str, reason: str, author: str) -> None:
         """Refuses changes but for rollbacks until `unlock`."""
-        ...
 
     def unlock(self, key: str, reason: str, author: str) -> None: ...
 
@@ -81,7 +75,6 @@ class Versions(Protocol):
 
         Ends when `timeout` seconds pass without a change.
         """
-        ...
 
 
 def check(key: str, reason: str, author: str) -> None:

@@ -12,15 +12,12 @@ class Chooser(Protocol):
 
     def set(self, index: int, score: float, size: int) -> None:
         """Adds the cluster `index` (the next one) or changes an earlier one; O(log n) amortised."""
-        ...
 
     def choose(self, k: int, registered: int) -> Sequence[int]:
         """Draws up to k clusters; `registered` functions were ever added. O(log n) amortised."""
-        ...
 
     def clear(self) -> None:
         """Forgets all clusters."""
-        ...
 
 
 class SumTree:

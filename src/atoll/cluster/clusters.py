@@ -29,11 +29,9 @@ class Cluster(profiler.Pluggable[ClusterEvent], Protocol):
 
     def select_fn(self) -> function.Function:
         """Offers one of them as a parent."""
-        ...
 
     def best_fn(self) -> function.Function:
         """Returns the best of them, for migration."""
-        ...
 
 
 class Kept(Cluster, Protocol):

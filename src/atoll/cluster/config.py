@@ -42,7 +42,7 @@ class IslandConfig:
         num_selected_clusters: Parents of a step, one from each selected cluster; for the default pool.
         initial_fn: Founds every island.
         mutation_engine: An engine of one child, or a proposer of several.
-        screen: Asked before judging: what it rejects costs no evaluation.
+        screen: Asked before judging, if there is one: what it rejects costs no evaluation.
         gate: Asked after judging: what it accepts enters the pool. What has no score never does.
         rank: How an island (by index) ranks an evaluation; a migrant is ranked by its host.
         make_pool: Makes a pool for (island, the ring's random generator, the clusters' profilers).
@@ -54,7 +54,7 @@ class IslandConfig:
     mutation_engine: function.MutationEngine | function.Proposer
     island_profiler_fn: profiler.ProfilerFn[IslandEvent] = profiler.default_fn
     cluster_profiler_fn: profiler.ProfilerFn[ClusterEvent] = profiler.default_fn
-    screen: Gate = ran
+    screen: Gate | None = None
     gate: Gate = ran
     rank: Callable[[int, Evaluation], float] = by_score
     make_pool: MakePool | None = None

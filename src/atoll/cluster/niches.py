@@ -85,6 +85,7 @@ class Niches:
     ) -> None:
         self._keys, self._make_cluster, self._chooser = keys, make_cluster, chooser
         self._num_parents, self._others = num_parents, others
+        self._moving = keys if isinstance(keys, Moving) else None
         self._registered = 0
         self._best: function.Function | None = None
         self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # holds nobody alive
@@ -98,7 +99,7 @@ class Niches:
         if fn.score() is not None:
             self._registered += 1
             keys = self._keys(fn)
-            if isinstance(self._keys, Moving) and self._keys.generation != self._generation:
+            if self._moving is not None and self._moving.generation != self._generation:
                 self._rebuild(self._members())
             self._enter(fn, keys)
         return decision
@@ -149,7 +150,7 @@ class Niches:
         self._index: dict[Hashable, int] = {}
         self._clusters: list[Kept] = []
         self._best = None
-        self._generation = self._keys.generation if isinstance(self._keys, Moving) else 0
+        self._generation = self._moving.generation if self._moving else 0
         self._chooser.clear()
 
 

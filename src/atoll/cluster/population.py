@@ -125,16 +125,22 @@ class Population:
         return [Record("observed", step, index, {"id": id, "evaluation": evaluation.to_data(found)})]
 
     def decide(self, id: str, content_hash: str, decision: Decision) -> Sequence[Record]:
-        """Carries out a late decision on what is held, if it was made on this very content."""
+        """Carries out a late decision on what is held.
+
+        Raises:
+            Conflict: It is not held, its content is not the one that was decided on, or the verdict is none.
+        """
         fn = self.held.get(id)
         if fn is None or digest(records.require(fn).content) != content_hash:
-            return []
+            raise errors.Conflict(f"{id} is not held with the content that was decided on.")
+        if decision.verdict not in ("accept", "reject"):
+            raise errors.Conflict(f"{decision.verdict!r} decides nothing: accept or reject.")
+        candidate = records.require(fn)
         if decision.verdict == "accept":
-            decision = self._enter(self.islands[records.require(fn).island], fn, decision)
-        if decision.verdict != "hold":
-            del self.held[id]
+            decision = self._enter(self.islands[candidate.island], fn, decision)
+        del self.held[id]
         data = {"id": id, "content_hash": content_hash, "decision": records.decision_data(decision)}
-        return [Record("decided", records.require(fn).step, records.require(fn).island, data)]
+        return [Record("decided", candidate.step, candidate.island, data)]
 
     def make_fn(self, data: Mapping[str, Any]) -> function.Function:
         """Makes a function from plain data."""

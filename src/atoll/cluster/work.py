@@ -95,8 +95,8 @@ class Work:
         self._observed.append((records.require(fn).id, evaluation.clean(found)))
 
     def _child(self, label: str, candidate: Candidate, fn: function.Function) -> records.Child:
-        decision = self._ask(self._bench.config.screen, candidate, None)
-        if decision.verdict == "reject":
+        screen = self._bench.config.screen
+        if screen and (decision := self._ask(screen, candidate, None)).verdict == "reject":
             return fn.settle(candidate), decision
         found = self._judge(label, candidate, fn)
         if found is None:

@@ -1,0 +1,409 @@
+"""What the evolver promises, one fault at a time."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from atoll import archipelago, cluster, control, errors, evaluation, function, gate, journal
+from atoll.store import memory
+from tests import toys
+
+
+def test_a_run_ends_with_its_budget_and_says_so() -> None:
+    records = memory.MemoryJournal()
+    evolver = toys.evolver(records=records, iterations=40)
+    evolver.run()
+    assert evolver.reason == "budget of 40 iterations used"
+    assert len(toys.of_kind(records, "applied")) == 40
+    assert toys.of_kind(records, "ended")[0].data["reason"] == evolver.reason
+
+
+def test_the_best_comes_nearer() -> None:
+    evolver = toys.evolver(iterations=200)
+    evolver.run()
+    assert function.rank_of(evolver.best_fn()) > -0.01
+
+
+def test_start_returns_at_once_and_stop_waits_for_the_step_at_work() -> None:
+    records = memory.MemoryJournal()
+
+    class Slow:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            time.sleep(0.2)
+            return [task.parents[0].clone(function.Text("1.0"))]
+
+    evolver = toys.evolver(Slow(), records=records, iterations=None, num_parallel=2)
+    since = time.monotonic()
+    evolver.start()
+    assert time.monotonic() - since < 0.15
+    toys.until(lambda: bool(toys.of_kind(records, "begun")))
+    time.sleep(0.05)
+    evolver.stop("enough")
+    applied = len(toys.of_kind(records, "applied"))
+    assert applied >= 2
+    assert evolver.reason == "enough"
+    time.sleep(0.3)
+    assert len(toys.of_kind(records, "applied")) == applied
+
+
+def test_an_evolver_starts_once() -> None:
+    evolver = toys.evolver(iterations=1)
+    evolver.run()
+    with pytest.raises(errors.SetupError, match="started before"):
+        evolver.start()
+
+
+def test_an_initial_function_without_a_score_ends_the_run_with_the_reason() -> None:
+    def refuse(skeleton: object) -> evaluation.Evaluation:
+        raise ValueError("no such file")
+
+    with pytest.raises(errors.RunFailed, match="ValueError: no such file"):
+        toys.evolver(start=toys.initial(by=refuse)).run()
+
+
+def test_an_engine_that_raises_fails_its_step_only() -> None:
+    records = memory.MemoryJournal()
+
+    class Moody(toys.Walker):
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            if task.step % 3 == 0:
+                raise RuntimeError("not today")
+            return super().propose(task)
+
+    toys.evolver(Moody(), records=records, iterations=9).run()
+    failures = [record.data.get("failure") for record in toys.of_kind(records, "applied")]
+    assert [step for step, failure in enumerate(failures, 1) if failure] == [3, 6, 9]
+    assert failures[2] == "the engine raised RuntimeError: not today"
+
+
+@pytest.mark.parametrize("garbage", [None, 7, "text", [None], [3]])
+def test_an_engine_that_returns_garbage_fails_its_step_only(garbage: Any) -> None:
+    records = memory.MemoryJournal()
+
+    class Garbage:
+        def propose(self, task: function.Task) -> Any:
+            return garbage
+
+    toys.evolver(Garbage(), records=records, iterations=3).run()
+    assert all("the engine raised" in record.data["failure"] for record in toys.of_kind(records, "applied"))
+
+
+def test_a_gate_that_raises_rejects_and_says_why() -> None:
+    records = memory.MemoryJournal()
+
+    def broken(proposal: gate.Proposal) -> gate.Decision:
+        raise KeyError("threshold")
+
+    toys.evolver(records=records, iterations=3, islands={"gate": broken}).run()
+    decisions = [child["decision"] for record in toys.of_kind(records, "applied") for child in record.data["children"]]
+    assert decisions == [["reject", "the gate raised KeyError: 'threshold'", "gate", None]] * 3
+
+
+def test_a_rank_that_raises_rejects_and_says_why() -> None:
+    records = memory.MemoryJournal()
+
+    def by_missing(island: int, found: evaluation.Evaluation) -> float:
+        return found.metrics["missing"] if found.score else 0.0
+
+    start = toys.initial(str(toys.TARGET))  # its score is 0, so it is ranked
+    toys.evolver(start=start, records=records, iterations=2, islands={"rank": by_missing}).run()
+    decisions = [child["decision"] for record in toys.of_kind(records, "applied") for child in record.data["children"]]
+    assert decisions == [["reject", "the rank is KeyError: 'missing'", "rank", None]] * 2
+
+
+@pytest.mark.parametrize("found", [float("nan"), float("inf"), None, "good", b"1", object()])
+def test_a_judge_that_returns_no_number_makes_a_failure(found: Any) -> None:
+    records = memory.MemoryJournal()
+
+    def judge(skeleton: function.Skeleton[..., Any]) -> Any:
+        return 1.0 if str(skeleton) == "0.0" else found
+
+    toys.evolver(start=toys.initial(by=judge), records=records, iterations=2).run()
+    for record in toys.of_kind(records, "judged"):
+        assert record.data["evaluation"]["score"] is None
+        assert "no finite number" in record.data["evaluation"]["failure"]
+    assert all(child["decision"][0] == "reject" for record in toys.of_kind(records, "applied") for child in record.data["children"])
+
+
+def test_a_judge_that_raises_makes_a_failure() -> None:
+    records = memory.MemoryJournal()
+
+    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        if str(skeleton) != "0.0":
+            raise ZeroDivisionError("by zero")
+        return evaluation.Evaluation(0.0)
+
+    toys.evolver(start=toys.initial(by=judge), records=records, iterations=2).run()
+    failures = {record.data["evaluation"]["failure"] for record in toys.of_kind(records, "judged")}
+    assert failures == {"the judge raised ZeroDivisionError: by zero"}
+
+
+@pytest.mark.parametrize("num_parallel", [1, 4])
+def test_a_journal_whose_disk_is_full_ends_the_run_with_all_that_was_written(num_parallel: int) -> None:
+    class Full(memory.MemoryJournal):
+        def write(self, *records: journal.Record) -> None:
+            if len(self.records) > 50:
+                raise OSError(28, "No space left on device")
+            super().write(*records)
+
+    records = Full()
+    evolver = toys.evolver(records=records, iterations=1000, num_parallel=num_parallel)
+    with pytest.raises(errors.JournalFailed, match="No space left"):
+        evolver.run()
+    assert evolver.reason.startswith("failed: JournalFailed")
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("atoll-")]
+    more = memory.MemoryJournal()
+    more.write(*records.read())
+    again = toys.evolver(records=more, iterations=30, num_parallel=num_parallel)
+    again.run()
+    assert len(toys.of_kind(more, "applied")) == 30
+
+
+def test_a_profiler_that_raises_is_reported_once_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(event: Any) -> None:
+        raise ValueError("observer")
+
+    evolver = toys.evolver(iterations=30, islands={"island_profiler_fn": broken, "cluster_profiler_fn": broken})
+    evolver.use_profiler(broken)
+    evolver.run()
+    assert evolver.reason == "budget of 30 iterations used"
+    assert len(caplog.records) == 3
+
+
+def test_a_profiler_may_stop_the_run() -> None:
+    evolver = toys.evolver(iterations=None)
+    evolver.use_profiler(lambda event: evolver.stop("seen enough"))
+    evolver.run()
+    assert evolver.reason == "seen enough"
+
+
+def test_a_best_island_is_announced_after_its_step_is_stored() -> None:
+    records = memory.MemoryJournal()
+    evolver = toys.evolver(records=records, iterations=60)
+    stored: list[bool] = []
+
+    def check(event: archipelago.EvolverEvent) -> None:
+        if isinstance(event, archipelago.OnBestIslandImproved):
+            best = event.payload.best_fn().candidate
+            known = {record.data["id"] for record in records.read() if record.kind in ("founded", "judged")}
+            stored.append(best is not None and best.id in known)
+
+    evolver.use_profiler(check)
+    evolver.run()
+    assert len(stored) > 2
+    assert all(stored)
+
+
+def test_resets_swap_half_the_islands_and_announce_it_in_pairs() -> None:
+    events: list[archipelago.EvolverEvent] = []
+    schedule = cluster.RoundRobin(4, reset_every=10)
+    evolver = toys.evolver(num_islands=4, iterations=40, schedule=schedule)
+    evolver.use_profiler(events.append)
+    evolver.run()
+    swaps = [event for event in events if not isinstance(event, archipelago.OnBestIslandImproved)]
+    assert [event.type for event in swaps] == ["on_islands_removed", "on_islands_revived"] * 4
+    for removed, revived in zip(swaps[::2], swaps[1::2], strict=True):
+        assert isinstance(removed, archipelago.OnIslandsRemoved)
+        assert isinstance(revived, archipelago.OnIslandsRevived)
+        assert [island.index for island in removed.payload] == [island.index for island in revived.payload]
+        assert len(removed.payload) == 2
+        assert all(new.epoch == old.epoch + 1 for old, new in zip(removed.payload, revived.payload, strict=True))
+
+
+def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_and_stays_out() -> None:
+    records = memory.MemoryJournal()
+    release = threading.Event()
+
+    class OneSlow(toys.Walker):
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            if task.step == 1:
+                release.wait(5)
+                return [task.parents[0].clone(function.Text(repr(toys.TARGET)))]
+            return [task.parents[0].clone(function.Text(repr(float(task.step))))]
+
+    class ResetFirst:
+        uses_clock = False
+
+        def island(self, step: int) -> int:
+            return 0 if step == 1 else 1
+
+        def due(self, applied: int, islands: Any, seed: str) -> Sequence[archipelago.Reset]:
+            if applied != 3:
+                return []
+            release.set()
+            return [archipelago.Reset(0, [islands[1].best_fn()])]
+
+    schedule = ResetFirst()
+    evolver = toys.evolver(OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2)
+    evolver.run()
+    late = next(record for record in toys.of_kind(records, "applied") if record.step == 1)
+    assert late.data["children"][0]["decision"][:2] == ["reject", "late: its island was reset meanwhile"]
+    assert any(record.data["id"] == "1.0" for record in toys.of_kind(records, "judged"))
+    with pytest.raises(errors.NotFound):
+        evolver.islands[0].pool.find("1.0")
+
+
+def test_the_best_function_survives_the_reset_of_its_island() -> None:
+    class Doom:
+        uses_clock = False
+
+        def island(self, step: int) -> int:
+            return 0
+
+        def due(self, applied: int, islands: Any, seed: str) -> Sequence[archipelago.Reset]:
+            worst = min(islands, key=lambda island: function.rank_of(island.best_fn()))
+            return [archipelago.Reset(0, [worst.best_fn()])] if applied == 30 else []
+
+    evolver = toys.evolver(num_islands=2, iterations=30, schedule=Doom())
+    evolver.run()
+    assert function.rank_of(evolver.islands[0].best_fn()) == -9.0
+    assert function.rank_of(evolver.best_fn()) > -9.0
+
+
+def test_what_a_screen_rejects_costs_no_evaluation_and_is_stored() -> None:
+    records = memory.MemoryJournal()
+
+    class Repeating:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            return [task.parents[0].clone(task.parents[0].skeleton())]
+
+    evolver = toys.evolver(Repeating(), records=records, iterations=5, islands={"screen": gate.novel})
+    evolver.run()
+    assert evolver.spending.evaluations == 1
+    child = toys.of_kind(records, "applied")[0].data["children"][0]
+    assert child["content"] == "0.0"
+    assert child["decision"][:2] == ["reject", "it repeats 0.0"]
+
+
+@pytest.mark.parametrize("num_parallel", [1, 4])
+@pytest.mark.parametrize("children", [1, 3])
+def test_a_budget_of_evaluations_is_used_up_and_never_exceeded(num_parallel: int, children: int) -> None:
+    records = memory.MemoryJournal()
+    calls: list[int] = []
+
+    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        calls.append(1)
+        return toys.judge(skeleton)
+
+    engine = toys.Walker(children=children)
+    budget = control.Budget(evaluations=50)
+    start = toys.initial(by=judge)
+    evolver = toys.evolver(engine, start=start, records=records, budget=budget, num_parallel=num_parallel)
+    evolver.run()
+    assert len(calls) == evolver.spending.evaluations == 50
+    assert evolver.reason == "budget of 50 evaluations used"
+
+
+def test_a_content_that_was_judged_is_not_judged_again() -> None:
+    records = memory.MemoryJournal()
+    calls: list[str] = []
+
+    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        calls.append(str(skeleton))
+        return toys.judge(skeleton)
+
+    class Few:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            return [task.parents[0].clone(function.Text(repr(float(task.step % 4))))]
+
+    evolver = toys.evolver(Few(), start=toys.initial(by=judge), records=records, iterations=40)
+    evolver.run()
+    assert sorted(calls) == ["0.0", "1.0", "2.0", "3.0"]
+    assert evolver.spending.evaluations == 4
+    assert len(toys.of_kind(records, "judged")) == 40
+
+
+def test_of_two_equal_contents_in_flight_the_second_waits_for_the_first() -> None:
+    calls: list[str] = []
+
+    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        calls.append(str(skeleton))
+        time.sleep(0.05)
+        return toys.judge(skeleton)
+
+    class Same:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            return [task.parents[0].clone(function.Text("2.0"))]
+
+    evolver = toys.evolver(Same(), start=toys.initial(by=judge), iterations=8, num_parallel=8)
+    evolver.run()
+    assert calls == ["0.0", "2.0"]
+
+
+def test_drafts_are_judged_stored_and_not_judged_again_as_children() -> None:
+    records = memory.MemoryJournal()
+
+    class Tuner:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            drafts = [task.parents[0].clone(function.Text(repr(task.rng.uniform(0, 6)))) for _ in range(4)]
+            found = task.judge(drafts)
+            return [max(zip(found, drafts, strict=True), key=lambda pair: pair[0].score or 0.0)[1]]
+
+    evolver = toys.evolver(Tuner(), records=records, iterations=5)
+    evolver.run()
+    labels = [record.data["label"] for record in toys.of_kind(records, "judged") if record.step == 2]
+    assert labels == ["d0", "d1", "d2", "d3", "0"]
+    assert evolver.spending.evaluations == 1 + 5 * 4
+
+
+def test_a_late_judgement_replaces_the_standing_one() -> None:
+    records = memory.MemoryJournal()
+    seen: list[float | None] = []
+
+    class Observing:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            parent = task.parents[0]
+            seen.append(parent.score())
+            task.observe(parent, evaluation.Evaluation(float(task.step), (float(task.step),)))
+            return []
+
+    toys.evolver(Observing(), num_islands=1, records=records, iterations=3).run()
+    assert seen == [-9.0, 1.0, 2.0]
+    assert [record.data["evaluation"]["score"] for record in toys.of_kind(records, "observed")] == [1.0, 2.0, 3.0]
+
+
+def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
+    near = toys.evolver(iterations=None, stop_rules=[control.target(-0.5)])
+    near.run()
+    assert near.reason == "score -0.5 reached"
+
+    class Standstill:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            return []
+
+    flat = toys.evolver(Standstill(), iterations=None, stop_rules=[control.plateau(12)])
+    flat.run()
+    assert flat.reason == "no improvement in 12 steps"
+
+
+def test_an_island_takes_one_step_when_it_is_asked() -> None:
+    records = memory.MemoryJournal()
+    evolver = toys.evolver(records=records)
+    child = evolver.islands[1].request_mutation()
+    assert child.candidate is not None
+    assert child.candidate.island == 1
+    assert child.candidate.id == "1.0"
+    assert child.score() is not None
+    assert [record.kind for record in records.read()] == ["founded", "begun", "judged", "applied"]
+
+
+def test_an_ordered_run_refuses_what_depends_on_the_clock() -> None:
+    with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
+        toys.evolver(ordered=True, schedule=None)
+    with pytest.raises(errors.SetupError, match="cannot depend on seconds"):
+        toys.evolver(ordered=True, budget=control.Budget(usd=1.0))
+
+
+@pytest.mark.parametrize("field", ["num_parallel", "window"])
+def test_a_number_out_of_range_is_refused_by_name(field: str) -> None:
+    with pytest.raises(errors.SetupError, match=f"{field} is 0; it must be at least 1"):
+        toys.evolver(**{field: 0})
+
+
+def test_sixty_four_workers_apply_every_step_once() -> None:
+    records = memory.MemoryJournal()
+    toys.evolver(toys.Walker(naps=0.002), records=records, iterations=500, num_parallel=64).run()
+    assert sorted(record.step for record in toys.of_kind(records, "applied")) == list(range(1, 501))

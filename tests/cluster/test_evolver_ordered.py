@@ -1,0 +1,132 @@
+"""Ordered runs: the same seed is the same run, whatever the workers, the timing and the cuts."""
+
+import pytest
+
+from atoll import journal, llm
+from atoll.store import memory
+from tests import toys
+
+
+class Cut(memory.MemoryJournal):
+    """A journal that fails at the n-th commit, as a power cut would: before it is written, or right after."""
+
+    def __init__(self, commits: int, *, after: bool) -> None:
+        super().__init__()
+        self._left, self._after = commits, after
+
+    def write(self, *records: journal.Record) -> None:
+        self._left -= 1
+        if self._left >= 0 or (self._left == -1 and self._after):
+            super().write(*records)
+        if self._left < 0:
+            raise OSError("cut")
+
+
+def copied(records: memory.MemoryJournal) -> memory.MemoryJournal:
+    copy = memory.MemoryJournal()
+    copy.write(*records.read())
+    return copy
+
+
+def finished(records: memory.MemoryJournal, **options: object) -> toys.Bandit:
+    bandit = toys.Bandit()
+    settings = {"ordered": True, "window": 6, "learner": bandit, "iterations": 40, "seed": 5} | options
+    toys.evolver(toys.Walker(naps=0.002, children=2), records=records, **settings).run()  # type: ignore[arg-type]
+    return bandit
+
+
+def test_the_number_of_workers_changes_nothing_with_naps_and_a_learning_bandit() -> None:
+    runs = []
+    for workers in (1, 2, 4, 8):
+        records = memory.MemoryJournal()
+        bandit = finished(records, num_parallel=workers)
+        assert bandit.taught == list(range(1, 41))
+        runs.append((toys.results(records), bandit.gains))
+    assert all(run == runs[0] for run in runs)
+
+
+def test_another_seed_is_another_run() -> None:
+    first, second = memory.MemoryJournal(), memory.MemoryJournal()
+    finished(first)
+    finished(second, seed=6)
+    assert toys.results(first) != toys.results(second)
+
+
+def test_one_free_worker_repeats_itself() -> None:
+    first, second = memory.MemoryJournal(), memory.MemoryJournal()
+    for records in (first, second):
+        finished(records, ordered=False, window=1, num_parallel=1)
+    assert list(toys.results(first)) == list(toys.results(second))
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_cut_at_any_commit_and_a_resume_end_in_the_same_run(workers: int, after: bool) -> None:
+    whole = memory.MemoryJournal()
+    bandit = finished(whole, iterations=12)
+    num_commits = 1 + 1 + 12 * 3 + 1  # founded, first begun, two judged and one applied a step, ended
+    for commits in range(num_commits):
+        cut = Cut(commits, after=after)
+        try:
+            finished(cut, iterations=12, num_parallel=workers)
+        except Exception as error:  # noqa: BLE001 - whatever a cut looks like
+            assert "cut" in str(error)
+        resumed = copied(cut)
+        again = finished(resumed, iterations=12, num_parallel=workers)
+        assert toys.results(resumed) == toys.results(whole), f"cut at commit {commits}"
+        assert again.gains == bandit.gains
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been() -> None:
+    whole, parts = memory.MemoryJournal(), memory.MemoryJournal()
+    finished(whole, iterations=40)
+    for _ in range(50):
+        evolver = toys.evolver(
+            toys.Walker(naps=0.002, children=2),
+            records=parts,
+            ordered=True,
+            window=6,
+            learner=toys.Bandit(),
+            iterations=40,
+            seed=5,
+            num_parallel=3,
+        )
+        evolver.start()
+        toys.until(lambda: bool(parts.records))
+        evolver.stop()
+        if "budget" in evolver.reason:
+            break
+    finished(parts, iterations=40)
+    assert toys.results(parts) == toys.results(whole)
+
+
+class Counting:
+    """A model that answers by place and counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str]] = []
+
+    def __call__(self, prompt: str) -> llm.Reply:
+        ledger = journal.Ledger.current.get()
+        assert ledger is not None
+        self.asked.append(ledger.place)
+        step, call = ledger.place
+        return llm.Reply(repr(((step * 7 + len(call)) % 11 - 5) / 10), "counting")
+
+
+def test_a_reply_that_was_stored_is_not_asked_for_again() -> None:
+    whole = memory.MemoryJournal()
+    toys.evolver(toys.Asking(Counting()), records=whole, ordered=True, window=4, iterations=10).run()
+    for commits in range(2 + 10 * 4):
+        model = Counting()
+        cut = Cut(commits, after=True)
+        try:
+            toys.evolver(toys.Asking(model), records=cut, ordered=True, window=4, iterations=10, num_parallel=3).run()
+        except Exception as error:  # noqa: BLE001
+            assert "cut" in str(error)
+        stored = {(record.step, record.data["call"]) for record in toys.of_kind(cut, "replied")}
+        resumed, second = copied(cut), Counting()
+        toys.evolver(toys.Asking(second), records=resumed, ordered=True, window=4, iterations=10, num_parallel=3).run()
+        assert not stored & set(second.asked)
+        assert len(stored) + len(second.asked) == 20
+        assert toys.results(resumed) == toys.results(whole)
