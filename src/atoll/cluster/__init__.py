@@ -11,7 +11,7 @@ from atoll.cluster.clusters import (
     OnFnSelected,
     PoolCluster,
 )
-from atoll.cluster.config import EvolverConfig, IslandConfig, by_score, funsearch_pool
+from atoll.cluster.config import Announce, EvolverConfig, IslandConfig, MakePool, by_score, funsearch_pool
 from atoll.cluster.evolver import Evolver
 from atoll.cluster.head import Head
 from atoll.cluster.island import Island
@@ -19,6 +19,7 @@ from atoll.cluster.niches import Bins, Keys, Niches, by_instance, by_signature, 
 from atoll.cluster.schedules import RoundRobin, generations, reset_worst_half
 
 __all__ = [
+    "Announce",
     "Bins",
     "Chooser",
     "Cluster",
@@ -32,6 +33,7 @@ __all__ = [
     "IslandConfig",
     "Kept",
     "Keys",
+    "MakePool",
     "Niches",
     "OnFnAdded",
     "OnFnSelected",

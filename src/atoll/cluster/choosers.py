@@ -68,35 +68,38 @@ class WeightChooser:
     """Draws a cluster with probability proportional to `weight(score, size)`; uniformly by default."""
 
     def __init__(
-        self,
-        rng: Random,
-        weight: Callable[[float, int], float] = lambda score, size: 1.0,
-        *,
-        replace: bool = False,
+        self, rng: Random, weight: Callable[[float, int], float] = lambda score, size: 1.0, *, replace: bool = False
     ) -> None:
         self._rng, self._weight, self._replace = rng, weight, replace
         self.clear()
 
     def clear(self) -> None:
-        self._tree = SumTree()
+        self._tree, self._weights, self._out = SumTree(), list[float](), list[int]()
 
     def set(self, index: int, score: float, size: int) -> None:
-        self._tree.set(index, self._weight(score, size))
+        self._weights[index : index + 1] = [self._weight(score, size)]
+        self._tree.set(index, self._weights[index])
 
     def choose(self, k: int, registered: int) -> Sequence[int]:
-        chosen: dict[int, float] = {}
-        if self._replace:
-            return [self._tree.draw(self._rng) for _ in range(k)] if self._tree.total > 0.0 else []
-        while len(chosen) < k and self._tree.total > 0.0:
-            index = self._tree.draw(self._rng)
-            chosen[index] = self._tree[index]
-            self._tree.set(index, 0.0)
-        for index, weight in chosen.items():
-            self._tree.set(index, weight)
-        return list(chosen)
+        drawn: list[int] = []
+        while len(drawn) < k and self._tree.total > 0.0:
+            drawn.append(self._draw(registered))
+            if not self._replace:
+                self._out.append(drawn[-1])
+                self._tree.set(drawn[-1], 0.0)
+        while self._out:
+            index = self._out.pop()
+            self._tree.set(index, self._weigh(index))
+        return drawn
+
+    def _draw(self, registered: int) -> int:
+        return self._tree.draw(self._rng)
+
+    def _weigh(self, index: int) -> float:
+        return self._weights[index]
 
 
-class SoftmaxChooser:
+class SoftmaxChooser(WeightChooser):
     """Draws a cluster with softmax(score / T), T = init * (1 - (registered mod period) / period), as FunSearch.
 
     The tree holds exp((score - reference) / T_built). While T falls below T_built a draw is kept with
@@ -105,55 +108,48 @@ class SoftmaxChooser:
     """
 
     def __init__(self, rng: Random, init: float = 0.1, period: int = 30_000, *, replace: bool = True) -> None:
-        self._rng, self._init, self._period, self._replace = rng, init, period, replace
-        self.clear()
+        self._init, self._period = init, period
+        super().__init__(rng, lambda score, size: score, replace=replace)
 
     def clear(self) -> None:
-        self._tree, self._scores = SumTree(), list[float]()
+        super().clear()  # the weights are the scores here
         self._top, self._reference, self._built, self._wasted = -math.inf, 0.0, self._init, 0
 
     def temperature(self, registered: int) -> float:
         return self._init * (1 - registered % self._period / self._period)
 
     def set(self, index: int, score: float, size: int) -> None:
-        if index == len(self._scores):
-            self._scores.append(score)
-        self._scores[index] = score
+        self._weights[index : index + 1] = [score]
         self._top = max(self._top, score)  # an upper bound is enough: a tighter one only saves draws
         if (score - self._reference) / self._built > 600.0:
             self._build(self._built)
-        self._tree.set(index, math.exp((score - self._reference) / self._built))
+        self._tree.set(index, self._weigh(index))
 
     def choose(self, k: int, registered: int) -> Sequence[int]:
-        temperature = self.temperature(registered)
-        if temperature > self._built:
-            self._build(temperature)
-        chosen: list[int] = []
-        while len(chosen) < min(k, len(self._scores)) and self._tree.total > 0.0:
-            index = self._tree.draw(self._rng)
-            excess = (self._scores[index] - self._top) * (1 / temperature - 1 / self._built)
-            if excess >= 0.0 or self._rng.random() < math.exp(excess):
-                chosen.append(index)
-                if not self._replace:
-                    self._tree.set(index, 0.0)
-            else:
-                self._waste(temperature, chosen)
-        if not self._replace:
-            for index in chosen:
-                self._tree.set(index, math.exp((self._scores[index] - self._reference) / self._built))
-        return chosen
+        if self.temperature(registered) > self._built:
+            self._build(self.temperature(registered))
+        return super().choose(min(k, len(self._weights)), registered)
 
-    def _waste(self, temperature: float, chosen: Sequence[int]) -> None:
-        self._wasted += 1
-        if self._wasted * 8 > len(self._scores) + 64:  # a draw costs about as much as building 8 leaves
-            self._build(temperature)
-            for index in () if self._replace else chosen:
-                self._tree.set(index, 0.0)
+    def _draw(self, registered: int) -> int:
+        temperature = self.temperature(registered)
+        while True:
+            index = self._tree.draw(self._rng)
+            excess = (self._weights[index] - self._top) * (1 / temperature - 1 / self._built)
+            if excess >= 0.0 or self._rng.random() < math.exp(excess):
+                return index
+            self._wasted += 1
+            if self._wasted * 8 > len(self._weights) + 64:  # a draw costs about as much as building 8 leaves
+                self._build(temperature)
+
+    def _weigh(self, index: int) -> float:
+        return math.exp((self._weights[index] - self._reference) / self._built)
 
     def _build(self, temperature: float) -> None:
-        self._top = self._reference = max(self._scores, default=0.0)
+        self._top = self._reference = max(self._weights, default=0.0)
         self._built, self._wasted = temperature, 0
-        self._tree.fill([math.exp((score - self._reference) / temperature) for score in self._scores])
+        self._tree.fill([self._weigh(index) for index in range(len(self._weights))])
+        for index in self._out:
+            self._tree.set(index, 0.0)
 
 
 class SortedPairs:

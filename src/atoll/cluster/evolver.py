@@ -6,16 +6,13 @@ tell:   [lock] apply what is next in turn, issue as many, write(applied, what it
         then deliver the events
 """
 
-import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 from threading import Condition, Thread, current_thread
-from typing import Any
 
-from atoll import control, errors, evaluation, function, profiler
-from atoll.archipelago import EvolverEvent, Ticket
-from atoll.candidate import JSON, Candidate, digest
+from atoll import archipelago, control, errors, function, profiler
+from atoll.candidate import Candidate, digest
 from atoll.cluster import records
 from atoll.cluster.config import EvolverConfig
 from atoll.cluster.island import Island
@@ -23,11 +20,9 @@ from atoll.cluster.memo import Memo
 from atoll.cluster.population import ALL, Population
 from atoll.cluster.replay import Replay
 from atoll.cluster.schedules import RoundRobin
+from atoll.cluster.steering import POLL_SECONDS, Steering
 from atoll.cluster.work import Bench, Done, Stored, Work
-from atoll.gate import Decision
 from atoll.journal import Guarded, Record
-
-POLL_SECONDS = 0.2  # between looks into the inbox
 
 
 class Evolver:
@@ -39,27 +34,23 @@ class Evolver:
             shared.num_islands, reset_seconds=config.reset_period, clock=config.clock
         )
         config.check(self._schedule)
-        self._config, self._budget = config, config.budget
+        self._config, self._started_at = config, config.clock()
         self._window = config.window or (32 if config.ordered else config.num_parallel)
         self._journal, self._memo, self._mail = Guarded(config.journal), Memo(), profiler.Mail()
+        self._switch, self._changed = control.Switch(), Condition()
         self._population = Population(config, self._mail, self._step_on)
+        self._steering = Steering(config, self._population, self._switch)
         proposer = function.lift(shared.mutation_engine)
         self._bench = Bench(shared, proposer, self._journal, self._memo, config.seed, config.ordered)
-        self._changed = Condition()
-        self._switch = control.Switch()
         self._threads: list[Thread] = []
-        self._ready: deque[Ticket] = deque()
-        self._flying: dict[int, Ticket] = {}
+        self._at_work, self._step, self._is_open = config.num_parallel, 0, False
+        self._ready: deque[archipelago.Ticket] = deque()
+        self._flying: dict[int, archipelago.Ticket] = {}
         self._waiting: dict[int, Done] = {}
         self._stored: dict[int, Stored] = {}
-        self._settings: dict[str, JSON] = {}
-        self._is_open = self._is_paused = False
-        self._step = self._last_command = 0
-        self._at_work = config.num_parallel
-        self._started_at, self._polled_at = config.clock(), -math.inf
         self._failure: BaseException | None = None
 
-    def use_profiler(self, profiler_fn: profiler.ProfilerFn[EvolverEvent]) -> profiler.Remove:
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[archipelago.EvolverEvent]) -> profiler.Remove:
         return self._population.profilers.use(profiler_fn)
 
     @property
@@ -126,10 +117,19 @@ class Evolver:
         ended = errors.attempt(self._work, passing=())
         with self._changed:
             if isinstance(ended, errors.Caught):
-                self._failure = self._failure or ended.error
-                self._switch.stop(f"failed: {ended}")
-                self._mail.discard()
+                self._fail(ended.error)
             self._changed.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        """Ends the run; nothing more is applied, since the journal may lack what the population has."""
+        if self._failure is None:
+            self._failure = (
+                error if isinstance(error, errors.AtollError) else errors.RunFailed(f"The run broke: {error!r}")
+            )
+            self._failure.__cause__ = None if self._failure is error else error
+            self._switch.stop(f"failed: {error}")
+            self._mail.discard()
+            errors.attempt(self._write_end, passing=())  # if it still can
 
     def _work(self) -> None:
         self._open()
@@ -139,8 +139,11 @@ class Evolver:
         with self._changed:
             self._at_work -= 1
             if not self._at_work and self._failure is None:
-                self._journal.write(Record("ended", self._step, ALL, {"reason": self._switch.reason}))
+                self._write_end()
         self._mail.deliver()
+
+    def _write_end(self) -> None:
+        self._journal.write(Record("ended", self._step, ALL, {"reason": self._switch.reason}))
 
     def _open(self) -> None:
         """Folds the journal, or founds the islands where it holds none; the first who comes does it, others wait."""
@@ -150,15 +153,12 @@ class Evolver:
             self._is_open = True
             replay = Replay(self._population, self._memo).fold(self._journal.read())
             self._mail.discard()
+            self._steering.recall(replay.commands)
             self._step, self._stored = replay.last_step, replay.stored
             self._flying = dict(sorted(replay.tickets.items()))
             self._ready.extend(self._flying.values())
-            for command in replay.commands:
-                self._last_command = command.number
-                if command.kind in ("set", "raise"):
-                    self._obey(command)
             if not replay.is_founded:
-                self._journal.write(*self._found())
+                self._commit(self._found)
         self._mail.deliver()
 
     def _found(self) -> Sequence[Record]:
@@ -171,44 +171,54 @@ class Evolver:
         self._memo.put(digest(str(initial.skeleton())), 0, found)
         return self._population.found(initial.settle(Candidate("0.0", str(initial.skeleton())), found))
 
-    def _next(self) -> Ticket | None:
+    def _next(self) -> archipelago.Ticket | None:
         """Waits for a ticket; None when the run is over. What is ready when somebody stops the run stays begun."""
         with self._changed:
             while not self._switch.is_set():
                 if self._ready:
                     return self._ready.popleft()
-                if not self._flying and not self._is_paused:
-                    self._commit(self._read_inbox)  # the last chance for what was posted meanwhile
-                    if not self._commit(self._issue_all) and not self._ready:
-                        self._switch.stop(self._why_stop() or "nothing left to do")
-                        self._changed.notify_all()
+                if not self._flying and not self._steering.is_paused:
+                    self._end_or_go_on()
                     continue
-                self._changed.wait(POLL_SECONDS if self._is_paused else None)
-                if self._is_paused:
+                self._changed.wait(POLL_SECONDS if self._steering.is_paused else None)
+                if self._steering.is_paused:
                     self._commit(self._issue_all)
+                    self._commit(self._apply_in_turn)
         return None
 
+    def _end_or_go_on(self) -> None:
+        """Gives what was posted meanwhile a last chance, then ends the run if there is nothing left to do."""
+        self._commit(lambda: self._steering.read(self._step, now=True))
+        self._commit(self._issue_all)
+        if not self._ready and not self._steering.is_paused:
+            self._switch.stop(self._why_stop() or "nothing left to do")
+            self._changed.notify_all()
+
     def _tell(self, done: Done) -> None:
-        """Applies what is next in turn. An ordered run that was stopped applies no more: it resumes as if cut here."""
         with self._changed:
             self._waiting[done.ticket.step] = done
-            if self._failure is None and not (self._config.ordered and self._switch.is_set()):
-                self._commit(self._apply_in_turn)
+            self._commit(self._apply_in_turn)
             if len(self._ready) > 1 or not self._flying:  # with one, this worker takes it
                 self._changed.notify_all()
         self._mail.deliver()
 
-    def _commit(self, change: Callable[[], Sequence[Record]]) -> bool:
-        """Makes a change and writes all its records in one transaction; says whether there were any."""
+    def _commit(self, change: Callable[[], Sequence[Record]]) -> None:
+        """Makes a change and writes all its records in one transaction; if that fails, nobody changes any more."""
         with self._changed:
-            written = change()
-            if written:
-                self._journal.write(*written)
-            return bool(written)
+            if self._failure is None and (written := change()):
+                try:
+                    self._journal.write(*written)
+                except errors.JournalFailed as error:
+                    self._fail(error)
+                    raise
 
     def _apply_in_turn(self) -> Sequence[Record]:
+        """Applies what is done and issues as much.
+
+        An ordered run that was stopped or paused applies no more: it goes on as if it had been cut here.
+        """
         written: list[Record] = []
-        while self._waiting:
+        while self._waiting and not (self._config.ordered and (self._switch.is_set() or self._steering.is_paused)):
             step = self._population.applied + 1 if self._config.ordered else next(iter(self._waiting))
             if step not in self._waiting:
                 break
@@ -222,9 +232,9 @@ class Evolver:
         return written
 
     def _issue_all(self) -> Sequence[Record]:
-        """Fills the window, as far as the limits allow."""
-        written = list(self._read_inbox() if self._config.clock() - self._polled_at >= POLL_SECONDS else ())
-        while len(self._flying) < self._window and not self._is_paused and not self._why_stop():
+        """Reads the inbox and fills the window, as far as the limits allow."""
+        written = list(self._steering.read(self._step))
+        while len(self._flying) < self._window and not self._steering.is_paused and not self._why_stop():
             allowance = self._allowance()
             if allowance == 0:
                 break
@@ -234,21 +244,21 @@ class Evolver:
     def _issue(self, island: Island, allowance: int | None) -> Record:
         self._step += 1
         self._population.rng.seed(f"{self._config.seed}/{self._step}/pick")
-        pick, advice = island.pool.pick(), dict(self._settings)
+        pick, advice = island.pool.pick(), dict(self._steering.settings)
         if self._config.learner is not None:
             advice |= self._config.learner.advise(Random(f"{self._config.seed}/{self._step}/advise"))
         seen = self._population.applied
-        ticket = Ticket(island.index, island.epoch, self._step, seen, pick, advice, allowance)
+        ticket = archipelago.Ticket(island.index, island.epoch, self._step, seen, pick, advice, allowance)
         self._flying[self._step] = ticket
         self._ready.append(ticket)
         return records.begun(ticket)
 
     def _allowance(self) -> int | None:
         """Returns a share of the evaluations that are neither used nor promised, so that the budget holds."""
-        if self._budget.evaluations is None:
+        limit = self._steering.budget.evaluations
+        if limit is None:
             return None
-        promised = sum(ticket.allowance or 0 for ticket in self._flying.values())
-        left = self._budget.evaluations - self.spending.evaluations - promised
+        left = limit - self.spending.evaluations - sum(ticket.allowance or 0 for ticket in self._flying.values())
         return max(1, left // self._window) if left > 0 else 0
 
     def _why_stop(self) -> str | None:
@@ -259,47 +269,14 @@ class Evolver:
         best = population.best.evaluation if population.best else None
         now = control.Progress(population.applied, best.score if best else None, population.last_improved)
         reasons = (rule(now) for rule in self._config.stop_rules)
-        return self._budget.exhausted(spending) or next((reason for reason in reasons if reason), None)
-
-    def _read_inbox(self) -> Sequence[Record]:
-        self._polled_at = self._config.clock()
-        written: list[Record] = []
-        for command in self._config.inbox.read(self._last_command) if self._config.inbox else ():
-            self._last_command = command.number
-            done = errors.attempt(lambda: self._obey(command))  # noqa: B023 - called at once
-            data: dict[str, Any] = {"number": command.number, "kind": command.kind, "data": dict(command.data)}
-            if isinstance(done, errors.Caught):
-                written.append(Record("controlled", self._step, ALL, data | {"refused": str(done)}))
-            else:
-                written += [Record("controlled", self._step, ALL, data), *done]
-        return written
-
-    def _obey(self, command: control.Command) -> Sequence[Record]:
-        data = command.data
-        match command.kind:
-            case "pause" | "resume":
-                self._is_paused = command.kind == "pause"
-            case "stop":
-                self._switch.stop(str(data.get("reason", "stopped")))
-            case "set":
-                self._settings |= data
-            case "raise":
-                self._budget = self._budget.raised(data)
-            case "decide":
-                decision = Decision(data["verdict"], data["reason"], data["by"])
-                return self._population.decide(data["candidate"], data["content_hash"], decision)
-            case "observe":
-                found = evaluation.clean(evaluation.from_data(data["evaluation"]))
-                return self._population.observe(self._step, data["island"], data["candidate"], found)
-        return ()
+        return self._steering.budget.exhausted(spending) or next((reason for reason in reasons if reason), None)
 
     def _step_on(self, island: Island) -> function.Function:
         """Takes one step on one island in the calling thread, whatever the schedule says."""
         self._open()
         with self._changed:
-            record = self._issue(island, None)
+            self._commit(lambda: [self._issue(island, None)])
             ticket = self._ready.pop()
-            self._journal.write(record)
         done = Work(self._bench, ticket, Stored()).do()
         self._tell(done)
         scored = [fn for fn, _ in done.children if fn.evaluation is not None]

@@ -6,20 +6,9 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from atoll import control, errors, evaluation, function, profiler
-from atoll.archipelago import (
-    EvolverEvent,
-    IslandEvent,
-    Migrate,
-    OnBestIslandImproved,
-    OnIslandsRemoved,
-    OnIslandsRevived,
-    Reset,
-)
+from atoll import archipelago, control, errors, evaluation, function, profiler
 from atoll.candidate import Candidate, digest
-from atoll.cluster import records
-from atoll.cluster.clusters import ClusterEvent
-from atoll.cluster.config import EvolverConfig, funsearch_pool
+from atoll.cluster import clusters, config, records
 from atoll.cluster.island import Island
 from atoll.cluster.work import Done
 from atoll.evaluation import Evaluation
@@ -37,18 +26,18 @@ class Population:
     """
 
     def __init__(
-        self, config: EvolverConfig, mail: profiler.Mail, step_on: Callable[[Island], function.Function]
+        self, configured: config.EvolverConfig, mail: profiler.Mail, step_on: Callable[[Island], function.Function]
     ) -> None:
-        shared = config.island_config
+        shared = configured.island_config
         self._config, self._step_on = shared, step_on
-        self._learner = config.learner
+        self._learner = configured.learner
         made_by: Any = type(shared.initial_fn.skeleton())
-        self._make_skeleton = config.make_skeleton or made_by
-        self._make_pool = shared.make_pool or funsearch_pool(shared.num_selected_clusters)
+        self._make_skeleton = configured.make_skeleton or made_by
+        self._make_pool = shared.make_pool or config.funsearch_pool(shared.num_selected_clusters)
         self.rng = Random()
-        self.profilers = profiler.Profilers[EvolverEvent](mail)
-        self._island_profilers = profiler.Profilers[IslandEvent](mail)
-        self._cluster_profilers = profiler.Profilers[ClusterEvent](mail)
+        self.profilers = profiler.Profilers[archipelago.EvolverEvent](mail)
+        self._island_profilers = profiler.Profilers[archipelago.IslandEvent](mail)
+        self._cluster_profilers = profiler.Profilers[clusters.ClusterEvent](mail)
         self._island_profilers.use(shared.island_profiler_fn)
         self._cluster_profilers.use(shared.cluster_profiler_fn)
         self.islands = [self._make_island(index, 0) for index in range(shared.num_islands)]
@@ -91,17 +80,19 @@ class Population:
         data |= {"cost": records.cost_data(done.spent)} if done.spent != evaluation.FREE else {}
         return [*written, Record("applied", ticket.step, ticket.island, data)]
 
-    def carry_out(self, step: int, actions: Sequence[Migrate | Reset]) -> Sequence[Record]:
+    def carry_out(self, step: int, actions: Sequence[archipelago.Migrate | archipelago.Reset]) -> Sequence[Record]:
         """Does what a schedule said; all resets of one moment are one swap."""
-        written = [self.migrate(step, each.target, each.fn) for each in actions if isinstance(each, Migrate)]
-        resets = [each for each in actions if isinstance(each, Reset)]
+        written = [
+            self.migrate(step, each.target, each.fn) for each in actions if isinstance(each, archipelago.Migrate)
+        ]
+        resets = [each for each in actions if isinstance(each, archipelago.Reset)]
         removed = [self.islands[each.island] for each in resets]
         for each in resets:
             written.append(self.reset(step, each.island, self.islands[each.island].epoch + 1, each.founders))
         if resets:
             revived = [self.islands[each.island] for each in resets]
-            self.profilers.emit(OnIslandsRemoved("on_islands_removed", list(removed)))
-            self.profilers.emit(OnIslandsRevived("on_islands_revived", list(revived)))
+            self.profilers.emit(archipelago.OnIslandsRemoved("on_islands_removed", list(removed)))
+            self.profilers.emit(archipelago.OnIslandsRevived("on_islands_revived", list(revived)))
         return written
 
     def migrate(self, step: int, target: int, fn: function.Function) -> Record:
@@ -167,7 +158,7 @@ class Population:
         score = -math.inf if found is None or found.score is None else found.score
         if decision.verdict == "accept" and score > self._best_score:
             self.best, self._best_score, self.last_improved = fn, score, self.applied
-            self.profilers.emit(OnBestIslandImproved("on_best_island_improved", island))
+            self.profilers.emit(archipelago.OnBestIslandImproved("on_best_island_improved", island))
         return decision
 
     def _count(self, done: Done, children: Sequence[records.Child]) -> None:

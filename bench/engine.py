@@ -1,0 +1,212 @@
+"""What a step of the kernel costs, and how that grows with the population.
+
+An instant engine and an instant judge, so that only the kernel is measured, in CPU time. Two populations of
+different size are stepped in turns: measured one after the other, the same code gave ratios from 0.86 to 1.77.
+"""
+
+import argparse
+import gc
+import itertools
+import sqlite3
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from atoll import cluster, control, evaluation, function, journal, store
+from bench import outcome
+
+CHUNK = 50
+
+
+class Instant:
+    """Returns a new text with random scores in it, at once."""
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        scores = [task.rng.gauss(0, 1) for _ in range(2)]
+        return [task.parents[-1].clone(function.Text(f"{task.step} {scores[0]:.6f} {scores[1]:.6f}"))]
+
+
+def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+    """Reads the scores from the text."""
+    scores = tuple(float(word) for word in str(skeleton).split()[1:])
+    return evaluation.Evaluation(sum(scores), scores, {"first": scores[0], "second": scores[1]})
+
+
+def feature(name: str) -> Callable[[function.Function], float]:
+    return lambda fn: fn.evaluation.metrics[name] if fn.evaluation else 0.0
+
+
+def signature_pool(make_chooser: Callable[[Random], cluster.Chooser]) -> cluster.MakePool:
+    """Every candidate its own cluster: the hardest case for a chooser."""
+    return lambda island, rng, announce: cluster.Niches(
+        cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), make_chooser(rng)
+    )
+
+
+def one_cluster_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+    """All candidates in one cluster: the hardest case for a cluster."""
+    make_cluster = lambda key: cluster.DefaultCluster(rng, announce)  # noqa: E731
+    return cluster.Niches(cluster.everyone, make_cluster, cluster.WeightChooser(rng, replace=True))
+
+
+def grid_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+    """MAP-Elites on a grid of 1,000 x 1,000 cells."""
+    keys = cluster.Bins([feature("first"), feature("second")], num_bins=1000)
+    return cluster.Niches(keys, lambda key: cluster.EliteCluster(rng, announce), cluster.WeightChooser(rng))
+
+
+def pareto_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+    """A front per instance."""
+
+    def make_cluster(key: Any) -> cluster.EliteCluster:
+        return cluster.EliteCluster(
+            rng, announce, value=lambda fn: fn.evaluation.scores[key] if fn.evaluation else 0.0, ties=True
+        )
+
+    by_size = cluster.WeightChooser(rng, lambda score, size: size)
+    return cluster.Niches(cluster.by_instance, make_cluster, by_size)
+
+
+def bounded_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+    """A tournament in a pool of 1,000."""
+    make_cluster = lambda key: cluster.PoolCluster(rng, announce, limit=1000)  # noqa: E731
+    return cluster.Niches(cluster.everyone, make_cluster, cluster.WeightChooser(rng, replace=True))
+
+
+POOLS: dict[str, cluster.MakePool] = {
+    "clusters, softmax (FunSearch)": signature_pool(lambda rng: cluster.SoftmaxChooser(rng)),
+    "clusters, softmax without replacement": signature_pool(lambda rng: cluster.SoftmaxChooser(rng, replace=False)),
+    "clusters, rank": signature_pool(lambda rng: cluster.RankChooser(rng)),
+    "clusters, uniform": signature_pool(lambda rng: cluster.WeightChooser(rng)),
+    "one cluster, by length": one_cluster_pool,
+    "MAP-Elites": grid_pool,
+    "Pareto per instance": pareto_pool,
+    "bounded pool, tournament": bounded_pool,
+}
+
+
+def make_evolver(make_pool: cluster.MakePool, records: journal.Journal | None = None, **options: Any) -> cluster.Evolver:
+    start = function.Text("0 0.0 0.0")
+    initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=judge))
+    config = cluster.IslandConfig(1, 2, initial, Instant(), make_pool=make_pool)
+    options = {"num_parallel": 1, "reset_period": None} | options
+    return cluster.Evolver(cluster.EvolverConfig(config, journal=records or journal.Nowhere(), **options))
+
+
+def grown(make_pool: cluster.MakePool, size: int, records: journal.Journal | None = None) -> cluster.Island:
+    """Returns an island to which so many functions were added."""
+    evolver = make_evolver(make_pool, records)
+    island = evolver.islands[0]
+    for _ in range(size):
+        island.request_mutation()
+    return island
+
+
+def step_costs(islands: Sequence[cluster.Island], chunks: int) -> list[float]:
+    """Returns the mean CPU microseconds of a step on each island, stepped in turns; rare rebuilds count too."""
+    totals = [0.0] * len(islands)
+    for _, (place, island) in itertools.product(range(chunks), enumerate(islands)):
+        since = time.process_time()
+        for _ in range(CHUNK):
+            island.request_mutation()
+        totals[place] += time.process_time() - since
+    return [total / (chunks * CHUNK) * 1e6 for total in totals]
+
+
+def growth(sizes: Sequence[int], chunks: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
+    rows: list[list[object]] = []
+    for name, make_pool in POOLS.items():
+        costs = step_costs([grown(make_pool, size) for size in sizes], chunks)
+        rows.append([name, *costs, *(cost / costs[0] for cost in costs[1:])])
+        gc.collect()
+    with store.Store(str(folder / "growth.db")) as kept:
+        pool = POOLS["clusters, rank"]
+        islands = [grown(pool, size, kept.journal(kept.create(f"size-{size}"))) for size in sizes]
+        costs = step_costs(islands, chunks)
+        rows.append(["clusters, rank, with the SQLite journal", *costs, *(cost / costs[0] for cost in costs[1:])])
+    columns = ["pool, chooser", *(f"us at {size:,}" for size in sizes), *(f"{size:,} : {sizes[0]}" for size in sizes[1:])]
+    return columns, rows
+
+
+def memory(size: int) -> tuple[Sequence[str], list[list[object]]]:
+    """Bytes that a candidate costs beyond its content, everything the kernel holds counted."""
+    rows: list[list[object]] = []
+    for name in ("clusters, softmax (FunSearch)", "clusters, rank", "one cluster, by length"):
+        evolver = make_evolver(POOLS[name])
+        island = evolver.islands[0]
+        island.request_mutation()
+        gc.collect()
+        tracemalloc.start()
+        for _ in range(size):
+            island.request_mutation()
+        gc.collect()
+        used = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        contents = 49 + len("10000 -0.123456 -0.123456")
+        rows.append([name, size, used / size - contents])
+    return ["pool, chooser", "candidates", "bytes each beyond the content"], rows
+
+
+def throughput(steps: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
+    rows: list[list[object]] = []
+    for kind, workers in itertools.product(("nowhere", "SQLite"), (1, 4, 64)):
+        with store.Store(str(folder / f"{workers}.db")) as kept:
+            records = kept.journal(kept.create("run")) if kind == "SQLite" else journal.Nowhere()
+            evolver = make_evolver(
+                POOLS["clusters, rank"], records, num_parallel=workers, budget=control.Budget(iterations=steps)
+            )
+            since = time.perf_counter(), time.process_time()
+            evolver.run()
+            wall, cpu = time.perf_counter() - since[0], time.process_time() - since[1]
+        rows.append([kind, workers, steps / wall, cpu / steps * 1e6])
+    return ["journal", "workers", "steps/s", "CPU us a step"], rows
+
+
+def commits(count: int, folder: Path) -> tuple[Sequence[str], list[list[object]]]:
+    """Commits of one record of 300 bytes, in ours and in bare sqlite3 with the same pragmas."""
+    data = {"id": "1.0", "text": "x" * 260}
+    with store.Store(str(folder / "ours.db")) as kept:
+        ours = kept.journal(kept.create("run"))
+        since = time.process_time(), time.perf_counter()
+        for step in range(count):
+            ours.write(journal.Record("begun", step, 0, data))
+        ours_took = time.process_time() - since[0], time.perf_counter() - since[1]
+    bare = sqlite3.connect(folder / "bare.db", isolation_level=None)
+    bare.execute("pragma journal_mode=wal")
+    bare.execute("pragma synchronous=normal")
+    bare.execute("create table records (seq integer primary key, run text, kind text, step int, island int, data text)")
+    since = time.process_time(), time.perf_counter()
+    for step in range(count):
+        bare.execute("begin immediate")
+        row = ("run", "begun", step, 0, "x" * 300)
+        bare.execute("insert into records (run, kind, step, island, data) values (?, ?, ?, ?, ?)", row)
+        bare.execute("commit")
+    bare_took = time.process_time() - since[0], time.perf_counter() - since[1]
+    bare.close()
+    rows: list[list[object]] = [
+        [name, count / cpu, count / wall] for name, (cpu, wall) in (("Atoll", ours_took), ("sqlite3", bare_took))
+    ]
+    return ["journal", "commits per CPU s", "commits/s"], rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="sizes 100 and 5,000 only")
+    quick = parser.parse_args().quick
+    sizes = [100, 5_000] if quick else [100, 20_000, 100_000]
+    with tempfile.TemporaryDirectory() as folder:
+        tables = {
+            "A step by population": growth(sizes, 10 if quick else 30, Path(folder)),
+            "Memory": memory(2_000 if quick else 20_000),
+            "Threads with an instant engine": throughput(1_000 if quick else 5_000, Path(folder)),
+            "Commits": commits(2_000 if quick else 20_000, Path(folder)),
+        }
+    outcome.keep("engine", tables)
+
+
+if __name__ == "__main__":
+    main()
