@@ -432,7 +432,7 @@ def test_an_ordered_run_refuses_what_depends_on_the_clock() -> None:
 @pytest.mark.parametrize("field", ["num_parallel", "window"])
 def test_a_number_out_of_range_is_refused_by_name(field: str) -> None:
     with pytest.raises(errors.SetupError, match=f"{field} is 0; it must be at least 1"):
-        toys.evolver(**{field: 0})
+        toys.evolver(**{field: 0})  # type: ignore[arg-type]
 
 
 def test_sixty_four_workers_apply_every_step_once() -> None:

@@ -1,8 +1,10 @@
 """Ordered runs: the same seed is the same run, whatever the workers, the timing and the cuts."""
 
+import contextlib
+
 import pytest
 
-from atoll import journal, llm
+from atoll import errors, journal, llm
 from atoll.store import memory
 from tests import toys
 
@@ -67,10 +69,8 @@ def test_a_cut_at_any_commit_and_a_resume_end_in_the_same_run(workers: int, afte
     num_commits = 1 + 1 + 12 * 3 + 1  # founded, first begun, two judged and one applied a step, ended
     for commits in range(num_commits):
         cut = Cut(commits, after=after)
-        try:
+        with contextlib.suppress(errors.JournalFailed):
             finished(cut, iterations=12, num_parallel=workers)
-        except Exception as error:  # noqa: BLE001 - whatever a cut looks like
-            assert "cut" in str(error)
         resumed = copied(cut)
         again = finished(resumed, iterations=12, num_parallel=workers)
         assert toys.results(resumed) == toys.results(whole), f"cut at commit {commits}"
@@ -120,10 +120,8 @@ def test_a_reply_that_was_stored_is_not_asked_for_again() -> None:
     for commits in range(2 + 10 * 4):
         model = Counting()
         cut = Cut(commits, after=True)
-        try:
+        with contextlib.suppress(errors.JournalFailed):
             toys.evolver(toys.Asking(model), records=cut, ordered=True, window=4, iterations=10, num_parallel=3).run()
-        except Exception as error:  # noqa: BLE001
-            assert "cut" in str(error)
         stored = {(record.step, record.data["call"]) for record in toys.of_kind(cut, "replied")}
         resumed, second = copied(cut), Counting()
         toys.evolver(toys.Asking(second), records=resumed, ordered=True, window=4, iterations=10, num_parallel=3).run()

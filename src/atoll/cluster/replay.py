@@ -39,7 +39,6 @@ class Replay:
     def _take(self, record: Record) -> None:
         step, index, data = record.step, record.island, record.data
         population = self.population
-        self.last_step = max(self.last_step, step)
         match record.kind:
             case "founded":
                 self.is_founded = True
@@ -47,6 +46,7 @@ class Replay:
                 self.memo.put(digest(data["content"]), 0, evaluation.from_data(data["evaluation"]))
             case "begun":
                 self.tickets[step] = self._ticket(record)
+                self.last_step = max(self.last_step, step)
             case "replied":
                 self._of(step).replies[data["call"]] = data
             case "judged":
