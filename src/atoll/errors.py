@@ -72,8 +72,5 @@ def attempt[T](call: Callable[[], T], passing: tuple[type[Exception], ...] = (Jo
         return call()
     except passing:
         raise
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # the boundary to foreign code: `exit()` in a candidate ends nothing
+    except (Exception, SystemExit) as error:  # the boundary to foreign code: `exit()` in a candidate ends nothing
         return Caught(error)

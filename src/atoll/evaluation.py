@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, SupportsFloat
 
+from atoll import errors
 from atoll.candidate import JSON, NOTHING
 
 
@@ -72,31 +73,35 @@ def clean(found: object) -> Evaluation:
     A number becomes a score. NaN, infinity, None, text and everything else that is no number become failures,
     inside an `Evaluation` too. Metrics that are no finite numbers are left out, and the feedback says so.
     """
-    if not isinstance(found, Evaluation):
-        number = _finite(found)
-        return (
-            failed(f"the judge returned {found!r:.80}, which is no finite number")
-            if number is None
-            else Evaluation(number)
-        )
+    cleaned = errors.attempt(lambda: _clean(found) if isinstance(found, Evaluation) else _scored(found))
+    return failed(f"the judge returned what raised {cleaned}") if isinstance(cleaned, errors.Caught) else cleaned
+
+
+def _scored(found: object) -> Evaluation:
+    number = _finite(found)
+    return (
+        failed(f"the judge returned {found!r:.80}, which is no finite number") if number is None else Evaluation(number)
+    )
+
+
+def _clean(found: Evaluation) -> Evaluation:
+    score, scores = _finite(found.score), [_finite(each) for each in found.scores]
+    metrics = {str(name): _finite(value) for name, value in found.metrics.items()}
     if found.failure is not None:
-        return replace(found, score=None, failure=found.failure or "it failed and gave no reason")
-    score = _finite(found.score)
-    if score is None:
-        return replace(found, score=None, failure=f"the score is {found.score!r:.80}, which is no finite number")
-    scores = [_finite(each) for each in found.scores]
-    if None in scores:
-        where = scores.index(None)
-        return replace(
-            found, score=None, scores=(), failure=f"the score of input {where} is {found.scores[where]!r:.80}"
-        )
-    metrics = {name: _finite(value) for name, value in found.metrics.items()}
+        failure: str | None = str(found.failure) or "it failed and gave no reason"
+    elif score is None:
+        failure = f"the score is {found.score!r:.80}, which is no finite number"
+    elif None in scores:
+        failure = f"the score of input {scores.index(None)} is {found.scores[scores.index(None)]!r:.80}"
+    else:
+        failure = None
     return replace(
         found,
-        score=score,
-        scores=tuple(each for each in scores if each is not None),
+        score=score if failure is None else None,
+        scores=() if None in scores else tuple(each for each in scores if each is not None),
         metrics={name: value for name, value in metrics.items() if value is not None} or NOTHING,
-        feedback=_with_note(found.feedback, [name for name, value in metrics.items() if value is None]),
+        feedback=_with_note(str(found.feedback), [name for name, value in metrics.items() if value is None]),
+        failure=failure,
     )
 
 
@@ -107,11 +112,8 @@ def _with_note(feedback: str, lost: list[str]) -> str:
 def _finite(value: object) -> float | None:
     if type(value) is not float and (isinstance(value, (str, bytes)) or not isinstance(value, SupportsFloat)):
         return None  # (checking a protocol is slow, and most values are floats)
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+    number = errors.attempt(lambda: float(value))
+    return number if isinstance(number, float) and math.isfinite(number) else None
 
 
 def to_data(found: Evaluation) -> Mapping[str, JSON]:

@@ -16,6 +16,8 @@ from atoll.gate import Decision
 type Signature = str
 type FunctionScore = float | None
 type Evaluator[**P, R, T] = Callable[[Skeleton[P, R], T], float]
+# Where an evaluator meets a skeleton, here or in a jail: (evaluator, skeleton, inputs) -> results, or it raises.
+type Runner = Callable[[Evaluator[..., Any, Any], Skeleton[..., Any], Sequence[Any]], Sequence[object]]
 
 
 class Skeleton[**P, R](Protocol):
@@ -108,15 +110,6 @@ class Judge(Protocol):
 
     def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
         """Scores one draft; never raises for a bad one; called from several threads at once."""
-
-
-class Runner(Protocol):
-    """Where an evaluator meets a skeleton: in this process, or in a jail."""
-
-    def __call__(
-        self, evaluator: Evaluator[..., Any, Any], skeleton: Skeleton[..., Any], inputs: Sequence[Any]
-    ) -> Sequence[object]:
-        """Returns what the evaluator returned for each input; may raise what the skeleton raised."""
 
 
 class Task(NamedTuple):
@@ -262,16 +255,7 @@ class DefaultFunctionProps(NamedTuple):
 class DefaultFunction:
     """A function by its skeleton and its judge; immutable but for the one evaluation."""
 
-    __slots__ = (
-        "__weakref__",
-        "_candidate",
-        "_evaluation",
-        "_inputs",
-        "_judge",
-        "_profilers",
-        "_score",
-        "_skeleton",
-    )
+    __slots__ = ("__weakref__", "_candidate", "_evaluation", "_inputs", "_judge", "_profilers", "_score", "_skeleton")
 
     def __init__(self, props: DefaultFunctionProps) -> None:
         judge = props.judge

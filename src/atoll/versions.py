@@ -31,14 +31,7 @@ class Versions(Protocol):
         """
 
     def set(
-        self,
-        key: str,
-        value: str,
-        reason: str,
-        author: str,
-        *,
-        expected: int | None = None,
-        token: str | None = None,
+        self, key: str, value: str, reason: str, author: str, *, expected: int | None = None, token: str | None = None
     ) -> Version:
         """Makes a new head.
 

@@ -126,7 +126,8 @@ class SoftmaxChooser(WeightChooser):
         self._tree.set(index, self._weigh(index))
 
     def choose(self, k: int, registered: int) -> Sequence[int]:
-        if self.temperature(registered) > self._built:
+        # A tree built colder than now, or one whose scores all lie far below the reference: weights that small lose digits.
+        if self.temperature(registered) > self._built or self._tree.total < 1e-200:
             self._build(self.temperature(registered))
         return super().choose(min(k, len(self._weights)), registered)
 

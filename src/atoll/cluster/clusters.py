@@ -54,6 +54,14 @@ class _Announced:
     def members(self) -> Sequence[function.Function]:
         return self._fns
 
+    def best_fn(self) -> function.Function:
+        return self._some()[0]  # where the best stands first
+
+    def _some(self) -> list[function.Function]:
+        if not self._fns:
+            raise errors.NotFound("The cluster is empty: add a function first.")
+        return self._fns
+
     def _added(self, fn: function.Function) -> None:
         if self._profilers:
             self._profilers.emit(OnFnAdded("on_fn_added", fn))
@@ -71,11 +79,7 @@ class DefaultCluster(_Announced):
     """
 
     def __init__(
-        self,
-        rng: Random,
-        profilers: profiler.Profilers[ClusterEvent] | None = None,
-        *,
-        by_range: bool = False,
+        self, rng: Random, profilers: profiler.Profilers[ClusterEvent] | None = None, *, by_range: bool = False
     ) -> None:
         super().__init__(rng, profilers)
         self._by_range, self._shortest, self._longest = by_range, math.inf, 0
@@ -93,12 +97,12 @@ class DefaultCluster(_Announced):
         # A uniform draw kept with exp(-x), x in 0..1, is the softmax exactly, in at most e tries on average.
         scale = self._longest - (self._shortest if self._by_range else 0) + 1e-6
         while True:
-            fn = _require(self._rng.choice(self._fns) if self._fns else None)
+            fn = self._rng.choice(self._some())
             if self._rng.random() < math.exp((self._shortest - len(str(fn.skeleton()))) / scale):
                 return self._selected(fn)
 
     def best_fn(self) -> function.Function:
-        return _require(self._best)
+        return self._best or self._some()[0]
 
 
 class EliteCluster(_Announced):
@@ -123,10 +127,7 @@ class EliteCluster(_Announced):
         self._added(fn)
 
     def select_fn(self) -> function.Function:
-        return self._selected(_require(self._rng.choice(self._fns) if self._fns else None))
-
-    def best_fn(self) -> function.Function:
-        return _require(self._fns[0] if self._fns else None)
+        return self._selected(self._rng.choice(self._some()))
 
 
 class PoolCluster(_Announced):
@@ -149,14 +150,5 @@ class PoolCluster(_Announced):
         self._added(fn)
 
     def select_fn(self) -> function.Function:
-        _require(self._fns[0] if self._fns else None)
-        return self._selected(self._fns[min(self._rng.randrange(len(self._fns)) for _ in range(self._tournament))])
-
-    def best_fn(self) -> function.Function:
-        return _require(self._fns[0] if self._fns else None)
-
-
-def _require(fn: function.Function | None) -> function.Function:
-    if fn is None:
-        raise errors.NotFound("The cluster is empty: add a function first.")
-    return fn
+        places = [self._rng.randrange(len(self._some())) for _ in range(self._tournament)]
+        return self._selected(self._fns[min(places)])

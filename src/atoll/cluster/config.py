@@ -27,10 +27,7 @@ def by_score(island: int, found: Evaluation) -> float:
 def funsearch_pool(num_selected_clusters: int) -> MakePool:
     """FunSearch's clusters by score signature, drawn by a cooling softmax."""
     return lambda island, rng, announce: Niches(
-        by_signature,
-        lambda key: DefaultCluster(rng, announce),
-        SoftmaxChooser(rng),
-        num_parents=num_selected_clusters,
+        by_signature, lambda key: DefaultCluster(rng, announce), SoftmaxChooser(rng), num_parents=num_selected_clusters
     )
 
 

@@ -68,7 +68,7 @@ class Bins:
         if self._ranges[place] != (low, width):
             self.generation += self._ranges[place] is not None
             self._ranges[place] = (low, width)
-        return min(int((value - low) / width), self._num_bins - 1)
+        return int(min((value - low) / width, self._num_bins - 1))  # the difference of huge values may be infinite
 
 
 class Niches:
@@ -96,11 +96,13 @@ class Niches:
         return {key: self._clusters[index] for key, index in self._index.items()}
 
     def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
-        if fn.score() is not None:
+        keys = errors.attempt(lambda: self._keys(fn) if fn.score() is not None else ())
+        if isinstance(keys, errors.Caught):
+            return Decision("reject", f"the keys raised {keys}", "keys")
+        if self._moving is not None and self._moving.generation != self._generation:
+            self._rebuild(self._members())
+        if keys:
             self._registered += 1
-            keys = self._keys(fn)
-            if self._moving is not None and self._moving.generation != self._generation:
-                self._rebuild(self._members())
             self._enter(fn, keys)
         return decision
 
@@ -139,7 +141,10 @@ class Niches:
             self._chooser.set(index, function.rank_of(cluster.best_fn()), len(cluster.members()))
 
     def _members(self) -> Sequence[function.Function]:
-        return list({_id(fn): fn for cluster in self._clusters for fn in cluster.members()}.values())
+        kept = {_id(fn): fn for cluster in self._clusters for fn in cluster.members()}
+        if self._best is not None:  # where clusters compare by something else, the best may be in none of them
+            kept.setdefault(_id(self._best), self._best)
+        return list(kept.values())
 
     def _rebuild(self, members: Iterable[function.Function]) -> None:
         self._empty()

@@ -20,12 +20,7 @@ def require(fn: function.Function) -> Candidate:
 
 
 def judged(label: str, candidate: Candidate, found: Evaluation, paid: bool) -> Record:
-    data = {
-        **candidate_data(candidate),
-        "label": label,
-        "evaluation": evaluation.to_data(found),
-        "paid": paid,
-    }
+    data = {**candidate_data(candidate), "label": label, "evaluation": evaluation.to_data(found), "paid": paid}
     return Record("judged", candidate.step, candidate.island, data)
 
 
@@ -50,10 +45,7 @@ def child_data(fn: function.Function, decision: Decision) -> Mapping[str, Any]:
 def held(fn: function.Function) -> Record:
     candidate = require(fn)
     return Record(
-        "held",
-        candidate.step,
-        candidate.island,
-        {"id": candidate.id, "content_hash": digest(candidate.content)},
+        "held", candidate.step, candidate.island, {"id": candidate.id, "content_hash": digest(candidate.content)}
     )
 
 
@@ -64,23 +56,14 @@ def settled_data(fn: function.Function) -> Mapping[str, Any]:
 
 
 def candidate_data(candidate: Candidate) -> Mapping[str, Any]:
-    data: dict[str, Any] = {
-        "id": candidate.id,
-        "content": candidate.content,
-        "parents": list(candidate.parents),
-    }
+    data: dict[str, Any] = {"id": candidate.id, "content": candidate.content, "parents": list(candidate.parents)}
     data |= {"island": candidate.island, "step": candidate.step}
     return data | {"meta": dict(candidate.meta)} if candidate.meta else data
 
 
 def to_candidate(data: Mapping[str, Any]) -> Candidate:
     return Candidate(
-        data["id"],
-        data["content"],
-        tuple(data["parents"]),
-        data["island"],
-        data["step"],
-        data.get("meta", NOTHING),
+        data["id"], data["content"], tuple(data["parents"]), data["island"], data["step"], data.get("meta", NOTHING)
     )
 
 

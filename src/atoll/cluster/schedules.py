@@ -64,11 +64,7 @@ class RoundRobin:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._num_islands, self._block, self._emigrants = num_islands, block, emigrants
-        self._migrate_every, self._reset_every, self._reset_seconds = (
-            migrate_every,
-            reset_every,
-            reset_seconds,
-        )
+        self._migrate_every, self._reset_every, self._reset_seconds = (migrate_every, reset_every, reset_seconds)
         self._resets, self._clock = resets or reset_worst_half(), clock
         self._last_reset = clock()
 
