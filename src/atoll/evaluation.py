@@ -100,7 +100,7 @@ def _clean(found: Evaluation) -> Evaluation:
         score=score if failure is None else None,
         scores=() if None in scores else tuple(each for each in scores if each is not None),
         metrics={name: value for name, value in metrics.items() if value is not None} or NOTHING,
-        feedback=_with_note(str(found.feedback), [name for name, value in metrics.items() if value is None]),
+        feedback=_with_note(str(found.feedback or ""), [name for name, value in metrics.items() if value is None]),
         failure=failure,
     )
 

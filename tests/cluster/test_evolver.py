@@ -245,7 +245,7 @@ def test_resets_swap_half_the_islands_and_announce_it_in_pairs() -> None:
         assert all(new.epoch == old.epoch + 1 for old, new in zip(removed.payload, revived.payload, strict=True))
 
 
-def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_and_stays_out() -> None:
+def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best_and_stays_out() -> None:
     records = memory.MemoryJournal()
     release = threading.Event()
 
@@ -254,7 +254,7 @@ def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_and_stays_out()
             if task.step == 1:
                 release.wait(5)
                 return [task.parents[0].clone(function.Text(repr(toys.TARGET)))]
-            return [task.parents[0].clone(function.Text(repr(float(task.step))))]
+            return [task.parents[0].clone(function.Text(repr(task.step + 0.5)))]
 
     class ResetFirst:
         uses_clock = False
@@ -272,10 +272,15 @@ def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_and_stays_out()
     evolver = toys.evolver(OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2)
     evolver.run()
     late = next(record for record in toys.of_kind(records, "applied") if record.step == 1)
-    assert late.data["children"][0]["decision"][:2] == ["reject", "late: its island was reset meanwhile"]
+    assert late.data["children"][0]["decision"][:2] == [
+        "accept",
+        "late: its island was reset meanwhile, so it stays out",
+    ]
     assert any(record.data["id"] == "1.0" for record in toys.of_kind(records, "judged"))
     with pytest.raises(errors.NotFound):
         evolver.islands[0].pool.find("1.0")
+    assert evolver.best_fn().candidate is not None
+    assert evolver.best_fn().candidate.id == "1.0"
 
 
 def test_the_best_function_survives_the_reset_of_its_island() -> None:
@@ -395,6 +400,26 @@ def test_a_late_judgement_replaces_the_standing_one() -> None:
     toys.evolver(Observing(), num_islands=1, records=records, iterations=3).run()
     assert seen == [-9.0, 1.0, 2.0]
     assert [record.data["evaluation"]["score"] for record in toys.of_kind(records, "observed")] == [1.0, 2.0, 3.0]
+
+
+def test_a_child_descends_from_what_its_maker_says_or_else_from_all_it_was_shown() -> None:
+    records = memory.MemoryJournal()
+
+    class Three:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            first = task.parents[0]
+            text = function.Text(repr(float(task.step)))
+            return [first.clone(text), function.draft(first, text, parents=[first], engine="x"), first.clone()]
+
+    toys.evolver(Three(), num_islands=1, records=records, iterations=6).run()
+    judged = {record.data["id"]: record.data for record in toys.of_kind(records, "judged")}
+    shown = {record.step: record.data["parents"] for record in toys.of_kind(records, "begun")}
+    for step in range(1, 7):
+        assert judged[f"{step}.0"]["parents"] == shown[step]
+        assert judged[f"{step}.1"]["parents"] == shown[step][:1]
+        assert judged[f"{step}.1"]["meta"] == {"engine": "x"}
+        assert judged[f"{step}.2"]["parents"] == shown[step]
+        assert "meta" not in judged[f"{step}.2"]
 
 
 def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:

@@ -16,6 +16,7 @@ from atoll.gate import Decision
 from atoll.journal import Record
 
 ALL = -1  # the island of a record that concerns all of them
+LATE = "late: its island was reset meanwhile, so it stays out"
 
 
 class Population:
@@ -55,7 +56,7 @@ class Population:
         return [Record("founded", 0, ALL, records.settled_data(fn))]
 
     def apply(self, done: Done) -> Sequence[Record]:
-        """Takes in a step that was worked; a child of an island that was reset meanwhile is stored and stays out."""
+        """Takes in a step that was worked; a child whose island was reset meanwhile may be the best, but stays out."""
         ticket = done.ticket
         island = self.islands[ticket.island]
         self.applied += 1
@@ -65,11 +66,12 @@ class Population:
         children: list[records.Child] = []
         for fn, wanted in done.children:
             decision = wanted
-            if decision.verdict != "reject" and island.epoch != ticket.epoch:
-                decision = Decision("reject", "late: its island was reset meanwhile", "atoll")
-            if decision.verdict == "accept":
+            if decision.verdict == "accept" and island.epoch == ticket.epoch:
                 decision = self._enter(island, fn, decision)
-            if decision.verdict == "hold":
+            elif decision.verdict == "accept":
+                decision = Decision("accept", LATE, "atoll")
+                self._compare(island, fn)
+            elif decision.verdict == "hold":
                 self.held[records.require(fn).id] = fn
                 written.append(records.held(fn))
             children.append((fn, decision))
@@ -154,12 +156,16 @@ class Population:
 
     def _enter(self, island: Island, fn: function.Function, decision: Decision) -> Decision:
         decision = island.add_fn(fn, decision)
+        if decision.verdict == "accept":
+            self._compare(island, fn)
+        return decision
+
+    def _compare(self, island: Island, fn: function.Function) -> None:
         found = fn.evaluation
         score = -math.inf if found is None or found.score is None else found.score
-        if decision.verdict == "accept" and score > self._best_score:
+        if score > self._best_score:
             self.best, self._best_score, self.last_improved = fn, score, self.applied
             self.profilers.emit(archipelago.OnBestIslandImproved("on_best_island_improved", island))
-        return decision
 
     def _count(self, done: Done, children: Sequence[records.Child]) -> None:
         ticket, spending = done.ticket, self.spending

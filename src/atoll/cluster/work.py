@@ -71,17 +71,8 @@ class Work:
     def _propose(self) -> list[tuple[str, Candidate, function.Function]]:
         ticket, pick = self._ticket, self._ticket.pick
         rng = Random(f"{self._bench.seed}/{ticket.step}/propose")
-        seen = (
-            ticket.island,
-            ticket.step,
-            ticket.seen,
-            pick.parents,
-            pick.others,
-            ticket.advice,
-            rng,
-            ticket.allowance,
-        )
-        children = self._bench.proposer.propose(function.Task(*seen, self._judge_drafts, self._observe))
+        context = (pick.parents, pick.others, ticket.advice, rng, ticket.allowance, self._judge_drafts, self._observe)
+        children = self._bench.proposer.propose(function.Task(ticket.island, ticket.step, ticket.seen, *context))
         return [(str(k), self._born(str(k), fn), fn) for k, fn in enumerate(children)]
 
     def _judge_drafts(self, drafts: Sequence[function.Function]) -> Sequence[Evaluation]:
@@ -109,7 +100,8 @@ class Work:
         return fn.settle(candidate, found, rank), self._ask(self._bench.config.gate, candidate, found)
 
     def _born(self, label: str, fn: function.Function) -> Candidate:
-        ticket, note = self._ticket, fn.candidate
+        ticket = self._ticket
+        note = fn.candidate if fn.candidate and not fn.candidate.id else None  # else it is a parent's, kept by a clone
         parents = (note.parents if note else ()) or tuple(records.require(each).id for each in ticket.pick.parents)
         born = Candidate(f"{ticket.step}.{label}", str(fn.skeleton()), parents, ticket.island, ticket.step)
         return replace(born, meta=note.meta) if note and note.meta else born

@@ -1,0 +1,99 @@
+"""`kill -9` at random moments, each followed by a resume: nothing evaluated is lost, no stored reply is bought again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from atoll import store
+
+ROOT = Path(__file__).resolve().parents[2]
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "10"))  # the long form: ATOLL_KILLS=50
+NUM_WORKERS, NUM_STEPS = 4, 400
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.chaos.victim", str(folder / "atoll.db"), "run", str(folder)]
+    with (folder / "errors").open("wb") as errors:
+        return subprocess.Popen([*command, str(NUM_STEPS), str(NUM_WORKERS)], cwd=ROOT, stderr=errors)
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def stored(folder: Path) -> tuple[set[str], set[tuple[int, str]]]:
+    """Returns the candidates that were judged and the replies that were bought, as the journal has them."""
+    with store.Store(str(folder / "atoll.db")) as kept:
+        records = list(kept.journal("run").read())
+    judged = {record.data["id"] for record in records if record.kind == "judged"}
+    return judged, {(record.step, record.data["call"]) for record in records if record.kind == "replied"}
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(60 + NUM_KILLS * 10)
+def test_a_run_that_is_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path: Path) -> None:
+    with store.Store(str(tmp_path / "atoll.db")) as kept:
+        kept.create("run", {})
+    rng, kills, judged, replied = Random(os.environ.get("ATOLL_SEED")), 0, set[str](), set[tuple[int, str]]()
+    while kills < NUM_KILLS:
+        asked_before = len(lines(tmp_path / "requests"))
+        victim = start(tmp_path)
+        while len(lines(tmp_path / "requests")) == asked_before and victim.poll() is None:
+            time.sleep(0.005)  # a kill before the first request would show nothing
+        time.sleep(rng.random() * 0.25)
+        if victim.poll() is not None:
+            break
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        kills += 1
+        now_judged, now_replied = stored(tmp_path)
+        assert judged <= now_judged
+        assert replied <= now_replied
+        judged, replied = now_judged, now_replied
+    assert kills >= min(NUM_KILLS, 5), "the run was over before it was killed often enough"
+    last = start(tmp_path)
+    assert last.wait(timeout=120) == 0, (tmp_path / "errors").read_text()
+
+    final_judged, final_replied = stored(tmp_path)
+    requests = lines(tmp_path / "requests")
+    assert judged <= final_judged
+    assert len(final_judged) == NUM_STEPS
+    assert len(final_replied) == 2 * NUM_STEPS
+    assert len(requests) <= len(final_replied) + NUM_WORKERS * (kills + 1)
+    assert len(lines(tmp_path / "judged")) <= 1 + NUM_STEPS + NUM_WORKERS * (kills + 1)
+    with store.Store(str(tmp_path / "atoll.db")) as kept:
+        rows = list(kept.candidates("run"))
+        best = kept.candidates("run").best()[0]
+        applied = [record.step for record in kept.journal("run").read() if record.kind == "applied"]
+    assert sorted(applied) == list(range(1, NUM_STEPS + 1))
+    assert best.score == max(row.score for row in rows if row.score is not None and row.verdict == "accept")
+
+
+@pytest.mark.chaos
+def test_a_reply_that_reached_the_journal_is_never_asked_for_again(tmp_path: Path) -> None:
+    with store.Store(str(tmp_path / "atoll.db")) as kept:
+        kept.create("run", {})
+    rng = Random(7)
+    for _ in range(3):
+        victim = start(tmp_path)
+        asked_before = len(lines(tmp_path / "requests"))
+        while len(lines(tmp_path / "requests")) < asked_before + 20 and victim.poll() is None:
+            time.sleep(0.005)
+        time.sleep(rng.random() * 0.05)
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        _, replied = stored(tmp_path)
+        asked_before = len(lines(tmp_path / "requests"))
+        again = start(tmp_path)
+        while len(lines(tmp_path / "requests")) < asked_before + 20 and again.poll() is None:
+            time.sleep(0.005)
+        again.send_signal(signal.SIGKILL)
+        again.wait()
+        asked = {(int(step), call) for step, call in map(str.split, lines(tmp_path / "requests")[asked_before:])}
+        assert not asked & replied

@@ -1,0 +1,65 @@
+"""A run that somebody will kill: 4 workers, a model that logs what it is asked, a judge that logs what it judged.
+
+python victim.py STORE RUN LOG_DIR STEPS WORKERS
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from atoll import cluster, control, evaluation, function, journal, llm, store
+from tests import toys
+
+
+class Logged:
+    """Appends lines to a file that survives its writer."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def write(self, *words: object) -> None:
+        os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
+
+
+class Model:
+    """Answers by place, after a nap, and logs each request before it answers."""
+
+    def __init__(self, log: Logged) -> None:
+        self._log = log
+
+    def __call__(self, prompt: str) -> llm.Reply:
+        ledger = journal.Ledger.current.get()
+        assert ledger is not None
+        step, call = ledger.place
+        self._log.write(step, call)
+        time.sleep(Random().random() * 0.004)
+        return llm.Reply(repr(Random(f"{step}/{call}").gauss(0, 0.3)), "model")
+
+
+def main(url: str, run: str, log_dir: str, steps: str, workers: str) -> None:
+    requests, judged = Logged(Path(log_dir) / "requests"), Logged(Path(log_dir) / "judged")
+
+    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        judged.write(str(skeleton))
+        time.sleep(Random().random() * 0.002)
+        return toys.judge(skeleton)
+
+    with store.Store(url) as kept, kept.claim(run):
+        config = cluster.IslandConfig(4, 2, toys.initial(by=judge), toys.Asking(Model(requests)))
+        cluster.Evolver(
+            cluster.EvolverConfig(
+                config,
+                num_parallel=int(workers),
+                schedule=cluster.RoundRobin(4, migrate_every=10, reset_every=37),
+                journal=kept.journal(run),
+                learner=None,
+                budget=control.Budget(iterations=int(steps)),
+            )
+        ).run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

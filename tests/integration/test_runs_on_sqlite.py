@@ -1,0 +1,145 @@
+"""The evolver on a real store: exports, resumes, several runs in one file."""
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atoll import cluster, errors, function, gate, journal, store
+from atoll.store import memory
+from tests import toys
+
+
+def run(kept: store.Store, name: str, **options: Any) -> str:
+    """Runs or resumes the toy problem under a name and returns its export."""
+    if name not in {each.id for each in kept.runs()}:
+        kept.create(name, {})
+    engine = options.pop("engine", None) or toys.Walker(naps=0.002, children=2)
+    settings: dict[str, Any] = {"ordered": True, "window": 6, "iterations": 50, "learner": toys.Bandit()} | options
+    toys.evolver(engine, records=kept.journal(name), **settings).run()
+    return "\n".join(kept.export(name))
+
+
+def test_exports_are_byte_identical_for_any_number_of_workers(tmp_path: Path) -> None:
+    with store.Store(str(tmp_path / "atoll.db")) as kept:
+        exports = [run(kept, f"workers-{workers}", num_parallel=workers) for workers in (1, 2, 4, 8)]
+    assert all(export == exports[0] for export in exports)
+    assert exports[0].count("\n") == 100
+
+
+def test_a_run_goes_on_in_another_store_object_when_its_budget_is_raised(tmp_path: Path) -> None:
+    for iterations in (10, 20, 50):
+        with store.Store(str(tmp_path / "atoll.db")) as kept:
+            assert run(kept, "run", iterations=iterations).count("\n") == 2 * iterations
+
+
+def test_a_stop_and_a_resume_on_disk_change_nothing(tmp_path: Path) -> None:
+    with store.Store(str(tmp_path / "atoll.db")) as kept:
+        whole = run(kept, "whole")
+        kept.create("parts", {})
+        for _ in range(4):
+            records = kept.journal("parts")
+            evolver = toys.evolver(
+                toys.Walker(naps=0.002, children=2),
+                records=records,
+                ordered=True,
+                window=6,
+                iterations=50,
+                learner=toys.Bandit(),
+                num_parallel=3,
+            )
+            before = len(list(records.read()))
+            evolver.start()
+            toys.until(lambda: len(list(kept.journal("parts").read())) > before + 20)  # noqa: B023
+            evolver.stop()
+        assert run(kept, "parts") == whole
+
+
+def test_several_runs_write_into_one_file_at_once(tmp_path: Path) -> None:
+    with store.Store(str(tmp_path / "atoll.db")) as kept:
+        alone = run(kept, "alone")
+        threads = [threading.Thread(target=run, args=(kept, f"run-{number}")) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all("\n".join(kept.export(f"run-{number}")) == alone for number in range(4))
+
+
+def test_a_full_disk_ends_the_run_and_a_resume_goes_on(tmp_path: Path) -> None:
+    with store.Store(str(tmp_path / "atoll.db")) as kept:
+        whole = run(kept, "whole")
+    path = tmp_path / "full.db"
+    with store.Store(str(path)) as kept:
+        kept.create("run", {})
+        records = FillingUp(kept.journal("run"), room=60)
+        with pytest.raises(errors.JournalFailed, match="disk is full"):
+            toys.evolver(
+                toys.Walker(children=2), records=records, ordered=True, window=6, iterations=50, learner=toys.Bandit()
+            ).run()
+    with store.Store(str(path)) as kept:
+        assert run(kept, "run") == whole
+
+
+class FillingUp:
+    """A journal on a disk that has room for so many commits."""
+
+    def __init__(self, inner: journal.Journal, room: int) -> None:
+        self._inner, self._room = inner, room
+
+    def write(self, *records: journal.Record) -> None:
+        self._room -= 1
+        if self._room < 0:
+            raise sqlite3.OperationalError("database or disk is full")
+        self._inner.write(*records)
+
+    def read(self, island: int | None = None) -> Any:
+        return self._inner.read(island)
+
+
+class Revising:
+    """Appends a line to the head, whatever it is."""
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        text = f"{task.parents[0].skeleton()}\nline {task.step}"
+        return [task.parents[0].clone(function.Text(text))]
+
+
+def length(skeleton: function.Skeleton[..., Any]) -> Any:
+    return len(str(skeleton))
+
+
+def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> None:
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("title"), judge=length))
+
+    def make_pool(island: int, rng: object, announce: object) -> cluster.Head:
+        return cluster.Head(kept.versions(), "playbook", initial, function.Text, run="run")
+
+    toys.evolver(
+        Revising(),
+        start=initial,
+        num_islands=1,
+        records=records,
+        iterations=iterations,
+        schedule=cluster.RoundRobin(1),
+        islands={"make_pool": make_pool, "gate": gate.improved()},
+    ).run()
+
+
+def test_a_cut_between_a_version_and_its_record_makes_no_second_version(tmp_path: Path) -> None:
+    with store.Store(str(tmp_path / "atoll.db")) as kept:
+        records = memory.MemoryJournal()
+        for _ in range(40):
+            cut = FillingUp(records, room=3)
+            try:
+                head_run(kept, cut, iterations=8)
+            except errors.JournalFailed:
+                continue
+            break
+        history = kept.versions().history("playbook")
+        applied = [record for record in records.read() if record.kind == "applied"]
+    assert [version.value.count("\n") for version in history] == list(range(9))
+    assert [record.data["children"][0]["decision"][3] for record in applied] == [f"playbook@{n}" for n in range(2, 10)]
