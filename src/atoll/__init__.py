@@ -1,0 +1,53 @@
+"""Atoll evolves code, prompts, plans and parameters on islands, with LLMs and without them.
+
+The names of the package are its modules, imported when they are first used:
+
+    from atoll import cluster, control, function, store
+
+They are modules and no classes on purpose: `from atoll import cluster` is typed exactly, whereas a class that is
+looked up lazily would be `Any` to a type checker. For the same reason prefer it to `import atoll; atoll.cluster`.
+"""
+
+import importlib
+from types import ModuleType
+
+__all__ = [
+    "__version__",
+    "archipelago",
+    "candidate",
+    "cluster",
+    "control",
+    "errors",
+    "evaluation",
+    "function",
+    "gate",
+    "journal",
+    "llm",
+    "profiler",
+    "store",
+    "testing",
+    "versions",
+]
+
+__version__: str  # read from the installed package when it is first asked for
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name == "__version__":
+        return _version()  # type: ignore[return-value]  # the one name that is no module
+    if name in __all__:
+        return importlib.import_module(f"atoll.{name}")
+    raise AttributeError(f"module 'atoll' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
+def _version() -> str:
+    from importlib import metadata  # takes longer than all the rest of `import atoll`
+
+    try:
+        return metadata.version("atoll")
+    except metadata.PackageNotFoundError:
+        return "unknown"  # sources on a path, never installed

@@ -53,22 +53,27 @@ class Bins:
         if num_bins < 2 or num_bins % 2:
             raise errors.SetupError(f"A feature needs an even number of bins, at least 2, not {num_bins}.")
         self._features, self._num_bins = features, num_bins
-        self._ranges: list[tuple[float, float] | None] = [None] * len(features)  # (lowest, width of a bin)
+        self._ranges: list[tuple[int, float] | None] = [None] * len(features)  # (lowest in widths, width of a bin)
         self.generation = 0
 
     def __call__(self, fn: function.Function) -> Sequence[Hashable]:
-        return (tuple(self._bin(place, feature(fn)) for place, feature in enumerate(self._features)),)
+        values = [float(feature(fn)) for feature in self._features]  # all, before one that raises has moved a range
+        return (tuple(self._bin(place, value) for place, value in enumerate(values)),)
 
     def _bin(self, place: int, value: float) -> int:
         if not math.isfinite(value):
             return -1
-        low, width = self._ranges[place] or (value, max(abs(value), 1.0) * 2.0**-20)
-        while not low <= value < low + width * self._num_bins:
-            low, width = (low if value >= low else low - width * self._num_bins), width * 2
+        value = min(max(value, -1e300), 1e300)  # beyond, a width could become infinite
+        # Widths are powers of 2 and cells lie at their multiples: no rounding ever parts what shared a cell.
+        width = 2.0 ** (math.frexp(max(abs(value), 1.0))[1] - 20)
+        low, width = self._ranges[place] or (math.floor(value / width), width)
+        while not low <= (cell := math.floor(value / width)) < low + self._num_bins:
+            # Half of the new range lies above or below the old one; rounding to whole cells keeps the old one inside.
+            low, width = (low // 2 if cell >= low else -((self._num_bins - low) // 2)), width * 2
         if self._ranges[place] != (low, width):
             self.generation += self._ranges[place] is not None
             self._ranges[place] = (low, width)
-        return int(min((value - low) / width, self._num_bins - 1))  # the difference of huge values may be infinite
+        return cell - low
 
 
 class Niches:
@@ -88,7 +93,6 @@ class Niches:
         self._moving = keys if isinstance(keys, Moving) else None
         self._registered = 0
         self._best: function.Function | None = None
-        self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # holds nobody alive
         self._empty()
 
     @property
@@ -124,11 +128,18 @@ class Niches:
 
     def observe(self, fn: function.Function) -> None:
         members = {_id(each): each for each in self._members()}
-        if _id(fn) in members:
+        if _id(fn) not in members:
+            return
+        keys = errors.attempt(lambda: self._keys(fn) if fn.score() is not None else ())
+        if keys and not isinstance(keys, errors.Caught):
             members[_id(fn)] = fn
-            self._rebuild(list(members.values()))
+        elif len(members) > 1:
+            del members[_id(fn)]  # what failed late leaves, unless nobody would be left
+        self._rebuild(members.values())
 
     def _enter(self, fn: function.Function, keys: Sequence[Hashable]) -> None:
+        if _id(fn) in self._by_id and self._is_member(_id(fn), keys):  # a migrant came home
+            return
         self._by_id[_id(fn)] = fn
         if self._best is None or function.rank_of(fn) > function.rank_of(self._best):
             self._best = fn
@@ -139,6 +150,10 @@ class Niches:
             cluster = self._clusters[index]
             cluster.add_fn(fn)
             self._chooser.set(index, function.rank_of(cluster.best_fn()), len(cluster.members()))
+
+    def _is_member(self, id: str, keys: Sequence[Hashable]) -> bool:
+        homes = [self._clusters[self._index[key]].members() for key in keys if key in self._index]
+        return any(_id(fn) == id for fns in (*homes, [self._best] if self._best else []) for fn in fns)
 
     def _members(self) -> Sequence[function.Function]:
         kept = {_id(fn): fn for cluster in self._clusters for fn in cluster.members()}
@@ -154,6 +169,7 @@ class Niches:
     def _empty(self) -> None:
         self._index: dict[Hashable, int] = {}
         self._clusters: list[Kept] = []
+        self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # holds nobody alive
         self._best = None
         self._generation = self._moving.generation if self._moving else 0
         self._chooser.clear()

@@ -29,7 +29,6 @@ class LLM(Protocol):
 
     def __call__(self, prompt: str) -> Reply:
         """Returns one reply; raises when there is none after all retries."""
-        ...
 
 
 class Durable:

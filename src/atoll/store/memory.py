@@ -9,6 +9,8 @@ from atoll.control import Command, Kind
 from atoll.journal import Record
 from atoll.versions import Version, check
 
+ALL = -1  # the island of a record that concerns all of them
+
 
 class MemoryJournal:
     """Keeps records in a list."""
@@ -24,7 +26,7 @@ class MemoryJournal:
     def read(self, island: int | None = None) -> Iterator[Record]:
         with self._lock:
             records = list(self.records)
-        return (record for record in records if island is None or record.island == island)
+        return (record for record in records if island is None or record.island in (island, ALL))
 
 
 class MemoryInbox:
@@ -34,7 +36,7 @@ class MemoryInbox:
         self._commands: list[Command] = []
         self._lock = Lock()
 
-    def post(self, kind: Kind, **data: JSON) -> int:
+    def post(self, kind: Kind, /, **data: JSON) -> int:
         """Leaves a command and returns its number."""
         with self._lock:
             self._commands.append(Command(len(self._commands) + 1, kind, data))
@@ -63,14 +65,7 @@ class MemoryVersions:
             return versions[-1 if n is None else n - 1]
 
     def set(
-        self,
-        key: str,
-        value: str,
-        reason: str,
-        author: str,
-        *,
-        expected: int | None = None,
-        token: str | None = None,
+        self, key: str, value: str, reason: str, author: str, *, expected: int | None = None, token: str | None = None
     ) -> Version:
         check(key, reason, author)
         with self._changed:
@@ -108,13 +103,16 @@ class MemoryVersions:
             self._locks.pop(key, None)
 
     def watch(self, prefix: str = "", *, after: int | None = None, timeout: float | None = None) -> Iterator[Version]:
-        place = len(self._changes) if after is None else after
+        with self._changed:
+            return self._follow(prefix, len(self._changes) if after is None else after, timeout)
+
+    def _follow(self, prefix: str, after: int, timeout: float | None) -> Iterator[Version]:
         while True:
             with self._changed:
-                if not self._changed.wait_for(lambda: len(self._changes) > place, timeout):  # noqa: B023
+                if not self._changed.wait_for(lambda: len(self._changes) > after, timeout):  # noqa: B023
                     return
-                fresh = self._changes[place:]
-            place += len(fresh)
+                fresh = self._changes[after:]
+            after += len(fresh)
             yield from (version for version in fresh if version.key.startswith(prefix))
 
     def _append(self, key: str, value: str, reason: str, author: str, token: str | None) -> Version:

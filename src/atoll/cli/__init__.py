@@ -1,0 +1,65 @@
+"""The command line. One file per group of verbs; what they need is imported when they run, so that help is instant."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import atoll
+from atoll import errors
+from atoll.cli import demo
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns the exit status: 0 done, 1 it failed, 2 bad usage, 130 stopped by Ctrl-C.
+
+    What goes wrong is told in one sentence; a traceback is for bugs.
+    """
+    try:
+        status: int | None = app(args=arguments, prog_name="atoll", standalone_mode=False)
+    except typer.TyperException as error:
+        context: typer.Context | None = getattr(error, "ctx", None)  # of the verb, where the parser got so far
+        what, where = error.format_message(), context.command_path if context else "atoll"
+        return _tell(f"{what}{'' if what[-1:] in '.?' else '.'} Try '{where} --help'.", error.exit_code)
+    except errors.SetupError as error:
+        return _tell(str(error), 2)
+    except errors.AtollError as error:
+        return _tell(str(error), 1)
+    return status or 0
+
+
+def _tell(sentence: str, status: int) -> int:
+    print(f"atoll: {sentence}", file=sys.stderr)
+    return status
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"atoll {atoll.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def verbs(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Evolves code, prompts, plans and parameters on islands, with LLMs and without them.
+
+    \b
+    Example:
+      atoll demo    a small real run on this machine, with no key
+    """  # noqa: D301 - \b keeps the lines of the example apart
+    if context.invoked_subcommand is None:
+        print(context.get_help())

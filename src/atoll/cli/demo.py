@@ -1,0 +1,31 @@
+"""The verb `atoll demo`."""
+
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=0.1, metavar="N", help="Stop after so many seconds.")] = 15.0,
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Stop after so many steps.")] = 20_000,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="The same seed gives the same run, with any number of workers.")
+    ] = 0,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Threads that work at once.")] = 2,
+    store: Annotated[str, typer.Option(metavar="FILE", help="Where the run is saved.")] = "atoll.db",
+    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON on stdout.")] = False,
+) -> int:
+    """Finds the formula behind a small table, with no key and no LLM.
+
+    A real run, in a few seconds. Ctrl-C once finishes the steps at work and saves; twice stops at once.
+
+    \b
+    Examples:
+      atoll demo
+      atoll demo --seed 7 --store /tmp/demo.db
+      atoll demo --steps 500 --json
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.cli import demonstration  # with SQLAlchemy and rich: 0.3 s that `atoll --help` need not wait for
+
+    limits = demonstration.Limits(steps=steps, seconds=seconds)
+    return demonstration.show(limits, seed=seed, workers=workers, store_url=store, as_json=as_json)

@@ -1,0 +1,51 @@
+"""Bodies by their hash."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, select
+
+from atoll import errors, evaluation
+from atoll.store import schema, sqlite
+from atoll.store.database import Database
+from atoll.store.packing import Body
+
+HEAD_BYTES = 80
+
+_INSERT = sqlite.insert(schema.blobs).on_conflict_do_nothing()
+
+
+class Blobs:
+    """Keeps every body once, for all runs, compressed where that helps."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, body: bytes) -> evaluation.BlobRef:
+        """Stores a body under its hash; the same body twice is stored once."""
+        packed = Body.of(body)
+        with self._database.writing() as connection:
+            keep(connection, [packed])
+        head = body[:HEAD_BYTES].decode("utf-8", "replace")
+        return evaluation.BlobRef(packed.sha256, packed.size, head)
+
+    def get(self, sha256: str) -> bytes:
+        """Returns a body.
+
+        Raises:
+            NotFound: There is none under that hash.
+        """
+        with self._database.reading() as connection:
+            found = connection.execute(select(schema.blobs).where(schema.blobs.c.sha256 == sha256)).one_or_none()
+        if found is None:
+            raise errors.NotFound(f"There is no blob {sha256}.")
+        return Body(*found).open()
+
+
+def keep(connection: Connection, bodies: Iterable[Body]) -> None:
+    """Stores bodies inside a transaction that somebody else began."""
+    rows = [
+        {"sha256": each.sha256, "size": each.size, "is_compressed": each.is_compressed, "body": each.stored}
+        for each in bodies
+    ]
+    if rows:
+        connection.execute(_INSERT, rows)

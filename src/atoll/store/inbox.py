@@ -1,0 +1,41 @@
+"""Commands to one run, from any process."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import func, insert, select
+
+from atoll import control
+from atoll.candidate import JSON
+from atoll.store import schema
+from atoll.store.blobs import Blobs, keep
+from atoll.store.database import Database
+from atoll.store.packing import pack, unpack
+
+_rows = schema.commands.c
+
+
+class StoredInbox:
+    """Keeps the commands to one run, numbered from 1; also while the run is not alive."""
+
+    def __init__(self, database: Database, run: int) -> None:
+        self._database, self._run, self._blobs = database, run, Blobs(database)
+
+    def post(self, kind: control.Kind, /, **data: JSON) -> int:
+        """Leaves a command and returns its number."""
+        packed = pack(data)
+        with self._database.writing() as connection:
+            keep(connection, packed.bodies)
+            last = connection.execute(select(func.max(_rows.number)).where(_rows.run == self._run)).scalar()
+            number = 1 + (last or 0)
+            row = {"run": self._run, "number": number, "kind": kind, "data": packed.text, "links": packed.links}
+            connection.execute(insert(schema.commands), row)
+        return number
+
+    def read(self, after: int) -> Sequence[control.Command]:
+        query = select(_rows.number, _rows.kind, _rows.data, _rows.links)
+        query = query.where(_rows.run == self._run, _rows.number > after)
+        with self._database.reading() as connection:
+            found = connection.execute(query.order_by(_rows.number)).all()
+        return [
+            control.Command(number, kind, unpack(text, links, self._blobs.get)) for number, kind, text, links in found
+        ]

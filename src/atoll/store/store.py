@@ -1,0 +1,128 @@
+"""The store: everything that runs leave behind, in one file."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from atoll.candidate import JSON, NOTHING
+from atoll.store import candidates, runs, sqlite
+from atoll.store.blobs import Blobs
+from atoll.store.claim import Claim
+from atoll.store.database import Database
+from atoll.store.inbox import StoredInbox
+from atoll.store.journal import StoredJournal
+from atoll.store.versions import StoredVersions
+
+
+class Store:
+    """Holds many runs. Threads may share it; other processes open the same file.
+
+    Readers never wait for writers, nor writers for readers; writers of different runs take turns by the commit.
+
+    Args:
+        url: A path, `sqlite:///PATH`, or `sqlite://` for one in memory that ends with this object.
+        synchronous: `NORMAL` survives the death of any process; `FULL` also that of the machine, and is slower.
+        busy_seconds: How long to wait for other processes before giving up.
+        clock: Says when a run was created.
+
+    Raises:
+        SetupError: That is no store, or one of a newer Atoll.
+    """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        synchronous: sqlite.Synchronous = "NORMAL",
+        busy_seconds: float = 30.0,
+        clock: Callable[[], datetime] = runs.now,
+    ) -> None:
+        self.database = Database(os.fspath(url), synchronous=synchronous, busy_seconds=busy_seconds)
+        self._runs = runs.Runs(self.database, clock)
+        self._claims: list[Claim] = []
+
+    def create(self, run: str | None = None, config: Mapping[str, JSON] = NOTHING) -> str:
+        """Begins a run and returns its id, a new one like `20261115-142233-x7k2` if none is given.
+
+        Raises:
+            SetupError: There is a run of that id.
+        """
+        return self._runs.create(run, config)
+
+    def runs(self) -> Sequence[runs.Run]:
+        """Returns all runs, newest first."""
+        return self._runs.all()
+
+    def claim(self, run: str) -> Claim:
+        """Takes the right to write a run until `release`, the end of a `with` block, or the death of the process.
+
+        Raises:
+            NotFound: There is no such run.
+            Conflict: Somebody alive has it.
+        """
+        claim = Claim(self.database.place, self._runs.number(run), run, is_file=self.database.is_file)
+        self._claims.append(claim)
+        return claim
+
+    def journal(self, run: str) -> StoredJournal:
+        """Returns the journal of a run.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return StoredJournal(self.database, self._runs.number(run))
+
+    def candidates(self, run: str) -> candidates.Candidates:
+        """Returns what a run has tried.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return candidates.Candidates(self.database, self._runs.number(run))
+
+    def export(self, run: str) -> Iterator[str]:
+        """Yields the candidates of a run as lines of JSON, by step; equal runs give equal bytes.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return candidates.export(self.candidates(run))
+
+    def inbox(self, run: str) -> StoredInbox:
+        """Returns the inbox of a run, for the run itself and for whoever wants something of it.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return StoredInbox(self.database, self._runs.number(run))
+
+    def versions(self) -> StoredVersions:
+        """Returns the versions, which all runs share."""
+        return StoredVersions(self.database)
+
+    def blobs(self) -> Blobs:
+        """Returns the bodies, which all runs share."""
+        return Blobs(self.database)
+
+    def close(self) -> None:
+        """Frees all claims and connections; beside the file nothing is left."""
+        for claim in self._claims:
+            claim.release()
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open(
+    url: str | os.PathLike[str], *, synchronous: sqlite.Synchronous = "NORMAL", busy_seconds: float = 30.0
+) -> Store:
+    """Opens a store, making it where there is none."""
+    return Store(url, synchronous=synchronous, busy_seconds=busy_seconds)

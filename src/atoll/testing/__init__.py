@@ -1,0 +1,46 @@
+"""Parts for tests, of Atoll and of your own extensions: what stands in for the world, and a suite per protocol.
+
+    class TestMyCluster(testing.KeptSuite):
+        def make(self) -> MyCluster:
+            return MyCluster(rng=Random(0))
+
+The suites use plain asserts and need no pytest; with pytest, `pytest.register_assert_rewrite("atoll.testing")` in
+your `conftest.py` makes their failures tell more.
+"""
+
+from atoll.testing.choosers import ChooserSuite
+from atoll.testing.clock import FakeClock
+from atoll.testing.clusters import ClusterSuite, KeptSuite
+from atoll.testing.cuts import DyingJournal
+from atoll.testing.functions import settled, unscored
+from atoll.testing.gates import GateSuite
+from atoll.testing.histories import history
+from atoll.testing.inboxes import InboxSuite
+from atoll.testing.journals import JournalSuite
+from atoll.testing.judges import JudgeSuite
+from atoll.testing.naps import Naps
+from atoll.testing.pools import PoolSuite
+from atoll.testing.proposers import ProposerSuite
+from atoll.testing.scripted import Place, ScriptedLLM
+from atoll.testing.versions import VersionsSuite
+
+__all__ = [
+    "ChooserSuite",
+    "ClusterSuite",
+    "DyingJournal",
+    "FakeClock",
+    "GateSuite",
+    "InboxSuite",
+    "JournalSuite",
+    "JudgeSuite",
+    "KeptSuite",
+    "Naps",
+    "Place",
+    "PoolSuite",
+    "ProposerSuite",
+    "ScriptedLLM",
+    "VersionsSuite",
+    "history",
+    "settled",
+    "unscored",
+]

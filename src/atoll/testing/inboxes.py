@@ -1,0 +1,72 @@
+"""What every inbox promises."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from atoll import control
+from atoll.testing import claims
+
+
+class InboxSuite[T: control.Inbox](ABC):
+    """Subclass it, say how to make an empty inbox and how to post to it, and every test runs on yours."""
+
+    @abstractmethod
+    def make(self) -> T:
+        """Returns a new, empty inbox."""
+
+    @abstractmethod
+    def post(self, inbox: T, kind: control.Kind, **data: Any) -> None:
+        """Leaves a command, as somebody outside would."""
+
+    def test_a_new_inbox_is_empty(self) -> None:
+        """There is nothing to obey before something was posted."""
+        assert list(self.make().read(0)) == []
+
+    def test_commands_are_read_in_the_order_of_arrival(self) -> None:
+        """Their numbers rise from above 0, and kind and data are as posted."""
+        inbox = self.make()
+        self.post(inbox, "pause")
+        self.post(inbox, "set", stride=0.5, names=["a", "b"], deep={"none": None})
+        self.post(inbox, "stop", reason="dinner")
+        found = inbox.read(0)
+        assert [each.kind for each in found] == ["pause", "set", "stop"]
+        assert [dict(each.data) for each in found] == [
+            {},
+            {"stride": 0.5, "names": ["a", "b"], "deep": {"none": None}},
+            {"reason": "dinner"},
+        ]
+        numbers = [each.number for each in found]
+        assert numbers == sorted(set(numbers))
+        assert numbers[0] > 0
+
+    def test_only_later_commands_are_read(self) -> None:
+        """`read(after)` leaves out what has that number or a lower one."""
+        inbox = self.make()
+        for _ in range(5):
+            self.post(inbox, "pause")
+        numbers = [each.number for each in inbox.read(0)]
+        for place, number in enumerate(numbers):
+            assert [each.number for each in inbox.read(number)] == numbers[place + 1 :]
+        assert list(inbox.read(numbers[-1] + 100)) == []
+
+    def test_reading_takes_nothing_away(self) -> None:
+        """A run that resumes reads again what it obeyed before it was cut."""
+        inbox = self.make()
+        self.post(inbox, "pause")
+        assert list(inbox.read(0)) == list(inbox.read(0))
+        self.post(inbox, "resume")
+        assert [each.kind for each in inbox.read(0)] == ["pause", "resume"]
+
+    def test_nothing_posted_at_once_is_lost(self) -> None:
+        """Several may post at the same time; each command has a number of its own."""
+        inbox = self.make()
+
+        def post(thread: int) -> None:
+            for count in range(10):
+                self.post(inbox, "set", thread=thread, count=count)
+
+        claims.at_once(post, 4)
+        found = inbox.read(0)
+        assert len({each.number for each in found}) == 40
+        for thread in range(4):
+            assert [each.data["count"] for each in found if each.data["thread"] == thread] == list(range(10))

@@ -1,0 +1,58 @@
+"""The command line as a whole."""
+
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from atoll import cli
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"atoll {metadata.version('atoll')}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_lists_the_verbs_and_gives_an_example(arguments, capsys):
+    assert cli.main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "\n  Example:\n    atoll demo " in text
+    assert "\n  demo  " in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["dmo"], "atoll: No such command 'dmo'. Did you mean 'demo'? Try 'atoll --help'."),
+        (["--nope"], "atoll: No such option: --nope. Try 'atoll --help'."),
+        (["demo", "--sed", "3"], "atoll: No such option: --sed (Possible options: --seconds, --seed, "),
+        (["demo", "--steps", "0"], "atoll: Invalid value for '--steps': Input should be greater than or equal to 1."),
+        (["demo", "--workers", "two"], "atoll: Invalid value for '--workers': "),
+        (["demo", "now"], "atoll: Got unexpected extra argument(s) (now). Try 'atoll demo --help'."),
+        (["demo", "--store", "no/such/folder/atoll.db"], "atoll: no/such/folder/atoll.db cannot be opened: "),
+        (["demo", "--store", "mysql://host/atoll"], "atoll: Atoll keeps its store in SQLite so far, not mysql"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_usage_is_told_in_one_line_and_exits_2(arguments, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith(sentence)
+    assert told.err.count("\n") == 1
+    assert not told.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_waits_for_no_heavy_library():
+    program = "import sys; from atoll import cli; cli.main(['demo', '--help']); print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"sqlalchemy", "rich", "atoll.cluster", "atoll.store"} & set(result.stdout.split())
+
+
+def test_python_m_atoll_is_the_same_program():
+    result = subprocess.run([sys.executable, "-m", "atoll", "dmo"], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,284 @@
+"""Choosers are exact: 100,000 draws against the published formulas, and structures against plain lists."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from atoll import cluster, testing
+from atoll.cluster import choosers
+
+DRAWS = 100_000
+SCORES = [0.3, -0.1, 0.25, 0.0, 0.3]
+ALL = range(len(SCORES))
+
+
+class TestWeightChooser(testing.ChooserSuite):
+    def make(self, rng: Random) -> cluster.Chooser:
+        return cluster.WeightChooser(rng)
+
+
+class TestWeightChooserWithReplacement(testing.ChooserSuite):
+    def make(self, rng: Random) -> cluster.Chooser:
+        return cluster.WeightChooser(rng, lambda score, size: size, replace=True)
+
+
+class TestSoftmaxChooser(testing.ChooserSuite):
+    def make(self, rng: Random) -> cluster.Chooser:
+        return cluster.SoftmaxChooser(rng)
+
+
+class TestSoftmaxChooserWithoutReplacement(testing.ChooserSuite):
+    def make(self, rng: Random) -> cluster.Chooser:
+        return cluster.SoftmaxChooser(rng, init=0.5, replace=False)
+
+
+class TestRankChooser(testing.ChooserSuite):
+    def make(self, rng: Random) -> cluster.Chooser:
+        return cluster.RankChooser(rng)
+
+
+type Pairs = Mapping[tuple[int, int], float]
+
+
+def softmax(scores: Sequence[float], temperature: float) -> list[float]:
+    weights = [math.exp((score - max(scores)) / temperature) for score in scores]
+    return [weight / sum(weights) for weight in weights]
+
+
+def with_replacement(chances: Sequence[float]) -> Pairs:
+    return {(i, j): chances[i] * chances[j] for i in range(len(chances)) for j in range(len(chances))}
+
+
+def without_replacement(chances: Sequence[float]) -> Pairs:
+    pairs = itertools.permutations(range(len(chances)), 2)
+    return {(i, j): chances[i] * chances[j] / (1 - chances[i]) for i, j in pairs}
+
+
+def check(counts: Mapping[tuple[int, ...], int], expected: Mapping[tuple[int, ...], float]) -> None:
+    """Demands by chi-square that counts are as expected (chances, or counts if they sum up to more)."""
+    assert set(counts) <= set(expected)
+    total, scale = sum(counts.values()), sum(expected.values())
+    rare = [key for key in expected if total * expected[key] / scale < 5]
+    common = [key for key in expected if key not in rare]
+    observed = [counts.get(key, 0) for key in common]
+    wanted = [total * expected[key] / scale for key in common]
+    if rare:  # too few to tell one by one, so they count together
+        observed.append(sum(counts.get(key, 0) for key in rare))
+        wanted.append(sum(total * expected[key] / scale for key in rare))
+    assert stats.chisquare(observed, wanted).pvalue > 1e-4
+
+
+def draws(chooser: cluster.Chooser, registered: int, k: int = 2) -> Counter[tuple[int, ...]]:
+    return Counter(tuple(chooser.choose(k, registered)) for _ in range(DRAWS))
+
+
+def filled[T: cluster.Chooser](chooser: T, scores: Sequence[float] = SCORES) -> T:
+    for index, score in enumerate(scores):
+        chooser.set(index, score, index + 1)
+    return chooser
+
+
+def test_the_temperature_falls_over_a_period_and_begins_anew() -> None:
+    chooser = cluster.SoftmaxChooser(Random(0), init=0.1, period=30_000)
+    expected = {0: 0.1, 15_000: 0.05, 29_999: 0.1 / 30_000, 30_000: 0.1, 45_000: 0.05}
+    assert {each: chooser.temperature(each) for each in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("registered", [0, 1, 50, 80, 150, 1030])
+def test_softmax_pairs_with_replacement_are_drawn_as_funsearch_does(registered: int) -> None:
+    temperature = 0.2 * (1 - registered % 100 / 100)
+    chooser = filled(cluster.SoftmaxChooser(Random(registered), init=0.2, period=100))
+    check(draws(chooser, registered), with_replacement(softmax(SCORES, temperature)))
+
+
+@pytest.mark.parametrize("registered", [0, 50, 80])
+def test_softmax_pairs_without_replacement_are_drawn_as_the_seed_does(registered: int) -> None:
+    temperature = 0.2 * (1 - registered % 100 / 100)
+    chooser = filled(cluster.SoftmaxChooser(Random(registered), init=0.2, period=100, replace=False))
+    check(draws(chooser, registered), without_replacement(softmax(SCORES, temperature)))
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_draws_right_after_the_tree_went_stale_are_exact(replace: bool) -> None:
+    """Every pair is drawn from a tree of another temperature, before and across its rebuilding."""
+    rng, counts = Random(7), Counter[tuple[int, ...]]()
+    chooser = cluster.SoftmaxChooser(rng, init=0.4, period=100, replace=replace)
+    for draw in range(DRAWS):
+        chooser.choose(0, 100 + draw % 5)  # warm again, so the tree is built for that temperature
+        if draw % 10 == 0:
+            filled(chooser)
+        counts[tuple(chooser.choose(2, 75))] += 1
+    chances = softmax(SCORES, 0.1)
+    check(counts, with_replacement(chances) if replace else without_replacement(chances))
+
+
+def test_draws_are_exact_all_the_way_while_the_temperature_falls() -> None:
+    rng, period = Random(8), 1000
+    chooser = filled(cluster.SoftmaxChooser(rng, init=0.3, period=period))
+    counts, expected = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
+    chances = [softmax(SCORES, 0.3 * (1 - registered / period)) for registered in range(period)]
+    for draw in range(DRAWS):
+        counts[tuple(chooser.choose(1, draw))] += 1
+    for index in ALL:
+        expected[(index,)] = sum(each[index] for each in chances)  # type: ignore[assignment]
+    check(counts, expected)
+
+
+def test_draws_are_exact_after_scores_rose_and_fell() -> None:
+    chooser = filled(cluster.SoftmaxChooser(Random(9), init=0.2, period=100), [-500.0, 40.0, -3.0, 0.0, 1.0])
+    chooser.choose(2, 30)
+    check(draws(filled(chooser), 40), with_replacement(softmax(SCORES, 0.12)))
+
+
+@pytest.mark.parametrize("shift", [-1e4, -60.0, 60.0, 1e4])
+def test_only_differences_of_scores_count(shift: float) -> None:
+    chooser = filled(cluster.SoftmaxChooser(Random(10), init=0.2, period=100), [score + shift for score in SCORES])
+    check(draws(chooser, 20), with_replacement(softmax(SCORES, 0.16)))
+
+
+def test_what_has_no_chance_is_not_drawn_even_if_more_are_wanted() -> None:
+    """The seed draws min(k, clusters of a chance above 0)."""
+    chooser = filled(cluster.SoftmaxChooser(Random(0), replace=False), [0.0, -1e6, 0.0])
+    assert {tuple(sorted(chooser.choose(3, 1))) for _ in range(100)} == {(0, 2)}
+
+
+def test_weights_without_replacement_are_drawn_one_after_the_other() -> None:
+    chooser = filled(cluster.WeightChooser(Random(11), lambda score, size: size))
+    check(draws(chooser, 0), without_replacement([size / 15 for size in (1, 2, 3, 4, 5)]))
+
+
+def test_weights_with_replacement_are_drawn_independently() -> None:
+    chooser = filled(cluster.WeightChooser(Random(12), lambda score, size: score + 0.2, replace=True))
+    total = sum(score + 0.2 for score in SCORES)
+    check(draws(chooser, 0), with_replacement([(score + 0.2) / total for score in SCORES]))
+
+
+def test_without_a_weight_all_pairs_are_alike() -> None:
+    check(draws(filled(cluster.WeightChooser(Random(13))), 0), without_replacement([0.2] * 5))
+
+
+def test_a_weight_of_nothing_is_never_drawn() -> None:
+    chooser = filled(cluster.WeightChooser(Random(0), lambda score, size: size % 2))
+    assert {tuple(sorted(chooser.choose(5, 0))) for _ in range(100)} == {(0, 2, 4)}
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.5, 2.0])
+def test_ranks_are_drawn_with_falling_chances_whatever_the_scores(spread: float) -> None:
+    scores = [1e9, -1e9, 0.0, 1e-9, 1e9]
+    ranked = [0, 4, 3, 2, 1]  # of equal scores the earlier ranks higher
+    scale = max(1.0, spread * 5)
+    expected = {}
+    for one, other in itertools.permutations(range(5), 2):
+        first = math.exp(-one / scale) / sum(math.exp(-rank / scale) for rank in range(5))
+        among_those_left = other - (other > one)
+        second = math.exp(-among_those_left / scale) / sum(math.exp(-rank / scale) for rank in range(4))
+        expected[ranked[one], ranked[other]] = first * second
+    check(draws(filled(cluster.RankChooser(Random(14), spread), scores), 0), expected)
+
+
+def test_ranks_are_drawn_without_replacement_until_none_is_left() -> None:
+    chooser = filled(cluster.RankChooser(Random(0)))
+    assert all(sorted(chooser.choose(9, 0)) == list(ALL) for _ in range(100))
+
+
+def test_ranks_follow_scores_that_change() -> None:
+    chooser = filled(cluster.RankChooser(Random(15), 0.01), [1.0, 2.0, 3.0])
+    chooser.set(0, 4.0, 1)
+    chooser.set(2, 0.0, 1)
+    weights = [math.exp(-rank) for rank in range(3)]
+    check(draws(chooser, 0, k=1), {(0,): weights[0], (1,): weights[1], (2,): weights[2]})
+
+
+weights = st.floats(0.0, 1e6, allow_subnormal=False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), weights), max_size=40), st.integers())
+def test_a_sum_tree_is_a_list_of_weights(changes: list[tuple[int, float]], seed: int) -> None:
+    tree, plain = choosers.SumTree(), [0.0] * 21
+    for index, weight in changes:
+        tree.set(index, weight)
+        plain[index] = weight
+        assert tree.total == pytest.approx(sum(plain))
+    last = max((index for index, _ in changes), default=0)
+    assert [tree[index] for index in range(last + 1)] == plain[: last + 1]
+    if sum(plain) > 0.0:
+        assert all(plain[tree.draw(Random(seed + turn))] > 0.0 for turn in range(20))
+
+
+@given(st.lists(weights, min_size=1, max_size=40).filter(lambda each: sum(each) > 0), st.floats(0, 1, exclude_max=True))
+def test_a_sum_tree_draws_what_a_plain_sum_would(plain: list[float], u: float) -> None:
+    class Fixed(Random):
+        def random(self) -> float:
+            return u
+
+    tree = choosers.SumTree()
+    tree.fill(plain)
+    drawn = tree.draw(Fixed())
+    below = sum(plain[:drawn])
+    margin = 1e-9 * sum(plain)
+    assert below - margin <= u * sum(plain) <= below + plain[drawn] + margin
+
+
+@given(st.lists(weights, max_size=40), st.lists(st.tuples(st.integers(0, 60), weights), max_size=10))
+def test_a_filled_sum_tree_is_one_that_was_set(plain: list[float], changes: list[tuple[int, float]]) -> None:
+    one, other = choosers.SumTree(), choosers.SumTree()
+    one.fill(plain)
+    for index, weight in enumerate(plain):
+        other.set(index, weight)
+    for index, weight in changes:
+        one.set(index, weight)
+        other.set(index, weight)
+    assert one.total == pytest.approx(other.total)
+
+
+def test_a_weight_set_to_0_and_back_leaves_nothing_behind() -> None:
+    tree = choosers.SumTree()
+    tree.fill([1e-12, 1e9, 3e-12])
+    tree.set(1, 0.0)
+    assert tree.total == 4e-12
+    tree.set(1, 1e9)
+    tree.set(1, 0.0)
+    assert tree.total == 4e-12
+
+
+pairs = st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), st.integers(-5, 0))
+
+
+@given(st.lists(pairs, unique=True, max_size=40), st.data())
+def test_sorted_pairs_are_a_sorted_list(added: list[tuple[float, int]], data: st.DataObject) -> None:
+    found, plain = choosers.SortedPairs(), list[tuple[float, int]]()
+    for pair in added:
+        found.add(pair)
+        plain.append(pair)
+        if data.draw(st.booleans()):
+            gone = data.draw(st.sampled_from(plain))
+            found.remove(gone)
+            plain.remove(gone)
+        assert [found.from_top(rank) for rank in range(len(plain))] == sorted(plain, reverse=True)
+    with pytest.raises(IndexError):
+        found.from_top(len(plain))
+
+
+def test_thousands_of_sorted_pairs_are_a_sorted_list_too() -> None:
+    rng, found, plain = Random(0), choosers.SortedPairs(), set[tuple[float, int]]()
+    for index in range(6000):
+        if plain and rng.random() < 0.3:
+            gone = rng.choice(sorted(plain)) if index % 500 == 0 else next(iter(plain))
+            found.remove(gone)
+            plain.remove(gone)
+        pair = (float(rng.randrange(50)), -index)
+        found.add(pair)
+        plain.add(pair)
+    expected = sorted(plain, reverse=True)
+    assert [found.from_top(rank) for rank in range(len(expected))] == expected
+    for pair in expected:
+        found.remove(pair)
+    with pytest.raises(IndexError):
+        found.from_top(0)

@@ -1,0 +1,139 @@
+"""What each cluster keeps and how often it offers whom, against the published formulas."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from atoll import cluster, function, testing
+
+DRAWS = 100_000
+
+
+class TestDefaultCluster(testing.KeptSuite):
+    def make(self) -> cluster.DefaultCluster:
+        return cluster.DefaultCluster(Random(0))
+
+
+class TestDefaultClusterByRange(testing.KeptSuite):
+    def make(self) -> cluster.DefaultCluster:
+        return cluster.DefaultCluster(Random(0), by_range=True)
+
+
+class TestEliteCluster(testing.KeptSuite):
+    def make(self) -> cluster.EliteCluster:
+        return cluster.EliteCluster(Random(0))
+
+
+class TestEliteClusterWithTies(testing.KeptSuite):
+    def make(self) -> cluster.EliteCluster:
+        return cluster.EliteCluster(Random(0), ties=True)
+
+
+class TestEliteClusterByLength(testing.KeptSuite):
+    def make(self) -> cluster.EliteCluster:
+        return cluster.EliteCluster(Random(0), value=self.value)
+
+    def value(self, fn: function.Function) -> float:
+        return function.rank_of(fn) - len(str(fn.skeleton()))
+
+
+class TestPoolCluster(testing.KeptSuite):
+    def make(self) -> cluster.PoolCluster:
+        return cluster.PoolCluster(Random(0), limit=5, tournament=3)
+
+
+class TestPoolClusterOfOne(testing.KeptSuite):
+    def make(self) -> cluster.PoolCluster:
+        return cluster.PoolCluster(Random(0), limit=1, tournament=1)
+
+
+def check_frequencies(clustered: cluster.Cluster, fns: Sequence[function.Function], weights: Sequence[float]) -> None:
+    """Demands that functions are offered in proportion to their weights, by chi-square."""
+    counts = Counter(id(clustered.select_fn()) for _ in range(DRAWS))
+    expected = [DRAWS * weight / sum(weights) for weight in weights]
+    assert stats.chisquare([counts[id(fn)] for fn in fns], expected).pvalue > 1e-4
+
+
+LENGTHS = [[300, 305, 310, 330], [1, 2, 10, 100, 1000], [50, 50, 51, 90, 90, 90], [7, 7, 7]]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_shorter_ones_are_offered_more_often_as_in_funsearch(lengths: list[int]) -> None:
+    fns = [testing.settled(1.0, "x" * length) for length in lengths]
+    clustered = cluster.DefaultCluster(Random(1))
+    for fn in fns:
+        clustered.add_fn(fn)
+    logits = [-(length - min(lengths)) / (max(lengths) + 1e-6) for length in lengths]
+    check_frequencies(clustered, fns, [math.exp(each) for each in logits])
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_by_range_lengths_count_from_0_to_1_as_the_seed_says(lengths: list[int]) -> None:
+    fns = [testing.settled(1.0, "x" * length) for length in lengths]
+    clustered = cluster.DefaultCluster(Random(2), by_range=True)
+    for fn in fns:
+        clustered.add_fn(fn)
+    spread = max(lengths) - min(lengths)
+    scaled = [(length - min(lengths)) / spread if spread else 0.0 for length in lengths]
+    check_frequencies(clustered, fns, [math.exp(-each) for each in scaled])
+
+
+def test_dividing_by_the_longest_hardly_tells_lengths_of_300_and_330_apart() -> None:
+    fns = [testing.settled(1.0, "x" * 300), testing.settled(1.0, "x" * 330)]
+    check_frequencies(filled(cluster.DefaultCluster(Random(3)), fns), fns, [math.exp(30 / 330), 1.0])
+
+
+@pytest.mark.parametrize("tournament", [1, 2, 5])
+def test_a_pool_offers_the_winner_of_a_tournament(tournament: int) -> None:
+    fns = [testing.settled(float(score)) for score in range(6)]
+    clustered = filled(cluster.PoolCluster(Random(4), limit=10, tournament=tournament), fns)
+    # The best of k draws out of n has a rank of at most r with probability (r / n) ** k.
+    weights = [((rank + 1) / 6) ** tournament - (rank / 6) ** tournament for rank in range(6)]
+    check_frequencies(clustered, fns, weights)
+
+
+def test_elites_that_tie_are_offered_alike() -> None:
+    fns = [testing.settled(1.0) for _ in range(5)]
+    check_frequencies(filled(cluster.EliteCluster(Random(5), ties=True), fns), fns, [1.0] * 5)
+
+
+def filled[T: cluster.Kept](clustered: T, fns: Sequence[function.Function]) -> T:
+    for fn in fns:
+        clustered.add_fn(fn)
+    return clustered
+
+
+functions = st.lists(st.builds(testing.settled, st.integers(0, 6), st.text("x", min_size=1, max_size=9)), max_size=30)
+
+
+def same(found: Sequence[function.Function], expected: Sequence[function.Function]) -> bool:
+    return [id(fn) for fn in found] == [id(fn) for fn in expected]
+
+
+@given(functions)
+def test_a_default_cluster_keeps_all(fns: list[function.Function]) -> None:
+    assert same(filled(cluster.DefaultCluster(Random(0)), fns).members(), fns)
+
+
+@given(functions)
+def test_an_elite_cluster_keeps_the_first_of_the_best(fns: list[function.Function]) -> None:
+    best = [fn for fn in fns if fn.score() == max(map(function.rank_of, fns))]
+    assert same(filled(cluster.EliteCluster(Random(0)), fns).members(), best[:1])
+
+
+@given(functions)
+def test_with_ties_an_elite_cluster_keeps_all_of_the_best(fns: list[function.Function]) -> None:
+    best = [fn for fn in fns if fn.score() == max(map(function.rank_of, fns))]
+    assert same(filled(cluster.EliteCluster(Random(0), ties=True), fns).members(), best)
+
+
+@given(functions, st.integers(1, 6))
+def test_a_pool_keeps_the_best_and_of_equals_the_earlier(fns: list[function.Function], limit: int) -> None:
+    ranked = sorted(fns, key=lambda fn: -function.rank_of(fn))  # sorting is stable
+    assert same(filled(cluster.PoolCluster(Random(0), limit=limit), fns).members(), ranked[:limit])

@@ -1,0 +1,153 @@
+"""The head of a version history as a pool: accepted is set, overtaken is stale, and twice is once."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from atoll import archipelago, cluster, errors, function, testing
+from atoll.candidate import Candidate
+from atoll.evaluation import Evaluation
+from atoll.gate import Decision
+from atoll.store import memory
+
+ACCEPT = Decision("accept", "it is better", "curator")
+
+
+def never(skeleton: function.Skeleton[..., Any]) -> Evaluation:
+    raise AssertionError("a head judges nothing")
+
+
+INITIAL = function.DefaultFunction(function.DefaultFunctionProps(function.Text("initial"), judge=never))
+
+
+def head(store: memory.MemoryVersions, run: str = "run") -> cluster.Head:
+    return cluster.Head(store, "prompt", INITIAL, function.Text, run=run)
+
+
+def child(id: str, *parents: str, score: float = 1.0, content: str = "") -> function.Function:
+    return testing.settled(score, content or f"content of {id}", id=id, parents=parents)
+
+
+class TestHead(testing.PoolSuite):
+    def make(self, rng: Random) -> archipelago.Pool:
+        return head(memory.MemoryVersions())
+
+    def best(self, entered: Any) -> function.Function:
+        """The head is the latest, whatever it scored."""
+        latest: function.Function = entered[-1]
+        return latest
+
+
+def test_what_is_accepted_becomes_a_version_with_reason_and_author() -> None:
+    store = memory.MemoryVersions()
+    decision = head(store).add_fn(child("0.0"), ACCEPT)
+    assert decision == Decision("accept", "it is better", "curator", "prompt@1")
+    assert store.get("prompt")[1:] == (1, "content of 0.0", "it is better", "curator")
+
+
+def test_the_parent_is_the_head_with_what_was_found_out_about_it() -> None:
+    pool = head(memory.MemoryVersions())
+    pool.add_fn(child("0.0", score=2.5), ACCEPT)
+    (parent,) = pool.pick().parents
+    assert parent.candidate == Candidate("prompt@1", "content of 0.0")
+    assert (parent.score(), parent.evaluation) == (2.5, Evaluation(2.5, (2.5,)))
+    assert str(parent.skeleton()) == "content of 0.0"
+
+
+def test_a_child_of_the_head_is_the_next_version() -> None:
+    pool = head(memory.MemoryVersions())
+    pool.add_fn(child("0.0"), ACCEPT)
+    assert pool.add_fn(child("1.0", "prompt@1"), ACCEPT).version == "prompt@2"
+    assert pool.add_fn(child("2.0", "prompt@2"), ACCEPT).version == "prompt@3"
+
+
+def test_a_child_of_an_older_version_is_stale() -> None:
+    store = memory.MemoryVersions()
+    pool = head(store)
+    pool.add_fn(child("0.0"), ACCEPT)
+    pool.add_fn(child("1.0", "prompt@1"), ACCEPT)
+    decision = pool.add_fn(child("2.0", "prompt@1"), ACCEPT)
+    assert (decision.verdict, decision.by, decision.version) == ("reject", "versions", None)
+    assert decision.reason.startswith("stale: ")
+    assert store.get("prompt").value == "content of 1.0"
+
+
+def test_somebody_who_set_a_version_by_hand_overtakes_too() -> None:
+    store = memory.MemoryVersions()
+    pool = head(store)
+    pool.add_fn(child("0.0"), ACCEPT)
+    store.set("prompt", "by hand", "I know better", "ann")
+    assert pool.add_fn(child("1.0", "prompt@1"), ACCEPT).verdict == "reject"
+    assert str(pool.best_fn().skeleton()) == "by hand"
+
+
+def test_a_locked_key_rejects_with_the_reason_of_the_lock() -> None:
+    store = memory.MemoryVersions()
+    pool = head(store)
+    pool.add_fn(child("0.0"), ACCEPT)
+    store.lock("prompt", "release week", "ann")
+    decision = pool.add_fn(child("1.0", "prompt@1"), ACCEPT)
+    assert decision.verdict == "reject"
+    assert "release week" in decision.reason
+
+
+def test_the_same_candidate_of_the_same_run_twice_is_one_version() -> None:
+    store = memory.MemoryVersions()
+    head(store).add_fn(child("0.0"), ACCEPT)
+    again = head(store)  # as after a crash: the version is set, the record is not written
+    assert again.add_fn(child("0.0"), ACCEPT).version == "prompt@1"
+    assert again.add_fn(child("1.0", "prompt@1"), ACCEPT).version == "prompt@2"
+    assert head(store).add_fn(child("1.0", "prompt@1"), ACCEPT).version == "prompt@2"
+    assert len(store.history("prompt")) == 2
+
+
+def test_the_same_id_in_another_run_is_another_candidate() -> None:
+    store = memory.MemoryVersions()
+    head(store, "first").add_fn(child("0.0"), ACCEPT)
+    assert head(store, "second").add_fn(child("0.0"), ACCEPT).verdict == "reject"
+    assert head(store, "second").add_fn(child("1.0", "prompt@1"), ACCEPT).version == "prompt@2"
+
+
+def test_a_decision_that_names_a_version_sets_nothing_and_lends_it_its_evaluation() -> None:
+    store = memory.MemoryVersions()
+    head(store).add_fn(child("0.0", score=2.5), ACCEPT)
+    resumed = head(store)
+    assert resumed.best_fn().evaluation is None
+    recorded = Decision("accept", "it is better", "curator", "prompt@1")
+    assert resumed.add_fn(child("0.0", score=2.5), recorded) == recorded
+    assert len(store.history("prompt")) == 1
+    assert resumed.best_fn().score() == 2.5
+
+
+def test_an_observation_replaces_the_standing_evaluation() -> None:
+    pool = head(memory.MemoryVersions())
+    pool.add_fn(child("0.0", score=2.5), ACCEPT)
+    standing = pool.best_fn()
+    assert standing.candidate is not None
+    lived = Evaluation(-1.0, (-1.0,), feedback="it crashed on Monday")
+    pool.observe(standing.settle(standing.candidate, lived, -1.0))
+    (parent,) = pool.pick().parents
+    assert (parent.evaluation, parent.score()) == (lived, -1.0)
+
+
+def test_every_version_is_found_and_nothing_else() -> None:
+    pool = head(memory.MemoryVersions())
+    pool.add_fn(child("0.0"), ACCEPT)
+    pool.add_fn(child("1.0", "prompt@1", score=3.0), ACCEPT)
+    assert str(pool.find("prompt@1").skeleton()) == "content of 0.0"
+    assert pool.find("prompt@2").score() == 3.0
+    for id in ("prompt@3", "prompt@0", "other@1", "1.0"):
+        with pytest.raises(errors.NotFound):
+            pool.find(id)
+
+
+def test_a_rollback_is_the_next_parent_although_nobody_judged_it() -> None:
+    store = memory.MemoryVersions()
+    pool = head(store)
+    pool.add_fn(child("0.0"), ACCEPT)
+    pool.add_fn(child("1.0", "prompt@1"), ACCEPT)
+    store.rollback("prompt", 1, "it was worse", "ann")
+    (parent,) = pool.pick().parents
+    assert parent.candidate == Candidate("prompt@3", "content of 0.0")
+    assert parent.evaluation is None

@@ -1,0 +1,202 @@
+"""Islands under children, migrations and resets, against a model of plain sets, live and folded from the records."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atoll import archipelago, cluster, evaluation, function, profiler
+from atoll.candidate import Candidate
+from atoll.cluster.memo import Memo
+from atoll.cluster.population import Population
+from atoll.cluster.records import begun, judged
+from atoll.cluster.replay import Replay
+from atoll.cluster.work import Done
+from atoll.evaluation import Evaluation
+from atoll.gate import Decision
+from atoll.journal import Record
+
+NUM_ISLANDS = 3
+
+
+def judge(skeleton: function.Skeleton[..., Any]) -> Evaluation:
+    return Evaluation(0.0, (0.0,))
+
+
+INITIAL = function.DefaultFunction(function.DefaultFunctionProps(function.Text("initial"), judge=judge))
+
+
+class Engine:
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        raise AssertionError("nothing is proposed here")
+
+
+def make_pool(island: int, rng: Random, announce: Any) -> archipelago.Pool:
+    return cluster.Niches(
+        cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), cluster.RankChooser(rng)
+    )
+
+
+def rank(island: int, found: Evaluation) -> float:
+    """Every island ranks by another measure."""
+    return (found.score or 0.0) * (1 + island)
+
+
+def population(heard: list[Any] | None = None) -> tuple[Population, profiler.Mail]:
+    shared = cluster.IslandConfig(NUM_ISLANDS, 2, INITIAL, Engine(), rank=rank, make_pool=make_pool)
+    mail = profiler.Mail()
+    made = Population(cluster.EvolverConfig(shared), mail, lambda island: island.best_fn())
+    if heard is not None:
+        made.profilers.use(heard.append)
+    return made, mail
+
+
+def id_of(fn: function.Function) -> str:
+    assert fn.candidate is not None
+    return fn.candidate.id
+
+
+def shown(made: Population) -> list[tuple[int, dict[str, float]]]:
+    """Returns the epoch and the members with their ranks, of every island."""
+    islands = []
+    for island in made.islands:
+        assert isinstance(island.pool, cluster.Niches)
+        fns = [fn for each in island.pool.clusters.values() for fn in each.members()]
+        assert len(fns) == len({id_of(fn) for fn in fns}), "nobody is on an island twice"
+        islands.append((island.epoch, {id_of(fn): function.rank_of(fn) for fn in fns}))
+    return islands
+
+
+@dataclass
+class Model:
+    """Islands as plain mappings from id to score."""
+
+    islands: list[dict[str, float]] = field(default_factory=lambda: [{"0.0": 0.0} for _ in range(NUM_ISLANDS)])
+    epochs: list[int] = field(default_factory=lambda: [0] * NUM_ISLANDS)
+    best: float = 0.0
+
+    def best_of(self, index: int) -> str:
+        return max(self.islands[index], key=lambda id: self.islands[index][id])
+
+    def shown(self) -> list[tuple[int, dict[str, float]]]:
+        ranked = [{id: score * (1 + index) for id, score in each.items()} for index, each in enumerate(self.islands)]
+        return list(zip(self.epochs, ranked, strict=True))
+
+
+class Script:
+    """Plays moves on a population and on the model, and writes the records down."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.live, self.mail = population(self.heard)
+        self.model, self.records, self.step = Model(), list[Record](), 0
+        founder = INITIAL.settle(Candidate("0.0", "initial"), Evaluation(0.0, (0.0,)))
+        self.records += self.live.found(founder)
+
+    def child(self, index: int, score: float, late_by: int, verdict: Any) -> None:
+        """A step proposes one child; its island was reset `late_by` times since the step was issued."""
+        self.step += 1
+        island = self.live.islands[index]
+        epoch = island.epoch - min(late_by, island.epoch)
+        parent = island.best_fn()
+        ticket = archipelago.Ticket(index, epoch, self.step, 0, archipelago.Pick([parent]), {}, None)
+        born = Candidate(f"{self.step}.0", f"content {self.step}", (id_of(parent),), index, self.step)
+        found = Evaluation(score, (score, float(self.step)))  # a signature of its own
+        fn = INITIAL.clone(function.Text(born.content)).settle(born, found, rank(index, found))
+        done = Done(ticket, [(fn, Decision(verdict, "because", "gate"))], None, (), 1, 0, evaluation.FREE)
+        self.records += [begun(ticket), judged("0", born, found, True), *self.live.apply(done)]
+        if verdict == "accept":
+            self.model.best = max(self.model.best, score)
+            if epoch == self.model.epochs[index]:
+                self.model.islands[index][born.id] = score
+
+    def migrate(self, source: int, target: int) -> None:
+        fn = self.live.islands[source].best_fn()
+        self.records += self.live.carry_out(self.step, [archipelago.Migrate(fn, target)])
+        self.model.islands[target].setdefault(id_of(fn), self.model.islands[source][id_of(fn)])
+
+    def reset(self, doomed: Sequence[int], kept: int) -> None:
+        founder = self.live.islands[kept].best_fn()
+        score = self.model.islands[kept][id_of(founder)]
+        self.records += self.live.carry_out(self.step, [archipelago.Reset(index, [founder]) for index in doomed])
+        for index in doomed:
+            self.model.islands[index] = {id_of(founder): score}
+            self.model.epochs[index] += 1
+
+
+places = st.integers(0, NUM_ISLANDS - 1)
+children = st.tuples(
+    st.just("child"),
+    places,
+    st.integers(-9, 9).map(float),
+    st.sampled_from([0, 0, 1]),
+    st.sampled_from(["accept", "accept", "accept", "reject"]),
+)
+migrations = st.tuples(st.just("migrate"), places, places).filter(lambda move: move[1] != move[2])
+resets = st.tuples(st.just("reset"), st.lists(places, unique=True, min_size=1, max_size=2), places).filter(
+    lambda move: move[2] not in move[1]
+)
+moves = st.lists(st.one_of(children, children, migrations, resets), max_size=40)
+
+
+def played(script: list[tuple[Any, ...]]) -> Script:
+    game = Script()
+    for name, *details in script:
+        getattr(game, name)(*details)
+    return game
+
+
+@given(moves)
+def test_children_migrations_and_resets_do_what_plain_sets_would(script: list[tuple[Any, ...]]) -> None:
+    game = played(script)
+    assert shown(game.live) == game.model.shown()
+    for island, scores in zip(game.live.islands, game.model.islands, strict=True):
+        found = island.best_fn().evaluation
+        assert found is not None
+        assert found.score == max(scores.values())
+
+
+@given(moves)
+def test_the_best_of_all_survives_every_reset(script: list[tuple[Any, ...]]) -> None:
+    game = played(script)
+    assert game.live.best is not None
+    assert game.live.best.evaluation is not None
+    assert game.live.best.evaluation.score == game.model.best
+
+
+@given(moves)
+def test_the_records_folded_give_the_same_islands(script: list[tuple[Any, ...]]) -> None:
+    game = played(script)
+    again, _ = population()
+    replay = Replay(again, Memo()).fold(game.records)
+    assert shown(again) == shown(game.live)
+    assert again.best is not None
+    assert game.live.best is not None
+    assert id_of(again.best) == id_of(game.live.best)
+    assert (again.applied, again.last_improved) == (game.live.applied, game.live.last_improved)
+    assert again.spending == game.live.spending
+    assert (replay.is_founded, replay.last_step, replay.tickets) == (True, game.step, {})
+
+
+@given(moves)
+def test_islands_are_removed_and_revived_in_pairs_of_equal_lists(script: list[tuple[Any, ...]]) -> None:
+    game = played(script)
+    game.mail.deliver()
+    events = [event for event in game.heard if event.type != "on_best_island_improved"]
+    assert len(events) == 2 * sum(name == "reset" for name, *_ in script)
+    for removed, revived in zip(events[::2], events[1::2], strict=True):
+        assert (removed.type, revived.type) == ("on_islands_removed", "on_islands_revived")
+        assert [each.index for each in removed.payload] == [each.index for each in revived.payload]
+        assert [each.epoch + 1 for each in removed.payload] == [each.epoch for each in revived.payload]
+
+
+def test_a_migrant_is_ranked_by_its_host() -> None:
+    game = Script()
+    game.child(0, 5.0, 0, "accept")
+    game.migrate(0, 2)
+    members: Mapping[str, float] = shown(game.live)[2][1]
+    assert members["1.0"] == 15.0
+    assert shown(game.live)[0][1]["1.0"] == 5.0

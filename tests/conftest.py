@@ -1,0 +1,9 @@
+"""What all tests share."""
+
+import hypothesis
+import pytest
+
+pytest.register_assert_rewrite("atoll.testing")
+# The same examples on every machine; a loaded one may be slow, so no example has a deadline.
+hypothesis.settings.register_profile("atoll", derandomize=True, deadline=None, max_examples=60)
+hypothesis.settings.load_profile("atoll")

@@ -1,0 +1,79 @@
+"""A durable model stores every reply before anybody reads it, and buys none twice."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from atoll import errors, journal, llm
+from atoll.evaluation import Cost
+from atoll.journal import Ledger
+from atoll.store import memory
+from atoll.testing import DyingJournal, ScriptedLLM
+
+
+@contextmanager
+def step(records: journal.Journal, number: int = 3, prefix: str = "") -> Iterator[Ledger]:
+    """Enters a step as a worker does, with what the journal holds of it."""
+    stored = {each.data["call"]: each.data for each in records.read() if each.step == number}
+    ledger = Ledger(number, 0, journal.Guarded(records), stored, prefix)
+    token = Ledger.current.set(ledger)
+    try:
+        yield ledger
+    finally:
+        Ledger.current.reset(token)
+
+
+def test_outside_of_a_step_the_model_is_simply_asked() -> None:
+    model = ScriptedLLM({(0, 0): "hello"})
+    durable = llm.Durable(model)
+    assert [durable("hi").text, durable("hi").text] == ["hello", "hello"]
+    assert model.num_requests == 2
+
+
+def test_a_reply_comes_back_whole_from_the_model_and_from_the_journal() -> None:
+    records, cost = memory.MemoryJournal(), Cost(0.5, 10, 5, 0.001)
+    replies = []
+    for _ in range(2):
+        with step(records):
+            replies.append(llm.Durable(ScriptedLLM({(3, 0): "the answer\n"}, cost=cost))("a question"))
+    assert replies == [llm.Reply("the answer\n", "scripted", cost)] * 2
+    assert len(records.records) == 1
+
+
+def test_a_stored_reply_is_not_asked_for_again() -> None:
+    records, model = memory.MemoryJournal(), ScriptedLLM(0)
+    for _ in range(3):
+        with step(records):
+            llm.Durable(model)("a question")
+    assert model.asked == [(3, "0")]
+
+
+def test_another_prompt_is_asked() -> None:
+    records, model = memory.MemoryJournal(), ScriptedLLM(lambda step, call, prompt: f"on {prompt}")
+    for prompt in ("one", "two"):
+        with step(records):
+            assert llm.Durable(model)(prompt).text == f"on {prompt}"
+    assert model.num_requests == 2
+
+
+def test_the_step_is_told_what_its_replies_cost() -> None:
+    records, model = memory.MemoryJournal(), ScriptedLLM(0, cost=Cost(0.5, 10, 5, 0.25))
+    for _ in range(2):
+        with step(records) as ledger:
+            for prompt in ("one", "two"):
+                llm.Durable(model)(prompt)
+        assert (ledger.calls, ledger.cost) == (2, Cost(1.0, 20, 10, 0.5))
+
+
+def test_a_model_that_raises_leaves_nothing_in_the_journal() -> None:
+    records = memory.MemoryJournal()
+    with step(records), pytest.raises(OSError, match="fail at step 3, call 0"):
+        llm.Durable(ScriptedLLM(0, failing=[(3, 0)]))("a question")
+    assert records.records == []
+
+
+def test_a_reply_that_cannot_be_stored_is_not_read() -> None:
+    records = DyingJournal(memory.MemoryJournal(), 0)
+    with step(records), pytest.raises(errors.JournalFailed):
+        llm.Durable(ScriptedLLM(0))("a question")

@@ -1,0 +1,82 @@
+"""Claims: one writer per run, however it ends."""
+
+import os
+
+import pytest
+
+from atoll import errors, store
+from tests.store import workers
+
+
+def test_a_second_claimant_in_the_process_is_refused(either):
+    with either.claim(either.create("run")), pytest.raises(errors.Conflict, match="Run run is being written"):
+        either.claim("run")
+
+
+def test_a_second_store_in_the_process_is_refused(path, opened):
+    opened.claim(opened.create("run"))
+    with store.open(path) as other, pytest.raises(errors.Conflict, match="this very process"):
+        other.claim("run")
+
+
+def test_what_is_released_may_be_claimed_again(either):
+    either.create("run")
+    for _ in range(3):
+        with either.claim("run"):
+            pass
+    claim = either.claim("run")
+    claim.release()
+    claim.release()
+
+
+def test_a_release_leaves_no_file(tmp_path, opened):
+    before = set(os.listdir(tmp_path))
+    with opened.claim(opened.create("run")):
+        assert set(os.listdir(tmp_path)) > before
+    assert not [name for name in os.listdir(tmp_path) if "claim" in name]
+
+
+def test_different_runs_are_claimed_apart(either):
+    with either.claim(either.create("a")), either.claim(either.create("b")):
+        pass
+
+
+def test_closing_the_store_frees_its_claims(path):
+    with store.open(path) as opened:
+        opened.claim(opened.create("run"))
+    with store.open(path) as opened, opened.claim("run"):
+        pass
+
+
+def test_another_process_keeps_its_claim_until_it_is_killed(path, opened):
+    opened.create("run")
+    with workers.running(workers.hold_claim, path, "run") as (process, pipe):
+        assert pipe.recv() == "claimed"
+        with pytest.raises(errors.Conflict, match=f"by process {process.pid}: let it end"):
+            opened.claim("run")
+        process.kill()
+        process.join()
+        with opened.claim("run"):
+            pass
+
+
+def test_a_claim_does_not_outlive_its_process_in_a_forked_child(path, opened):
+    """The children of a killed coordinator may live on for a while: they must not hold up the resume."""
+    opened.create("run")
+    with workers.running(workers.hold_claim_and_fork, path, "run") as (process, pipe):
+        child = pipe.recv()
+        process.kill()
+        process.join()
+        try:
+            os.kill(child, 0)
+            with opened.claim("run"):
+                pass
+        finally:
+            os.kill(child, 9)
+
+
+def test_a_claim_is_not_needed_to_write(path, opened):
+    journal = opened.journal(opened.create("run"))
+    with opened.claim("run"), store.open(path) as other:
+        other.journal("run").write()
+        journal.write()

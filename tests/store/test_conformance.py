@@ -1,0 +1,43 @@
+"""The suites that every journal, inbox and store of versions passes, on SQLite."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atoll import control, journal, store, testing
+
+
+@pytest.fixture(autouse=True)
+def _home(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Gives every test of a suite a store of its own, closed at its end."""
+    with store.Store(tmp_path / "atoll.db") as kept:
+        request.instance.kept = kept
+        yield
+
+
+class TestStoredJournal(testing.JournalSuite):
+    kept: store.Store
+
+    def make(self) -> store.StoredJournal:
+        return self.kept.journal(self.kept.create())
+
+    def reopen(self, journal: journal.Journal) -> journal.Journal:
+        return self.kept.journal(self.kept.runs()[0].id)
+
+
+class TestStoredVersions(testing.VersionsSuite):
+    kept: store.Store
+
+    def make(self) -> store.StoredVersions:
+        return self.kept.versions()
+
+
+class TestStoredInbox(testing.InboxSuite[store.StoredInbox]):
+    kept: store.Store
+
+    def make(self) -> store.StoredInbox:
+        return self.kept.inbox(self.kept.create())
+
+    def post(self, inbox: store.StoredInbox, kind: control.Kind, **data: Any) -> None:
+        inbox.post(kind, **data)

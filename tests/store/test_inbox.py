@@ -1,0 +1,37 @@
+"""The inbox: commands from anywhere, in order."""
+
+import pytest
+
+from atoll import store
+from atoll.store.memory import MemoryInbox
+from tests.store import workers
+
+
+@pytest.fixture(params=["stored", "memory"])
+def inbox(request, opened):
+    return opened.inbox(opened.create("run")) if request.param == "stored" else MemoryInbox()
+
+
+def test_commands_are_numbered_from_one_and_read_in_order(inbox):
+    assert [inbox.post("pause"), inbox.post("set", temperature=0.5), inbox.post("resume")] == [1, 2, 3]
+    assert [(number, kind, dict(data)) for number, kind, data in inbox.read(1)] == [
+        (2, "set", {"temperature": 0.5}),
+        (3, "resume", {}),
+    ]
+    assert inbox.read(3) == []
+
+
+def test_a_setting_may_have_any_name(inbox):
+    inbox.post("set", kind="kind", self="self")
+    assert inbox.read(0)[0].data == {"kind": "kind", "self": "self"}
+
+
+def test_every_run_has_its_own_numbers(opened):
+    inboxes = [opened.inbox(opened.create(run)) for run in ("a", "b")]
+    assert [inbox.post("stop", reason="enough") for inbox in inboxes] == [1, 1]
+
+
+def test_a_command_comes_from_another_process(path):
+    with store.open(path) as opened, workers.running(workers.post, path, opened.create("run")) as (_, pipe):
+        assert pipe.recv() == 1
+        assert opened.inbox("run").read(0)[0].data == {"reason": "enough"}

@@ -1,0 +1,204 @@
+"""The journal: what goes in comes out, for everybody, whatever dies."""
+
+import array
+import contextlib
+import itertools
+import math
+import threading
+from collections import deque
+from contextlib import ExitStack
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from atoll import store
+from atoll.journal import Record
+from atoll.store import packing
+from tests.store import samples, workers
+
+TEXT = some.text(some.characters(exclude_categories=()), max_size=20)
+NUMBER = some.integers() | some.floats(allow_nan=False, allow_infinity=False)
+PLAIN = some.recursive(
+    some.none() | some.booleans() | NUMBER | TEXT,
+    lambda inner: some.lists(inner, max_size=4) | some.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@pytest.fixture
+def journal(either):
+    return either.journal(either.create("run"))
+
+
+def test_records_come_back_as_they_were_written(journal):
+    journal.write(*samples.small_run())
+    assert list(journal.read()) == samples.small_run()
+
+
+def test_runs_in_one_file_are_apart(either):
+    for run in ("a", "b"):
+        either.journal(either.create(run)).write(Record("started", 0, -1, {"run": run}))
+    assert [record.data["run"] for record in either.journal("a").read()] == ["a"]
+
+
+def test_an_island_reads_its_own_records_and_those_of_all(journal):
+    journal.write(*(Record("begun", step, step % 3 - 1, {}) for step in range(9)))
+    assert [record.step for record in journal.read(1)] == [0, 2, 3, 5, 6, 8]
+
+
+def test_reading_goes_on_over_many_portions(journal):
+    journal.write(*(Record("begun", step, step % 2, {}) for step in range(1000)))
+    assert [record.step for record in journal.read()] == list(range(1000))
+    assert [record.step for record in journal.read(1)] == list(range(1, 1000, 2))
+
+
+def test_nothing_written_is_nothing_read(journal):
+    journal.write()
+    assert list(journal.read()) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.dictionaries(TEXT, PLAIN, max_size=4), some.sampled_from([0, 5, 1000]))
+def test_any_plain_data_survives_packing(data, long):
+    text, links, bodies = packing.pack(data, long)
+    kept = {body.sha256: body.open() for body in bodies}
+    assert packing.unpack(text, links, lambda sha256: kept[sha256]) == data
+
+
+def test_mappings_and_sequences_of_any_kind_become_plain(journal):
+    data = {"a": MappingProxyType({"b": (1, 2)}), "c": array.array("d", [0.5]), "d": deque([1]), "e": range(2)}
+    journal.write(Record("begun", 1, 0, data))
+    assert next(journal.read()).data == {"a": {"b": [1, 2]}, "c": [0.5], "d": [1], "e": [0, 1]}
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_refused_and_nothing_is_written(journal, number):
+    with pytest.raises(ValueError, match=r"judged record of step 3 was not written: only finite numbers"):
+        journal.write(samples.founded(), samples.judged("3.0", number))
+    assert list(journal.read()) == []
+
+
+def test_what_is_no_plain_data_is_refused_by_name(journal):
+    with pytest.raises(TypeError, match=r"begun record of step 1 .* is a object"):
+        journal.write(Record("begun", 1, 0, {"thing": object()}))
+
+
+class TestLongTexts:
+    LONG = "a long line, " * 2000
+    ODD = "\ud800 and \x00 and ü " * 2000
+
+    def test_they_come_back_wherever_they_stood(self, journal):
+        written = [
+            samples.founded(content=self.LONG),
+            Record("replied", 1, 0, {"messages": [{"text": "short"}, {"text": self.ODD}], "empty": None}),
+            Record("migrated", 1, 0, {"fn": samples.candidate("0.0", self.LONG)}),
+        ]
+        journal.write(*written)
+        assert list(journal.read()) == written
+
+    def test_the_same_one_is_stored_once_and_small(self, opened):
+        journal = opened.journal(opened.create("run"))
+        for step in range(20):
+            journal.write(Record("replied", step, 0, {"prompt": self.LONG}))
+        with opened.database.reading() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM blobs").scalar() == 1
+            assert connection.exec_driver_sql("SELECT sum(length(data)) FROM records").scalar_one() < 20 * 100
+            assert connection.exec_driver_sql("SELECT length(body) FROM blobs").scalar_one() < len(self.LONG) / 10
+
+    def test_a_candidate_has_its_content_whole(self, either):
+        either.journal(either.create("run")).write(samples.founded(content=self.LONG))
+        assert either.candidates("run").get("0.0").content == self.LONG
+
+
+def test_threads_write_whole_transactions(journal):
+    def write(island: int) -> None:
+        for step in range(40):
+            journal.write(Record("applied", step, island, {}), Record("begun", step + 1, island, {}))
+
+    threads = [threading.Thread(target=write, args=(island,)) for island in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pairs = list(itertools.batched(journal.read(), 2))
+    assert len(pairs) == 160
+    assert all((first.kind, second.kind) == ("applied", "begun") for first, second in pairs)
+    assert all(first.island == second.island for first, second in pairs)
+
+
+def test_two_journals_of_one_run_agree_on_the_order(either):
+    one, other = either.journal(either.create("run")), either.journal("run")
+    for step in range(6):
+        (one if step % 2 else other).write(Record("begun", step, 0, {}))
+    assert [record.step for record in one.read()] == list(range(6))
+
+
+def test_four_processes_write_their_runs_into_one_file(path):
+    store.open(path).close()
+    with ExitStack() as stack:
+        runs = [f"run-{number}" for number in range(4)]
+        pipes = [stack.enter_context(workers.running(workers.write_run, path, run, 500))[1] for run in runs]
+        assert [list(workers.reports(pipe)) for pipe in pipes] == [list(range(500))] * 4
+    with store.open(path) as opened:
+        for run in runs:
+            assert [record.data for record in opened.journal(run).read()] == [
+                {"run": run, "number": number} for number in range(500)
+            ]
+
+
+def test_a_reader_at_work_sees_a_beginning_while_a_writer_commits(path):
+    with store.open(path) as opened, workers.running(workers.write_run, path, "run", 1_000_000) as (_, pipe):
+        reported = 0
+        lengths: set[int] = set()
+        while len(lengths) < 10:
+            while not reported or pipe.poll():
+                reported = pipe.recv() + 1
+            steps = [record.step for record in opened.journal("run").read()]
+            assert steps == list(range(len(steps)))
+            assert len(steps) >= max(reported, *lengths, 0)
+            lengths.add(len(steps))
+
+
+def test_reading_ends_where_the_journal_stood_when_it_began(journal):
+    journal.write(*(Record("begun", step, 0, {}) for step in range(600)))
+    read = journal.read()
+    seen = [next(read).step]
+    journal.write(Record("begun", 600, 0, {}))
+    seen += [record.step for record in read]
+    assert seen == list(range(600))
+
+
+def test_a_reader_in_the_middle_does_not_block_a_writer(path):
+    with store.open(path, busy_seconds=0.0) as opened, store.open(path, busy_seconds=0.0) as other:
+        journal = opened.journal(opened.create("run"))
+        journal.write(samples.founded())
+        with other.database.reading() as connection:
+            connection.exec_driver_sql("BEGIN")
+            assert connection.exec_driver_sql("SELECT count(*) FROM records").scalar() == 1
+            journal.write(samples.judged("1.0", 2.0))
+            assert connection.exec_driver_sql("SELECT count(*) FROM records").scalar() == 1
+            connection.exec_driver_sql("ROLLBACK")
+        assert len(list(other.journal("run").read())) == 2
+
+
+def test_every_commit_that_a_killed_writer_reported_is_there(path):
+    store.open(path).close()
+    with workers.running(workers.write_run, path, "run", 100_000) as (process, pipe):
+        reported = [pipe.recv() for _ in range(300)]
+        process.kill()
+        process.join()
+        reported += workers.reports(pipe)
+    with store.open(path) as opened:
+        steps = [record.step for record in opened.journal("run").read()]
+        assert steps == list(range(len(steps)))
+        assert len(reported) <= len(steps) <= len(reported) + 1
+        opened.journal("run").write(Record("ended", 0, -1, {}))
+
+
+def test_a_write_that_fails_leaves_the_journal_usable(journal):
+    with contextlib.suppress(ValueError):
+        journal.write(samples.judged("1.0", math.nan))
+    journal.write(samples.founded())
+    assert list(journal.read()) == [samples.founded()]

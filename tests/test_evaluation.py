@@ -1,0 +1,228 @@
+"""What a judge returns, cleaned: every invariant holds, whatever it was."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atoll import evaluation
+from atoll.evaluation import BlobRef, Cost, Evaluation
+
+
+class Raising:
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __float__(self) -> float:
+        raise self._error
+
+    def __repr__(self) -> str:
+        return "Raising()"
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+NUMBERS: Mapping[str, tuple[Any, float]] = {
+    "a float": (1.5, 1.5),
+    "an integer": (-3, -3.0),
+    "zero": (0, 0.0),
+    "a truth": (True, 1.0),
+    "a numpy float": (np.float64(0.1), 0.1),
+    "a small numpy float": (np.float32(0.5), 0.5),
+    "a numpy integer": (np.int64(7), 7.0),
+    "a numpy truth": (np.bool_(True), 1.0),
+    "a fraction": (Fraction(1, 4), 0.25),
+    "a decimal": (Decimal("0.125"), 0.125),
+    "a large integer": (2**60, float(2**60)),
+}
+NO_NUMBERS: Mapping[str, Any] = {
+    "nan": math.nan,
+    "inf": math.inf,
+    "-inf": -math.inf,
+    "None": None,
+    "a text": "1.0",
+    "an empty text": "",
+    "bytes": b"1.0",
+    "a numpy nan": np.float64("nan"),
+    "a numpy inf": np.float32("inf"),
+    "a numpy text": np.str_("1.0"),
+    "a numpy array": np.array([1.0, 2.0]),
+    "a complex number": 1j,
+    "a huge integer": 10**400,
+    "a decimal nan": Decimal("nan"),
+    "a signalling nan": Decimal("snan"),
+    "a list": [1.0],
+    "a mapping": {"score": 1.0},
+    "an object": object(),
+    "a type": float,
+    "one that raises": Raising(RuntimeError("no float for you")),
+    "one that exits": Raising(SystemExit(1)),
+    "one that raises a type error": Raising(TypeError("no")),
+}
+
+
+def check(found: Evaluation) -> None:
+    """Demands the invariants, and that strict JSON holds the evaluation."""
+    assert (found.score is None) == (found.failure is not None)
+    assert found.failure is None or found.failure
+    numbers = [*found.scores, *found.metrics.values(), *([found.score] if found.score is not None else [])]
+    assert all(type(number) is float and math.isfinite(number) for number in numbers)
+    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(found), allow_nan=False))) == found
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_finite_number_is_a_score(name: str) -> None:
+    given, score = NUMBERS[name]
+    found = evaluation.clean(given)
+    assert found == Evaluation(score)
+    check(found)
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_what_is_no_finite_number_is_a_failure(name: str) -> None:
+    found = evaluation.clean(NO_NUMBERS[name])
+    assert found.score is None
+    assert found.failure is not None
+    assert "no finite number" in found.failure
+    check(found)
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_a_score_that_is_no_finite_number_is_a_failure_inside_an_evaluation(name: str) -> None:
+    found = evaluation.clean(Evaluation(NO_NUMBERS[name], (1.0,), {"length": 2.0}, "shorter, please"))
+    assert found.failure is not None
+    assert "no finite number" in found.failure
+    assert (found.scores, found.metrics, found.feedback) == ((1.0,), {"length": 2.0}, "shorter, please")
+    check(found)
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_one_input_without_a_finite_score_is_a_failure_that_names_it(name: str) -> None:
+    found = evaluation.clean(Evaluation(1.0, (1.0, NO_NUMBERS[name], 2.0)))
+    assert found.failure is not None
+    assert "input 1" in found.failure
+    assert found.scores == ()
+    check(found)
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_a_metric_that_is_no_finite_number_is_left_out_and_said_so(name: str) -> None:
+    found = evaluation.clean(Evaluation(1.0, metrics={"length": 3, "odd": NO_NUMBERS[name]}, feedback="good"))
+    assert (found.score, found.metrics) == (1.0, {"length": 3.0})
+    assert found.feedback == "good\nLeft out, no finite numbers: odd."
+    check(found)
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_a_failure_is_cleaned_too(name: str) -> None:
+    odd = NO_NUMBERS[name]
+    found = evaluation.clean(Evaluation(odd, (odd, 1.0), {"odd": odd, "length": 1.0}, failure="it timed out"))
+    assert (found.failure, found.scores, found.metrics) == ("it timed out", (), {"length": 1.0})
+    check(found)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_all_kinds_become_floats_inside_an_evaluation(name: str) -> None:
+    given, score = NUMBERS[name]
+    found = evaluation.clean(Evaluation(given, (given, given), {"metric": given}))
+    assert found == Evaluation(score, (score, score), {"metric": score})
+    check(found)
+
+
+def test_a_failure_has_no_score_whatever_it_claims() -> None:
+    found = evaluation.clean(Evaluation(9.0, (9.0,), failure="it cheated"))
+    assert (found.score, found.failure) == (None, "it cheated")
+    check(found)
+
+
+def test_a_failure_without_a_reason_gets_one() -> None:
+    check(evaluation.clean(Evaluation(None, failure="")))
+
+
+def test_an_exception_given_as_the_failure_becomes_its_text() -> None:
+    found = evaluation.clean(Evaluation(None, failure=ValueError("no such file")))  # type: ignore[arg-type]
+    assert found.failure == "no such file"
+    check(found)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Unspeakable(),
+        Evaluation(1.0, None),  # type: ignore[arg-type]
+        Evaluation(1.0, (Unspeakable(),)),  # type: ignore[arg-type]
+        Evaluation(1.0, metrics=[1.0]),  # type: ignore[arg-type]
+    ],
+    ids=["no repr", "no scores", "a score without repr", "metrics without names"],
+)
+def test_what_cannot_even_be_read_is_a_failure(odd: object) -> None:
+    found = evaluation.clean(odd)
+    assert found.failure is not None
+    check(found)
+
+
+def test_a_long_answer_is_shown_by_its_beginning() -> None:
+    found = evaluation.clean("x" * 10_000)
+    assert found.failure is not None
+    assert len(found.failure) < 200
+
+
+def test_what_is_clean_stays_as_it_is() -> None:
+    found = Evaluation(1.0, (0.5, 1.5), {"a": 1.0}, "good", {"log": BlobRef("0" * 64, 3, "abc")}, cost=Cost(1.0, 2, 3))
+    assert evaluation.clean(found) == found
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+refs = st.builds(BlobRef, st.text(), st.integers(0), st.text())
+costs = st.builds(Cost, finite, st.integers(0, 10**9), st.integers(0, 10**9), finite)
+successes = st.builds(
+    Evaluation,
+    finite,
+    st.lists(finite).map(tuple),
+    st.dictionaries(st.text(), finite),
+    st.text(),
+    st.dictionaries(st.text(), refs),
+    st.none(),
+    costs,
+)
+failures = st.builds(lambda found, failure: replace(found, score=None, failure=failure), successes, st.text(min_size=1))
+
+
+@given(successes | failures)
+def test_plain_data_and_back_is_the_same_evaluation(found: Evaluation) -> None:
+    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(found)))) == found
+
+
+anything = st.one_of(
+    st.floats(), st.integers(), st.none(), st.text(), st.booleans(), st.sampled_from(list(NO_NUMBERS.values()))
+)
+
+
+@given(
+    anything, st.lists(anything, max_size=3), st.dictionaries(st.text(), anything, max_size=3), st.none() | st.text()
+)
+def test_whatever_is_in_an_evaluation_the_invariants_hold(
+    score: Any, scores: list[Any], metrics: dict[str, Any], failure: str | None
+) -> None:
+    cleaned = evaluation.clean(Evaluation(score, tuple(scores), metrics, failure=failure))
+    check(cleaned)
+    assert evaluation.clean(cleaned) == cleaned
+
+
+def test_what_is_empty_takes_no_room_in_the_journal() -> None:
+    assert evaluation.to_data(Evaluation(1.0)) == {"score": 1.0}
+
+
+def test_costs_add_up() -> None:
+    assert Cost(1.0, 2, 3, 0.5) + Cost(0.5, 1, 1, 0.25) == Cost(1.5, 3, 4, 0.75)

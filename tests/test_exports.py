@@ -1,0 +1,65 @@
+"""The names that others may lean on: one that goes or comes is a decision, not an accident."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import atoll
+
+NAMES = {
+    "atoll": """
+        __version__ archipelago candidate cluster control errors evaluation function gate journal llm profiler store
+        testing versions
+    """,
+    "atoll.cluster": """
+        Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
+        IslandConfig Kept Keys MakePool Niches OnFnAdded OnFnSelected PoolCluster RankChooser RoundRobin SoftmaxChooser
+        WeightChooser by_instance by_score by_signature everyone funsearch_pool generations reset_worst_half
+    """,
+    "atoll.llm": "LLM Durable Reply",
+    "atoll.store": """
+        Blobs Candidates Claim MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox
+        StoredJournal StoredVersions open
+    """,
+    "atoll.testing": """
+        ChooserSuite ClusterSuite DyingJournal FakeClock GateSuite InboxSuite JournalSuite JudgeSuite KeptSuite Naps
+        Place PoolSuite ProposerSuite ScriptedLLM VersionsSuite history settled unscored
+    """,
+}
+
+
+@pytest.mark.parametrize("package", NAMES)
+def test_a_package_exports_these_names_and_no_others(package):
+    assert sorted(importlib.import_module(package).__all__) == sorted(NAMES[package].split())
+
+
+@pytest.mark.parametrize("package", NAMES)
+def test_every_exported_name_is_there(package):
+    module = importlib.import_module(package)
+    missing = [name for name in module.__all__ if not hasattr(module, name)]
+    assert not missing
+
+
+def test_the_package_shows_its_modules_before_they_are_imported():
+    program = "import sys, atoll; print(*dir(atoll)); print(atoll.gate.ran.__name__, 'atoll.cluster' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    names, used = result.stdout.splitlines()
+    assert names.split() == sorted(NAMES["atoll"].split())
+    assert used == "ran False"
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'atoll' has no attribute 'clutser'"):
+        _ = atoll.clutser
+    with pytest.raises(ImportError, match="clutser"):
+        exec("from atoll import clutser")
+
+
+def test_a_type_checker_knows_what_comes_out_of_a_module(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("from atoll import control\n\nreveal_type(control.Budget().iterations)\n", encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(script)]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 'Revealed type is "int | None"' in result.stdout, result.stdout + result.stderr

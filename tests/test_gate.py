@@ -1,0 +1,234 @@
+"""Gates: each verdict with its reason, and that significance means it."""
+
+import itertools
+from collections.abc import Sequence
+from random import Random
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from atoll import evaluation, gate, testing
+from atoll.candidate import Candidate
+from atoll.evaluation import Evaluation
+from atoll.gate import Decision, Proposal
+
+
+def scored(*scores: float) -> Evaluation:
+    return Evaluation(fmean(scores), scores)
+
+
+def proposal(found: Evaluation | None, *rivals: Evaluation, content: str = "new", id: str = "7.0") -> Proposal:
+    kin = (Candidate("1.0", "def f():\n    return 1"), Candidate("2.0", "other"))
+    return Proposal(Candidate(id, content), found, rivals, kin)
+
+
+class TestRan(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        return gate.ran
+
+
+class TestImproved(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        return gate.improved(0.1)
+
+
+class TestSignificant(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        return gate.significant()
+
+
+class TestNovel(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        return gate.novel
+
+
+class TestAsk(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        return gate.ask
+
+
+class TestDeny(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        return gate.deny
+
+
+class TestAllOf(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        return gate.all_of(gate.ran, gate.novel, gate.improved(), gate.ask)
+
+
+def test_what_has_a_score_ran() -> None:
+    assert gate.ran(proposal(scored(1.0))) == Decision("accept", "it ran", "ran")
+
+
+def test_what_failed_did_not_run_for_that_reason() -> None:
+    assert gate.ran(proposal(evaluation.failed("it timed out"))) == Decision("reject", "it timed out", "ran")
+
+
+def test_as_a_screen_ran_lets_everything_be_judged() -> None:
+    assert gate.ran(proposal(None)).verdict == "accept"
+
+
+@pytest.mark.parametrize(
+    ("score", "verdict", "reason"),
+    [
+        (2.2, "accept", "2.2 against 2"),
+        (2.1, "reject", "2.1 is not above 2 + 0.1"),
+        (2.05, "reject", "2.05 is not above 2 + 0.1"),
+        (1.0, "reject", "1 is not above 2 + 0.1"),
+    ],
+)
+def test_improved_asks_for_more_than_the_best_parent_and_a_margin(score: float, verdict: str, reason: str) -> None:
+    decision = gate.improved(0.1)(proposal(scored(score), scored(1.0), scored(2.0), evaluation.failed("it crashed")))
+    assert (decision.verdict, decision.reason, decision.by) == (verdict, reason, "improved")
+
+
+def test_an_equal_is_no_improvement() -> None:
+    assert gate.improved()(proposal(scored(2.0), scored(2.0))).verdict == "reject"
+
+
+def test_anything_improves_on_parents_without_a_score() -> None:
+    assert gate.improved()(proposal(scored(-1e9), evaluation.failed("it crashed"))).verdict == "accept"
+    assert gate.improved()(proposal(scored(-1e9))).verdict == "accept"
+
+
+@pytest.mark.parametrize("found", [None, evaluation.failed("it crashed")])
+def test_what_has_no_score_is_no_improvement(found: Evaluation | None) -> None:
+    assert gate.improved()(proposal(found)) == Decision("reject", "it has no score", "improved")
+
+
+def p_of(decision: Decision) -> float:
+    """Reads the p value out of the reason; the gate shows four digits."""
+    return float(decision.reason.split()[2])
+
+
+def by_hand(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Returns the exact one-sided p of the paired sign-flip test: every flip counts, also of equal pairs."""
+    differences = [mine - other for mine, other in zip(ours, theirs, strict=True)]
+    flips = list(itertools.product((1, -1), repeat=len(differences)))
+    sums = [sum(sign * each for sign, each in zip(signs, differences, strict=True)) for signs in flips]
+    return sum(each >= sum(differences) - 1e-9 for each in sums) / len(flips)
+
+
+@given(st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), min_size=1, max_size=8))
+def test_significance_is_the_exact_permutation_test(pairs: list[tuple[int, int]]) -> None:
+    ours, theirs = [float(mine) for mine, _ in pairs], [float(other) for _, other in pairs]
+    decision = gate.significant()(proposal(scored(*ours), scored(*theirs)))
+    exact = by_hand(ours, theirs)
+    if sum(ours) > sum(theirs):
+        assert p_of(decision) == pytest.approx(exact, abs=6e-5)
+    assert decision.verdict == ("accept" if sum(ours) > sum(theirs) and exact <= 0.05 else "reject")
+
+
+@pytest.mark.parametrize("size", [2, 5, 8])
+@pytest.mark.parametrize("seed", range(3))
+def test_significance_agrees_with_scipy(size: int, seed: int) -> None:
+    rng = Random(f"{size}/{seed}")
+    theirs = [rng.gauss() for _ in range(size)]
+    ours = [each + rng.gauss(0.8, 0.5) for each in theirs]
+    assert sum(ours) > sum(theirs)  # these seeds are a gain, larger or smaller
+    exact = stats.permutation_test(
+        (ours, theirs), lambda x, y: fmean(x) - fmean(y), permutation_type="samples", alternative="greater"
+    )
+    decision = gate.significant()(proposal(scored(*ours), scored(*theirs)))
+    assert p_of(decision) == pytest.approx(exact.pvalue, abs=6e-5)
+
+
+def test_with_many_inputs_significance_is_sampled_near_the_truth_and_the_same_each_time() -> None:
+    rng = Random(1)
+    theirs = [rng.gauss() for _ in range(40)]
+    ours = [each + rng.gauss(0.3, 1.0) for each in theirs]
+    asked = proposal(scored(*ours), scored(*theirs))
+    near = stats.permutation_test(
+        (ours, theirs),
+        lambda x, y, axis: x.mean(axis) - y.mean(axis),
+        permutation_type="samples",
+        alternative="greater",
+        n_resamples=20_000,
+        rng=0,
+    )
+    decision = gate.significant()(asked)
+    assert p_of(decision) == pytest.approx(near.pvalue, abs=0.01)
+    assert gate.significant()(asked) == decision
+    assert "40 inputs" in decision.reason
+
+
+def test_a_clear_gain_on_enough_inputs_is_significant_and_on_few_it_is_not() -> None:
+    assert gate.significant()(proposal(scored(*[1.0] * 5), scored(*[0.0] * 5))).verdict == "accept"
+    assert gate.significant()(proposal(scored(*[1.0] * 4), scored(*[0.0] * 4))).verdict == "reject"
+
+
+def test_significance_is_against_the_best_parent() -> None:
+    weak, strong = scored(*[0.0] * 6), scored(*[2.0] * 6)
+    assert gate.significant()(proposal(scored(*[1.0] * 6), weak)).verdict == "accept"
+    assert gate.significant()(proposal(scored(*[1.0] * 6), weak, strong)).verdict == "reject"
+
+
+def test_equal_scores_are_not_significant() -> None:
+    decision = gate.significant()(proposal(scored(1.0, 2.0), scored(1.0, 2.0)))
+    assert (decision.verdict, p_of(decision)) == ("reject", 1.0)
+
+
+def test_without_a_parent_on_the_same_inputs_there_is_nothing_to_compare_with() -> None:
+    for rivals in ((), (scored(1.0, 2.0, 3.0),), (evaluation.failed("it crashed"),)):
+        decision = gate.significant()(proposal(scored(1.0, 2.0), *rivals))
+        assert decision.verdict == "accept"
+        assert "nothing to compare" in decision.reason
+
+
+def test_a_stricter_alpha_accepts_less() -> None:
+    asked = proposal(scored(*[1.0] * 5), scored(*[0.0] * 5))
+    assert gate.significant(alpha=0.04)(asked).verdict == "accept"
+    assert gate.significant(alpha=0.03)(asked).verdict == "reject"
+
+
+@pytest.mark.parametrize("content", ["def f():\n    return 1", "def f():  return 1\n\n", "\tdef f(): return 1"])
+def test_what_differs_by_white_space_only_is_not_novel(content: str) -> None:
+    assert gate.novel(proposal(None, content=content)) == Decision("reject", "it repeats 1.0", "novel")
+
+
+def test_what_is_like_none_of_its_kin_is_novel() -> None:
+    assert gate.novel(proposal(None, content="def f():\n    return 2")) == Decision("accept", "it is new", "novel")
+
+
+def says(verdict: gate.Verdict, name: str, heard: list[str]) -> gate.Gate:
+    def decide(proposal: Proposal) -> Decision:
+        heard.append(name)
+        return Decision(verdict, f"{name} says so", name)
+
+    return decide
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "by", "num_asked"),
+    [
+        (["accept", "accept"], ("accept", "1"), 2),
+        (["accept", "reject", "accept"], ("reject", "1"), 2),
+        (["reject", "accept"], ("reject", "0"), 1),
+        (["hold", "accept"], ("hold", "0"), 2),
+        (["accept", "hold", "hold"], ("hold", "1"), 3),
+        (["hold", "reject", "accept"], ("reject", "1"), 2),
+    ],
+)
+def test_all_of_asks_in_order_ends_at_a_rejection_and_remembers_the_first_hold(
+    verdicts: list[gate.Verdict], by: tuple[str, str], num_asked: int
+) -> None:
+    heard: list[str] = []
+    gates = [says(verdict, str(place), heard) for place, verdict in enumerate(verdicts)]
+    decision = gate.all_of(*gates)(proposal(scored(1.0)))
+    assert (decision.verdict, decision.by) == by
+    assert decision.reason == f"{by[1]} says so"
+    assert heard == [str(place) for place in range(num_asked)]
+
+
+def test_all_of_nothing_accepts() -> None:
+    assert gate.all_of()(proposal(None)).verdict == "accept"
+
+
+def test_ask_holds_and_deny_rejects_whatever_it_is() -> None:
+    for found in (None, scored(1e9), evaluation.failed("it crashed")):
+        assert gate.ask(proposal(found)).verdict == "hold"
+        assert gate.deny(proposal(found)).verdict == "reject"

@@ -1,0 +1,128 @@
+"""The seed's names stay importable exactly, and its events are what they were."""
+
+import inspect
+import typing
+from collections.abc import Callable
+from random import Random
+from typing import Any, List, Literal, Tuple  # noqa: UP035 - the seed's spelling
+
+import pytest
+
+from atoll import archipelago, cluster, function, profiler, testing
+
+NAMES = {
+    archipelago: ["Evolver", "Island", "EvolverEvent", "IslandEvent"],
+    cluster: ["Cluster", "ClusterEvent", "DefaultCluster", "Island", "IslandConfig", "Evolver", "EvolverConfig"],
+    function: [
+        "Function",
+        "FunctionEvent",
+        "Skeleton",
+        "MutationEngine",
+        "MutationEngineEvent",
+        "Evaluator",
+        "Signature",
+        "FunctionScore",
+        "DefaultFunctionProps",
+        "DefaultFunction",
+        "PyAstSkeleton",
+    ],
+    profiler: ["Event", "Pluggable", "ProfilerFn", "Remove", "default_fn"],
+}
+
+EVENTS: list[tuple[Any, str, Any]] = [
+    (archipelago.OnIslandsRemoved, "on_islands_removed", List[archipelago.Island]),  # noqa: UP006
+    (archipelago.OnIslandsRevived, "on_islands_revived", List[archipelago.Island]),  # noqa: UP006
+    (archipelago.OnBestIslandImproved, "on_best_island_improved", archipelago.Island),
+    (archipelago.OnBestFnImproved, "on_best_fn_improved", function.Function),
+    (function.OnMutate, "on_mutate", List[function.Function]),  # noqa: UP006
+    (function.OnMutated, "on_mutated", Tuple[List[function.Function], function.Function]),  # noqa: UP006
+    (function.OnEvaluate, "on_evaluate", List[Any]),  # noqa: UP006
+    (function.OnEvaluated, "on_evaluated", Tuple[List[Any], function.FunctionScore]),  # noqa: UP006
+    (cluster.OnFnAdded, "on_fn_added", function.Function),
+    (cluster.OnFnSelected, "on_fn_selected", Tuple[List[function.Function], function.Function]),  # noqa: UP006
+]
+
+METHODS: list[tuple[Any, str, list[str]]] = [
+    (archipelago.Evolver, "start", []),
+    (archipelago.Evolver, "stop", []),
+    (archipelago.Island, "best_fn", []),
+    (archipelago.Island, "request_mutation", []),
+    (function.MutationEngine, "mutate", ["fn_list"]),
+    (cluster.Cluster, "add_fn", ["fn"]),
+    (cluster.Cluster, "select_fn", []),
+    (cluster.Cluster, "best_fn", []),
+    (function.Function, "signature", []),
+    (function.Function, "score", []),
+    (function.Function, "skeleton", []),
+    (function.Function, "evaluate", []),
+    (function.Function, "clone", ["new_skeleton"]),
+    *(
+        (where, "use_profiler", ["profiler_fn"])
+        for where in (
+            profiler.Pluggable,
+            archipelago.Evolver,
+            archipelago.Island,
+            function.Function,
+            function.MutationEngine,
+            cluster.Cluster,
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in NAMES.items() for name in names])
+def test_a_name_of_the_seed_is_where_the_seed_has_it(module: Any, name: str) -> None:
+    assert hasattr(module, name)
+
+
+@pytest.mark.parametrize(("event", "name", "payload"), EVENTS, ids=[name for _, name, _ in EVENTS])
+def test_an_event_has_the_fields_of_the_seed(event: Any, name: str, payload: Any) -> None:
+    assert event._fields == ("type", "payload")
+    assert typing.get_type_hints(event) == {"type": Literal[name], "payload": payload}
+
+
+@pytest.mark.parametrize(("where", "name", "parameters"), METHODS)
+def test_a_method_of_the_seed_takes_what_it_took(where: Any, name: str, parameters: list[str]) -> None:
+    taken = inspect.signature(getattr(where, name)).parameters
+    assert [each for each in taken if each != "self"] == parameters
+
+
+def test_a_function_is_made_as_the_seed_makes_it() -> None:
+    def evaluator(skeleton: function.Skeleton[[float], float], given: float) -> float:
+        return skeleton(given)
+
+    props = function.DefaultFunctionProps(function.PyAstSkeleton("def f(x): return x"), [1.0, 2.0], evaluator)
+    fn = function.DefaultFunction(props)
+    fn.use_profiler(profiler.default_fn)
+    assert fn.evaluate() == 1.5
+
+
+def test_an_evolver_is_made_as_the_seed_makes_it() -> None:
+    class Engine:
+        def use_profiler(self, profiler_fn: object) -> Callable[[], None]:
+            return lambda: None
+
+        def mutate(self, fn_list: list[function.Function]) -> function.Function:
+            return fn_list[0].clone(function.Text(f"{fn_list[0].skeleton()}+"))
+
+    props = function.DefaultFunctionProps(function.Text("text"), [1.0], lambda skeleton, given: len(str(skeleton)))
+    islands = cluster.IslandConfig(
+        num_islands=2,
+        num_selected_clusters=2,
+        initial_fn=function.DefaultFunction(props),
+        mutation_engine=Engine(),
+        island_profiler_fn=profiler.default_fn,
+        cluster_profiler_fn=profiler.default_fn,
+    )
+    evolver = cluster.Evolver(cluster.EvolverConfig(island_config=islands, num_parallel=2, reset_period=30 * 60))
+    evolver.use_profiler(profiler.default_fn)
+    child = evolver.islands[0].request_mutation()
+    assert child.score() == 5.0
+    assert function.rank_of(evolver.islands[0].best_fn()) == 5.0
+
+
+def test_a_cluster_is_made_as_the_seed_makes_it() -> None:
+    fn = testing.settled(1.0)
+    made = cluster.DefaultCluster(Random(0))
+    made.add_fn(fn)
+    assert made.select_fn() is made.best_fn() is fn
