@@ -89,7 +89,9 @@ POOLS: dict[str, cluster.MakePool] = {
 }
 
 
-def make_evolver(make_pool: cluster.MakePool, records: journal.Journal | None = None, **options: Any) -> cluster.Evolver:
+def make_evolver(
+    make_pool: cluster.MakePool, records: journal.Journal | None = None, **options: Any
+) -> cluster.Evolver:
     start = function.Text("0 0.0 0.0")
     initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=judge))
     config = cluster.IslandConfig(1, 2, initial, Instant(), make_pool=make_pool)
@@ -128,8 +130,8 @@ def growth(sizes: Sequence[int], chunks: int, folder: Path) -> tuple[Sequence[st
         islands = [grown(pool, size, kept.journal(kept.create(f"size-{size}"))) for size in sizes]
         costs = step_costs(islands, chunks)
         rows.append(["clusters, rank, with the SQLite journal", *costs, *(cost / costs[0] for cost in costs[1:])])
-    columns = ["pool, chooser", *(f"us at {size:,}" for size in sizes), *(f"{size:,} : {sizes[0]}" for size in sizes[1:])]
-    return columns, rows
+    ratios = [f"{size:,} : {sizes[0]}" for size in sizes[1:]]
+    return ["pool, chooser", *(f"us at {size:,}" for size in sizes), *ratios], rows
 
 
 def memory(size: int) -> tuple[Sequence[str], list[list[object]]]:

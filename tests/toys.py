@@ -94,9 +94,7 @@ def of_kind(records: journal.Journal, kind: str) -> list[journal.Record]:
 def results(records: journal.Journal) -> list[tuple[Any, ...]]:
     """Returns candidates, evaluations and decisions in the order of steps: all of a run but its times."""
     judged = {record.data["id"]: record.data for record in records.read() if record.kind in ("judged", "founded")}
-    lines: list[tuple[Any, ...]] = [
-        (0, "0.0", judged["0.0"]["content"], judged["0.0"]["evaluation"]["score"]),
-    ]
+    lines: list[tuple[Any, ...]] = [(0, "0.0", judged["0.0"]["content"], judged["0.0"]["evaluation"]["score"])]
     for record in of_kind(records, "applied"):
         for child in record.data["children"]:
             data = judged.get(child["id"], child)

@@ -3,6 +3,7 @@
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 from time import perf_counter
@@ -102,13 +103,16 @@ class MutationEngine(profiler.Pluggable[MutationEngineEvent], Protocol):
     """Makes one new function from several."""
 
     def mutate(self, fn_list: List[Function]) -> Function:  # noqa: UP006
-        """Returns a clone of one of the functions with a new skeleton; one that raises is a failed proposal."""
+        """Returns a clone of one of the functions with a new skeleton; one that raises is a failed proposal.
+
+        It has no dice of its own step: an engine that draws and should repeat itself is a `Proposer`.
+        """
 
 
 class Judge(Protocol):
     """Finds out how good a draft is."""
 
-    def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
+    def __call__(self, skeleton: Skeleton[..., Any], /) -> Evaluation:
         """Scores one draft; never raises for a bad one; called from several threads at once."""
 
 
@@ -209,23 +213,22 @@ def run_here(
     return [evaluator(skeleton, each) for each in inputs]
 
 
+@dataclass(frozen=True, slots=True)
 class PerInput:
     """Judges by an evaluator of (skeleton, one input), as the seed does: the score is the mean over the inputs."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator[..., Any, Any],
-        inputs: Sequence[Any],
-        run: Runner = run_here,
-        reduce: Callable[[Sequence[float]], float] = fmean,
-    ) -> None:
-        if not inputs:
+    evaluator: Evaluator[..., Any, Any]
+    inputs: Sequence[Any]
+    run: Runner = run_here
+    reduce: Callable[[Sequence[float]], float] = fmean
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
             raise errors.SetupError("There are no evaluation inputs: give at least one.")
-        self._evaluator, self._inputs, self._run, self._reduce = evaluator, inputs, run, reduce
 
     def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
         since = perf_counter()
-        results = errors.attempt(lambda: self._run(self._evaluator, skeleton, self._inputs))
+        results = errors.attempt(lambda: self.run(self.evaluator, skeleton, self.inputs))
         cost = Cost(seconds=perf_counter() - since)
         if isinstance(results, errors.Caught):
             return evaluation.failed(str(results), cost=cost)
@@ -234,7 +237,7 @@ class PerInput:
             if each.failure is not None:
                 return evaluation.failed(f"input {where}: {each.failure}", cost=cost)
         scores = tuple(each.score for each in cleaned if each.score is not None)
-        return evaluation.clean(Evaluation(self._reduce(scores), scores, cost=cost))
+        return evaluation.clean(Evaluation(self.reduce(scores), scores, cost=cost))
 
 
 class DefaultFunctionProps(NamedTuple):

@@ -49,7 +49,7 @@ class Decision:
 class Gate(Protocol):
     """Decides whether a proposal may change the population."""
 
-    def __call__(self, proposal: Proposal) -> Decision:
+    def __call__(self, proposal: Proposal, /) -> Decision:
         """Decides from the proposal alone.
 
         Called once before judging (a screen) or once after it, from a worker thread; may be slow. Never raises for

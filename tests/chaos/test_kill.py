@@ -1,4 +1,4 @@
-"""`kill -9` at random moments, each followed by a resume: nothing evaluated is lost, no stored reply is bought again."""
+"""`kill -9` at random moments, each followed by a resume: nothing is lost, no stored reply is bought again."""
 
 import os
 import signal

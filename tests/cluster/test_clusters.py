@@ -91,7 +91,7 @@ def test_dividing_by_the_longest_hardly_tells_lengths_of_300_and_330_apart() -> 
 
 @pytest.mark.parametrize("tournament", [1, 2, 5])
 def test_a_pool_offers_the_winner_of_a_tournament(tournament: int) -> None:
-    fns = [testing.settled(float(score)) for score in range(6)]
+    fns = [testing.settled(float(score), id=f"{score}.0") for score in range(6)]
     clustered = filled(cluster.PoolCluster(Random(4), limit=10, tournament=tournament), fns)
     # The best of k draws out of n has a rank of at most r with probability (r / n) ** k.
     weights = [((rank + 1) / 6) ** tournament - (rank / 6) ** tournament for rank in range(6)]
@@ -99,7 +99,7 @@ def test_a_pool_offers_the_winner_of_a_tournament(tournament: int) -> None:
 
 
 def test_elites_that_tie_are_offered_alike() -> None:
-    fns = [testing.settled(1.0) for _ in range(5)]
+    fns = [testing.settled(1.0, id=f"{step}.0") for step in range(5)]
     check_frequencies(filled(cluster.EliteCluster(Random(5), ties=True), fns), fns, [1.0] * 5)
 
 
@@ -109,7 +109,9 @@ def filled[T: cluster.Kept](clustered: T, fns: Sequence[function.Function]) -> T
     return clustered
 
 
-functions = st.lists(st.builds(testing.settled, st.integers(0, 6), st.text("x", min_size=1, max_size=9)), max_size=30)
+functions = st.lists(st.integers(0, 6), max_size=30).map(
+    lambda scores: [testing.settled(score, id=f"{step}.0") for step, score in enumerate(scores)]
+)
 
 
 def same(found: Sequence[function.Function], expected: Sequence[function.Function]) -> bool:
@@ -137,3 +139,15 @@ def test_with_ties_an_elite_cluster_keeps_all_of_the_best(fns: list[function.Fun
 def test_a_pool_keeps_the_best_and_of_equals_the_earlier(fns: list[function.Function], limit: int) -> None:
     ranked = sorted(fns, key=lambda fn: -function.rank_of(fn))  # sorting is stable
     assert same(filled(cluster.PoolCluster(Random(0), limit=limit), fns).members(), ranked[:limit])
+
+
+@given(functions, st.integers(1, 6), st.randoms(use_true_random=False))
+def test_a_pool_keeps_a_text_once_and_takes_it_again_after_it_was_dropped(
+    fns: list[function.Function], limit: int, rng: Random
+) -> None:
+    pool, kept = cluster.PoolCluster(Random(0), limit=limit), list[function.Function]()
+    for fn in [*fns, *rng.sample(fns, len(fns))]:
+        pool.add_fn(fn.clone())
+        if str(fn.skeleton()) not in [str(each.skeleton()) for each in kept]:
+            kept = sorted([*kept, fn], key=lambda each: -function.rank_of(each))[:limit]
+    assert [str(fn.skeleton()) for fn in pool.members()] == [str(fn.skeleton()) for fn in kept]

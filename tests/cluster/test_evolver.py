@@ -279,8 +279,7 @@ def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best
     assert any(record.data["id"] == "1.0" for record in toys.of_kind(records, "judged"))
     with pytest.raises(errors.NotFound):
         evolver.islands[0].pool.find("1.0")
-    assert evolver.best_fn().candidate is not None
-    assert evolver.best_fn().candidate.id == "1.0"
+    assert str(evolver.best_fn().skeleton()) == repr(toys.TARGET)
 
 
 def test_the_best_function_survives_the_reset_of_its_island() -> None:
@@ -434,6 +433,39 @@ def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
     flat = toys.evolver(Standstill(), iterations=None, stop_rules=[control.plateau(12)])
     flat.run()
     assert flat.reason == "no improvement in 12 steps"
+
+
+def test_a_schedule_for_more_islands_than_there_are_is_refused() -> None:
+    with pytest.raises(errors.SetupError, match="asks for island 2 of 2"):
+        toys.evolver(num_islands=2, schedule=cluster.RoundRobin(4)).run()
+
+
+def test_a_head_that_was_set_from_outside_is_judged_before_anything_is_built_on_it() -> None:
+    records, versions = memory.MemoryJournal(), memory.MemoryVersions()
+    versions.set("number", "2.9", "a good guess", "ann")
+    initial = toys.initial()
+
+    def make_pool(island: int, rng: object, announce: object) -> cluster.Head:
+        return cluster.Head(versions, "number", initial, function.Text, run="run")
+
+    islands = {"make_pool": make_pool, "gate": gate.improved()}
+    evolver = toys.evolver(start=initial, num_islands=1, records=records, iterations=5, islands=islands)
+    evolver.run()
+    scores = [toys.judge(function.Text(version.value)).score or 0.0 for version in versions.history("number")]
+    assert scores == sorted(scores)
+    observed = toys.of_kind(records, "observed")[0].data
+    assert observed["id"] == "number@1"
+    assert observed["evaluation"]["score"] == pytest.approx(-0.01)
+
+
+def test_a_live_population_can_be_looked_at_while_it_is_held_still() -> None:
+    evolver = toys.evolver(iterations=None, num_parallel=4)
+    evolver.start()
+    for _ in range(50):
+        with evolver.still():
+            pools = [island.pool for island in evolver.islands]
+            assert all(pool.clusters for pool in pools if isinstance(pool, cluster.Niches))
+    evolver.stop()
 
 
 def test_an_island_takes_one_step_when_it_is_asked() -> None:

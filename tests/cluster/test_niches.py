@@ -132,10 +132,10 @@ def test_a_bounded_pool_holds_the_best(all_scores: list[tuple[float, ...]], limi
     assert kept(filled(pool(Random(0), limit), fns)) == ({"everyone": [id_of(fn) for fn in best]} if fns else {})
 
 
-def cell_by_hand(values: Sequence[float], value: float, num_bins: int) -> int:
-    """Returns the bin of a value after the others were seen in this order, in exact arithmetic."""
+def cells_by_hand(values: Sequence[float], num_bins: int) -> list[int]:
+    """Returns the bins of values after all were seen in this order, in exact arithmetic."""
     width = Fraction(1, 2**20)
-    while width * 2**20 <= max(abs(Fraction(values[0])), 1):
+    while width * 2**20 <= max(abs(Fraction(values[0])), Fraction(1)):
         width *= 2
     low = Fraction(values[0]) // width * width
     for each in map(Fraction, values):
@@ -143,7 +143,7 @@ def cell_by_hand(values: Sequence[float], value: float, num_bins: int) -> int:
             half = width * num_bins
             width *= 2
             low = low // width * width if each >= low else -((half - low) // width * width)
-    return int((Fraction(value) - low) // width)
+    return [int((Fraction(value) - low) // width) for value in values]
 
 
 features = st.integers(-(10**6), 10**6).map(lambda n: n / 1e5) | st.sampled_from(
@@ -157,10 +157,10 @@ def test_after_any_keying_anew_a_grid_holds_the_elites_of_all_it_ever_saw(
     all_scores: list[tuple[float, float]], num_bins: int
 ) -> None:
     fns = numbered(all_scores)
-    firsts, seconds = [first_of(fn) for fn in fns], [second_of(fn) for fn in fns]
+    firsts = cells_by_hand([first_of(fn) for fn in fns], num_bins)
+    seconds = cells_by_hand([second_of(fn) for fn in fns], num_bins)
     best: dict[tuple[int, int], float] = {}
-    for fn in fns:
-        cell = (cell_by_hand(firsts, first_of(fn), num_bins), cell_by_hand(seconds, second_of(fn), num_bins))
+    for fn, cell in zip(fns, zip(firsts, seconds, strict=True), strict=True):
         best[cell] = max(best.get(cell, -math.inf), function.rank_of(fn))
     niches = filled(grid(Random(0), num_bins), fns)
     assert {key: function.rank_of(each.best_fn()) for key, each in niches.clusters.items()} == best
@@ -180,8 +180,7 @@ def test_members_of_a_grid_are_found_and_have_their_own_cell(all_scores: list[tu
 def test_any_finite_value_has_a_bin(values: list[float]) -> None:
     bins = cluster.Bins([lambda fn: function.rank_of(fn)], 6)
     for value in values:
-        ((cell,),) = bins(testing.settled(value))  # type: ignore[misc]
-        assert 0 <= cell < 6
+        assert bins(testing.settled(value))[0] in {(cell,) for cell in range(6)}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -95,7 +95,7 @@ def test_founders_are_drawn_from_the_kept_alike_and_ties_are_broken_by_dice() ->
     for seed in range(4000):
         found = resets(schedule.due(1, islands, f"{seed}"))
         founders.update(ids[0] for ids in found.values())
-        doomed.update(found)
+        doomed.update(list(found))
     for counts in (founders, doomed):
         assert len(counts) == 4
         assert stats.chisquare(list(counts.values())).pvalue > 1e-4

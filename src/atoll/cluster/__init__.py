@@ -2,6 +2,7 @@
 
 from atoll.cluster.choosers import Chooser, RankChooser, SoftmaxChooser, WeightChooser
 from atoll.cluster.clusters import (
+    Announce,
     Cluster,
     ClusterEvent,
     DefaultCluster,
@@ -11,7 +12,7 @@ from atoll.cluster.clusters import (
     OnFnSelected,
     PoolCluster,
 )
-from atoll.cluster.config import Announce, EvolverConfig, IslandConfig, MakePool, by_score, funsearch_pool
+from atoll.cluster.config import EvolverConfig, IslandConfig, MakePool, by_score, funsearch_pool
 from atoll.cluster.evolver import Evolver
 from atoll.cluster.head import Head
 from atoll.cluster.island import Island

@@ -1,10 +1,15 @@
 """Which clusters give the parents: exactly as published, and never by touching all clusters in a step."""
 
+import itertools
 import math
-from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+import sys
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from random import Random
 from typing import Protocol
+
+_DECAY = [math.exp(-2.0 * depth) for depth in range(64)]  # how much a layer 2 T deep weighs, by its depth
 
 
 class Chooser(Protocol):
@@ -74,148 +79,164 @@ class WeightChooser:
         self.clear()
 
     def clear(self) -> None:
-        self._tree, self._weights, self._out = SumTree(), list[float](), list[int]()
+        self._tree = SumTree()
 
     def set(self, index: int, score: float, size: int) -> None:
-        self._weights[index : index + 1] = [self._weight(score, size)]
-        self._tree.set(index, self._weights[index])
+        self._tree.set(index, self._weight(score, size))
 
     def choose(self, k: int, registered: int) -> Sequence[int]:
         drawn: list[int] = []
+        weights: list[float] = []
         while len(drawn) < k and self._tree.total > 0.0:
-            drawn.append(self._draw(registered))
+            drawn.append(self._tree.draw(self._rng))
+            weights.append(self._tree[drawn[-1]])
             if not self._replace:
-                self._out.append(drawn[-1])
                 self._tree.set(drawn[-1], 0.0)
-        while self._out:
-            index = self._out.pop()
-            self._tree.set(index, self._weigh(index))
+        for index, weight in zip(drawn, weights, strict=True):
+            self._tree.set(index, weight)
         return drawn
 
-    def _draw(self, registered: int) -> int:
-        return self._tree.draw(self._rng)
 
-    def _weigh(self, index: int) -> float:
-        return self._weights[index]
+class Ranking:
+    """Clusters by score, best first and of equals the earlier first, in buckets: no change moves them all."""
+
+    WIDE = 1024
+
+    def __init__(self) -> None:
+        self._scores: list[float] = []
+        self._buckets: list[list[tuple[float, int]]] = []  # of (-score, index)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def set(self, index: int, score: float) -> None:
+        if index < len(self._scores):
+            self.take_out(index)
+        self._scores[index : index + 1] = [max(score, -sys.float_info.max)]  # what has no score is far below, not -inf
+        self.put_back(index)
+
+    def put_back(self, index: int) -> None:
+        pair = (-self._scores[index], index)
+        bucket = self._buckets[self._place(pair)] if self._buckets else []
+        insort(bucket, pair)
+        if len(bucket) == 1 and not self._buckets:
+            self._buckets.append(bucket)
+        if len(bucket) > self.WIDE:
+            place = self._place(pair)
+            self._buckets[place : place + 1] = [bucket[: self.WIDE // 2], bucket[self.WIDE // 2 :]]
+
+    def take_out(self, index: int) -> None:
+        pair = (-self._scores[index], index)
+        place = self._place(pair)
+        bucket = self._buckets[place]
+        del bucket[bisect_left(bucket, pair)]
+        if not bucket:
+            del self._buckets[place]
+
+    def at(self, rank: int) -> tuple[int, float]:
+        """Returns the cluster at a rank, and its score."""
+        for bucket in self._buckets:
+            if rank < len(bucket):
+                return bucket[rank][1], -bucket[rank][0]
+            rank -= len(bucket)
+        raise IndexError(rank)
+
+    def counts(self, bounds: Iterable[float]) -> Iterator[int]:
+        """Yields how many scores are at or above each bound; bounds fall."""
+        above = place = 0
+        for bound in bounds:
+            while place < len(self._buckets) and self._buckets[place][-1][0] <= -bound:
+                above += len(self._buckets[place])
+                place += 1
+            rest = self._buckets[place] if place < len(self._buckets) else []
+            yield above + bisect_right(rest, (-bound, sys.maxsize))
+
+    def _place(self, pair: tuple[float, int]) -> int:
+        return max(0, bisect_right(self._buckets, pair, key=itemgetter(0)) - 1)
 
 
-class SoftmaxChooser(WeightChooser):
+class _Ranked:
+    """What the choosers by score share."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self.clear()
+
+    def clear(self) -> None:
+        self._ranking = Ranking()
+
+    def set(self, index: int, score: float, size: int) -> None:
+        self._ranking.set(index, score)
+
+
+class SoftmaxChooser(_Ranked):
     """Draws a cluster with softmax(score / T), T = init * (1 - (registered mod period) / period), as FunSearch.
 
-    The tree holds exp((score - reference) / T_built). While T falls below T_built a draw is kept with
-    exp((score - top) (1/T - 1/T_built)), which is the softmax at T exactly. Once the draws thrown away have cost as
-    much as building the tree anew would, it is built anew: O(log n) amortised.
+    Scores are seen in layers 2 T deep, from the top. A layer is drawn as if all in it were as good as its upper edge,
+    then one of it uniformly, which is kept with what it lacks to that edge: the softmax exactly, by rejection, in at
+    most e^2 tries. Layers too deep to matter to a double are left out, so there are about 25 whatever the number of
+    clusters. A draw hangs on the scores alone, not on draws before it: a resume, which draws nothing, goes on alike.
     """
 
     def __init__(self, rng: Random, init: float = 0.1, period: int = 30_000, *, replace: bool = True) -> None:
-        self._init, self._period = init, period
-        super().__init__(rng, lambda score, size: score, replace=replace)
-
-    def clear(self) -> None:
-        super().clear()  # the weights are the scores here
-        self._top, self._reference, self._built, self._wasted = -math.inf, 0.0, self._init, 0
+        super().__init__(rng)
+        self._init, self._period, self._replace = init, period, replace
 
     def temperature(self, registered: int) -> float:
         return self._init * (1 - registered % self._period / self._period)
 
-    def set(self, index: int, score: float, size: int) -> None:
-        self._weights[index : index + 1] = [score]
-        self._top = max(self._top, score)  # an upper bound is enough: a tighter one only saves draws
-        if (score - self._reference) / self._built > 600.0:
-            self._build(self._built)
-        self._tree.set(index, self._weigh(index))
-
     def choose(self, k: int, registered: int) -> Sequence[int]:
-        # A tree built colder than now, or one whose scores all lie far below the reference: weights that small lose digits.
-        if self.temperature(registered) > self._built or self._tree.total < 1e-200:
-            self._build(self.temperature(registered))
-        return super().choose(min(k, len(self._weights)), registered)
+        temperature, count = self.temperature(registered), min(k, len(self._ranking))
+        if self._replace and count:
+            layers = self._layers(temperature, len(self._ranking))
+            return [self._draw(layers, temperature) for _ in range(count)]
+        drawn: list[int] = []
+        top = self._ranking.at(0)[1] if count else 0.0
+        # A cluster so far below the top that its probability is 0 in a double is not drawn, however few are left.
+        while len(drawn) < count and (self._ranking.at(0)[1] - top) / temperature > -745.0:
+            drawn.append(self._draw(self._layers(temperature, len(self._ranking) - len(drawn)), temperature))
+            self._ranking.take_out(drawn[-1])
+        for index in drawn:
+            self._ranking.put_back(index)
+        return drawn
 
-    def _draw(self, registered: int) -> int:
-        temperature = self.temperature(registered)
+    def _layers(self, temperature: float, count: int) -> list[tuple[float, int, int, int]]:
+        """Returns (weight of this layer and those above, depth, first rank, end rank) of layers that are not empty."""
+        top = self._ranking.at(0)[1]
+        layers: list[tuple[float, int, int, int]] = []
+        total, first = 0.0, 0
+        bounds = (top - 2.0 * temperature * depth for depth in itertools.count(1))
+        for depth, end in enumerate(self._ranking.counts(bounds)):
+            if end > first:
+                total += (end - first) * _DECAY[depth]
+                layers.append((total, depth, first, end))
+                first = end
+            if (count - end) * _DECAY[depth] < total * 1e-18:
+                return layers
+        return layers
+
+    def _draw(self, layers: Sequence[tuple[float, int, int, int]], temperature: float) -> int:
+        top = self._ranking.at(0)[1]
         while True:
-            index = self._tree.draw(self._rng)
-            excess = (self._weights[index] - self._top) * (1 / temperature - 1 / self._built)
-            if excess >= 0.0 or self._rng.random() < math.exp(excess):
+            place = bisect_right(layers, (self._rng.random() * layers[-1][0], sys.maxsize, 0, 0), hi=len(layers) - 1)
+            _, depth, first, end = layers[place]
+            index, score = self._ranking.at(self._rng.randrange(first, end))
+            if self._rng.random() < math.exp(min(0.0, (score - top) / temperature + 2.0 * depth)):
                 return index
-            self._wasted += 1
-            if self._wasted * 8 > len(self._weights) + 64:  # a draw costs about as much as building 8 leaves
-                self._build(temperature)
-
-    def _weigh(self, index: int) -> float:
-        return math.exp((self._weights[index] - self._reference) / self._built)
-
-    def _build(self, temperature: float) -> None:
-        self._top = self._reference = max(self._weights, default=0.0)
-        self._built, self._wasted = temperature, 0
-        self._tree.fill([self._weigh(index) for index in range(len(self._weights))])
-        for index in self._out:
-            self._tree.set(index, 0.0)
 
 
-class SortedPairs:
-    """Pairs (score, index) in order, in buckets of at most 512: no addition or removal moves them all."""
-
-    def __init__(self) -> None:
-        self._buckets: list[list[tuple[float, int]]] = []
-        self._lasts: list[tuple[float, int]] = []
-
-    def add(self, pair: tuple[float, int]) -> None:
-        if not self._buckets:
-            self._buckets, self._lasts = [[pair]], [pair]
-            return
-        place = min(bisect_left(self._lasts, pair), len(self._buckets) - 1)
-        bucket = self._buckets[place]
-        insort(bucket, pair)
-        if len(bucket) > 512:
-            self._buckets.insert(place + 1, bucket[256:])
-            del bucket[256:]
-            self._lasts.insert(place, bucket[-1])
-            place += 1
-        self._lasts[place] = self._buckets[place][-1]
-
-    def remove(self, pair: tuple[float, int]) -> None:
-        place = bisect_left(self._lasts, pair)
-        bucket = self._buckets[place]
-        del bucket[bisect_left(bucket, pair)]
-        if bucket:
-            self._lasts[place] = bucket[-1]
-        else:
-            del self._buckets[place], self._lasts[place]
-
-    def from_top(self, rank: int) -> tuple[float, int]:
-        for bucket in reversed(self._buckets):
-            if rank < len(bucket):
-                return bucket[-1 - rank]
-            rank -= len(bucket)
-        raise IndexError(rank)
-
-
-class RankChooser:
+class RankChooser(_Ranked):
     """Draws by rank alone: P(rank r) proportional to exp(-r / max(1, spread * clusters)), whatever the scores' scale.
 
     A second draw ranks those that are left, so no cluster is drawn twice.
     """
 
     def __init__(self, rng: Random, spread: float = 0.1) -> None:
-        self._rng, self._spread = rng, spread
-        self.clear()
-
-    def clear(self) -> None:
-        self._sorted, self._scores = SortedPairs(), list[float]()
-
-    def set(self, index: int, score: float, size: int) -> None:
-        if index == len(self._scores):
-            self._scores.append(score)
-        elif self._scores[index] == score:
-            return
-        else:
-            self._sorted.remove((self._scores[index], -index))
-            self._scores[index] = score
-        self._sorted.add((score, -index))  # of equal scores the earlier cluster ranks higher
+        super().__init__(rng)
+        self._spread = spread
 
     def choose(self, k: int, registered: int) -> Sequence[int]:
-        count = len(self._scores)
+        count = len(self._ranking)
         log_q = -1.0 / max(1.0, self._spread * count)
         ranks: list[int] = []
         for left in range(count, max(0, count - k), -1):
@@ -224,4 +245,4 @@ class RankChooser:
             for taken in sorted(ranks):
                 rank += rank >= taken
             ranks.append(rank)
-        return [-self._sorted.from_top(rank)[1] for rank in ranks]
+        return [self._ranking.at(rank)[0] for rank in ranks]

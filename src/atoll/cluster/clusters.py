@@ -20,6 +20,7 @@ class OnFnSelected(NamedTuple):
 
 
 type ClusterEvent = OnFnAdded | OnFnSelected
+type Announce = profiler.Profilers[ClusterEvent] | None
 
 
 class Cluster(profiler.Pluggable[ClusterEvent], Protocol):
@@ -43,7 +44,7 @@ class Kept(Cluster, Protocol):
 class _Announced:
     """What the clusters below share: members, and events that cost nothing unless someone listens."""
 
-    def __init__(self, rng: Random, profilers: profiler.Profilers[ClusterEvent] | None = None) -> None:
+    def __init__(self, rng: Random, profilers: Announce = None) -> None:
         self._rng = rng
         self._profilers = profilers if profilers is not None else profiler.Profilers()
         self._fns: list[function.Function] = []
@@ -78,9 +79,7 @@ class DefaultCluster(_Announced):
     With `by_range` lengths are scaled to 0..1 instead, as the seed document says it.
     """
 
-    def __init__(
-        self, rng: Random, profilers: profiler.Profilers[ClusterEvent] | None = None, *, by_range: bool = False
-    ) -> None:
+    def __init__(self, rng: Random, profilers: Announce = None, *, by_range: bool = False) -> None:
         super().__init__(rng, profilers)
         self._by_range, self._shortest, self._longest = by_range, math.inf, 0
         self._best: function.Function | None = None
@@ -111,7 +110,7 @@ class EliteCluster(_Announced):
     def __init__(
         self,
         rng: Random,
-        profilers: profiler.Profilers[ClusterEvent] | None = None,
+        profilers: Announce = None,
         *,
         value: Callable[[function.Function], float] = function.rank_of,
         ties: bool = False,
@@ -131,22 +130,19 @@ class EliteCluster(_Announced):
 
 
 class PoolCluster(_Announced):
-    """Keeps the best `limit`; offers the winner of a tournament among `tournament` drawn with replacement."""
+    """Keeps the best `limit` of different texts; offers the winner of a tournament, drawn with replacement."""
 
-    def __init__(
-        self,
-        rng: Random,
-        profilers: profiler.Profilers[ClusterEvent] | None = None,
-        *,
-        limit: int = 100,
-        tournament: int = 2,
-    ) -> None:
+    def __init__(self, rng: Random, profilers: Announce = None, *, limit: int = 100, tournament: int = 2) -> None:
         super().__init__(rng, profilers)
         self._limit, self._tournament = limit, tournament
+        self._texts: set[str] = set()
 
     def add_fn(self, fn: function.Function) -> None:
-        insort(self._fns, fn, key=lambda each: -function.rank_of(each))  # best first, the earlier one of equals
-        del self._fns[self._limit :]
+        if str(fn.skeleton()) not in self._texts:
+            insort(self._fns, fn, key=lambda each: -function.rank_of(each))  # best first, the earlier one of equals
+            self._texts.add(str(fn.skeleton()))
+            self._texts.difference_update(str(gone.skeleton()) for gone in self._fns[self._limit :])
+            del self._fns[self._limit :]
         self._added(fn)
 
     def select_fn(self) -> function.Function:

@@ -9,13 +9,12 @@ from typing import Any
 from atoll import control, errors, function, profiler
 from atoll.archipelago import IslandEvent, Pool, Schedule
 from atoll.cluster.choosers import SoftmaxChooser
-from atoll.cluster.clusters import ClusterEvent, DefaultCluster
+from atoll.cluster.clusters import Announce, ClusterEvent, DefaultCluster
 from atoll.cluster.niches import Niches, by_signature
 from atoll.evaluation import Evaluation
 from atoll.gate import Gate, ran
 from atoll.journal import Journal, Nowhere
 
-type Announce = profiler.Profilers[ClusterEvent]
 type MakePool = Callable[[int, Random, Announce], Pool]
 
 
@@ -92,11 +91,9 @@ class EvolverConfig:
         Raises:
             SetupError: A number is out of range, or an ordered run would depend on the clock.
         """
-        for name, value in (
-            ("num_islands", self.island_config.num_islands),
-            ("num_parallel", self.num_parallel),
-            ("window", 1 if self.window is None else self.window),
-        ):
+        window = 1 if self.window is None else self.window
+        numbers = {"num_islands": self.island_config.num_islands, "num_parallel": self.num_parallel, "window": window}
+        for name, value in numbers.items():
             if value < 1:
                 raise errors.SetupError(f"{name} is {value}; it must be at least 1.")
         timed = schedule.uses_clock or self.budget.seconds is not None or self.budget.usd is not None

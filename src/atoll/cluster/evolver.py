@@ -30,9 +30,8 @@ class Evolver:
 
     def __init__(self, config: EvolverConfig) -> None:
         shared = config.island_config
-        self._schedule = config.schedule or RoundRobin(
-            shared.num_islands, reset_seconds=config.reset_period, clock=config.clock
-        )
+        turns = RoundRobin(shared.num_islands, reset_seconds=config.reset_period, clock=config.clock)
+        self._schedule = config.schedule or turns
         config.check(self._schedule)
         self._config, self._started_at = config, config.clock()
         self._window = config.window or (32 if config.ordered else config.num_parallel)
@@ -66,8 +65,12 @@ class Evolver:
         """Why the run stopped; empty while it runs."""
         return self._switch.reason
 
+    def still(self) -> Condition:
+        """Holds the run still while somebody looks at its pools: `with evolver.still(): ...`."""
+        return self._changed
+
     def best_fn(self) -> function.Function:
-        """Returns the best function ever kept, on whatever island.
+        """Returns the function with the best evaluation ever kept, on whatever island.
 
         Raises:
             NotFound: Nothing was kept yet.
@@ -238,7 +241,12 @@ class Evolver:
             allowance = self._allowance()
             if allowance == 0:
                 break
-            written.append(self._issue(self._population.islands[self._schedule.island(self._step + 1)], allowance))
+            index, islands = self._schedule.island(self._step + 1), self._population.islands
+            if not 0 <= index < len(islands):
+                raise errors.SetupError(
+                    f"The schedule asks for island {index} of {len(islands)}: give both one number."
+                )
+            written.append(self._issue(islands[index], allowance))
         return written
 
     def _issue(self, island: Island, allowance: int | None) -> Record:

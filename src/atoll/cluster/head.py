@@ -1,7 +1,7 @@
 """A pool of one: the head of a version history."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from atoll import errors, function, versions
@@ -11,6 +11,7 @@ from atoll.evaluation import Evaluation
 from atoll.gate import Decision
 
 
+@dataclass(eq=False, slots=True)
 class Head:
     """Offers the head of a key as the parent and makes what is accepted the new head.
 
@@ -18,33 +19,23 @@ class Head:
     after a crash finds its own version. Whoever was overtaken is rejected as stale.
     """
 
-    def __init__(
-        self,
-        store: versions.Versions,
-        key: str,
-        initial: function.Function,
-        make_skeleton: Callable[[str], function.Skeleton[..., Any]],
-        *,
-        run: str,
-    ) -> None:
-        self._store, self._key, self._initial, self._make_skeleton, self._run = (
-            store,
-            key,
-            initial,
-            make_skeleton,
-            run,
-        )
-        self._standing: dict[str, tuple[Evaluation, float | None]] = {}
+    store: versions.Versions
+    key: str
+    initial: function.Function
+    make_skeleton: Callable[[str], function.Skeleton[..., Any]]
+    _: KW_ONLY
+    run: str
+    _standing: dict[str, tuple[Evaluation, float | None]] = field(default_factory=dict, init=False)
 
     def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
         candidate = fn.candidate
         assert candidate is not None, "the kernel adds only what it settled"
         if decision.version is None:
             based_on = next((int(id.rpartition("@")[2]) for id in candidate.parents if self._is_mine(id)), 0)
-            token = f"{self._run}/{candidate.id}"
+            token = f"{self.run}/{candidate.id}"
             try:
-                version = self._store.set(
-                    self._key, candidate.content, decision.reason, decision.by, expected=based_on, token=token
+                version = self.store.set(
+                    self.key, candidate.content, decision.reason, decision.by, expected=based_on, token=token
                 )
             except errors.Conflict as conflict:
                 return Decision("reject", f"stale: {conflict}", "versions")
@@ -57,12 +48,12 @@ class Head:
         return Pick([self.best_fn()])
 
     def best_fn(self) -> function.Function:
-        return self._live(self._store.get(self._key))
+        return self._live(self.store.get(self.key))
 
     def find(self, id: str) -> function.Function:
         if not self._is_mine(id):
-            raise errors.NotFound(f"{id} is no version of {self._key}.")
-        return self._live(self._store.get(self._key, int(id.rpartition("@")[2])))
+            raise errors.NotFound(f"{id} is no version of {self.key}.")
+        return self._live(self.store.get(self.key, int(id.rpartition("@")[2])))
 
     def observe(self, fn: function.Function) -> None:
         if fn.candidate is not None and fn.evaluation is not None:
@@ -70,8 +61,8 @@ class Head:
 
     def _live(self, version: versions.Version) -> function.Function:
         found, rank = self._standing.get(version.id, (None, None))
-        skeleton = self._make_skeleton(version.value)
-        return self._initial.clone(skeleton).settle(Candidate(version.id, version.value), found, rank)
+        skeleton = self.make_skeleton(version.value)
+        return self.initial.clone(skeleton).settle(Candidate(version.id, version.value), found, rank)
 
     def _is_mine(self, id: str) -> bool:
-        return id.startswith(f"{self._key}@")
+        return id.startswith(f"{self.key}@")

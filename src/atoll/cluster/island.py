@@ -1,26 +1,26 @@
 """One place in the ring."""
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from atoll import function, profiler
 from atoll.archipelago import IslandEvent, OnBestFnImproved, Pool
 from atoll.gate import Decision
 
+type StepOn = Callable[[Island], function.Function]
 
+
+@dataclass(eq=False, slots=True)
 class Island:
     """A pool with its place and epoch; a reset puts a new island with the next epoch in the same place."""
 
-    def __init__(
-        self,
-        index: int,
-        epoch: int,
-        pool: Pool,
-        profilers: profiler.Profilers[IslandEvent],
-        step_on: Callable[["Island"], function.Function],
-    ) -> None:
-        self.index, self.epoch, self.pool = index, epoch, pool
-        self._profilers, self._step_on = profilers, step_on
-        self._best = -float("inf")
+    index: int
+    epoch: int
+    pool: Pool
+    _profilers: profiler.Profilers[IslandEvent]
+    _step_on: "StepOn"
+    _best: float = -math.inf
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[IslandEvent]) -> profiler.Remove:
         """Registers a profiler with every island of this ring."""

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
@@ -76,21 +77,24 @@ class Bins:
         return cell - low
 
 
+@dataclass(eq=False)
 class Niches:
-    """Functions in clusters by key; a chooser draws the clusters, each cluster offers one of its own."""
+    """Functions in clusters by key; a chooser draws the clusters, each cluster offers one of its own.
 
-    def __init__(
-        self,
-        keys: Keys,
-        make_cluster: Callable[[Hashable], Kept],
-        chooser: Chooser,
-        *,
-        num_parents: int = 2,
-        others: Callable[["Niches"], Mapping[str, Sequence[function.Function]]] = lambda niches: {},
-    ) -> None:
-        self._keys, self._make_cluster, self._chooser = keys, make_cluster, chooser
-        self._num_parents, self._others = num_parents, others
-        self._moving = keys if isinstance(keys, Moving) else None
+    Attributes:
+        num_parents: How many clusters give a parent each.
+        others: What else a step is shown, by role.
+    """
+
+    keys: Keys
+    make_cluster: Callable[[Hashable], Kept]
+    chooser: Chooser
+    _: KW_ONLY
+    num_parents: int = 2
+    others: Callable[["Niches"], Mapping[str, Sequence[function.Function]]] = lambda niches: {}
+
+    def __post_init__(self) -> None:
+        self._moving = self.keys if isinstance(self.keys, Moving) else None
         self._registered = 0
         self._best: function.Function | None = None
         self._empty()
@@ -100,7 +104,7 @@ class Niches:
         return {key: self._clusters[index] for key, index in self._index.items()}
 
     def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
-        keys = errors.attempt(lambda: self._keys(fn) if fn.score() is not None else ())
+        keys = errors.attempt(lambda: self.keys(fn) if fn.score() is not None else ())
         if isinstance(keys, errors.Caught):
             return Decision("reject", f"the keys raised {keys}", "keys")
         if self._moving is not None and self._moving.generation != self._generation:
@@ -111,9 +115,9 @@ class Niches:
         return decision
 
     def pick(self) -> Pick:
-        indices = self._chooser.choose(self._num_parents, self._registered)
+        indices = self.chooser.choose(self.num_parents, self._registered)
         parents = sorted((self._clusters[index].select_fn() for index in indices), key=function.rank_of)
-        return Pick(parents, self._others(self))
+        return Pick(parents, self.others(self))
 
     def best_fn(self) -> function.Function:
         if self._best is None:
@@ -130,7 +134,7 @@ class Niches:
         members = {_id(each): each for each in self._members()}
         if _id(fn) not in members:
             return
-        keys = errors.attempt(lambda: self._keys(fn) if fn.score() is not None else ())
+        keys = errors.attempt(lambda: self.keys(fn) if fn.score() is not None else ())
         if keys and not isinstance(keys, errors.Caught):
             members[_id(fn)] = fn
         elif len(members) > 1:
@@ -146,10 +150,10 @@ class Niches:
         for key in keys:
             index = self._index.setdefault(key, len(self._clusters))
             if index == len(self._clusters):
-                self._clusters.append(self._make_cluster(key))
+                self._clusters.append(self.make_cluster(key))
             cluster = self._clusters[index]
             cluster.add_fn(fn)
-            self._chooser.set(index, function.rank_of(cluster.best_fn()), len(cluster.members()))
+            self.chooser.set(index, function.rank_of(cluster.best_fn()), len(cluster.members()))
 
     def _is_member(self, id: str, keys: Sequence[Hashable]) -> bool:
         homes = [self._clusters[self._index[key]].members() for key in keys if key in self._index]
@@ -164,7 +168,7 @@ class Niches:
     def _rebuild(self, members: Iterable[function.Function]) -> None:
         self._empty()
         for fn in members:
-            self._enter(fn, self._keys(fn))
+            self._enter(fn, self.keys(fn))
 
     def _empty(self) -> None:
         self._index: dict[Hashable, int] = {}
@@ -172,7 +176,7 @@ class Niches:
         self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # holds nobody alive
         self._best = None
         self._generation = self._moving.generation if self._moving else 0
-        self._chooser.clear()
+        self.chooser.clear()
 
 
 def _id(fn: function.Function) -> str:

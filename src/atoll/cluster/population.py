@@ -1,15 +1,17 @@
 """The islands, and all that applying a step changes: under the evolver's lock, or again from the journal."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
 
 from atoll import archipelago, control, errors, evaluation, function, profiler
+from atoll.archipelago import Migrate, Reset
 from atoll.candidate import Candidate, digest
-from atoll.cluster import clusters, config, records
-from atoll.cluster.island import Island
+from atoll.cluster import clusters, records
+from atoll.cluster.config import EvolverConfig, funsearch_pool
+from atoll.cluster.island import Island, StepOn
 from atoll.cluster.work import Done
 from atoll.evaluation import Evaluation
 from atoll.gate import Decision
@@ -26,15 +28,13 @@ class Population:
     the same methods with what the records say, and throws their records away.
     """
 
-    def __init__(
-        self, configured: config.EvolverConfig, mail: profiler.Mail, step_on: Callable[[Island], function.Function]
-    ) -> None:
-        shared = configured.island_config
+    def __init__(self, config: EvolverConfig, mail: profiler.Mail, step_on: StepOn) -> None:
+        shared = config.island_config
         self._config, self._step_on = shared, step_on
-        self._learner = configured.learner
+        self._learner = config.learner
         made_by: Any = type(shared.initial_fn.skeleton())
-        self._make_skeleton = configured.make_skeleton or made_by
-        self._make_pool = shared.make_pool or config.funsearch_pool(shared.num_selected_clusters)
+        self._make_skeleton = config.make_skeleton or made_by
+        self._make_pool = shared.make_pool or funsearch_pool(shared.num_selected_clusters)
         self.rng = Random()
         self.profilers = profiler.Profilers[archipelago.EvolverEvent](mail)
         self._island_profilers = profiler.Profilers[archipelago.IslandEvent](mail)
@@ -60,9 +60,9 @@ class Population:
         ticket = done.ticket
         island = self.islands[ticket.island]
         self.applied += 1
-        written = [
-            record for id, found in done.observed for record in self.observe(ticket.step, ticket.island, id, found)
-        ]
+        written = list[Record]()
+        for id, found in done.observed:
+            written += self.observe(ticket.step, ticket.island, id, found)
         children: list[records.Child] = []
         for fn, wanted in done.children:
             decision = wanted
@@ -82,12 +82,10 @@ class Population:
         data |= {"cost": records.cost_data(done.spent)} if done.spent != evaluation.FREE else {}
         return [*written, Record("applied", ticket.step, ticket.island, data)]
 
-    def carry_out(self, step: int, actions: Sequence[archipelago.Migrate | archipelago.Reset]) -> Sequence[Record]:
+    def carry_out(self, step: int, actions: Sequence[Migrate | Reset]) -> Sequence[Record]:
         """Does what a schedule said; all resets of one moment are one swap."""
-        written = [
-            self.migrate(step, each.target, each.fn) for each in actions if isinstance(each, archipelago.Migrate)
-        ]
-        resets = [each for each in actions if isinstance(each, archipelago.Reset)]
+        written = [self.migrate(step, each.target, each.fn) for each in actions if isinstance(each, Migrate)]
+        resets = [each for each in actions if isinstance(each, Reset)]
         removed = [self.islands[each.island] for each in resets]
         for each in resets:
             written.append(self.reset(step, each.island, self.islands[each.island].epoch + 1, each.founders))
@@ -114,7 +112,9 @@ class Population:
         pool = self.islands[index].pool
         with suppress(errors.NotFound):
             member = pool.find(id)
-            pool.observe(self._ranked(member.settle(records.require(member), found), index))
+            again = self._ranked(member.settle(records.require(member), found), index)
+            pool.observe(again)
+            self._compare(self.islands[index], again)
         return [Record("observed", step, index, {"id": id, "evaluation": evaluation.to_data(found)})]
 
     def decide(self, id: str, content_hash: str, decision: Decision) -> Sequence[Record]:
@@ -173,7 +173,5 @@ class Population:
         spending.calls += done.calls
         spending.cost += done.spent
         if self._learner is not None:
-            parents, advice = ticket.pick.parents, ticket.advice
-            self._learner.learn(
-                function.Outcome(ticket.step, ticket.island, parents, advice, children, done.failure, done.spent)
-            )
+            shown = (ticket.step, ticket.island, ticket.pick.parents, ticket.advice)
+            self._learner.learn(function.Outcome(*shown, children, done.failure, done.spent))

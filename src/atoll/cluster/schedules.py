@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from random import Random
 
 from atoll import function
@@ -42,6 +43,7 @@ def best_only(island: Island) -> Sequence[function.Function]:
     return [island.best_fn()]
 
 
+@dataclass(eq=False)
 class RoundRobin:
     """Islands take turns, `block` steps each; every so many steps the best swim on and the worst are reset.
 
@@ -51,47 +53,43 @@ class RoundRobin:
         reset_seconds: Seconds between resets by the clock; None: never.
     """
 
-    def __init__(
-        self,
-        num_islands: int,
-        *,
-        block: int = 1,
-        migrate_every: int | None = None,
-        reset_every: int | None = None,
-        reset_seconds: float | None = None,
-        emigrants: Callable[[Island], Sequence[function.Function]] = best_only,
-        resets: Resets | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._num_islands, self._block, self._emigrants = num_islands, block, emigrants
-        self._migrate_every, self._reset_every, self._reset_seconds = (migrate_every, reset_every, reset_seconds)
-        self._resets, self._clock = resets or reset_worst_half(), clock
-        self._last_reset = clock()
+    num_islands: int
+    _: KW_ONLY
+    block: int = 1
+    migrate_every: int | None = None
+    reset_every: int | None = None
+    reset_seconds: float | None = None
+    emigrants: Callable[[Island], Sequence[function.Function]] = best_only
+    resets: Resets = field(default_factory=reset_worst_half)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._last_reset = self.clock()
 
     @property
     def uses_clock(self) -> bool:
-        return self._reset_seconds is not None
+        return self.reset_seconds is not None
 
     def island(self, step: int) -> int:
-        return (step - 1) // self._block % self._num_islands
+        return (step - 1) // self.block % self.num_islands
 
     def due(self, applied: int, islands: Sequence[Island], seed: str) -> Sequence[Migrate | Reset]:
         actions: list[Migrate | Reset] = []
         if len(islands) < 2:
             return actions
-        if self._migrate_every and applied % self._migrate_every == 0:
+        if self.migrate_every and applied % self.migrate_every == 0:
             actions += [
-                Migrate(fn, (island.index + 1) % len(islands)) for island in islands for fn in self._emigrants(island)
+                Migrate(fn, (island.index + 1) % len(islands)) for island in islands for fn in self.emigrants(island)
             ]
         if self._is_reset_due(applied):
-            actions += self._resets(islands, Random(seed))
+            actions += self.resets(islands, Random(seed))
         return actions
 
     def _is_reset_due(self, applied: int) -> bool:
-        if self._reset_seconds is not None and self._clock() - self._last_reset >= self._reset_seconds:
-            self._last_reset = self._clock()
+        if self.reset_seconds is not None and self.clock() - self._last_reset >= self.reset_seconds:
+            self._last_reset = self.clock()
             return True
-        return bool(self._reset_every) and applied % (self._reset_every or 1) == 0
+        return bool(self.reset_every) and applied % (self.reset_every or 1) == 0
 
 
 def generations(
@@ -109,5 +107,5 @@ def generations(
         block=per_island,
         migrate_every=migrate_every and migrate_every * steps,
         reset_every=reset_every and reset_every * steps,
-        resets=resets,
+        resets=resets or reset_worst_half(),
     )

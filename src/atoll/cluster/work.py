@@ -59,6 +59,7 @@ class Work:
         self._num_drafts = self._evaluations = self._calls = 0
         self._spent = evaluation.FREE
         self._observed: list[tuple[str, Evaluation]] = []
+        self._parents = ticket.pick.parents
 
     def do(self) -> Done:
         """Works the ticket; an engine, judge or gate that raises becomes a failure or a rejection."""
@@ -70,10 +71,19 @@ class Work:
 
     def _propose(self) -> list[tuple[str, Candidate, function.Function]]:
         ticket, pick = self._ticket, self._ticket.pick
+        self._parents = [self._known(fn) for fn in pick.parents]
         rng = Random(f"{self._bench.seed}/{ticket.step}/propose")
-        context = (pick.parents, pick.others, ticket.advice, rng, ticket.allowance, self._judge_drafts, self._observe)
+        context = (self._parents, pick.others, ticket.advice, rng, ticket.allowance, self._judge_drafts, self._observe)
         children = self._bench.proposer.propose(function.Task(ticket.island, ticket.step, ticket.seen, *context))
         return [(str(k), self._born(str(k), fn), fn) for k, fn in enumerate(children)]
+
+    def _known(self, parent: function.Function) -> function.Function:
+        """Judges a parent that nobody has judged: a head that was set from outside."""
+        if parent.evaluation is not None:
+            return parent
+        found = self._judge_drafts([parent])[0]
+        self._observe(parent, found)
+        return parent.settle(records.require(parent), found, found.score)
 
     def _judge_drafts(self, drafts: Sequence[function.Function]) -> Sequence[Evaluation]:
         first = self._num_drafts
@@ -145,7 +155,7 @@ class Work:
     def _ask(self, gate: Gate, candidate: Candidate, found: Evaluation | None) -> Decision:
         pick = self._ticket.pick
         kin = [*pick.parents, *(fn for group in pick.others.values() for fn in group)]
-        rivals = tuple(fn.evaluation for fn in pick.parents if fn.evaluation)
+        rivals = tuple(fn.evaluation for fn in self._parents if fn.evaluation)
         proposal = Proposal(candidate, found, rivals, tuple(records.require(fn) for fn in kin))
         decision = errors.attempt(lambda: gate(proposal))
         if isinstance(decision, Decision):

@@ -27,7 +27,7 @@ class Reply:
 class LLM(Protocol):
     """Answers prompts; called from several worker threads at once."""
 
-    def __call__(self, prompt: str) -> Reply:
+    def __call__(self, prompt: str, /) -> Reply:
         """Returns one reply; raises when there is none after all retries."""
 
 

@@ -138,6 +138,6 @@ class KeptSuite(ClusterSuite):
 
 
 def _crowd() -> Sequence[function.Function]:
-    """Returns functions of different scores and lengths, some of them equal."""
+    """Returns functions of different texts, lengths and scores, some scores equal."""
     rng = Random("crowd")
-    return [settled(rng.randrange(10), "x" * rng.randrange(1, 40), id=f"{step}.0") for step in range(1, 41)]
+    return [settled(rng.randrange(10), f"{step}{'x' * rng.randrange(40)}", id=f"{step}.0") for step in range(1, 41)]

@@ -78,7 +78,7 @@ class JudgeSuite(ABC):
 def _check(found: Evaluation) -> None:
     """Demands the invariants of an evaluation, and that the journal can hold it."""
     assert (found.failure is None) == (found.score is not None)
-    assert all(math.isfinite(each) for each in (*found.scores, *found.metrics.values()))
+    assert all(math.isfinite(each) for each in (found.score or 0.0, *found.scores, *found.metrics.values()))
     assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(found), allow_nan=False))) == found
 
 

@@ -34,8 +34,11 @@ class ProposerSuite(ABC):
     def make(self, model: llm.LLM) -> function.Proposer | function.MutationEngine:
         """Returns a new proposer; the model is durable already and answers by `answer`."""
 
-    def initial(self) -> function.Function:
-        """Returns what evolution starts from, with its judge: a text whose score hangs on every character."""
+    def initial(self, model: llm.LLM) -> function.Function:
+        """Returns what evolution starts from, with its judge: a text whose score hangs on every character.
+
+        A judge may ask the model too; what it buys is the candidate's.
+        """
         return function.DefaultFunction(function.DefaultFunctionProps(function.Text("0.5"), judge=_judge))
 
     def answer(self, step: int, call: str, prompt: str) -> str:
@@ -95,10 +98,11 @@ class ProposerSuite(ABC):
     ) -> ScriptedLLM:
         """Runs the proposer on a journal to the end and returns the model that it asked."""
         model = ScriptedLLM(self.answer, naps=naps)
-        proposer = wrap(function.lift(self.make(llm.Durable(model))))
+        durable = llm.Durable(model)
+        proposer = wrap(function.lift(self.make(durable)))
         if naps is not None:
             proposer = _Napping(proposer, naps)
-        shared = cluster.IslandConfig(self.num_islands, 2, self.initial(), proposer)
+        shared = cluster.IslandConfig(self.num_islands, 2, self.initial(durable), proposer)
         config = cluster.EvolverConfig(
             shared,
             num_parallel=workers,

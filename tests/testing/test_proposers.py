@@ -1,0 +1,230 @@
+"""Proposers of every kind keep the promise, and the suite notices those that do not."""
+
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+import pytest
+
+from atoll import errors, evaluation, function, llm, testing
+from atoll.candidate import JSON
+
+
+def number(fn: function.Function) -> float:
+    return float(str(fn.skeleton()))
+
+
+class Asking:
+    """Asks a model twice and proposes what it says."""
+
+    def __init__(self, model: llm.LLM) -> None:
+        self._model = model
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        parent = task.parents[-1]
+        first = self._model(f"improve {parent.skeleton()}").text
+        return [parent.clone(function.Text(self._model(f"shorten {first}").text))]
+
+
+class TestAsking(testing.ProposerSuite):
+    def make(self, model: llm.LLM) -> function.Proposer:
+        return Asking(model)
+
+
+class TestAskingWithAJudgeThatAsks(testing.ProposerSuite):
+    num_steps = 6
+
+    def make(self, model: llm.LLM) -> function.Proposer:
+        return Asking(model)
+
+    def initial(self, model: llm.LLM) -> function.Function:
+        def judge(skeleton: object) -> evaluation.Evaluation:
+            scores = tuple(float(model(f"rate {skeleton} on input {place}").text) for place in range(2))
+            return evaluation.Evaluation(sum(scores) / 2, scores)
+
+        return function.DefaultFunction(function.DefaultFunctionProps(function.Text("0.5"), judge=judge))
+
+    # A step that resumes takes its stored evaluation and does not count what the judge bought for it.
+    @pytest.mark.xfail(strict=True, reason="calls of a judge are not counted on resume")
+    def test_a_cut_at_any_commit_changes_nothing_and_pays_nothing_twice_on_one_worker(self) -> None:
+        self._cut_everywhere(workers=1)
+
+    @pytest.mark.xfail(strict=True, reason="calls of a judge are not counted on resume")
+    def test_a_cut_at_any_commit_changes_nothing_and_pays_nothing_twice_on_four_workers(self) -> None:
+        self._cut_everywhere(workers=4)
+
+
+class Rolling:
+    """Makes several children, or none, of all parents, with dice of the task."""
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        mean = sum(map(number, task.parents)) / len(task.parents)
+        texts = [repr(mean + task.rng.gauss()) for _ in range(task.rng.randrange(4))]
+        return [function.draft(task.parents[0], function.Text(text), engine="rolling") for text in texts]
+
+
+class TestRolling(testing.ProposerSuite):
+    num_steps = 12
+
+    def make(self, model: llm.LLM) -> function.Proposer:
+        return Rolling()
+
+
+class Tuning:
+    """Judges drafts, proposes the best of them, and judges a parent again."""
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        parent = task.parents[-1]
+        drafts = [parent.clone(function.Text(repr(round(number(parent) + task.rng.gauss(), 1)))) for _ in range(3)]
+        found = task.judge(drafts)
+        best = max(range(3), key=lambda place: found[place].score or 0.0)
+        task.observe(parent, evaluation.Evaluation(found[best].score, found[best].scores, feedback=f"in {task.step}"))
+        return [drafts[best].clone(function.Text(f"{drafts[best].skeleton()}1"))]
+
+
+class TestTuning(testing.ProposerSuite):
+    def make(self, model: llm.LLM) -> function.Proposer:
+        return Tuning()
+
+
+class Moody:
+    """Fails now and then, after it has bought a reply; proposes what cannot be judged, and twins."""
+
+    def __init__(self, model: llm.LLM) -> None:
+        self._model = model
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        text = self._model(f"step {task.step}").text
+        if task.step % 3 == 0:
+            raise ValueError(f"I do not like {text}")
+        return [task.parents[0].clone(function.Text(each)) for each in ("the same for all", text, "")]
+
+
+class TestMoody(testing.ProposerSuite):
+    def make(self, model: llm.LLM) -> function.Proposer:
+        return Moody(model)
+
+
+class Engine:
+    """An engine of the seed: one child of several functions."""
+
+    def use_profiler(self, profiler_fn: object) -> Callable[[], None]:
+        return lambda: None
+
+    def mutate(self, fn_list: list[function.Function]) -> function.Function:
+        return fn_list[0].clone(function.Text("".join(sorted("".join(str(fn.skeleton()) for fn in fn_list) + "7"))))
+
+
+class TestLiftedEngine(testing.ProposerSuite):
+    def make(self, model: llm.LLM) -> function.MutationEngine:
+        return Engine()
+
+
+class Striding:
+    """Walks as far as it is advised."""
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        stride = float(str(task.advice["stride"]))
+        return [task.parents[-1].clone(function.Text(repr(number(task.parents[-1]) + task.rng.gauss(0.0, stride))))]
+
+
+class Bandit:
+    """Learns which stride wins."""
+
+    def __init__(self) -> None:
+        self._gains = {0.1: 0.0, 1.0: 0.0, 10.0: 0.0}
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        return {"stride": max(self._gains, key=lambda stride: self._gains[stride] + rng.random())}
+
+    def learn(self, outcome: function.Outcome) -> None:
+        best = max(map(function.rank_of, outcome.parents))
+        won = any(function.rank_of(fn) > best for fn, _ in outcome.children)
+        self._gains[float(str(outcome.advice["stride"]))] += 1.0 if won else -0.2
+
+
+class TestStridingWithABandit(testing.ProposerSuite):
+    num_steps = 12
+
+    def make(self, model: llm.LLM) -> function.Proposer:
+        return Striding()
+
+    def learner(self) -> function.Learner:
+        return Bandit()
+
+
+class Bad(testing.ProposerSuite):
+    """A suite on a proposer that breaks the promise; not collected, but called below."""
+
+    def __init__(self, make: Callable[[llm.LLM], function.Proposer]) -> None:
+        self._make = make
+
+    def make(self, model: llm.LLM) -> function.Proposer:
+        return self._make(model)
+
+
+class GlobalDice:
+    def __init__(self, model: llm.LLM) -> None: ...
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        return [task.parents[0].clone(function.Text(repr(random.random())))]
+
+
+class ByArrival:
+    def __init__(self, model: llm.LLM) -> None:
+        self._count = 0
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        self._count += 1
+        return [task.parents[0].clone(function.Text(repr(self._count)))]
+
+
+class ByThread:
+    def __init__(self, model: llm.LLM) -> None: ...
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        return [task.parents[0].clone(function.Text(threading.current_thread().name))]
+
+
+class ReturningParents:
+    def __init__(self, model: llm.LLM) -> None: ...
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        return [task.parents[0]]
+
+
+class Judging:
+    def __init__(self, model: llm.LLM) -> None: ...
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        child = task.parents[0].clone(function.Text(repr(task.rng.random())))
+        child.evaluate()
+        return [child]
+
+
+class Silent:
+    def __init__(self, model: llm.LLM) -> None: ...
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        raise errors.SetupError("no key")
+
+
+@pytest.mark.parametrize(
+    ("make", "test"),
+    [
+        (GlobalDice, "test_it_draws_from_its_task_alone"),
+        (GlobalDice, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
+        (ByArrival, "test_a_cut_at_any_commit_changes_nothing_and_pays_nothing_twice_on_one_worker"),
+        (ByArrival, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
+        (ByThread, "test_neither_timing_nor_the_number_of_workers_changes_anything"),
+        (ReturningParents, "test_children_are_drafts_and_parents_stay_as_they_were"),
+        (Judging, "test_children_are_drafts_and_parents_stay_as_they_were"),
+        (Silent, "test_it_makes_children_that_can_be_judged"),
+    ],
+)
+def test_the_suite_notices_a_proposer_that_breaks_the_promise(
+    make: Callable[[llm.LLM], function.Proposer], test: str
+) -> None:
+    with pytest.raises(AssertionError):
+        getattr(Bad(make), test)()

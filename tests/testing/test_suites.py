@@ -1,0 +1,205 @@
+"""The suites notice who breaks a contract, and need no pytest."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from atoll import archipelago, cluster, control, evaluation, function, gate, journal, testing, versions
+from atoll.evaluation import Evaluation
+from atoll.gate import Decision
+from atoll.journal import Record
+from atoll.store import memory
+from atoll.testing import claims
+from atoll.versions import Version
+
+
+def test_importing_the_suites_imports_no_pytest() -> None:
+    code = "import sys, atoll.testing; sys.exit('pytest' in sys.modules or 'hypothesis' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_everything_public_is_exported() -> None:
+    suites = {name for name in vars(testing) if name.endswith("Suite")}
+    assert suites < set(testing.__all__)
+    assert all(hasattr(testing, name) for name in testing.__all__)
+
+
+@pytest.mark.parametrize(
+    "suite", [each for name, each in vars(testing).items() if name.endswith("Suite")], ids=lambda suite: suite.__name__
+)
+def test_every_test_of_a_suite_is_a_sentence_with_a_contract(suite: type) -> None:
+    tests = [getattr(suite, name) for name in dir(suite) if name.startswith("test_")]
+    assert len(tests) >= 4
+    assert suite.__doc__
+    assert all(test.__doc__ and test.__name__.count("_") >= 3 for test in tests)
+
+
+class Losing(cluster.DefaultCluster):
+    """Forgets its best when it grows."""
+
+    def best_fn(self) -> function.Function:
+        super().best_fn()
+        return self.members()[-1]
+
+
+class LosingSuite(testing.KeptSuite):
+    def make(self) -> cluster.Kept:
+        return Losing(Random(0))
+
+
+class Dicing(cluster.EliteCluster):
+    """Draws from no seed."""
+
+    def select_fn(self) -> function.Function:
+        self._rng.seed()
+        return super().select_fn()
+
+
+class DicingSuite(testing.KeptSuite):
+    def make(self) -> cluster.Kept:
+        return Dicing(Random(0), ties=True)
+
+
+class Scanning(cluster.RankChooser):
+    """Touches all clusters."""
+
+    def choose(self, k: int, registered: int) -> Sequence[int]:
+        assert all(self._ranking.at(rank) for rank in range(0, len(self._ranking), 64))
+        return super().choose(k, registered)
+
+
+class ScanningSuite(testing.ChooserSuite):
+    def make(self, rng: Random) -> cluster.Chooser:
+        return Scanning(rng)
+
+
+class Shrinking(cluster.Niches):
+    """Forgets everybody when one is observed."""
+
+    def observe(self, fn: function.Function) -> None:
+        self._rebuild([fn])
+
+
+class ShrinkingSuite(testing.PoolSuite):
+    def make(self, rng: Random) -> archipelago.Pool:
+        return Shrinking(cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.RankChooser(rng))
+
+
+class RaisingGateSuite(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        def decide(proposal: gate.Proposal) -> Decision:
+            assert proposal.evaluation is not None
+            return Decision("accept", "it was judged", "test")
+
+        return decide
+
+
+class MoodyGateSuite(testing.GateSuite):
+    def make(self) -> gate.Gate:
+        rng = Random(0)
+        return lambda proposal: Decision(rng.choice(["accept", "reject"]), "a feeling", "test")
+
+
+class Half(memory.MemoryJournal):
+    """Stores records one by one."""
+
+    def write(self, *records: Record) -> None:
+        for record in records:
+            super().write(record)
+            time.sleep(0.0005)
+
+
+class HalfSuite(testing.JournalSuite):
+    def make(self) -> journal.Journal:
+        return Half()
+
+
+class Backward(memory.MemoryJournal):
+    def read(self, island: int | None = None) -> Iterator[Record]:
+        return iter(list(super().read(island))[::-1])
+
+
+class BackwardSuite(testing.JournalSuite):
+    def make(self) -> journal.Journal:
+        return Backward()
+
+
+class Overwriting(memory.MemoryVersions):
+    """Ignores what a change was based on."""
+
+    def set(self, *args: Any, expected: int | None = None, token: str | None = None) -> Version:
+        return super().set(*args, expected=None, token=token)
+
+
+class OverwritingSuite(testing.VersionsSuite):
+    def make(self) -> versions.Versions:
+        return Overwriting()
+
+
+class RaisingJudgeSuite(testing.JudgeSuite):
+    def make(self) -> function.Judge:
+        return lambda skeleton: evaluation.clean(skeleton(1.0))
+
+    def good(self) -> function.Skeleton[..., Any]:
+        return function.PyAstSkeleton("def f(x): return x")
+
+
+class BlindJudgeSuite(testing.JudgeSuite):
+    def make(self) -> function.Judge:
+        return lambda skeleton: Evaluation(float("nan"))
+
+    def good(self) -> function.Skeleton[..., Any]:
+        return function.Text("anything")
+
+
+class Emptied(memory.MemoryInbox):
+    """Forgets what was read."""
+
+    def read(self, after: int) -> Sequence[control.Command]:
+        found = super().read(after)
+        self._commands.clear()
+        return found
+
+
+class EmptiedSuite(testing.InboxSuite[Emptied]):
+    def make(self) -> Emptied:
+        return Emptied()
+
+    def post(self, inbox: Emptied, kind: control.Kind, **data: Any) -> None:
+        inbox.post(kind, **data)
+
+
+@pytest.mark.parametrize(
+    ("suite", "test"),
+    [
+        (LosingSuite, "test_the_best_is_never_lost"),
+        (DicingSuite, "test_equal_seeds_offer_the_same"),
+        (ScanningSuite, "test_a_step_costs_about_the_same_with_many_clusters"),
+        (ShrinkingSuite, "test_the_best_is_never_lost_when_another_is_observed"),
+        (ShrinkingSuite, "test_observing_a_stranger_changes_nothing"),
+        (RaisingGateSuite, "test_every_decision_has_a_verdict_a_reason_and_an_author"),
+        (MoodyGateSuite, "test_the_same_proposal_gets_the_same_decision"),
+        (HalfSuite, "test_many_threads_write_and_nobody_sees_half_a_commit"),
+        (BackwardSuite, "test_records_are_read_in_the_order_of_writing"),
+        (OverwritingSuite, "test_a_change_based_on_another_version_is_a_conflict"),
+        (RaisingJudgeSuite, "test_a_bad_draft_gets_a_failure_and_never_raises"),
+        (BlindJudgeSuite, "test_a_good_draft_gets_a_score"),
+        (EmptiedSuite, "test_reading_takes_nothing_away"),
+    ],
+)
+def test_a_suite_notices_who_breaks_the_contract(suite: Any, test: str) -> None:
+    with pytest.raises((AssertionError, RuntimeError, IndexError, SystemExit)):
+        getattr(suite(), test)()
+
+
+def test_a_claim_that_something_raises_fails_if_nothing_does() -> None:
+    with pytest.raises(AssertionError, match="ValueError was not raised"), claims.raises(ValueError):
+        pass
+    with claims.raises(ValueError) as caught:
+        raise ValueError("as expected")
+    assert str(caught[0]) == "as expected"
