@@ -12,7 +12,7 @@ from atoll.testing import claims
     [
         (control.Budget(iterations=10), control.Spending(iterations=9), control.Spending(iterations=10)),
         (control.Budget(evaluations=10), control.Spending(evaluations=9), control.Spending(evaluations=11)),
-        (control.Budget(calls=10), control.Spending(calls=9), control.Spending(calls=10)),
+        (control.Budget(calls=10), control.Spending(cost=Cost(calls=9)), control.Spending(cost=Cost(calls=10))),
         (
             control.Budget(tokens=10),
             control.Spending(cost=Cost(tokens_in=5, tokens_out=4)),
@@ -34,7 +34,7 @@ def test_a_budget_is_used_when_its_limit_is_reached(
 
 
 def test_without_limits_nothing_is_ever_used_up() -> None:
-    much = control.Spending(10**9, 10**9, 10**9, Cost(1e9, 10**9, 10**9, 1e9), 1e9)
+    much = control.Spending(10**9, 10**9, Cost(1e9, 10**9, 10**9, 1e9, 10**9), 1e9)
     assert control.UNLIMITED.exhausted(much) is None
 
 

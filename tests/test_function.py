@@ -342,7 +342,6 @@ def test_the_mean_of_scores_that_is_too_large_is_a_failure() -> None:
     assert evaluation.from_data(evaluation.to_data(fn.evaluation)) == fn.evaluation
 
 
-@pytest.mark.xfail(strict=True, raises=(OverflowError, ZeroDivisionError), reason="only the runner is attempted")
 @pytest.mark.parametrize("reduce", [None, lambda scores: 1 / 0])
 def test_a_judge_does_not_raise_where_its_scores_cannot_be_reduced(reduce: Any) -> None:
     judge = function.PerInput(call, (1.0, 2.0), **({"reduce": reduce} if reduce else {}))

@@ -172,11 +172,18 @@ def test_equal_scores_are_not_significant() -> None:
     assert (decision.verdict, p_of(decision)) == ("reject", 1.0)
 
 
-def test_without_a_parent_on_the_same_inputs_there_is_nothing_to_compare_with() -> None:
-    for rivals in ((), (scored(1.0, 2.0, 3.0),), (evaluation.failed("it crashed"),)):
+def test_without_a_parent_that_ran_there_is_nothing_to_compare_with() -> None:
+    for rivals in ((), (evaluation.failed("it crashed"),)):
         decision = gate.significant()(proposal(scored(1.0, 2.0), *rivals))
         assert decision.verdict == "accept"
         assert "nothing to compare" in decision.reason
+
+
+def test_what_cannot_be_compared_on_the_same_inputs_is_not_proven_better() -> None:
+    for ours, rival in ((scored(1.0, 2.0), scored(1.0, 2.0, 3.0)), (scored(), scored()), (scored(), scored(1.0))):
+        decision = gate.significant()(proposal(ours, rival))
+        assert decision.verdict == "reject"
+        assert "same inputs" in decision.reason
 
 
 def test_a_stricter_alpha_accepts_less() -> None:

@@ -98,7 +98,11 @@ class Pool(Protocol):
         """
 
     def observe(self, fn: function.Function) -> None:
-        """Takes in a member that was judged again; may cost O(n); draws no random number."""
+        """Takes in a member that was judged again; may cost O(n); draws no random number.
+
+        Raises:
+            NotFound: It is not (or no longer) a member.
+        """
 
 
 class Ticket(NamedTuple):

@@ -1,6 +1,7 @@
 """What was proposed."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,7 +14,17 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})  # one shared empty mapping: a
 
 def digest(content: str) -> str:
     """Returns the SHA-256 of a text: the key under which evaluations are remembered."""
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def plain(data: Mapping[str, JSON]) -> Mapping[str, Any]:
+    """Returns data as the journal will give it back, so that a live run and a resumed one see the same.
+
+    Raises:
+        TypeError: Something in it is no plain data.
+        ValueError: A number in it is not finite.
+    """
+    return json.loads(json.dumps(dict(data), allow_nan=False)) if data else NOTHING
 
 
 @dataclass(frozen=True, slots=True)

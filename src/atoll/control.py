@@ -15,9 +15,12 @@ class Spending:
 
     iterations: int = 0
     evaluations: int = 0
-    calls: int = 0
     cost: Cost = FREE
     seconds: float = 0.0
+
+    @property
+    def calls(self) -> int:
+        return self.cost.calls
 
     @property
     def tokens(self) -> int:

@@ -16,6 +16,7 @@ A bad candidate is never an exception: it is an `Evaluation` with a `failure`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import current_thread, main_thread
 
 
 class AtollError(Exception):
@@ -77,5 +78,7 @@ def attempt[T](call: Callable[[], T], passing: tuple[type[Exception], ...] = (Jo
         return call()
     except passing:
         raise
-    except (Exception, SystemExit) as error:  # the boundary to foreign code: `exit()` in a candidate ends nothing
+    except BaseException as error:  # the boundary to foreign code: exit() and CancelledError are its own affair too
+        if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
+            raise
         return Caught(error)

@@ -17,14 +17,14 @@ class Cost:
     tokens_in: int = 0
     tokens_out: int = 0
     usd: float = 0.0
+    calls: int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(
-            self.seconds + other.seconds,
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-            self.usd + other.usd,
-        )
+        tokens = (self.tokens_in + other.tokens_in, self.tokens_out + other.tokens_out)
+        return Cost(self.seconds + other.seconds, *tokens, self.usd + other.usd, self.calls + other.calls)
+
+    def to_data(self) -> tuple[float, int, int, float, int]:
+        return (self.seconds, self.tokens_in, self.tokens_out, self.usd, self.calls)
 
 
 FREE = Cost()
@@ -125,8 +125,7 @@ def to_data(found: Evaluation) -> Mapping[str, JSON]:
     if found.artifacts:
         data["artifacts"] = {name: [ref.sha256, ref.size, ref.head] for name, ref in found.artifacts.items()}
     if found.cost != FREE:
-        cost = found.cost
-        data["cost"] = [cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd]
+        data["cost"] = found.cost.to_data()
     return data
 
 

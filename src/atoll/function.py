@@ -3,7 +3,7 @@
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
 from time import perf_counter
@@ -228,16 +228,20 @@ class PerInput:
 
     def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
         since = perf_counter()
-        results = errors.attempt(lambda: self.run(self.evaluator, skeleton, self.inputs))
+        found = errors.attempt(lambda: self._found(skeleton))
         cost = Cost(seconds=perf_counter() - since)
-        if isinstance(results, errors.Caught):
-            return evaluation.failed(str(results), cost=cost)
-        cleaned = [evaluation.clean(each) for each in results]
+        return (
+            evaluation.failed(str(found), cost=cost) if isinstance(found, errors.Caught) else replace(found, cost=cost)
+        )
+
+    def _found(self, skeleton: Skeleton[..., Any]) -> Evaluation:
+        results = self.run(self.evaluator, skeleton, self.inputs)
+        cleaned = [evaluation.clean(each) for _, each in zip(self.inputs, results, strict=True)]
         for where, each in enumerate(cleaned):
             if each.failure is not None:
-                return evaluation.failed(f"input {where}: {each.failure}", cost=cost)
+                return evaluation.failed(f"input {where}: {each.failure}")
         scores = tuple(each.score for each in cleaned if each.score is not None)
-        return evaluation.clean(Evaluation(self.reduce(scores), scores, cost=cost))
+        return evaluation.clean(Evaluation(self.reduce(scores), scores))
 
 
 class DefaultFunctionProps(NamedTuple):

@@ -11,6 +11,8 @@ from atoll.evaluation import Evaluation
 
 type Verdict = Literal["accept", "hold", "reject"]
 
+VERDICTS = ("accept", "hold", "reject")
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -87,10 +89,12 @@ def significant(alpha: float = 0.05, resamples: int = 9_999) -> Gate:
 
     def decide(proposal: Proposal) -> Decision:
         ours = proposal.evaluation.scores if proposal.evaluation else ()
-        rivals = [rival for rival in proposal.rivals if rival.score is not None and len(rival.scores) == len(ours)]
+        rivals = [rival for rival in proposal.rivals if rival.score is not None]
         if not rivals:
-            return Decision("accept", "nothing to compare with on the same inputs", "significant")
+            return Decision("accept", "there is nothing to compare with", "significant")
         best = max(rivals, key=lambda rival: rival.score or 0.0)
+        if not ours or len(best.scores) != len(ours):
+            return Decision("reject", "it cannot be compared with its parent on the same inputs", "significant")
         differences = [mine - theirs for mine, theirs in zip(ours, best.scores, strict=True)]
         p = _sign_flip_p(differences, resamples, Random(proposal.candidate.id))
         verdict: Verdict = "accept" if p <= alpha else "reject"

@@ -97,7 +97,7 @@ class Ledger:
     def __init__(
         self, step: int, island: int, journal: Journal, stored: Mapping[str, Mapping[str, Any]], prefix: str = ""
     ) -> None:
-        self.calls, self.cost, self.place = 0, FREE, (step, f"{prefix}0")
+        self.cost, self.place = FREE, (step, f"{prefix}0")
         self._island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
 
     def once(self, request: str, buy: Callable[[], Mapping[str, JSON]]) -> Mapping[str, Any]:
@@ -112,7 +112,6 @@ class Ledger:
         if bought is None or bought["request"] != key:
             bought = {**buy(), "call": call, "request": key}
             self._journal.write(Record("replied", step, self._island, bought))
-        self.calls += 1
-        self.place = (step, f"{self._prefix}{self.calls}")
-        self.cost += Cost(*bought["usage"]) if "usage" in bought else FREE
+        self.cost += (Cost(*bought["usage"]) if "usage" in bought else FREE) + Cost(calls=1)
+        self.place = (step, f"{self._prefix}{self.cost.calls}")
         return bought

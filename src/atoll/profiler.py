@@ -50,10 +50,16 @@ class Mail:
         """Hands out what is queued, unless another thread is at it already: then that one goes on."""
         while self._queue and self._delivering.acquire(blocking=False):
             try:
-                while self._queue:
-                    self._queue.popleft()()
+                while delivery := self._next():
+                    delivery()
             finally:
                 self._delivering.release()
+
+    def _next(self) -> Callable[[], None] | None:
+        try:
+            return self._queue.popleft()
+        except IndexError:  # it was discarded meanwhile
+            return None
 
     def discard(self) -> None:
         """Forgets what is queued: it was not stored, so it did not happen."""
@@ -99,7 +105,7 @@ class Profilers[T: Event]:
         for fn in self._fns:
             try:
                 fn(event)
-            except Exception:
+            except (Exception, SystemExit):
                 if fn not in self._reported:
                     self._reported |= {fn}
                     log.exception("a profiler raised on %s; it is reported once and the run goes on", event.type)

@@ -111,7 +111,7 @@ def test_a_rank_that_raises_rejects_and_says_why() -> None:
     start = toys.initial(str(toys.TARGET))  # its score is 0, so it is ranked
     toys.evolver(start=start, records=records, iterations=2, islands={"rank": by_missing}).run()
     decisions = [child["decision"] for record in toys.of_kind(records, "applied") for child in record.data["children"]]
-    assert decisions == [["reject", "the rank is KeyError: 'missing'", "rank", None]] * 2
+    assert decisions == [["reject", "the rank raised KeyError: 'missing'", "rank", None]] * 2
 
 
 @pytest.mark.parametrize("found", [float("nan"), float("inf"), None, "good", b"1", object()])
@@ -461,6 +461,7 @@ def test_a_head_that_was_set_from_outside_is_judged_before_anything_is_built_on_
 def test_a_live_population_can_be_looked_at_while_it_is_held_still() -> None:
     evolver = toys.evolver(iterations=None, num_parallel=4)
     evolver.start()
+    toys.until(lambda: evolver.spending.evaluations > 0)
     for _ in range(50):
         with evolver.still():
             pools = [island.pool for island in evolver.islands]

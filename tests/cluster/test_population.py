@@ -106,7 +106,7 @@ class Script:
         born = Candidate(f"{self.step}.0", f"content {self.step}", (id_of(parent),), index, self.step)
         found = Evaluation(score, (score, float(self.step)))  # a signature of its own
         fn = INITIAL.clone(function.Text(born.content)).settle(born, found, rank(index, found))
-        done = Done(ticket, [(fn, Decision(verdict, "because", "gate"))], None, (), 1, 0, evaluation.FREE)
+        done = Done(ticket, [(fn, Decision(verdict, "because", "gate"))], None, (), 1, evaluation.FREE)
         self.records += [begun(ticket), judged("0", born, found, True), *self.live.apply(done)]
         if verdict == "accept":
             self.model.best = max(self.model.best, score)
@@ -178,7 +178,7 @@ def test_the_records_folded_give_the_same_islands(script: list[tuple[Any, ...]])
     assert id_of(again.best) == id_of(game.live.best)
     assert (again.applied, again.last_improved) == (game.live.applied, game.live.last_improved)
     assert again.spending == game.live.spending
-    assert (replay.is_founded, replay.last_step, replay.tickets) == (True, game.step, {})
+    assert (replay.setup, replay.last_step, replay.tickets) == ({}, game.step, {})
 
 
 @given(moves)

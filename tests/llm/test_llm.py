@@ -63,7 +63,7 @@ def test_the_step_is_told_what_its_replies_cost() -> None:
         with step(records) as ledger:
             for prompt in ("one", "two"):
                 llm.Durable(model)(prompt)
-        assert (ledger.calls, ledger.cost) == (2, Cost(1.0, 20, 10, 0.5))
+        assert ledger.cost == Cost(1.0, 20, 10, 0.5, 2)
 
 
 def test_a_model_that_raises_leaves_nothing_in_the_journal() -> None:

@@ -45,15 +45,6 @@ class TestAskingWithAJudgeThatAsks(testing.ProposerSuite):
 
         return function.DefaultFunction(function.DefaultFunctionProps(function.Text("0.5"), judge=judge))
 
-    # A step that resumes takes its stored evaluation and does not count what the judge bought for it.
-    @pytest.mark.xfail(strict=True, reason="calls of a judge are not counted on resume")
-    def test_a_cut_at_any_commit_changes_nothing_and_pays_nothing_twice_on_one_worker(self) -> None:
-        self._cut_everywhere(workers=1)
-
-    @pytest.mark.xfail(strict=True, reason="calls of a judge are not counted on resume")
-    def test_a_cut_at_any_commit_changes_nothing_and_pays_nothing_twice_on_four_workers(self) -> None:
-        self._cut_everywhere(workers=4)
-
 
 class Rolling:
     """Makes several children, or none, of all parents, with dice of the task."""

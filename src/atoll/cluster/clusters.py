@@ -116,7 +116,11 @@ class EliteCluster(_Announced):
         ties: bool = False,
     ) -> None:
         super().__init__(rng, profilers)
-        self._value, self._ties = value, ties
+        self._of, self._ties = value, ties
+
+    def _value(self, fn: function.Function) -> float:
+        value = errors.attempt(lambda: float(self._of(fn)))
+        return -math.inf if isinstance(value, errors.Caught) or math.isnan(value) else value  # worth least, but data
 
     def add_fn(self, fn: function.Function) -> None:
         if not self._fns or self._value(fn) > self._value(self._fns[0]):

@@ -1,5 +1,6 @@
 """What an evolver is made of: the seed's fields first, then the plugs, all with defaults that run."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,13 @@ class IslandConfig:
     gate: Gate = ran
     rank: Callable[[int, Evaluation], float] = by_score
     make_pool: MakePool | None = None
+
+    def ranked(self, island: int, found: Evaluation) -> float | errors.Caught:
+        """Returns the rank of an evaluation on an island, or why it has none."""
+        rank = errors.attempt(lambda: float(self.rank(island, found)))
+        if isinstance(rank, float) and not math.isfinite(rank):
+            return errors.Caught(ValueError(f"the rank is {rank}"))
+        return rank
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from random import Random
 from threading import Condition, Thread, current_thread
 
 from atoll import archipelago, control, errors, function, profiler
-from atoll.candidate import Candidate, digest
+from atoll.candidate import JSON, Candidate, digest, plain
 from atoll.cluster import records
 from atoll.cluster.config import EvolverConfig
 from atoll.cluster.island import Island
@@ -23,6 +23,8 @@ from atoll.cluster.schedules import RoundRobin
 from atoll.cluster.steering import POLL_SECONDS, Steering
 from atoll.cluster.work import Bench, Done, Stored, Work
 from atoll.journal import Guarded, Record
+
+IDLE_STEPS = 2000  # so many steps in a row with nothing new to judge end a run that waits for its evaluations
 
 
 class Evolver:
@@ -88,9 +90,10 @@ class Evolver:
         if self._threads:
             raise errors.SetupError("This evolver was started before: make a new one on the same journal to go on.")
         names = [f"atoll-{number}" for number in range(self._config.num_parallel)]
-        self._threads = [Thread(target=self._run_worker, name=name, daemon=True) for name in names]
-        for thread in self._threads:
-            thread.start()
+        with self._changed:  # nobody joins a thread that has not started
+            self._threads = [Thread(target=self._run_worker, name=name, daemon=True) for name in names]
+            for thread in self._threads:
+                thread.start()
 
     def join(self) -> None:
         """Waits for the end.
@@ -150,29 +153,43 @@ class Evolver:
 
     def _open(self) -> None:
         """Folds the journal, or founds the islands where it holds none; the first who comes does it, others wait."""
-        with self._changed:
-            if self._is_open:
-                return
-            self._is_open = True
-            replay = Replay(self._population, self._memo).fold(self._journal.read())
-            self._mail.discard()
-            self._steering.recall(replay.commands)
-            self._step, self._stored = replay.last_step, replay.stored
-            self._flying = dict(sorted(replay.tickets.items()))
-            self._ready.extend(self._flying.values())
-            if not replay.is_founded:
-                self._commit(self._found)
+        self._commit(lambda: () if self._is_open else self._load())
         self._mail.deliver()
+
+    def _load(self) -> Sequence[Record]:
+        replay = Replay(self._population, self._memo).fold(self._journal.read())
+        if replay.setup not in (None, self._setup):
+            raise errors.SetupError(f"This run was begun with {replay.setup}; go on with that, not with {self._setup}.")
+        self._mail.discard()
+        self._steering.recall(replay.commands, replay.refused)
+        self._step, self._stored = replay.last_step, replay.stored
+        self._flying = dict(sorted(replay.tickets.items()))
+        self._ready.extend(self._flying.values())
+        self._is_open = True
+        return self._found() if replay.setup is None else ()
+
+    @property
+    def _setup(self) -> dict[str, JSON]:
+        """What a resume must not change, since the journal means something else under it."""
+        config = self._config
+        setup: dict[str, JSON] = {"num_islands": config.island_config.num_islands, "ordered": config.ordered}
+        return setup | ({"seed": config.seed, "window": self._window} if config.ordered else {})
 
     def _found(self) -> Sequence[Record]:
         initial = self._config.island_config.initial_fn
+        candidate = Candidate("0.0", str(initial.skeleton()))
+        if str(self._population.settled(candidate, None).skeleton()) != candidate.content:
+            raise errors.SetupError(
+                "make_skeleton does not give back the text of the initial function: pass one that does."
+            )
         trial = initial.clone(initial.skeleton())
         trial.evaluate()
         found = trial.evaluation
         if found is None or found.failure is not None:
             raise errors.RunFailed(f"The initial function has no score: {found.failure if found else 'not judged'}")
-        self._memo.put(digest(str(initial.skeleton())), 0, found)
-        return self._population.found(initial.settle(Candidate("0.0", str(initial.skeleton())), found))
+        self._memo.put(digest(candidate.content), 0, found)
+        (record,) = self._population.found(initial.settle(candidate, found))
+        return [record._replace(data={**record.data, "setup": self._setup})]
 
     def _next(self) -> archipelago.Ticket | None:
         """Waits for a ticket; None when the run is over. What is ready when somebody stops the run stays begun."""
@@ -186,7 +203,8 @@ class Evolver:
                 self._changed.wait(POLL_SECONDS if self._steering.is_paused else None)
                 if self._steering.is_paused:
                     self._commit(self._issue_all)
-                    self._commit(self._apply_in_turn)
+                    while self._commit(self._apply_next):
+                        pass
         return None
 
     def _end_or_go_on(self) -> None:
@@ -200,39 +218,48 @@ class Evolver:
     def _tell(self, done: Done) -> None:
         with self._changed:
             self._waiting[done.ticket.step] = done
-            self._commit(self._apply_in_turn)
+            while self._commit(self._apply_next):
+                pass
             if len(self._ready) > 1 or not self._flying:  # with one, this worker takes it
                 self._changed.notify_all()
         self._mail.deliver()
 
-    def _commit(self, change: Callable[[], Sequence[Record]]) -> None:
-        """Makes a change and writes all its records in one transaction; if that fails, nobody changes any more."""
+    def _commit(self, change: Callable[[], Sequence[Record]]) -> bool:
+        """Makes a change and writes all its records in one transaction; says whether there were any.
+
+        If that fails, nobody changes anything any more.
+        """
         with self._changed:
-            if self._failure is None and (written := change()):
-                try:
-                    self._journal.write(*written)
-                except errors.JournalFailed as error:
-                    self._fail(error)
-                    raise
+            if self._failure is not None:
+                return False
+            written = errors.attempt(change, passing=())
+            done = written if isinstance(written, errors.Caught) else errors.attempt(lambda: self._write(written), ())
+            if isinstance(done, errors.Caught):
+                self._fail(done.error)
+                raise done.error
+            return done
 
-    def _apply_in_turn(self) -> Sequence[Record]:
-        """Applies what is done and issues as much.
+    def _write(self, written: Sequence[Record]) -> bool:
+        if written:
+            self._journal.write(*written)
+        return bool(written)
 
+    def _apply_next(self) -> Sequence[Record]:
+        """Applies one step that is done, and in turn if turns count, and issues another.
+
+        One step is one commit: a version that a step has set may be one step ahead of the journal, never two.
         An ordered run that was stopped or paused applies no more: it goes on as if it had been cut here.
         """
-        written: list[Record] = []
-        while self._waiting and not (self._config.ordered and (self._switch.is_set() or self._steering.is_paused)):
-            step = self._population.applied + 1 if self._config.ordered else next(iter(self._waiting))
-            if step not in self._waiting:
-                break
-            written += self._population.apply(self._waiting.pop(step))
-            del self._flying[step]
-            self._stored.pop(step, None)
-            seed = f"{self._config.seed}/{step}/due"
-            actions = self._schedule.due(self._population.applied, self._population.islands, seed)
-            written += self._population.carry_out(step, actions) if actions else ()
-            written += self._issue_all() if self._threads else ()  # an island asked for one step gets one
-        return written
+        ordered, applied = self._config.ordered, self._population.applied
+        step = applied + 1 if ordered else next(iter(self._waiting), 0)
+        if step not in self._waiting or (ordered and (self._switch.is_set() or self._steering.is_paused)):
+            return ()
+        written = list(self._population.apply(self._waiting.pop(step)))
+        del self._flying[step]
+        self._stored.pop(step, None)
+        actions = self._schedule.due(applied + 1, self._population.islands, f"{self._config.seed}/{step}/due")
+        written += self._population.carry_out(step, actions) if actions else ()
+        return written + list(self._issue_all() if self._threads else ())  # an island asked for one step gets one
 
     def _issue_all(self) -> Sequence[Record]:
         """Reads the inbox and fills the window, as far as the limits allow."""
@@ -241,12 +268,7 @@ class Evolver:
             allowance = self._allowance()
             if allowance == 0:
                 break
-            index, islands = self._schedule.island(self._step + 1), self._population.islands
-            if not 0 <= index < len(islands):
-                raise errors.SetupError(
-                    f"The schedule asks for island {index} of {len(islands)}: give both one number."
-                )
-            written.append(self._issue(islands[index], allowance))
+            written.append(self._issue(self._population.island(self._schedule.island(self._step + 1)), allowance))
         return written
 
     def _issue(self, island: Island, allowance: int | None) -> Record:
@@ -254,7 +276,7 @@ class Evolver:
         self._population.rng.seed(f"{self._config.seed}/{self._step}/pick")
         pick, advice = island.pool.pick(), dict(self._steering.settings)
         if self._config.learner is not None:
-            advice |= self._config.learner.advise(Random(f"{self._config.seed}/{self._step}/advise"))
+            advice |= plain(self._config.learner.advise(Random(f"{self._config.seed}/{self._step}/advise")))
         seen = self._population.applied
         ticket = archipelago.Ticket(island.index, island.epoch, self._step, seen, pick, advice, allowance)
         self._flying[self._step] = ticket
@@ -276,6 +298,8 @@ class Evolver:
         spending.iterations, spending.seconds = self._step, self._config.clock() - self._started_at
         best = population.best.evaluation if population.best else None
         now = control.Progress(population.applied, best.score if best else None, population.last_improved)
+        if self._steering.budget.evaluations is not None and population.idle >= IDLE_STEPS:
+            return f"nothing new to judge in {IDLE_STEPS} steps"
         reasons = (rule(now) for rule in self._config.stop_rules)
         return self._steering.budget.exhausted(spending) or next((reason for reason in reasons if reason), None)
 
@@ -283,7 +307,7 @@ class Evolver:
         """Takes one step on one island in the calling thread, whatever the schedule says."""
         self._open()
         with self._changed:
-            self._commit(lambda: [self._issue(island, None)])
+            self._commit(lambda: [self._issue(self._population.islands[island.index], None)])
             ticket = self._ready.pop()
         done = Work(self._bench, ticket, Stored()).do()
         self._tell(done)

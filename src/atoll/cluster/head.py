@@ -32,13 +32,15 @@ class Head:
         assert candidate is not None, "the kernel adds only what it settled"
         if decision.version is None:
             based_on = next((int(id.rpartition("@")[2]) for id in candidate.parents if self._is_mine(id)), 0)
-            token = f"{self.run}/{candidate.id}"
+            token = f"{self.run}/{self.key}/{candidate.id}"
             try:
                 version = self.store.set(
                     self.key, candidate.content, decision.reason, decision.by, expected=based_on, token=token
                 )
             except errors.Conflict as conflict:
                 return Decision("reject", f"stale: {conflict}", "versions")
+            except errors.SetupError as refusal:
+                return Decision("reject", str(refusal), "versions")
             decision = replace(decision, version=version.id)
         if decision.version is not None and fn.evaluation is not None:
             self._standing[decision.version] = (fn.evaluation, fn.score())
@@ -56,7 +58,9 @@ class Head:
         return self._live(self.store.get(self.key, int(id.rpartition("@")[2])))
 
     def observe(self, fn: function.Function) -> None:
-        if fn.candidate is not None and fn.evaluation is not None:
+        if fn.candidate is None or not self._is_mine(fn.candidate.id):
+            raise errors.NotFound(f"{fn.candidate and fn.candidate.id} is no version of {self.key}.")
+        if fn.evaluation is not None:
             self._standing[fn.candidate.id] = (fn.evaluation, fn.score())
 
     def _live(self, version: versions.Version) -> function.Function:

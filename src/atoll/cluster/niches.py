@@ -104,7 +104,7 @@ class Niches:
         return {key: self._clusters[index] for key, index in self._index.items()}
 
     def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
-        keys = errors.attempt(lambda: self.keys(fn) if fn.score() is not None else ())
+        keys = errors.attempt(lambda: self._keyed(fn))
         if isinstance(keys, errors.Caught):
             return Decision("reject", f"the keys raised {keys}", "keys")
         if self._moving is not None and self._moving.generation != self._generation:
@@ -117,7 +117,7 @@ class Niches:
     def pick(self) -> Pick:
         indices = self.chooser.choose(self.num_parents, self._registered)
         parents = sorted((self._clusters[index].select_fn() for index in indices), key=function.rank_of)
-        return Pick(parents, self.others(self))
+        return Pick(tuple(parents), {role: tuple(fns) for role, fns in self.others(self).items()})
 
     def best_fn(self) -> function.Function:
         if self._best is None:
@@ -133,17 +133,22 @@ class Niches:
     def observe(self, fn: function.Function) -> None:
         members = {_id(each): each for each in self._members()}
         if _id(fn) not in members:
-            return
-        keys = errors.attempt(lambda: self.keys(fn) if fn.score() is not None else ())
+            raise errors.NotFound(f"The pool keeps no candidate {_id(fn)}.")
+        keys = errors.attempt(lambda: self._keyed(fn))
         if keys and not isinstance(keys, errors.Caught):
             members[_id(fn)] = fn
         elif len(members) > 1:
             del members[_id(fn)]  # what failed late leaves, unless nobody would be left
         self._rebuild(members.values())
 
+    def _keyed(self, fn: function.Function) -> Sequence[Hashable]:
+        """Returns the keys of what has a score; dict.fromkeys so that one that cannot be hashed raises here."""
+        return tuple(dict.fromkeys(self.keys(fn))) if fn.score() is not None else ()
+
     def _enter(self, fn: function.Function, keys: Sequence[Hashable]) -> None:
-        if _id(fn) in self._by_id and self._is_member(_id(fn), keys):  # a migrant came home
-            return
+        standing = self._by_id.get(_id(fn))
+        if standing is not None and self._is_member(standing):
+            return  # a migrant came home: who stands here knows more
         self._by_id[_id(fn)] = fn
         if self._best is None or function.rank_of(fn) > function.rank_of(self._best):
             self._best = fn
@@ -155,9 +160,9 @@ class Niches:
             cluster.add_fn(fn)
             self.chooser.set(index, function.rank_of(cluster.best_fn()), len(cluster.members()))
 
-    def _is_member(self, id: str, keys: Sequence[Hashable]) -> bool:
-        homes = [self._clusters[self._index[key]].members() for key in keys if key in self._index]
-        return any(_id(fn) == id for fns in (*homes, [self._best] if self._best else []) for fn in fns)
+    def _is_member(self, fn: function.Function) -> bool:
+        homes = [self._clusters[self._index[key]].members() for key in self._keyed(fn) if key in self._index]
+        return fn is self._best or any(each is fn for members in homes for each in members)
 
     def _members(self) -> Sequence[function.Function]:
         kept = {_id(fn): fn for cluster in self._clusters for fn in cluster.members()}
@@ -168,7 +173,7 @@ class Niches:
     def _rebuild(self, members: Iterable[function.Function]) -> None:
         self._empty()
         for fn in members:
-            self._enter(fn, self.keys(fn))
+            self._enter(fn, self._keyed(fn))
 
     def _empty(self) -> None:
         self._index: dict[Hashable, int] = {}

@@ -46,47 +46,74 @@ class Population:
         self.best: function.Function | None = None
         self._best_score = -math.inf
         self.spending = control.Spending()
-        self.applied = self.last_improved = 0
+        self.applied = self.last_improved = self.idle = 0  # idle: steps since one that judged anything
 
-    def found(self, fn: function.Function) -> Sequence[Record]:
-        """Puts the initial function on every island."""
+    def found(self, fn: function.Function, decisions: Sequence[Decision] = ()) -> Sequence[Record]:
+        """Puts the initial function on every island; a resume says how that was decided.
+
+        Raises:
+            RunFailed: An island cannot keep it.
+        """
         self.spending.evaluations += 1
-        for island in self.islands:
-            self._enter(island, self._ranked(fn, island.index), Decision("accept", "founded", "atoll"))
-        return [Record("founded", 0, ALL, records.settled_data(fn))]
+        self.spending.cost += fn.evaluation.cost if fn.evaluation else evaluation.FREE
+        wanted = decisions or [Decision("accept", "founded", "atoll")] * len(self.islands)
+        done = [self._found(island, fn, decision) for island, decision in zip(self.islands, wanted, strict=True)]
+        data = {**records.settled_data(fn), "decisions": [records.decision_data(each) for each in done]}
+        return [Record("founded", 0, ALL, data)]
+
+    def _found(self, island: Island, fn: function.Function, decision: Decision) -> Decision:
+        if decision.verdict == "accept":
+            decision = self._enter(island, self._ranked(fn, island.index), decision)
+        try:
+            island.best_fn()
+        except errors.NotFound as error:
+            raise errors.RunFailed(f"Island {island.index} is empty: {decision.reason}.") from error
+        return decision
 
     def apply(self, done: Done) -> Sequence[Record]:
         """Takes in a step that was worked; a child whose island was reset meanwhile may be the best, but stays out."""
         ticket = done.ticket
         island = self.islands[ticket.island]
-        self.applied += 1
         written = list[Record]()
         for id, found in done.observed:
             written += self.observe(ticket.step, ticket.island, id, found)
-        children: list[records.Child] = []
-        for fn, wanted in done.children:
-            decision = wanted
-            if decision.verdict == "accept" and island.epoch == ticket.epoch:
-                decision = self._enter(island, fn, decision)
-            elif decision.verdict == "accept":
-                decision = Decision("accept", LATE, "atoll")
-                self._compare(island, fn)
-            elif decision.verdict == "hold":
-                self.held[records.require(fn).id] = fn
-                written.append(records.held(fn))
-            children.append((fn, decision))
+        self.applied += 1
+        children = [(fn, self._decided(island, ticket.epoch, fn, decision)) for fn, decision in done.children]
+        written += [records.held(fn) for fn, decision in children if decision.verdict == "hold"]
         self._count(done, children)
         data: dict[str, Any] = {"children": [records.child_data(*child) for child in children]}
-        data |= {"evaluations": done.evaluations, "calls": done.calls}
+        data |= {"evaluations": done.evaluations}
         data |= {"failure": done.failure} if done.failure else {}
-        data |= {"cost": records.cost_data(done.spent)} if done.spent != evaluation.FREE else {}
+        data |= {"cost": done.spent.to_data()} if done.spent != evaluation.FREE else {}
         return [*written, Record("applied", ticket.step, ticket.island, data)]
+
+    def _decided(self, island: Island, epoch: int, fn: function.Function, decision: Decision) -> Decision:
+        if decision.verdict == "hold":
+            self.held[records.require(fn).id] = fn
+        elif decision.verdict == "accept" and island.epoch == epoch:
+            return self._enter(island, fn, decision)
+        elif decision.verdict == "accept":
+            self._compare(island, fn)
+            return Decision("accept", LATE, "atoll")
+        return decision
+
+    def island(self, index: int) -> Island:
+        """Returns the island in a place.
+
+        Raises:
+            SetupError: There is no such place.
+        """
+        if not 0 <= index < len(self.islands):
+            raise errors.SetupError(
+                f"The schedule asks for island {index} of {len(self.islands)}: give both one number."
+            )
+        return self.islands[index]
 
     def carry_out(self, step: int, actions: Sequence[Migrate | Reset]) -> Sequence[Record]:
         """Does what a schedule said; all resets of one moment are one swap."""
         written = [self.migrate(step, each.target, each.fn) for each in actions if isinstance(each, Migrate)]
         resets = [each for each in actions if isinstance(each, Reset)]
-        removed = [self.islands[each.island] for each in resets]
+        removed = [self.island(each.island) for each in resets]
         for each in resets:
             written.append(self.reset(step, each.island, self.islands[each.island].epoch + 1, each.founders))
         if resets:
@@ -97,11 +124,13 @@ class Population:
 
     def migrate(self, step: int, target: int, fn: function.Function) -> Record:
         """Lets a function swim to an island, which ranks it by its own measure."""
-        self._enter(self.islands[target], self._ranked(fn, target), Decision("accept", "migrated", "atoll"))
+        self._enter(self.island(target), self._ranked(fn, target), Decision("accept", "migrated", "atoll"))
         return Record("migrated", step, target, {"fn": records.settled_data(fn)})
 
     def reset(self, step: int, index: int, epoch: int, founders: Sequence[function.Function]) -> Record:
         """Puts a new island in the place of an old one."""
+        if not founders:
+            raise errors.SetupError(f"The schedule resets island {index} with no founder: give at least one.")
         self.islands[index] = self._make_island(index, epoch)
         for fn in founders:
             self._enter(self.islands[index], self._ranked(fn, index), Decision("accept", "founded", "atoll"))
@@ -147,8 +176,8 @@ class Population:
 
     def _ranked(self, fn: function.Function, index: int) -> function.Function:
         found = fn.evaluation
-        rank = None if found is None or found.score is None else self._config.rank(index, found)
-        return fn.settle(records.require(fn), found, rank)
+        rank = None if found is None or found.score is None else self._config.ranked(index, found)
+        return fn.settle(records.require(fn), found, None if isinstance(rank, errors.Caught) else rank)
 
     def _make_island(self, index: int, epoch: int) -> Island:
         pool = self._make_pool(index, self.rng, self._cluster_profilers)
@@ -170,7 +199,7 @@ class Population:
     def _count(self, done: Done, children: Sequence[records.Child]) -> None:
         ticket, spending = done.ticket, self.spending
         spending.evaluations += done.evaluations
-        spending.calls += done.calls
+        self.idle = 0 if done.evaluations else self.idle + 1
         spending.cost += done.spent
         if self._learner is not None:
             shown = (ticket.step, ticket.island, ticket.pick.parents, ticket.advice)

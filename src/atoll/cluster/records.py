@@ -73,7 +73,3 @@ def decision_data(decision: Decision) -> Sequence[Any]:
 
 def _ids(fns: Sequence[function.Function]) -> list[str]:
     return [require(fn).id for fn in fns]
-
-
-def cost_data(cost: evaluation.Cost) -> Sequence[Any]:
-    return [cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd]

@@ -25,11 +25,12 @@ class Replay:
 
     population: Population
     memo: Memo
-    is_founded: bool = False
+    setup: Mapping[str, Any] | None = None
     last_step: int = 0
     tickets: dict[int, Ticket] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
+    refused: set[int] = field(default_factory=set)
 
     def fold(self, journal: Iterable[Record]) -> "Replay":
         for record in journal:
@@ -41,8 +42,8 @@ class Replay:
         population = self.population
         match record.kind:
             case "founded":
-                self.is_founded = True
-                population.found(population.make_fn(data))
+                population.found(population.make_fn(data), [Decision(*each) for each in data["decisions"]])
+                self.setup = data.get("setup", {})
                 self.memo.put(digest(data["content"]), 0, evaluation.from_data(data["evaluation"]))
             case "begun":
                 self.tickets[step] = self._ticket(record)
@@ -67,14 +68,15 @@ class Replay:
                 population.decide(data["id"], data["content_hash"], Decision(*data["decision"]))
             case "controlled":
                 self.commands.append(Command(data["number"], data["kind"], data["data"]))
+                self.refused |= {data["number"]} if "refused" in data else set()
 
     def _of(self, step: int) -> Stored:
         return self.stored.setdefault(step, Stored())
 
     def _ticket(self, record: Record) -> Ticket:
         data, pool = record.data, self.population.islands[record.island].pool
-        parents = [pool.find(id) for id in data["parents"]]
-        others = {role: [pool.find(id) for id in ids] for role, ids in data.get("others", {}).items()}
+        parents = tuple(pool.find(id) for id in data["parents"])
+        others = {role: tuple(pool.find(id) for id in ids) for role, ids in data.get("others", {}).items()}
         advice, allowance = data.get("advice", NOTHING), data.get("allowance")
         return Ticket(record.island, data["epoch"], record.step, data["seen"], Pick(parents, others), advice, allowance)
 
@@ -83,7 +85,10 @@ class Replay:
         children = [(self._child(each, judged), Decision(*each["decision"])) for each in data["children"]]
         spent = evaluation.Cost(*data["cost"]) if "cost" in data else evaluation.FREE
         ticket = self.tickets[record.step]
-        return Done(ticket, children, data.get("failure"), (), data["evaluations"], data["calls"], spent)
+        pool = self.population.islands[record.island].pool
+        parents = tuple(fn if fn.evaluation else pool.find(records.require(fn).id) for fn in ticket.pick.parents)
+        ticket = ticket._replace(pick=ticket.pick._replace(parents=parents))
+        return Done(ticket, children, data.get("failure"), (), data["evaluations"], spent)
 
     def _child(self, data: Mapping[str, Any], judged: Mapping[str, Any]) -> Any:
         if "content" in data:

@@ -1,7 +1,7 @@
 """Obeying: what comes through the inbox, under the evolver's lock."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from atoll import control, errors, evaluation
@@ -24,11 +24,11 @@ class Steering:
         self.is_paused = False
         self._last_number, self._polled_at = 0, -math.inf
 
-    def recall(self, commands: Sequence[control.Command]) -> None:
+    def recall(self, commands: Sequence[control.Command], refused: Container[int]) -> None:
         """Takes in what an earlier start obeyed: settings and raised budgets stay, a pause or stop was its own."""
         for command in commands:
             self._last_number = command.number
-            if command.kind in ("set", "raise"):
+            if command.kind in ("set", "raise") and command.number not in refused:
                 self._obey(0, command)
 
     def read(self, step: int, *, now: bool = False) -> Sequence[Record]:

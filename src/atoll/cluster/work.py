@@ -1,19 +1,21 @@
 """What a worker does with a ticket, holding no lock: propose, screen, judge, gate."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from atoll import errors, evaluation, function
 from atoll.archipelago import Ticket
-from atoll.candidate import Candidate, digest
+from atoll.candidate import NOTHING, Candidate, digest, plain
 from atoll.cluster import records
 from atoll.cluster.config import IslandConfig
 from atoll.cluster.memo import Memo
 from atoll.evaluation import Cost, Evaluation
-from atoll.gate import Decision, Gate, Proposal
+from atoll.gate import VERDICTS, Decision, Gate, Proposal
 from atoll.journal import Journal, Ledger
 
 
@@ -25,7 +27,6 @@ class Done(NamedTuple):
     failure: str | None
     observed: Sequence[tuple[str, Evaluation]]
     evaluations: int
-    calls: int
     spent: Cost
 
 
@@ -56,24 +57,25 @@ class Work:
         self._bench, self._ticket, self._stored = bench, ticket, stored
         self._horizon = ticket.seen if bench.ordered else math.inf
         self._own: dict[str, Evaluation] = {}
-        self._num_drafts = self._evaluations = self._calls = 0
+        self._num_drafts = self._evaluations = 0
         self._spent = evaluation.FREE
         self._observed: list[tuple[str, Evaluation]] = []
         self._parents = ticket.pick.parents
 
     def do(self) -> Done:
         """Works the ticket; an engine, judge or gate that raises becomes a failure or a rejection."""
-        born = errors.attempt(lambda: self._with_ledger("", self._propose))
+        with self._buying("") as ledger:
+            born = errors.attempt(self._propose)
         failure = f"the engine raised {born}" if isinstance(born, errors.Caught) else None
         children = [] if isinstance(born, errors.Caught) else [self._child(*each) for each in born]
-        took = self._evaluations, self._calls, self._spent
-        return Done(self._ticket, children, failure, self._observed, *took)
+        ticket = self._ticket._replace(pick=self._ticket.pick._replace(parents=self._parents))
+        return Done(ticket, children, failure, self._observed, self._evaluations, self._spent + ledger.cost)
 
     def _propose(self) -> list[tuple[str, Candidate, function.Function]]:
         ticket, pick = self._ticket, self._ticket.pick
-        self._parents = [self._known(fn) for fn in pick.parents]
-        rng = Random(f"{self._bench.seed}/{ticket.step}/propose")
-        context = (self._parents, pick.others, ticket.advice, rng, ticket.allowance, self._judge_drafts, self._observe)
+        self._parents = tuple(self._known(fn) for fn in pick.parents)
+        rng, advice = Random(f"{self._bench.seed}/{ticket.step}/propose"), MappingProxyType(dict(ticket.advice))
+        context = (self._parents, pick.others, advice, rng, ticket.allowance, self._judge_drafts, self._observe)
         children = self._bench.proposer.propose(function.Task(ticket.island, ticket.step, ticket.seen, *context))
         return [(str(k), self._born(str(k), fn), fn) for k, fn in enumerate(children)]
 
@@ -83,7 +85,7 @@ class Work:
             return parent
         found = self._judge_drafts([parent])[0]
         self._observe(parent, found)
-        return parent.settle(records.require(parent), found, found.score)
+        return parent.settle(records.require(parent), found, self._rank(found))
 
     def _judge_drafts(self, drafts: Sequence[function.Function]) -> Sequence[Evaluation]:
         first = self._num_drafts
@@ -96,25 +98,29 @@ class Work:
         self._observed.append((records.require(fn).id, evaluation.clean(found)))
 
     def _child(self, label: str, candidate: Candidate, fn: function.Function) -> records.Child:
-        screen = self._bench.config.screen
-        if screen and (decision := self._ask(screen, candidate, None)).verdict == "reject":
+        screen, gate = self._bench.config.screen, self._bench.config.gate
+        if screen and (decision := self._ask(f"{label}/screen/", screen, candidate, None)).verdict == "reject":
             return fn.settle(candidate), decision
         found = self._judge(label, candidate, fn)
         if found is None:
             return fn.settle(candidate), Decision("reject", "no evaluation was left in the budget", "budget")
         if found.failure is not None:
             return fn.settle(candidate, found), Decision("reject", found.failure, "judge")
-        rank = errors.attempt(lambda: float(self._bench.config.rank(self._ticket.island, found)))
-        if isinstance(rank, errors.Caught) or math.isnan(rank):
-            return fn.settle(candidate, found), Decision("reject", f"the rank is {rank}", "rank")
-        return fn.settle(candidate, found, rank), self._ask(self._bench.config.gate, candidate, found)
+        rank = self._bench.config.ranked(self._ticket.island, found)
+        if isinstance(rank, errors.Caught):
+            return fn.settle(candidate, found), Decision("reject", f"the rank raised {rank}", "rank")
+        return fn.settle(candidate, found, rank), self._ask(f"{label}/gate/", gate, candidate, found)
+
+    def _rank(self, found: Evaluation) -> float | None:
+        rank = self._bench.config.ranked(self._ticket.island, found)
+        return None if found.score is None or isinstance(rank, errors.Caught) else rank
 
     def _born(self, label: str, fn: function.Function) -> Candidate:
         ticket = self._ticket
         note = fn.candidate if fn.candidate and not fn.candidate.id else None  # else it is a parent's, kept by a clone
         parents = (note.parents if note else ()) or tuple(records.require(each).id for each in ticket.pick.parents)
-        born = Candidate(f"{ticket.step}.{label}", str(fn.skeleton()), parents, ticket.island, ticket.step)
-        return replace(born, meta=note.meta) if note and note.meta else born
+        meta = plain(note.meta) if note else NOTHING
+        return Candidate(f"{ticket.step}.{label}", str(fn.skeleton()), parents, ticket.island, ticket.step, meta)
 
     def _judge(self, label: str, candidate: Candidate, fn: function.Function) -> Evaluation | None:
         """Finds the evaluation in the journal, in memory or by judging; None if the budget allows no judging."""
@@ -138,27 +144,30 @@ class Work:
 
     def _evaluate(self, label: str, fn: function.Function) -> Evaluation:
         trial = fn.clone(fn.skeleton())
-        self._with_ledger(f"{label}/", trial.evaluate)
-        return trial.evaluation or evaluation.failed("it was judged and nothing was found")
+        with self._buying(f"{label}/") as ledger:
+            trial.evaluate()
+        found = trial.evaluation or evaluation.failed("it was judged and nothing was found")
+        return replace(found, cost=found.cost + ledger.cost)
 
-    def _with_ledger[T](self, prefix: str, call: Callable[[], T]) -> T:
-        """Lets what the call buys be stored under this step; a judge's purchases count under its candidate."""
+    @contextmanager
+    def _buying(self, prefix: str) -> Iterator[Ledger]:
+        """Lets what is bought be stored under this step; judges and gates count apart, under their candidate."""
         ledger = Ledger(self._ticket.step, self._ticket.island, self._bench.journal, self._stored.replies, prefix)
         token = Ledger.current.set(ledger)
         try:
-            return call()
+            yield ledger
         finally:
             Ledger.current.reset(token)
-            self._calls += ledger.calls
-            self._spent += ledger.cost
 
-    def _ask(self, gate: Gate, candidate: Candidate, found: Evaluation | None) -> Decision:
-        pick = self._ticket.pick
-        kin = [*pick.parents, *(fn for group in pick.others.values() for fn in group)]
+    def _ask(self, prefix: str, gate: Gate, candidate: Candidate, found: Evaluation | None) -> Decision:
+        kin = [*self._parents, *(fn for group in self._ticket.pick.others.values() for fn in group)]
         rivals = tuple(fn.evaluation for fn in self._parents if fn.evaluation)
         proposal = Proposal(candidate, found, rivals, tuple(records.require(fn) for fn in kin))
-        decision = errors.attempt(lambda: gate(proposal))
-        if isinstance(decision, Decision):
-            return decision
-        raised = isinstance(decision, errors.Caught)
-        return Decision("reject", f"the gate {'raised' if raised else 'returned'} {decision}", "gate")
+        with self._buying(prefix) as ledger:
+            decision: object = errors.attempt(lambda: gate(proposal))
+        self._spent += ledger.cost
+        if isinstance(decision, errors.Caught):
+            return Decision("reject", f"the gate raised {decision}", "gate")
+        if not (isinstance(decision, Decision) and decision.verdict in VERDICTS and isinstance(decision.reason, str)):
+            return Decision("reject", f"the gate returned {decision!r:.80}, which is no decision", "gate")
+        return decision

@@ -13,10 +13,15 @@ def history(journal: Journal) -> Sequence[Record]:
     """Returns the records of steps in the order of steps, without costs.
 
     Two ordered runs of the same seed and window have equal ones: whatever the number of workers, the time that each
-    call took, and how often the run was cut and resumed.
+    call took, and how often the run was cut and resumed. What judges bought is left out: of two equal contents in
+    flight at once, one buys for both, whichever comes first.
     """
-    records = [record for record in journal.read() if record.kind not in _PASSING]
+    records = [record for record in journal.read() if record.kind not in _PASSING and not _is_of_judge(record)]
     return [each._replace(data=_untimed(each.data)) for each in sorted(records, key=_place)]
+
+
+def _is_of_judge(record: Record) -> bool:
+    return record.kind == "replied" and str(record.data.get("call")).count("/") == 1  # "label/number"
 
 
 def _place(record: Record) -> tuple[int, str, str]:

@@ -151,11 +151,12 @@ class PoolSuite(ABC):
             assert fn.evaluation == worse
             assert fn.score() == -3.0
 
-    def test_observing_a_stranger_changes_nothing(self) -> None:
+    def test_observing_a_stranger_is_refused_and_changes_nothing(self) -> None:
         """Whoever is gone, or was never there, does not enter by being judged."""
         pool = self.make(Random(0))
         fn, _ = enter(pool, 1, (1.0, 2.0))
-        pool.observe(settled((9.0, 9.0), id="77.0"))
+        with claims.raises(errors.NotFound):
+            pool.observe(settled((9.0, 9.0), id="77.0"))
         assert _same(pool.best_fn(), fn)
         with claims.raises(errors.NotFound):
             pool.find("77.0")

@@ -1,0 +1,368 @@
+"""Compositions drawn at random: ordered runs with any workers and any cuts are one run, and a fold is the live ring."""
+
+import itertools
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+from atoll import cluster, control, errors, evaluation, function, gate, journal, llm
+from atoll.store import memory
+from atoll.testing.cuts import DyingJournal
+from atoll.testing.histories import history
+from atoll.testing.naps import Naps
+from tests import toys
+
+SEEDS = (*range(24), 30, 50)
+CUTS = 4  # cuts a composition, each of one to three deaths
+
+
+class Model:
+    """Answers by place and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str]] = []
+
+    def __call__(self, prompt: str) -> llm.Reply:
+        ledger = journal.Ledger.current.get()
+        assert ledger is not None
+        self.asked.append(ledger.place)
+        draw = Random(f"{ledger.place}{prompt}").gauss(0, 1)
+        return llm.Reply(repr(round(draw, 1)), "model", evaluation.Cost(tokens_in=len(prompt), tokens_out=1))
+
+
+class Anything:
+    """Proposes by the dice of its task: no child or several, drafts, observations, replies, repeats and faults."""
+
+    def __init__(self, traits: "Traits", model: llm.LLM, naps: Naps | None) -> None:
+        self._traits, self._model, self._naps = traits, llm.Durable(model), naps
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        if self._naps:
+            self._naps("propose", task.step)
+        rng, traits, parent = task.rng, self._traits, task.parents[-1]
+        here = value_of(parent)
+        stride = float(str(task.advice.get("stride", 0.5)))
+        if traits.asks:
+            here += 0.1 * float(self._model(f"{here!r} of {parent.score()!r}").text)
+        here += 0.01 * sum(fn.score() or 0.0 for fns in task.others.values() for fn in fns)
+        if rng.random() < traits.faults:
+            raise RuntimeError("not today")
+        if rng.random() < traits.drafts:
+            texts = [repr(round(here + rng.gauss(0, 1), 1)) for _ in range(rng.randrange(1, 4))]
+            found = task.judge([parent.clone(function.Text(text)) for text in texts])
+            best = max(zip(texts, found, strict=True), key=lambda each: each[1].score or -1e9)
+            here = float(best[0])
+        if rng.random() < traits.observes:
+            seen = rng.choice([*task.parents, *itertools.chain(*task.others.values())])
+            task.observe(seen, scored(value_of(seen) + rng.gauss(0, 1)))
+        made = [round(here + rng.gauss(0, stride), traits.digits) for _ in range(rng.choice(traits.litter))]
+        return [function.draft(parent, function.Text(repr(each)), stride=stride, odd=[each > 0]) for each in made]
+
+
+class Judge:
+    """Fails what is far off; may ask a model; sleeps."""
+
+    def __init__(self, traits: "Traits", model: llm.LLM, naps: Naps | None) -> None:
+        self._traits, self._model, self._naps = traits, llm.Durable(model), naps
+
+    def __call__(self, skeleton: object) -> evaluation.Evaluation:
+        if self._naps:
+            self._naps("judge", str(skeleton))
+        value = float(str(skeleton))
+        if abs(value) > 6:
+            raise ValueError("too far")
+        if self._traits.judge_asks and str(skeleton) != "0.0":
+            self._model(str(skeleton))
+        return scored(value)
+
+
+def value_of(fn: function.Function) -> float:
+    return float(str(fn.skeleton()))
+
+
+def scored(value: float) -> evaluation.Evaluation:
+    scores = tuple(round(-abs(value - at), 3) for at in (2.0, 3.0, 4.0))
+    return evaluation.Evaluation(-((value - 3.0) ** 2), scores, {"value": value})
+
+
+class Traits:
+    """One composition, drawn."""
+
+    def __init__(self, seed: int) -> None:
+        rng = Random(f"composition {seed}")
+        self.seed = seed
+        self.pool = rng.choice(["funsearch", "cooling", "elites", "pareto", "bounded", "head"])
+        self.asks, self.judge_asks = rng.random() < 0.5, rng.random() < 0.3
+        self.faults, self.drafts = rng.choice([0.0, 0.2]), rng.choice([0.0, 0.4])
+        self.observes = rng.choice([0.0, 0.3])
+        self.digits = rng.choice([0, 1, 12])  # few digits: many repeats
+        self.litter = rng.choice([[1], [0, 1, 3], [2]])
+        self.gate = rng.choice([gate.ran, gate.improved(), sometimes_held])
+        self.screen = rng.choice([None, gate.novel])
+        self.rank = rng.choice([cluster.config.by_score, by_side])
+        self.learns = rng.random() < 0.5
+        self.num_islands = rng.choice([1, 2, 3])
+        self.migrate_every, self.reset_every = rng.choice([None, 3, 5]), rng.choice([None, 7])
+        self.window = rng.choice([1, 3, 6])
+        self.budget = control.Budget(
+            iterations=22, evaluations=rng.choice([None, None, 18]), calls=rng.choice([None, None, 20])
+        )
+        self.stop_rules = rng.choice([(), (control.plateau(9),)])
+        self.commands = rng.random() < 0.4
+
+    def make_pool(self, kept: memory.MemoryVersions) -> Any:
+        def make(island: int, rng: Random, announce: Any) -> Any:
+            match self.pool:
+                case "funsearch" | "cooling":
+                    chooser = cluster.SoftmaxChooser(
+                        rng, 0.1 if self.pool == "funsearch" else 2.0, 30_000 if self.pool == "funsearch" else 12
+                    )
+                    return cluster.Niches(
+                        cluster.niches.by_signature, lambda key: cluster.DefaultCluster(rng, announce), chooser
+                    )
+                case "elites":
+                    bins = cluster.Bins([value_of, lambda fn: fn.evaluation.scores[0] if fn.evaluation else 0.0], 4)
+                    return cluster.Niches(
+                        bins, lambda key: cluster.EliteCluster(rng, announce, ties=True), cluster.RankChooser(rng)
+                    )
+                case "pareto":
+                    return cluster.Niches(
+                        cluster.niches.by_instance,
+                        lambda key: cluster.EliteCluster(rng, announce, value=by_input(key), ties=True),
+                        cluster.WeightChooser(rng, lambda score, size: float(size)),
+                    )
+                case "bounded":
+                    return cluster.Niches(
+                        cluster.niches.everyone,
+                        lambda key: cluster.PoolCluster(rng, announce, limit=4),
+                        cluster.RankChooser(rng),
+                        others=lambda niches: {"top": niches.clusters["everyone"].members()},
+                    )
+            return cluster.Head(kept, f"key-{island}", toys.initial(), function.Text, run="run")
+
+        return make
+
+
+def by_input(key: Any) -> Any:
+    return lambda fn: fn.evaluation.scores[key]
+
+
+def by_side(island: int, found: evaluation.Evaluation) -> float:
+    return found.scores[island % 3] if found.scores else -9.0
+
+
+def sometimes_held(proposal: gate.Proposal) -> gate.Decision:
+    draw = Random(proposal.candidate.id).random()
+    verdict: gate.Verdict = "hold" if draw < 0.3 else "reject" if draw < 0.4 else "accept"
+    return gate.Decision(verdict, "by the dice", "dice")
+
+
+class Run:
+    """A journal, its versions and its inbox: what outlives a process."""
+
+    def __init__(self, traits: Traits) -> None:
+        self.traits, self.journal = traits, memory.MemoryJournal()
+        self.versions, self.inbox = memory.MemoryVersions(), memory.MemoryInbox()
+        if traits.commands:
+            self.inbox.post("set", flavour="sour")
+            self.inbox.post("raise", bananas=3)
+            self.inbox.post("raise", iterations=25)
+            self.inbox.post("decide", candidate="1.0", content_hash="0" * 64, verdict="accept", reason="?", by="ann")
+
+    def go(
+        self,
+        *,
+        workers: int,
+        commits: int | None = None,
+        after: bool = False,
+        naps: int | None = None,
+        folds: bool = False,
+        **options: Any,
+    ) -> tuple[cluster.Evolver, Model, toys.Bandit]:
+        traits, model, bandit = self.traits, Model(), toys.Bandit()
+        rests = None if naps is None else Naps(naps, 0.001)
+        shared = cluster.IslandConfig(
+            traits.num_islands,
+            2,
+            toys.initial(by=Judge(traits, model, rests)),
+            Anything(traits, model, rests),
+            screen=traits.screen,
+            gate=traits.gate,
+            rank=traits.rank,
+            make_pool=traits.make_pool(self.versions),
+        )
+        schedule = cluster.RoundRobin(
+            traits.num_islands, migrate_every=traits.migrate_every, reset_every=traits.reset_every
+        )
+        settings: dict[str, Any] = {
+            "ordered": True,
+            "window": traits.window,
+            "budget": traits.budget,
+            "inbox": self.inbox,
+        } | options
+        evolver = cluster.Evolver(
+            cluster.EvolverConfig(
+                shared,
+                num_parallel=workers,
+                schedule=schedule,
+                journal=DyingJournal(self.journal, commits, after=after),
+                stop_rules=traits.stop_rules,
+                learner=bandit if traits.learns else None,
+                seed=traits.seed,
+                **settings,
+            )
+        )
+        if folds:
+            evolver.stop("only to look")
+        if commits is None:
+            evolver.run()
+        else:
+            with suppress(errors.JournalFailed):
+                evolver.run()
+        return evolver, model, bandit
+
+
+def state(evolver: cluster.Evolver) -> Any:
+    """Returns all that a resume must rebuild."""
+    best = evolver.best_fn()
+    spent = evolver.spending
+    return (
+        [(island.epoch, members(island.pool)) for island in evolver.islands],
+        sorted(evolver._population.held),
+        (best.candidate, best.evaluation),
+        (spent.evaluations, spent.calls, spent.tokens),
+        (evolver._population.applied, evolver._population.last_improved),
+    )
+
+
+def members(pool: Any) -> Any:
+    if isinstance(pool, cluster.Head):
+        fn = pool.best_fn()
+        return fn.candidate, fn.evaluation, fn.evaluation and fn.score()
+    return [
+        (repr(key), [(fn.candidate, fn.evaluation, fn.score()) for fn in each.members()])
+        for key, each in pool.clusters.items()
+    ]
+
+
+def check_same(found: Run, whole: Run, where: str) -> None:
+    for one, other in itertools.zip_longest(history(found.journal), history(whole.journal)):
+        assert one == other, f"{where}:\n{one}\ninstead of\n{other}"
+    keys = [f"key-{island}" for island in range(3)]
+    assert [found.versions.history(key) for key in keys] == [whole.versions.history(key) for key in keys], where
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_ordered_run_is_one_run_whatever_the_workers_and_the_cuts(seed: int) -> None:
+    traits = Traits(seed)
+    whole = Run(traits)
+    live, _, bandit = whole.go(workers=1)
+    num_commits = live._journal._journal.num_commits
+    beside = Run(traits)
+    beside.go(workers=4, naps=seed)
+    check_same(beside, whole, f"{vars(traits)}, 4 workers")
+    rng = Random(f"cuts {seed}")
+    for number in range(CUTS):
+        parts, where, kept = Run(traits), [], set()
+        for _ in range(rng.randrange(1, 4)):
+            commits, after, workers = rng.randrange(num_commits), rng.random() < 0.5, rng.choice([1, 4])
+            where.append((commits, after, workers))
+            _, model, _ = parts.go(workers=workers, commits=commits, after=after, naps=number)
+            again = kept & set(model.asked)
+            assert not again, f"{vars(traits)}, cuts {where}: bought again {again}"
+            kept |= {(each.step, each.data["call"]) for each in toys.of_kind(parts.journal, "replied")}
+        last, model, learnt = parts.go(workers=rng.choice([1, 4]), naps=number)
+        assert not kept & set(model.asked), f"{vars(traits)}, cuts {where}"
+        check_same(parts, whole, f"{vars(traits)}, cuts {where}")
+        assert state(last) == state(live), f"{vars(traits)}, cuts {where}"
+        assert learnt.gains == bandit.gains
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_free_run_applies_every_step_once_and_folds_to_what_it_was(seed: int) -> None:
+    traits = Traits(seed)
+    run, rng = Run(traits), Random(f"free {seed}")
+    for _ in range(3):
+        run.go(workers=4, commits=rng.randrange(1, 30), after=rng.random() < 0.5, naps=seed, ordered=False, window=6)
+    live, _, bandit = run.go(workers=4, naps=seed, ordered=False, window=6)
+    steps = [record.step for record in toys.of_kind(run.journal, "applied")]
+    assert sorted(steps) == list(range(1, len(steps) + 1))
+    folded, _, again = run.go(workers=1, ordered=False, window=6, folds=True)
+    assert state(folded) == state(live), vars(traits)
+    assert (bandit.gains, bandit.taught) == (again.gains, again.taught)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_commands_in_the_middle_of_cuts_are_obeyed_once_and_fold_to_what_was(seed: int) -> None:
+    traits = Traits(seed)
+    traits.gate, traits.stop_rules, traits.budget = sometimes_held, (), control.Budget(iterations=22)
+    run, rng = Run(traits), Random(f"commands {seed}")
+    posts = Posting(run, rng)
+    for last in (False, False, False, True):
+        commits = None if last else rng.randrange(5, 40)
+        clock = itertools.count()  # every look is a second later: the inbox is read at each chance
+        live, _, bandit = run.go(
+            workers=rng.choice([1, 4]),
+            commits=commits,
+            after=rng.random() < 0.5,
+            naps=seed,
+            ordered=seed % 2 == 0,
+            inbox=posts,
+            clock=lambda clock=clock: float(next(clock)),
+        )
+    obeyed = [record.data["number"] for record in toys.of_kind(run.journal, "controlled")]
+    assert obeyed == sorted(set(obeyed)), vars(traits)
+    steps = [record.step for record in toys.of_kind(run.journal, "applied")]
+    assert sorted(steps) == list(range(1, len(steps) + 1)), vars(traits)
+    folded, _, again = run.go(workers=1, folds=True, ordered=seed % 2 == 0, inbox=memory.MemoryInbox())
+    assert state(folded) == state(live), vars(traits)
+    assert (bandit.gains, bandit.taught) == (again.gains, again.taught)
+
+
+class Posting:
+    """An inbox into which somebody posts while it is read: decisions, late judgements, pauses and nonsense."""
+
+    def __init__(self, run: Run, rng: Random) -> None:
+        self._run, self._rng = run, rng
+
+    def read(self, after: int) -> Sequence[control.Command]:
+        if self._rng.random() < 0.3:
+            self._post()
+        return self._run.inbox.read(after)
+
+    def _post(self) -> None:
+        rng, inbox, records = self._rng, self._run.inbox, self._run.journal
+        held = [each for each in list(records.records) if each.kind == "held"]
+        judged = [each for each in list(records.records) if each.kind in ("judged", "founded")]
+        match rng.choice(["set", "decide", "decide", "observe", "observe", "pause", "nonsense"]):
+            case "set":
+                inbox.post("set", flavour=rng.random())
+            case "decide" if held:
+                data = rng.choice(held).data
+                verdict = rng.choice(["accept", "reject"])
+                inbox.post(
+                    "decide",
+                    candidate=data["id"],
+                    content_hash=data["content_hash"],
+                    verdict=verdict,
+                    reason="so",
+                    by="ann",
+                )
+            case "observe" if judged:
+                each = rng.choice(judged)
+                found = evaluation.to_data(scored(rng.gauss(0, 2)))
+                inbox.post(
+                    "observe",
+                    candidate=each.data["id"],
+                    island=rng.randrange(self._run.traits.num_islands),
+                    evaluation=found,
+                )
+            case "pause":
+                inbox.post("pause")
+                inbox.post("resume")
+            case "nonsense":
+                inbox.post("raise", iterations=None)
+                inbox.post("observe", candidate="0.0", island=99, evaluation={"score": 1.0})
