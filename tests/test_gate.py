@@ -180,7 +180,11 @@ def test_without_a_parent_that_ran_there_is_nothing_to_compare_with() -> None:
 
 
 def test_what_cannot_be_compared_on_the_same_inputs_is_not_proven_better() -> None:
-    for ours, rival in ((scored(1.0, 2.0), scored(1.0, 2.0, 3.0)), (scored(), scored()), (scored(), scored(1.0))):
+    for ours, rival in (
+        (scored(1.0, 2.0), scored(1.0, 2.0, 3.0)),
+        (Evaluation(1.0), Evaluation(0.0)),
+        (Evaluation(1.0), scored(1.0)),
+    ):
         decision = gate.significant()(proposal(ours, rival))
         assert decision.verdict == "reject"
         assert "same inputs" in decision.reason

@@ -101,8 +101,14 @@ def _clean(found: Evaluation) -> Evaluation:
         scores=() if None in scores else tuple(each for each in scores if each is not None),
         metrics={name: value for name, value in metrics.items() if value is not None} or NOTHING,
         feedback=_with_note(str(found.feedback or ""), [name for name, value in metrics.items() if value is None]),
+        artifacts={str(name): ref for name, ref in found.artifacts.items() if isinstance(ref, BlobRef)} or NOTHING,
         failure=failure,
+        cost=_spent(found.cost),
     )
+
+
+def _spent(cost: object) -> Cost:
+    return cost if isinstance(cost, Cost) and _finite(sum(cost.to_data())) is not None else FREE
 
 
 def _with_note(feedback: str, lost: list[str]) -> str:

@@ -262,7 +262,7 @@ class DefaultFunctionProps(NamedTuple):
 class DefaultFunction:
     """A function by its skeleton and its judge; immutable but for the one evaluation."""
 
-    __slots__ = ("__weakref__", "_candidate", "_evaluation", "_inputs", "_judge", "_profilers", "_score", "_skeleton")
+    __slots__ = ("__weakref__", "_inputs", "_judge", "_profilers", "_score", "_skeleton", "candidate", "evaluation")
 
     def __init__(self, props: DefaultFunctionProps) -> None:
         judge = props.judge
@@ -272,21 +272,13 @@ class DefaultFunction:
             judge = PerInput(props.evaluator, props.evaluation_inputs)
         self._skeleton, self._judge, self._inputs = props.skeleton, judge, props.evaluation_inputs
         self._profilers = profiler.Profilers[FunctionEvent]()
-        self._candidate: Candidate | None = None
-        self._evaluation: Evaluation | None = None
+        self.candidate: Candidate | None = None
+        self.evaluation: Evaluation | None = None
         self._score: float | None = None
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[FunctionEvent]) -> profiler.Remove:
         """Registers a profiler with this function and all its clones."""
         return self._profilers.use(profiler_fn)
-
-    @property
-    def candidate(self) -> Candidate | None:
-        return self._candidate
-
-    @property
-    def evaluation(self) -> Evaluation | None:
-        return self._evaluation
 
     def skeleton(self) -> Skeleton[..., Any]:
         return self._skeleton
@@ -299,7 +291,7 @@ class DefaultFunction:
         return str(self._require_evaluation().scores)
 
     def evaluate(self) -> FunctionScore:
-        if self._evaluation is not None:
+        if self.evaluation is not None:
             raise errors.AlreadyEvaluated(
                 "This function was evaluated before: clone it with its skeleton to judge it again."
             )
@@ -308,8 +300,8 @@ class DefaultFunction:
         found = errors.attempt(lambda: self._judge(self._skeleton))
         if isinstance(found, errors.Caught):
             found = evaluation.failed(f"the judge raised {found}")
-        self._evaluation = evaluation.clean(found)
-        self._score = self._evaluation.score
+        self.evaluation = evaluation.clean(found)
+        self._score = self.evaluation.score
         if self._profilers:
             self._profilers.emit(OnEvaluated("on_evaluated", (list(self._inputs), self._score)))
         return self._score
@@ -319,21 +311,21 @@ class DefaultFunction:
         copy._judge, copy._inputs, copy._profilers = self._judge, self._inputs, self._profilers
         if new_skeleton is None:
             copy._skeleton = self._skeleton
-            copy._candidate, copy._evaluation, copy._score = self._candidate, self._evaluation, self._score
+            copy.candidate, copy.evaluation, copy._score = self.candidate, self.evaluation, self._score
         else:
             copy._skeleton = new_skeleton
-            copy._candidate = copy._evaluation = copy._score = None
+            copy.candidate = copy.evaluation = copy._score = None
         return copy
 
     def settle(self, candidate: Candidate, found: Evaluation | None = None, rank: float | None = None) -> Self:
         copy = self.clone(self._skeleton)
-        copy._candidate, copy._evaluation, copy._score = candidate, found, rank
+        copy.candidate, copy.evaluation, copy._score = candidate, found, rank
         return copy
 
     def _require_evaluation(self) -> Evaluation:
-        if self._evaluation is None:
+        if self.evaluation is None:
             raise errors.NotEvaluated("This function was not evaluated yet: call evaluate() first.")
-        return self._evaluation
+        return self.evaluation
 
 
 def rank_of(fn: Function) -> float:

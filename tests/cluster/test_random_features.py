@@ -203,12 +203,13 @@ class Run:
             "budget": traits.budget,
             "inbox": self.inbox,
         } | options
+        dying = DyingJournal(self.journal, commits, after=after)
         evolver = cluster.Evolver(
             cluster.EvolverConfig(
                 shared,
                 num_parallel=workers,
                 schedule=schedule,
-                journal=DyingJournal(self.journal, commits, after=after),
+                journal=dying,
                 stop_rules=traits.stop_rules,
                 learner=bandit if traits.learns else None,
                 seed=traits.seed,
@@ -222,6 +223,7 @@ class Run:
         else:
             with suppress(errors.JournalFailed):
                 evolver.run()
+        self.num_commits = dying.num_commits
         return evolver, model, bandit
 
 
@@ -260,13 +262,13 @@ def test_an_ordered_run_is_one_run_whatever_the_workers_and_the_cuts(seed: int) 
     traits = Traits(seed)
     whole = Run(traits)
     live, _, bandit = whole.go(workers=1)
-    num_commits = live._journal._journal.num_commits
+    num_commits = whole.num_commits
     beside = Run(traits)
     beside.go(workers=4, naps=seed)
     check_same(beside, whole, f"{vars(traits)}, 4 workers")
     rng = Random(f"cuts {seed}")
     for number in range(CUTS):
-        parts, where, kept = Run(traits), [], set()
+        parts, where, kept = Run(traits), list[tuple[int, bool, int]](), set[tuple[int, str]]()
         for _ in range(rng.randrange(1, 4)):
             commits, after, workers = rng.randrange(num_commits), rng.random() < 0.5, rng.choice([1, 4])
             where.append((commits, after, workers))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from atoll import store
+from atoll import errors, store
 from atoll.journal import Record
 from atoll.store import packing
 from tests.store import samples, workers
@@ -128,13 +128,6 @@ def test_threads_write_whole_transactions(journal):
     assert all(first.island == second.island for first, second in pairs)
 
 
-def test_two_journals_of_one_run_agree_on_the_order(either):
-    one, other = either.journal(either.create("run")), either.journal("run")
-    for step in range(6):
-        (one if step % 2 else other).write(Record("begun", step, 0, {}))
-    assert [record.step for record in one.read()] == list(range(6))
-
-
 def test_four_processes_write_their_runs_into_one_file(path):
     store.open(path).close()
     with ExitStack() as stack:
@@ -203,3 +196,15 @@ def test_a_write_that_fails_leaves_the_journal_usable(journal):
         journal.write(samples.judged("1.0", math.nan))
     journal.write(samples.founded())
     assert list(journal.read()) == [samples.founded()]
+
+
+def test_two_writers_of_one_run_are_not_mixed(path):
+    with store.open(path) as opened, store.open(path) as other:
+        first = opened.journal(opened.create("run"))
+        second = other.journal("run")
+        assert list(first.read()) == list(second.read()) == []
+        first.write(Record("begun", 1, 0, {}))
+        with pytest.raises(errors.Conflict, match="Somebody else writes this run"):
+            second.write(Record("begun", 1, 0, {}))
+        first.write(Record("begun", 2, 0, {}))
+        assert [record.step for record in other.journal("run").read()] == [1, 2]

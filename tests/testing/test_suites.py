@@ -181,7 +181,7 @@ class EmptiedSuite(testing.InboxSuite[Emptied]):
         (DicingSuite, "test_equal_seeds_offer_the_same"),
         (ScanningSuite, "test_a_step_costs_about_the_same_with_many_clusters"),
         (ShrinkingSuite, "test_the_best_is_never_lost_when_another_is_observed"),
-        (ShrinkingSuite, "test_observing_a_stranger_changes_nothing"),
+        (ShrinkingSuite, "test_observing_a_stranger_is_refused_and_changes_nothing"),
         (RaisingGateSuite, "test_every_decision_has_a_verdict_a_reason_and_an_author"),
         (MoodyGateSuite, "test_the_same_proposal_gets_the_same_decision"),
         (HalfSuite, "test_many_threads_write_and_nobody_sees_half_a_commit"),

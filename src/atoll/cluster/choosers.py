@@ -104,7 +104,7 @@ class Ranking:
 
     def __init__(self) -> None:
         self._scores: list[float] = []
-        self._buckets: list[list[tuple[float, int]]] = []  # of (-score, index)
+        self._buckets: list[list[tuple[float, int]]] = [[]]  # of (-score, index); only the sole one may be empty
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -117,12 +117,10 @@ class Ranking:
 
     def put_back(self, index: int) -> None:
         pair = (-self._scores[index], index)
-        bucket = self._buckets[self._place(pair)] if self._buckets else []
+        place = self._place(pair)
+        bucket = self._buckets[place]
         insort(bucket, pair)
-        if len(bucket) == 1 and not self._buckets:
-            self._buckets.append(bucket)
         if len(bucket) > self.WIDE:
-            place = self._place(pair)
             self._buckets[place : place + 1] = [bucket[: self.WIDE // 2], bucket[self.WIDE // 2 :]]
 
     def take_out(self, index: int) -> None:
@@ -130,7 +128,7 @@ class Ranking:
         place = self._place(pair)
         bucket = self._buckets[place]
         del bucket[bisect_left(bucket, pair)]
-        if not bucket:
+        if not bucket and len(self._buckets) > 1:
             del self._buckets[place]
 
     def at(self, rank: int) -> tuple[int, float]:
@@ -145,14 +143,14 @@ class Ranking:
         """Yields how many scores are at or above each bound; bounds fall."""
         above = place = 0
         for bound in bounds:
-            while place < len(self._buckets) and self._buckets[place][-1][0] <= -bound:
+            while place < len(self._buckets) and self._buckets[place] and self._buckets[place][-1][0] <= -bound:
                 above += len(self._buckets[place])
                 place += 1
             rest = self._buckets[place] if place < len(self._buckets) else []
             yield above + bisect_right(rest, (-bound, sys.maxsize))
 
     def _place(self, pair: tuple[float, int]) -> int:
-        return max(0, bisect_right(self._buckets, pair, key=itemgetter(0)) - 1)
+        return bisect_right(self._buckets, pair, lo=1, key=itemgetter(0)) - 1
 
 
 class _Ranked:

@@ -59,8 +59,8 @@ class IslandConfig:
     def ranked(self, island: int, found: Evaluation) -> float | errors.Caught:
         """Returns the rank of an evaluation on an island, or why it has none."""
         rank = errors.attempt(lambda: float(self.rank(island, found)))
-        if isinstance(rank, float) and not math.isfinite(rank):
-            return errors.Caught(ValueError(f"the rank is {rank}"))
+        if found.score is None or (isinstance(rank, float) and not math.isfinite(rank)):
+            return errors.Caught(ValueError(f"a score of {found.score} ranked as {rank}"))
         return rank
 
 

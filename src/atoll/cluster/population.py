@@ -176,7 +176,7 @@ class Population:
 
     def _ranked(self, fn: function.Function, index: int) -> function.Function:
         found = fn.evaluation
-        rank = None if found is None or found.score is None else self._config.ranked(index, found)
+        rank = self._config.ranked(index, found) if found else None
         return fn.settle(records.require(fn), found, None if isinstance(rank, errors.Caught) else rank)
 
     def _make_island(self, index: int, epoch: int) -> Island:

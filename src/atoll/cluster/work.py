@@ -85,7 +85,8 @@ class Work:
             return parent
         found = self._judge_drafts([parent])[0]
         self._observe(parent, found)
-        return parent.settle(records.require(parent), found, self._rank(found))
+        rank = self._bench.config.ranked(self._ticket.island, found)
+        return parent.settle(records.require(parent), found, None if isinstance(rank, errors.Caught) else rank)
 
     def _judge_drafts(self, drafts: Sequence[function.Function]) -> Sequence[Evaluation]:
         first = self._num_drafts
@@ -110,10 +111,6 @@ class Work:
         if isinstance(rank, errors.Caught):
             return fn.settle(candidate, found), Decision("reject", f"the rank raised {rank}", "rank")
         return fn.settle(candidate, found, rank), self._ask(f"{label}/gate/", gate, candidate, found)
-
-    def _rank(self, found: Evaluation) -> float | None:
-        rank = self._bench.config.ranked(self._ticket.island, found)
-        return None if found.score is None or isinstance(rank, errors.Caught) else rank
 
     def _born(self, label: str, fn: function.Function) -> Candidate:
         ticket = self._ticket

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, insert, select
 
-from atoll import journal
+from atoll import errors, journal
 from atoll.store import projection, schema
 from atoll.store.blobs import Blobs, keep
 from atoll.store.database import Database, Prepared
@@ -27,6 +27,7 @@ class StoredJournal:
         last = select(func.max(_records.seq)).where(_records.run == bindparam("run"))
         self._last = Prepared(engine, last, ["run"])
         self._candidates = projection.Writer(engine)
+        self._end: int | None = None  # where the journal ended when this object last saw it
 
     def write(self, *records: journal.Record) -> None:
         """Commits all records in one transaction or raises. Called from any thread.
@@ -35,6 +36,7 @@ class StoredJournal:
             ValueError: A number in a record is not finite.
             TypeError: A record holds what is no plain data.
             StoreFailed: The database is full, read-only, locked for too long or damaged.
+            Conflict: Somebody else wrote this run since this journal was first read or last written.
         """
         if not records:
             return
@@ -42,7 +44,7 @@ class StoredJournal:
         bodies = [body for each in packed for body in each.bodies]
         with self._database.writing() as connection:
             cursor = connection.connection.cursor()
-            first = 1 + (self._last.value(cursor, self._run) or 0)
+            first = 1 + self._check_alone(self._last.value(cursor, self._run) or 0)
             about, rows = projection.Projection(self._run), []
             for seq, (record, (text, links, _)) in enumerate(zip(records, packed, strict=True), first):
                 rows.append((self._run, seq, record.kind, record.step, record.island, text, links))
@@ -51,6 +53,13 @@ class StoredJournal:
             self._candidates.write(cursor, about)
             if bodies:
                 keep(connection, bodies)
+        self._end = first + len(records) - 1
+
+    def _check_alone(self, end: int) -> int:
+        """Refuses to write behind somebody else's records: two runs in one journal could never be told apart."""
+        if self._end not in (None, end):
+            raise errors.Conflict("Somebody else writes this run: claim it, and let only one go on.")
+        return end
 
     def read(self, island: int | None = None) -> Iterator[journal.Record]:
         """Yields the records that stand at this moment, in the order in which they were written.
@@ -60,6 +69,8 @@ class StoredJournal:
         """
         with self._database.reading() as connection:
             last = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run)).scalar() or 0
+        if self._end is None:
+            self._end = last
         return self._read(last, island)
 
     def _read(self, last: int, island: int | None) -> Iterator[journal.Record]:
