@@ -87,6 +87,7 @@ def _scored(found: object) -> Evaluation:
 def _clean(found: Evaluation) -> Evaluation:
     score, scores = _finite(found.score), [_finite(each) for each in found.scores]
     metrics = {str(name): _finite(value) for name, value in found.metrics.items()}
+    artifacts: Mapping[str, object] = found.artifacts
     if found.failure is not None:
         failure: str | None = str(found.failure) or "it failed and gave no reason"
     elif score is None:
@@ -101,7 +102,7 @@ def _clean(found: Evaluation) -> Evaluation:
         scores=() if None in scores else tuple(each for each in scores if each is not None),
         metrics={name: value for name, value in metrics.items() if value is not None} or NOTHING,
         feedback=_with_note(str(found.feedback or ""), [name for name, value in metrics.items() if value is None]),
-        artifacts={str(name): ref for name, ref in found.artifacts.items() if isinstance(ref, BlobRef)} or NOTHING,
+        artifacts={str(name): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or NOTHING,
         failure=failure,
         cost=_spent(found.cost),
     )
