@@ -66,7 +66,7 @@ def test_it_finds_the_law_and_says_so(capsys):
     told = capsys.readouterr()
     assert "An exact formula after" in told.out
     assert re.search(r"start +energy = mass +off by a factor of 23.3\n", told.out)
-    assert re.search(r"best +energy = mass \* speed / 2 \* speed +off by nothing\n", told.out)
+    assert re.search(r"best +energy = .*speed.* +off by nothing\n", told.out)
     assert "a car in town       1,200           14     117,600" in told.err
 
 
