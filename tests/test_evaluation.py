@@ -120,7 +120,7 @@ def test_one_input_without_a_finite_score_is_a_failure_that_names_it(name: str) 
 def test_a_metric_that_is_no_finite_number_is_left_out_and_said_so(name: str) -> None:
     found = evaluation.clean(Evaluation(1.0, metrics={"length": 3, "odd": NO_NUMBERS[name]}, feedback="good"))
     assert (found.score, found.metrics) == (1.0, {"length": 3.0})
-    assert found.feedback == "good\nLeft out, no finite numbers: odd."
+    assert found.feedback == "good\nLeft out, no finite number or no stored body: odd."
     check(found)
 
 

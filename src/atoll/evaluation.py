@@ -88,6 +88,8 @@ def _clean(found: Evaluation) -> Evaluation:
     score, scores = _finite(found.score), [_finite(each) for each in found.scores]
     metrics = {str(name): _finite(value) for name, value in found.metrics.items()}
     artifacts: Mapping[str, object] = found.artifacts
+    lost = [name for name, value in metrics.items() if value is None]
+    lost += [str(name) for name, ref in artifacts.items() if not isinstance(ref, BlobRef)]
     if found.failure is not None:
         failure: str | None = str(found.failure) or "it failed and gave no reason"
     elif score is None:
@@ -101,7 +103,7 @@ def _clean(found: Evaluation) -> Evaluation:
         score=score if failure is None else None,
         scores=() if None in scores else tuple(each for each in scores if each is not None),
         metrics={name: value for name, value in metrics.items() if value is not None} or NOTHING,
-        feedback=_with_note(str(found.feedback or ""), [name for name, value in metrics.items() if value is None]),
+        feedback=_with_note(str(found.feedback or ""), lost),
         artifacts={str(name): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or NOTHING,
         failure=failure,
         cost=_spent(found.cost),
@@ -113,7 +115,7 @@ def _spent(cost: object) -> Cost:
 
 
 def _with_note(feedback: str, lost: list[str]) -> str:
-    return f"{feedback}\nLeft out, no finite numbers: {', '.join(lost)}.".strip() if lost else feedback
+    return f"{feedback}\nLeft out, no finite number or no stored body: {', '.join(lost)}.".strip() if lost else feedback
 
 
 def _finite(value: object) -> float | None:

@@ -194,7 +194,13 @@ class Lifted:
 
 
 def lift(engine: MutationEngine | Proposer) -> Proposer:
-    """Returns the engine as a proposer."""
+    """Returns the engine as a proposer.
+
+    Raises:
+        SetupError: It can neither propose nor mutate.
+    """
+    if not isinstance(engine, Proposer) and not callable(getattr(engine, "mutate", None)):
+        raise errors.SetupError(f"{engine!r:.80} is no engine: it needs a method propose(task) or mutate(fn_list).")
     return engine if isinstance(engine, Proposer) else Lifted(engine)
 
 
@@ -351,6 +357,9 @@ class PyAstSkeleton:
     def __str__(self) -> str:
         return self._source
 
+    def rewritten(self, text: str) -> "PyAstSkeleton":
+        return PyAstSkeleton(text, self._names)
+
     def _compile(self) -> Callable[..., Any]:
         tree = ast.parse(self._source)
         name = next((node.name for node in tree.body if isinstance(node, ast.FunctionDef)), None)
@@ -360,6 +369,13 @@ class PyAstSkeleton:
         exec(compile(tree, "<skeleton>", "exec"), namespace)
         call: Callable[..., Any] = namespace[name]
         return call
+
+
+@runtime_checkable
+class Rewritable(Protocol):
+    """A skeleton that makes another one of its kind from a text, with whatever else it needs."""
+
+    def rewritten(self, text: str) -> Skeleton[..., Any]: ...
 
 
 class Text:

@@ -20,7 +20,7 @@ app.command()(demo.demo)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one verb and returns the exit status: 0 done, 1 it failed, 2 bad usage, 130 stopped by Ctrl-C.
+    """Runs one verb and returns the exit status: 0 done, 1 it failed, 2 bad usage, 130 cut by a second Ctrl-C.
 
     What goes wrong is told in one sentence; a traceback is for bugs.
     """

@@ -115,9 +115,13 @@ class Evolver:
             self.join()
 
     def run(self) -> None:
-        """Starts and waits for the end."""
+        """Starts and waits for the end; Ctrl-C lets the steps at work finish, saves, and is raised again."""
         self.start()
-        self.join()
+        try:
+            self.join()
+        except KeyboardInterrupt:
+            self.stop("interrupted")
+            raise
 
     def _run_worker(self) -> None:
         ended = errors.attempt(self._work, passing=())
@@ -172,7 +176,9 @@ class Evolver:
     def _setup(self) -> dict[str, JSON]:
         """What a resume must not change, since the journal means something else under it."""
         config = self._config
-        setup: dict[str, JSON] = {"num_islands": config.island_config.num_islands, "ordered": config.ordered}
+        shared = config.island_config
+        initial = digest(str(shared.initial_fn.skeleton()))[:12]
+        setup: dict[str, JSON] = {"num_islands": shared.num_islands, "ordered": config.ordered, "initial": initial}
         return setup | ({"seed": config.seed, "window": self._window} if config.ordered else {})
 
     def _found(self) -> Sequence[Record]:
@@ -299,7 +305,7 @@ class Evolver:
         best = population.best.evaluation if population.best else None
         now = control.Progress(population.applied, best.score if best else None, population.last_improved)
         if self._steering.budget.evaluations is not None and population.idle >= IDLE_STEPS:
-            return f"nothing new to judge in {IDLE_STEPS} steps"
+            return f"nothing new to judge in {IDLE_STEPS} steps{population.fault and f'; {population.fault}'}"
         reasons = (rule(now) for rule in self._config.stop_rules)
         return self._steering.budget.exhausted(spending) or next((reason for reason in reasons if reason), None)
 

@@ -1,5 +1,6 @@
 """The islands, and all that applying a step changes: under the evolver's lock, or again from the journal."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,8 @@ from atoll.evaluation import Evaluation
 from atoll.gate import Decision
 from atoll.journal import Record
 
+log = logging.getLogger(__name__)
+
 ALL = -1  # the island of a record that concerns all of them
 LATE = "late: its island was reset meanwhile, so it stays out"
 
@@ -32,8 +35,9 @@ class Population:
         shared = config.island_config
         self._config, self._step_on = shared, step_on
         self._learner = config.learner
-        made_by: Any = type(shared.initial_fn.skeleton())
-        self._make_skeleton = config.make_skeleton or made_by
+        initial: Any = shared.initial_fn.skeleton()
+        remade = initial.rewritten if isinstance(initial, function.Rewritable) else type(initial)
+        self._make_skeleton = config.make_skeleton or remade
         self._make_pool = shared.make_pool or funsearch_pool(shared.num_selected_clusters)
         self.rng = Random()
         self.profilers = profiler.Profilers[archipelago.EvolverEvent](mail)
@@ -43,6 +47,7 @@ class Population:
         self._cluster_profilers.use(shared.cluster_profiler_fn)
         self.islands = [self._make_island(index, 0) for index in range(shared.num_islands)]
         self.held: dict[str, function.Function] = {}
+        self.fault = ""
         self.best: function.Function | None = None
         self._best_score = -math.inf
         self.spending = control.Spending()
@@ -63,7 +68,7 @@ class Population:
 
     def _found(self, island: Island, fn: function.Function, decision: Decision) -> Decision:
         if decision.verdict == "accept":
-            decision = self._enter(island, self._ranked(fn, island.index), decision)
+            decision = self._enter(island, self.ranked(fn, island.index), decision)
         try:
             island.best_fn()
         except errors.NotFound as error:
@@ -124,7 +129,7 @@ class Population:
 
     def migrate(self, step: int, target: int, fn: function.Function) -> Record:
         """Lets a function swim to an island, which ranks it by its own measure."""
-        self._enter(self.island(target), self._ranked(fn, target), Decision("accept", "migrated", "atoll"))
+        self._enter(self.island(target), self.ranked(fn, target), Decision("accept", "migrated", "atoll"))
         return Record("migrated", step, target, {"fn": records.settled_data(fn)})
 
     def reset(self, step: int, index: int, epoch: int, founders: Sequence[function.Function]) -> Record:
@@ -133,7 +138,7 @@ class Population:
             raise errors.SetupError(f"The schedule resets island {index} with no founder: give at least one.")
         self.islands[index] = self._make_island(index, epoch)
         for fn in founders:
-            self._enter(self.islands[index], self._ranked(fn, index), Decision("accept", "founded", "atoll"))
+            self._enter(self.islands[index], self.ranked(fn, index), Decision("accept", "founded", "atoll"))
         return Record("reset", step, index, {"epoch": epoch, "founders": [records.settled_data(fn) for fn in founders]})
 
     def observe(self, step: int, index: int, id: str, found: Evaluation) -> Sequence[Record]:
@@ -141,7 +146,7 @@ class Population:
         pool = self.islands[index].pool
         with suppress(errors.NotFound):
             member = pool.find(id)
-            again = self._ranked(member.settle(records.require(member), found), index)
+            again = self.ranked(member.settle(records.require(member), found), index)
             pool.observe(again)
             self._compare(self.islands[index], again)
         return [Record("observed", step, index, {"id": id, "evaluation": evaluation.to_data(found)})]
@@ -172,12 +177,19 @@ class Population:
     def settled(self, candidate: Candidate, found: Evaluation | None) -> function.Function:
         """Makes a function from what was proposed and found out, ranked by the island it was proposed on."""
         fn = self._config.initial_fn.clone(self._make_skeleton(candidate.content)).settle(candidate, found)
-        return self._ranked(fn, candidate.island)
+        return self.ranked(fn, candidate.island)
 
-    def _ranked(self, fn: function.Function, index: int) -> function.Function:
+    def ranked(self, fn: function.Function, index: int) -> function.Function:
+        """Returns a function with the rank that an island gives it."""
         found = fn.evaluation
         rank = self._config.ranked(index, found) if found else None
         return fn.settle(records.require(fn), found, None if isinstance(rank, errors.Caught) else rank)
+
+    def _tell_once(self, fault: str | None) -> None:
+        """Says the first fault of an engine or a gate aloud: if all are like it, the run is worth nothing."""
+        if fault and not self.fault:
+            log.warning("step %d: %s; later faults are only recorded", self.applied, fault)
+        self.fault = fault or self.fault
 
     def _make_island(self, index: int, epoch: int) -> Island:
         pool = self._make_pool(index, self.rng, self._cluster_profilers)
@@ -200,6 +212,9 @@ class Population:
         ticket, spending = done.ticket, self.spending
         spending.evaluations += done.evaluations
         self.idle = 0 if done.evaluations else self.idle + 1
+        self._tell_once(
+            done.failure or next((each.reason for _, each in children if each.by in ("gate", "rank")), None)
+        )
         spending.cost += done.spent
         if self._learner is not None:
             shown = (ticket.step, ticket.island, ticket.pick.parents, ticket.advice)

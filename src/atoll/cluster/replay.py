@@ -1,16 +1,17 @@
 """Resume: the journal folded into a population; no dice, no call of an engine, judge, gate or `Versions.set`."""
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atoll import evaluation
+from atoll import evaluation, function
 from atoll.archipelago import Pick, Ticket
 from atoll.candidate import NOTHING, digest
 from atoll.cluster import records
 from atoll.cluster.memo import Memo
 from atoll.cluster.population import Population
-from atoll.cluster.work import Done, Stored
+from atoll.cluster.work import NO_ALLOWANCE, Done, Stored
 from atoll.control import Command
 from atoll.gate import Decision
 from atoll.journal import Record
@@ -85,10 +86,21 @@ class Replay:
         children = [(self._child(each, judged), Decision(*each["decision"])) for each in data["children"]]
         spent = evaluation.Cost(*data["cost"]) if "cost" in data else evaluation.FREE
         ticket = self.tickets[record.step]
-        pool = self.population.islands[record.island].pool
-        parents = tuple(fn if fn.evaluation else pool.find(records.require(fn).id) for fn in ticket.pick.parents)
-        ticket = ticket._replace(pick=ticket.pick._replace(parents=parents))
+        ticket = ticket._replace(pick=ticket.pick._replace(parents=self._known(ticket, judged)))
         return Done(ticket, children, data.get("failure"), (), data["evaluations"], spent)
+
+    def _known(self, ticket: Ticket, judged: Mapping[str, Any]) -> Sequence[function.Function]:
+        """Returns the parents as the step saw them: one that nobody had judged was judged as its first draft."""
+        labels = (f"d{number}" for number in itertools.count())
+        unknown = (None, evaluation.failed(NO_ALLOWANCE))
+        return [
+            fn
+            if fn.evaluation
+            else self.population.ranked(
+                fn.settle(records.require(fn), judged.get(next(labels), unknown)[1]), ticket.island
+            )
+            for fn in ticket.pick.parents
+        ]
 
     def _child(self, data: Mapping[str, Any], judged: Mapping[str, Any]) -> Any:
         if "content" in data:

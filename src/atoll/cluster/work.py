@@ -18,6 +18,8 @@ from atoll.evaluation import Cost, Evaluation
 from atoll.gate import VERDICTS, Decision, Gate, Proposal
 from atoll.journal import Journal, Ledger
 
+NO_ALLOWANCE = "no evaluation was left in the budget"
+
 
 class Done(NamedTuple):
     """A ticket that was worked: its children, late judgements of others, and what it took."""
@@ -93,7 +95,7 @@ class Work:
         self._num_drafts += len(drafts)
         labelled = [(f"d{first + place}", fn) for place, fn in enumerate(drafts)]
         found = [self._judge(label, self._born(label, fn), fn) for label, fn in labelled]
-        return [each or evaluation.failed("no evaluation was left in the budget") for each in found]
+        return [each or evaluation.failed(NO_ALLOWANCE) for each in found]
 
     def _observe(self, fn: function.Function, found: Evaluation) -> None:
         self._observed.append((records.require(fn).id, evaluation.clean(found)))
@@ -104,7 +106,7 @@ class Work:
             return fn.settle(candidate), decision
         found = self._judge(label, candidate, fn)
         if found is None:
-            return fn.settle(candidate), Decision("reject", "no evaluation was left in the budget", "budget")
+            return fn.settle(candidate), Decision("reject", NO_ALLOWANCE, "budget")
         if found.failure is not None:
             return fn.settle(candidate, found), Decision("reject", found.failure, "judge")
         rank = self._bench.config.ranked(self._ticket.island, found)
