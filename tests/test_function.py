@@ -168,7 +168,7 @@ def test_a_failure_names_the_input_and_the_reason() -> None:
     fn = made("def f(x): return 1 if x < 2 else float('inf')")
     fn.evaluate()
     assert fn.evaluation is not None
-    assert fn.evaluation.failure == "input 1: the judge returned inf, which is no finite number"
+    assert fn.evaluation.failure == "input 1: the score is inf, which is no finite number"
 
 
 def test_a_candidate_that_exits_ends_nothing() -> None:

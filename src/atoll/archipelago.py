@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import List, Literal, NamedTuple, Protocol  # noqa: UP035 - the seed's spelling
 
-from atoll import function, profiler
-from atoll.candidate import JSON, NOTHING
-from atoll.gate import Decision
+from atoll import candidate, function, gate, profiler
 
 
 class OnIslandsRemoved(NamedTuple):
@@ -68,13 +66,13 @@ class Pick(NamedTuple):
     """What a step starts from: parents, worst first, and others by role."""
 
     parents: Sequence[function.Function]
-    others: Mapping[str, Sequence[function.Function]] = NOTHING
+    others: Mapping[str, Sequence[function.Function]] = candidate.NOTHING
 
 
 class Pool(Protocol):
     """What an island keeps: niches, or the head of a version history."""
 
-    def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
+    def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         """Keeps, replaces or ignores; O(log n) amortised; draws no random number.
 
         Returns the decision as it was carried out. A decision that already names a version was carried out before.
@@ -119,7 +117,7 @@ class Ticket(NamedTuple):
     step: int
     seen: int
     pick: Pick
-    advice: Mapping[str, JSON]
+    advice: Mapping[str, candidate.JSON]
     allowance: int | None
 
 

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from threading import Event
 from typing import Any, Literal, NamedTuple, Protocol
 
-from atoll.candidate import NOTHING
-from atoll.evaluation import FREE, Cost
+from atoll import candidate, evaluation
 
 
 @dataclass(slots=True)
@@ -15,20 +13,8 @@ class Spending:
 
     iterations: int = 0
     evaluations: int = 0
-    cost: Cost = FREE
+    cost: evaluation.Cost = evaluation.FREE
     seconds: float = 0.0
-
-    @property
-    def calls(self) -> int:
-        return self.cost.calls
-
-    @property
-    def tokens(self) -> int:
-        return self.cost.tokens_in + self.cost.tokens_out
-
-    @property
-    def usd(self) -> float:
-        return self.cost.usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +39,11 @@ class Budget:
 
     def exhausted(self, spending: Spending) -> str | None:
         """Returns which limit is reached, in words, or None."""
+        cost = spending.cost
+        bought = {"calls": cost.calls, "tokens": cost.tokens_in + cost.tokens_out, "usd": cost.usd}
         for name in self.__slots__:
-            limit = getattr(self, name)
-            if limit is not None and getattr(spending, name) >= limit:
+            limit, used = getattr(self, name), bought[name] if name in bought else getattr(spending, name)
+            if limit is not None and used >= limit:
                 return f"budget of {limit:g} {name} used"
         return None
 
@@ -68,20 +56,17 @@ class Budget:
 UNLIMITED = Budget()
 
 
+@dataclass(slots=True)
 class Switch:
     """Stops a run from another thread; the first reason stays."""
 
-    def __init__(self) -> None:
-        self._event = Event()
-        self.reason = ""
+    reason: str = ""
 
     def stop(self, reason: str) -> None:
-        if not self._event.is_set():
-            self.reason = reason
-            self._event.set()
+        self.reason = self.reason or reason or "stopped"
 
     def is_set(self) -> bool:
-        return self._event.is_set()
+        return bool(self.reason)
 
 
 type Kind = Literal["pause", "resume", "stop", "set", "raise", "decide", "observe"]
@@ -91,12 +76,12 @@ class Command(NamedTuple):
     """One wish from outside, numbered in the order of arrival.
 
     data by kind: `stop` reason; `set` the settings that every later step is advised of; `raise` limits of the budget;
-    `decide` candidate, content_hash, verdict, reason, by; `observe` candidate, evaluation.
+    `decide` candidate, content_hash, verdict, reason, by; `observe` island, candidate, evaluation.
     """
 
     number: int
     kind: Kind
-    data: Mapping[str, Any] = NOTHING
+    data: Mapping[str, Any] = candidate.NOTHING
 
 
 class Inbox(Protocol):

@@ -67,21 +67,14 @@ def failed(failure: str, *, feedback: str = "", cost: Cost = FREE) -> Evaluation
     return Evaluation(None, failure=failure, feedback=feedback, cost=cost)
 
 
-def clean(found: object) -> Evaluation:
+def clean(found: Any) -> Evaluation:
     """Turns whatever a judge returned into an evaluation whose invariants hold.
 
     A number becomes a score. NaN, infinity, None, text and everything else that is no number become failures,
     inside an `Evaluation` too. Metrics that are no finite numbers are left out, and the feedback says so.
     """
-    cleaned = errors.attempt(lambda: _clean(found) if isinstance(found, Evaluation) else _scored(found))
+    cleaned = errors.attempt(lambda: _clean(found if isinstance(found, Evaluation) else Evaluation(found)))
     return failed(f"the judge returned what raised {cleaned}") if isinstance(cleaned, errors.Caught) else cleaned
-
-
-def _scored(found: object) -> Evaluation:
-    number = _finite(found)
-    return (
-        failed(f"the judge returned {found!r:.80}, which is no finite number") if number is None else Evaluation(number)
-    )
 
 
 def _clean(found: Evaluation) -> Evaluation:

@@ -9,13 +9,13 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any, List, Literal, NamedTuple, Protocol, Self, Tuple, runtime_checkable  # noqa: UP035 - the seed's
 
-from atoll import errors, evaluation, profiler
+from atoll import errors, evaluation, gate, profiler
 from atoll.candidate import JSON, NOTHING, Candidate
 from atoll.evaluation import Cost, Evaluation
-from atoll.gate import Decision
 
 type Signature = str
 type FunctionScore = float | None
+type AnySkeleton = Skeleton[..., Any]
 type Evaluator[**P, R, T] = Callable[[Skeleton[P, R], T], float]
 # Where an evaluator meets a skeleton, here or in a jail: (evaluator, skeleton, inputs) -> results, or it raises.
 type Runner = Callable[[Evaluator[..., Any, Any], Skeleton[..., Any], Sequence[Any]], Sequence[object]]
@@ -99,6 +99,7 @@ class OnMutated(NamedTuple):
 type MutationEngineEvent = OnMutate | OnMutated
 
 
+@runtime_checkable
 class MutationEngine(profiler.Pluggable[MutationEngineEvent], Protocol):
     """Makes one new function from several."""
 
@@ -168,7 +169,7 @@ class Outcome(NamedTuple):
     island: int
     parents: Sequence[Function]
     advice: Mapping[str, JSON]
-    children: Sequence[tuple[Function, Decision]]
+    children: Sequence[tuple[Function, gate.Decision]]
     failure: str | None
     spent: Cost
 
@@ -199,22 +200,18 @@ def lift(engine: MutationEngine | Proposer) -> Proposer:
     Raises:
         SetupError: It can neither propose nor mutate.
     """
-    if not isinstance(engine, Proposer) and not callable(getattr(engine, "mutate", None)):
+    if not isinstance(engine, Proposer | MutationEngine):
         raise errors.SetupError(f"{engine!r:.80} is no engine: it needs a method propose(task) or mutate(fn_list).")
     return engine if isinstance(engine, Proposer) else Lifted(engine)
 
 
-def draft(
-    parent: Function, new_skeleton: Skeleton[..., Any], *, parents: Sequence[Function] = (), **meta: JSON
-) -> Function:
+def draft(parent: Function, new_skeleton: AnySkeleton, *, parents: Sequence[Function] = (), **meta: JSON) -> Function:
     """Returns a clone with a note of how it was made; without `parents` all of the task's parents count."""
     ids = tuple(fn.candidate.id for fn in parents if fn.candidate)
     return parent.clone(new_skeleton).settle(Candidate("", str(new_skeleton), ids, meta=meta or NOTHING))
 
 
-def run_here(
-    evaluator: Evaluator[..., Any, Any], skeleton: Skeleton[..., Any], inputs: Sequence[Any]
-) -> Sequence[object]:
+def run_here(evaluator: Evaluator[..., Any, Any], skeleton: AnySkeleton, inputs: Sequence[Any]) -> Sequence[object]:
     """Runs evaluator and skeleton in this process: for code you trust."""
     return [evaluator(skeleton, each) for each in inputs]
 
@@ -236,9 +233,8 @@ class PerInput:
         since = perf_counter()
         found = errors.attempt(lambda: self._found(skeleton))
         cost = Cost(seconds=perf_counter() - since)
-        return (
-            evaluation.failed(str(found), cost=cost) if isinstance(found, errors.Caught) else replace(found, cost=cost)
-        )
+        found = evaluation.failed(str(found)) if isinstance(found, errors.Caught) else found
+        return replace(found, cost=cost)
 
     def _found(self, skeleton: Skeleton[..., Any]) -> Evaluation:
         results = self.run(self.evaluator, skeleton, self.inputs)
@@ -298,9 +294,7 @@ class DefaultFunction:
 
     def evaluate(self) -> FunctionScore:
         if self.evaluation is not None:
-            raise errors.AlreadyEvaluated(
-                "This function was evaluated before: clone it with its skeleton to judge it again."
-            )
+            raise errors.AlreadyEvaluated("It was evaluated before: clone it with its skeleton to judge it again.")
         if self._profilers:
             self._profilers.emit(OnEvaluate("on_evaluate", list(self._inputs)))
         found = errors.attempt(lambda: self._judge(self._skeleton))
@@ -313,19 +307,17 @@ class DefaultFunction:
         return self._score
 
     def clone(self, new_skeleton: Skeleton[..., Any] | None = None) -> Self:
-        copy = object.__new__(type(self))
-        copy._judge, copy._inputs, copy._profilers = self._judge, self._inputs, self._profilers
         if new_skeleton is None:
-            copy._skeleton = self._skeleton
-            copy.candidate, copy.evaluation, copy._score = self.candidate, self.evaluation, self._score
-        else:
-            copy._skeleton = new_skeleton
-            copy.candidate = copy.evaluation = copy._score = None
-        return copy
+            return self._copy(self._skeleton, self.candidate, self.evaluation, self._score)
+        return self._copy(new_skeleton, None, None, None)
 
     def settle(self, candidate: Candidate, found: Evaluation | None = None, rank: float | None = None) -> Self:
-        copy = self.clone(self._skeleton)
-        copy.candidate, copy.evaluation, copy._score = candidate, found, rank
+        return self._copy(self._skeleton, candidate, found, rank)
+
+    def _copy(self, skeleton: Any, candidate: Candidate | None, found: Evaluation | None, rank: float | None) -> Self:
+        copy = object.__new__(type(self))
+        copy._judge, copy._inputs, copy._profilers = self._judge, self._inputs, self._profilers
+        copy._skeleton, copy.candidate, copy.evaluation, copy._score = skeleton, candidate, found, rank
         return copy
 
     def _require_evaluation(self) -> Evaluation:
@@ -350,8 +342,7 @@ class PyAstSkeleton:
         self._call: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._call is None:
-            self._call = self._compile()
+        self._call = self._call or self._compile()
         return self._call(*args, **kwargs)
 
     def __str__(self) -> str:
@@ -360,15 +351,14 @@ class PyAstSkeleton:
     def rewritten(self, text: str) -> "PyAstSkeleton":
         return PyAstSkeleton(text, self._names)
 
-    def _compile(self) -> Callable[..., Any]:
+    def _compile(self) -> Any:
         tree = ast.parse(self._source)
         name = next((node.name for node in tree.body if isinstance(node, ast.FunctionDef)), None)
         if name is None:
             raise ValueError("the source defines no function")
         namespace = dict(self._names)
         exec(compile(tree, "<skeleton>", "exec"), namespace)
-        call: Callable[..., Any] = namespace[name]
-        return call
+        return namespace[name]
 
 
 @runtime_checkable
@@ -378,16 +368,10 @@ class Rewritable(Protocol):
     def rewritten(self, text: str) -> Skeleton[..., Any]: ...
 
 
-class Text:
+class Text(str):
     """A text that evolves: a prompt, a plan, a value as JSON. Calling it returns the text."""
 
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
+    __slots__ = ()
 
     def __call__(self) -> str:
-        return self._text
-
-    def __str__(self) -> str:
-        return self._text
+        return str(self)

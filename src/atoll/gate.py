@@ -1,6 +1,7 @@
 """Who may change a population."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -110,12 +111,9 @@ def _sign_flip_p(differences: Sequence[float], resamples: int, rng: Random) -> f
         return 1.0
     if len(found) <= 12:
         flips = list(itertools.product((1, -1), repeat=len(found)))
-        as_extreme = sum(
-            sum(sign * each for sign, each in zip(signs, found, strict=True)) >= observed for signs in flips
-        )
-        return as_extreme / len(flips)
-    as_extreme = sum(sum(each if rng.random() < 0.5 else -each for each in found) >= observed for _ in range(resamples))
-    return (as_extreme + 1) / (resamples + 1)
+        return sum(math.sumprod(signs, found) >= observed for signs in flips) / len(flips)
+    drawn = (rng.choices((1, -1), k=len(found)) for _ in range(resamples))
+    return (sum(math.sumprod(signs, found) >= observed for signs in drawn) + 1) / (resamples + 1)
 
 
 def novel(proposal: Proposal) -> Decision:

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
-from atoll import errors
-from atoll.candidate import JSON, digest
+from atoll import candidate, errors
 from atoll.evaluation import FREE, BlobRef, Cost
 
 
@@ -94,13 +93,11 @@ class Ledger:
 
     current: ContextVar["Ledger | None"] = ContextVar("atoll_ledger", default=None)
 
-    def __init__(
-        self, step: int, island: int, journal: Journal, stored: Mapping[str, Mapping[str, Any]], prefix: str = ""
-    ) -> None:
+    def __init__(self, step: int, island: int, journal: Journal, stored: Mapping[str, Any], prefix: str = "") -> None:
         self.cost, self.place = FREE, (step, f"{prefix}0")
         self._island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
 
-    def once(self, request: str, buy: Callable[[], Mapping[str, JSON]]) -> Mapping[str, Any]:
+    def once(self, request: str, buy: Callable[[], Mapping[str, candidate.JSON]]) -> Mapping[str, Any]:
         """Returns what this call bought before, or buys it and stores it before anybody sees it.
 
         Args:
@@ -108,7 +105,7 @@ class Ledger:
             buy: Returns plain data, with `usage` as the list of a `Cost`'s fields, if any.
         """
         step, call = self.place
-        bought, key = self._stored.get(call), digest(request)
+        bought, key = self._stored.get(call), candidate.digest(request)
         if bought is None or bought["request"] != key:
             bought = {**buy(), "call": call, "request": key}
             self._journal.write(Record("replied", step, self._island, bought))

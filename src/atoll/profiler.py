@@ -50,20 +50,14 @@ class Mail:
         """Hands out what is queued, unless another thread is at it already: then that one goes on."""
         while self._queue and self._delivering.acquire(blocking=False):
             try:
-                while delivery := self._next():
-                    delivery()
+                while queue := self._queue:  # only who delivers takes out of it: `discard` replaces it
+                    queue.popleft()()
             finally:
                 self._delivering.release()
 
-    def _next(self) -> Callable[[], None] | None:
-        try:
-            return self._queue.popleft()
-        except IndexError:  # it was discarded meanwhile
-            return None
-
     def discard(self) -> None:
         """Forgets what is queued: it was not stored, so it did not happen."""
-        self._queue.clear()
+        self._queue = deque()
 
 
 class Profilers[T: Event]:

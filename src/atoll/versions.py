@@ -41,7 +41,7 @@ class Versions(Protocol):
             token: The same token again changes nothing and returns the version that it made.
 
         Raises:
-            SetupError: The reason or the key is empty.
+            SetupError: The reason, the author or the key is empty.
             Conflict: The head is another one than expected, or the key is locked.
         """
 

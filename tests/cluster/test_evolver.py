@@ -1,5 +1,6 @@
 """What the evolver promises, one fault at a time."""
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atoll import archipelago, cluster, control, errors, evaluation, function, gate, journal
+from atoll import archipelago, cluster, control, errors, evaluation, function, gate, journal, llm
 from atoll.store import memory
 from tests import toys
 
@@ -272,10 +273,8 @@ def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best
     evolver = toys.evolver(OneSlow(), num_islands=2, records=records, iterations=8, schedule=schedule, num_parallel=2)
     evolver.run()
     late = next(record for record in toys.of_kind(records, "applied") if record.step == 1)
-    assert late.data["children"][0]["decision"][:2] == [
-        "accept",
-        "late: its island was reset meanwhile, so it stays out",
-    ]
+    decision = late.data["children"][0]["decision"]
+    assert decision[:2] == ["accept", "it ran; late: its island was reset meanwhile, so it stays out"]
     assert any(record.data["id"] == "1.0" for record in toys.of_kind(records, "judged"))
     with pytest.raises(errors.NotFound):
         evolver.islands[0].pool.find("1.0")
@@ -436,7 +435,7 @@ def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
 
 
 def test_a_schedule_for_more_islands_than_there_are_is_refused() -> None:
-    with pytest.raises(errors.SetupError, match="asks for island 2 of 2"):
+    with pytest.raises(errors.SetupError, match="no island 2 of 2"):
         toys.evolver(num_islands=2, schedule=cluster.RoundRobin(4)).run()
 
 
@@ -456,6 +455,69 @@ def test_a_head_that_was_set_from_outside_is_judged_before_anything_is_built_on_
     observed = toys.of_kind(records, "observed")[0].data
     assert observed["id"] == "number@1"
     assert observed["evaluation"]["score"] == pytest.approx(-0.01)
+
+
+def test_the_first_fault_of_an_engine_is_said_aloud_and_ends_an_idle_run_with_its_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            raise KeyError("price")
+
+    evolver = toys.evolver(Broken(), budget=control.Budget(evaluations=10))
+    evolver.run()
+    assert evolver.reason == "nothing new to judge in 2000 steps; the engine raised KeyError: 'price'"
+    assert len(caplog.records) == 1
+    assert "the engine raised KeyError: 'price'" in caplog.text
+
+
+def test_an_engine_that_can_neither_propose_nor_mutate_is_refused() -> None:
+    with pytest.raises(errors.SetupError, match="needs a method propose"):
+        toys.evolver(object())  # type: ignore[arg-type]
+
+
+def test_a_resume_from_another_start_is_refused() -> None:
+    records = memory.MemoryJournal()
+    toys.evolver(records=records, iterations=3).run()
+    with pytest.raises(errors.SetupError, match="This run was begun with"):
+        toys.evolver(start=toys.initial("7.0"), records=records, iterations=6).run()
+
+
+def test_what_a_judge_of_the_initial_function_bought_is_stored_and_not_bought_again() -> None:
+    records, asked = memory.MemoryJournal(), list[str]()
+
+    def model(prompt: str) -> llm.Reply:
+        asked.append(prompt)
+        return llm.Reply("0.5", "model")
+
+    def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
+        score = float(llm.Durable(model)(str(skeleton)).text)
+        if not toys.of_kind(records, "ended"):
+            raise errors.JournalFailed("cut before the founding was stored")
+        return evaluation.Evaluation(score)
+
+    with pytest.raises(errors.JournalFailed):
+        toys.evolver(start=toys.initial(by=judge), records=records, iterations=0).run()
+    records.write(journal.Record("ended", 0, -1, {"reason": "cut"}))
+    evolver = toys.evolver(start=toys.initial(by=judge), records=records, iterations=0)
+    evolver.run()
+    assert asked == ["0.0"]
+    assert evolver.spending.cost.calls == 1
+
+
+def test_names_that_a_skeleton_needs_are_there_after_a_resume() -> None:
+    records = memory.MemoryJournal()
+    start = function.DefaultFunction(
+        function.DefaultFunctionProps(
+            function.PyAstSkeleton("def f(x): return math.floor(x)", {"math": math}),
+            [1.5],
+            lambda skeleton, x: skeleton(x),
+        )
+    )
+    toys.evolver(start=start, records=records, iterations=0).run()
+    again = toys.evolver(start=start, records=records, iterations=0)
+    again.run()
+    assert again.best_fn().skeleton()(2.5) == 2
 
 
 def test_a_live_population_can_be_looked_at_while_it_is_held_still() -> None:

@@ -151,3 +151,12 @@ def test_a_rollback_is_the_next_parent_although_nobody_judged_it() -> None:
     (parent,) = pool.pick().parents
     assert parent.candidate == Candidate("prompt@3", "content of 0.0")
     assert parent.evaluation is None
+
+
+def test_a_version_of_a_key_with_an_at_sign_is_nobody_elses() -> None:
+    store = memory.MemoryVersions()
+    store.set("prompt@b", "another key", "reason", "ann")
+    pool = head(store)
+    pool.add_fn(child("0.0"), ACCEPT)
+    with pytest.raises(errors.NotFound):
+        pool.find("prompt@b@1")

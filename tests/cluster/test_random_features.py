@@ -235,7 +235,7 @@ def state(evolver: cluster.Evolver) -> Any:
         [(island.epoch, members(island.pool)) for island in evolver.islands],
         sorted(evolver._population.held),
         (best.candidate, best.evaluation),
-        (spent.evaluations, spent.calls, spent.tokens),
+        (spent.evaluations, spent.cost.calls, spent.cost.tokens_in + spent.cost.tokens_out),
         (evolver._population.applied, evolver._population.last_improved),
     )
 

@@ -1,17 +1,10 @@
 """The kernel at work: clusters, pools, choosers, schedules, islands and their evolver."""
 
 from atoll.cluster.choosers import Chooser, RankChooser, SoftmaxChooser, WeightChooser
-from atoll.cluster.clusters import (
-    Announce,
-    Cluster,
-    ClusterEvent,
-    DefaultCluster,
-    EliteCluster,
-    Kept,
-    OnFnAdded,
-    OnFnSelected,
-    PoolCluster,
-)
+from atoll.cluster.clusters import Announce, Cluster, ClusterEvent, Kept, OnFnAdded, OnFnSelected
+
+# isort: split
+from atoll.cluster.clusters import DefaultCluster, EliteCluster, PoolCluster
 from atoll.cluster.config import EvolverConfig, IslandConfig, MakePool, by_score, funsearch_pool
 from atoll.cluster.evolver import Evolver
 from atoll.cluster.head import Head

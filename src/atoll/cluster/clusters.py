@@ -21,6 +21,7 @@ class OnFnSelected(NamedTuple):
 
 type ClusterEvent = OnFnAdded | OnFnSelected
 type Announce = profiler.Profilers[ClusterEvent] | None
+type Measure = Callable[[function.Function], float]
 
 
 class Cluster(profiler.Pluggable[ClusterEvent], Protocol):
@@ -64,8 +65,7 @@ class _Announced:
         return self._fns
 
     def _added(self, fn: function.Function) -> None:
-        if self._profilers:
-            self._profilers.emit(OnFnAdded("on_fn_added", fn))
+        self._profilers.emit(OnFnAdded("on_fn_added", fn))
 
     def _selected(self, fn: function.Function) -> function.Function:
         if self._profilers:
@@ -108,12 +108,7 @@ class EliteCluster(_Announced):
     """Keeps the best by `value`, the earlier one of equals; with `ties` all equals. Offers one uniformly."""
 
     def __init__(
-        self,
-        rng: Random,
-        profilers: Announce = None,
-        *,
-        value: Callable[[function.Function], float] = function.rank_of,
-        ties: bool = False,
+        self, rng: Random, profilers: Announce = None, *, value: Measure = function.rank_of, ties: bool = False
     ) -> None:
         super().__init__(rng, profilers)
         self._of, self._ties = value, ties

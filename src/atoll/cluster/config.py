@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from atoll import control, errors, function, profiler
-from atoll.archipelago import IslandEvent, Pool, Schedule
+from atoll import archipelago, control, errors, evaluation, function, profiler
 from atoll.cluster.choosers import SoftmaxChooser
 from atoll.cluster.clusters import Announce, ClusterEvent, DefaultCluster
 from atoll.cluster.niches import Niches, by_signature
-from atoll.evaluation import Evaluation
 from atoll.gate import Gate, ran
 from atoll.journal import Journal, Nowhere
 
-type MakePool = Callable[[int, Random, Announce], Pool]
+type MakePool = Callable[[int, Random, Announce], archipelago.Pool]
 
 
-def by_score(island: int, found: Evaluation) -> float:
+def by_score(island: int, found: evaluation.Evaluation) -> float:
     """Ranks by the score, on every island alike."""
     return -float("inf") if found.score is None else found.score
 
@@ -39,7 +37,7 @@ class IslandConfig:
         num_selected_clusters: Parents of a step, one from each selected cluster; for the default pool.
         initial_fn: Founds every island.
         mutation_engine: An engine of one child, or a proposer of several.
-        screen: Asked before judging, if there is one: what it rejects costs no evaluation.
+        screen: Asked before judging, if there is one: what it rejects costs no evaluation; a hold counts as accept.
         gate: Asked after judging: what it accepts enters the pool. What has no score never does.
         rank: How an island (by index) ranks an evaluation; a migrant is ranked by its host.
         make_pool: Makes a pool for (island, the ring's random generator, the clusters' profilers).
@@ -49,14 +47,14 @@ class IslandConfig:
     num_selected_clusters: int
     initial_fn: function.Function
     mutation_engine: function.MutationEngine | function.Proposer
-    island_profiler_fn: profiler.ProfilerFn[IslandEvent] = profiler.default_fn
+    island_profiler_fn: profiler.ProfilerFn[archipelago.IslandEvent] = profiler.default_fn
     cluster_profiler_fn: profiler.ProfilerFn[ClusterEvent] = profiler.default_fn
     screen: Gate | None = None
     gate: Gate = ran
-    rank: Callable[[int, Evaluation], float] = by_score
+    rank: Callable[[int, evaluation.Evaluation], float] = by_score
     make_pool: MakePool | None = None
 
-    def ranked(self, island: int, found: Evaluation) -> float | errors.Caught:
+    def ranked(self, island: int, found: evaluation.Evaluation) -> float | errors.Caught:
         """Returns the rank of an evaluation on an island, or why it has none."""
         rank = errors.attempt(lambda: float(self.rank(island, found)))
         if found.score is None or (isinstance(rank, float) and not math.isfinite(rank)):
@@ -69,19 +67,26 @@ class EvolverConfig:
     """How a ring of islands runs.
 
     Attributes:
+        island_config: What the islands are made of.
         num_parallel: Worker threads.
         reset_period: Seconds between resets, for the default schedule; None: never.
         schedule: Whose turn it is and what happens between islands.
         journal: Where records go; a journal that holds a run already continues it.
+        budget: What the run may use.
+        stop_rules: Each may end the run with a reason.
+        inbox: Where commands come from while it runs.
+        learner: What advises each step and learns from it.
+        seed: All dice come from it and the number of the step.
         ordered: Applies steps in their order, so that the result depends on seed and window, not on timing.
         window: Steps in flight; as many as workers by default, 32 when ordered.
-        make_skeleton: Makes a skeleton from a stored content; by default the class of the initial one.
+        make_skeleton: Makes a skeleton from a stored content; by default as the initial one was made.
+        clock: Seconds, for budgets and resets by time.
     """
 
     island_config: IslandConfig
     num_parallel: int = 2
     reset_period: float | None = 30 * 60
-    schedule: Schedule | None = None
+    schedule: archipelago.Schedule | None = None
     journal: Journal = field(default_factory=Nowhere)
     budget: control.Budget = control.UNLIMITED
     stop_rules: Sequence[control.StopRule] = ()
@@ -93,7 +98,7 @@ class EvolverConfig:
     make_skeleton: Callable[[str], function.Skeleton[..., Any]] | None = None
     clock: Callable[[], float] = time.monotonic
 
-    def check(self, schedule: Schedule) -> None:
+    def check(self, schedule: archipelago.Schedule) -> None:
         """Refuses what cannot run.
 
         Raises:

@@ -8,10 +8,11 @@ tell:   [lock] apply what is next in turn, issue as many, write(applied, what it
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from threading import Condition, Thread, current_thread
 
-from atoll import archipelago, control, errors, function, profiler
+from atoll import archipelago, control, errors, evaluation, function, journal, profiler
 from atoll.candidate import JSON, Candidate, digest, plain
 from atoll.cluster import records
 from atoll.cluster.config import EvolverConfig
@@ -22,7 +23,6 @@ from atoll.cluster.replay import Replay
 from atoll.cluster.schedules import RoundRobin
 from atoll.cluster.steering import POLL_SECONDS, Steering
 from atoll.cluster.work import Bench, Done, Stored, Work
-from atoll.journal import Guarded, Record
 
 IDLE_STEPS = 2000  # so many steps in a row with nothing new to judge end a run that waits for its evaluations
 
@@ -37,12 +37,11 @@ class Evolver:
         config.check(self._schedule)
         self._config, self._started_at = config, config.clock()
         self._window = config.window or (32 if config.ordered else config.num_parallel)
-        self._journal, self._memo, self._mail = Guarded(config.journal), Memo(), profiler.Mail()
+        self._journal, self._memo, self._mail = journal.Guarded(config.journal), Memo(), profiler.Mail()
         self._switch, self._changed = control.Switch(), Condition()
         self._population = Population(config, self._mail, self._step_on)
         self._steering = Steering(config, self._population, self._switch)
-        proposer = function.lift(shared.mutation_engine)
-        self._bench = Bench(shared, proposer, self._journal, self._memo, config.seed, config.ordered)
+        self._bench = Bench(config, function.lift(shared.mutation_engine), self._journal, self._memo)
         self._threads: list[Thread] = []
         self._at_work, self._step, self._is_open = config.num_parallel, 0, False
         self._ready: deque[archipelago.Ticket] = deque()
@@ -100,6 +99,7 @@ class Evolver:
 
         Raises:
             RunFailed: The run ended before its time; what was written is saved.
+            SetupError: The set-up does not fit the journal, the schedule or itself.
         """
         for thread in self._threads:
             thread.join()
@@ -133,10 +133,10 @@ class Evolver:
     def _fail(self, error: BaseException) -> None:
         """Ends the run; nothing more is applied, since the journal may lack what the population has."""
         if self._failure is None:
-            self._failure = (
-                error if isinstance(error, errors.AtollError) else errors.RunFailed(f"The run broke: {error!r}")
-            )
-            self._failure.__cause__ = None if self._failure is error else error
+            self._failure = error
+            if not isinstance(error, errors.AtollError):
+                self._failure = errors.RunFailed(f"The run broke: {error!r}")
+                self._failure.__cause__ = error
             self._switch.stop(f"failed: {error}")
             self._mail.discard()
             errors.attempt(self._write_end, passing=())  # if it still can
@@ -153,19 +153,19 @@ class Evolver:
         self._mail.deliver()
 
     def _write_end(self) -> None:
-        self._journal.write(Record("ended", self._step, ALL, {"reason": self._switch.reason}))
+        self._journal.write(journal.Record("ended", self._step, ALL, {"reason": self._switch.reason}))
 
     def _open(self) -> None:
         """Folds the journal, or founds the islands where it holds none; the first who comes does it, others wait."""
         self._commit(lambda: () if self._is_open else self._load())
         self._mail.deliver()
 
-    def _load(self) -> Sequence[Record]:
+    def _load(self) -> Sequence[journal.Record]:
         replay = Replay(self._population, self._memo).fold(self._journal.read())
         if replay.setup not in (None, self._setup):
             raise errors.SetupError(f"This run was begun with {replay.setup}; go on with that, not with {self._setup}.")
         self._mail.discard()
-        self._steering.recall(replay.commands, replay.refused)
+        self._steering.recall(replay.controlled)
         self._step, self._stored = replay.last_step, replay.stored
         self._flying = dict(sorted(replay.tickets.items()))
         self._ready.extend(self._flying.values())
@@ -181,18 +181,20 @@ class Evolver:
         setup: dict[str, JSON] = {"num_islands": shared.num_islands, "ordered": config.ordered, "initial": initial}
         return setup | ({"seed": config.seed, "window": self._window} if config.ordered else {})
 
-    def _found(self) -> Sequence[Record]:
+    def _found(self) -> Sequence[journal.Record]:
         initial = self._config.island_config.initial_fn
         candidate = Candidate("0.0", str(initial.skeleton()))
         if str(self._population.settled(candidate, None).skeleton()) != candidate.content:
-            raise errors.SetupError(
-                "make_skeleton does not give back the text of the initial function: pass one that does."
-            )
+            raise errors.SetupError("make_skeleton does not give back the initial function's text: pass one that does.")
+        ledger = journal.Ledger(0, ALL, self._journal, self._stored[0].replies)
+        token = journal.Ledger.current.set(ledger)
         trial = initial.clone(initial.skeleton())
         trial.evaluate()
-        found = trial.evaluation
-        if found is None or found.failure is not None:
-            raise errors.RunFailed(f"The initial function has no score: {found.failure if found else 'not judged'}")
+        journal.Ledger.current.reset(token)
+        found = trial.evaluation or evaluation.failed("nothing was found")
+        found = replace(found, cost=found.cost + ledger.cost)
+        if found.failure is not None:
+            raise errors.RunFailed(f"The initial function has no score: {found.failure}")
         self._memo.put(digest(candidate.content), 0, found)
         (record,) = self._population.found(initial.settle(candidate, found))
         return [record._replace(data={**record.data, "setup": self._setup})]
@@ -230,7 +232,7 @@ class Evolver:
                 self._changed.notify_all()
         self._mail.deliver()
 
-    def _commit(self, change: Callable[[], Sequence[Record]]) -> bool:
+    def _commit(self, change: Callable[[], Sequence[journal.Record]]) -> bool:
         """Makes a change and writes all its records in one transaction; says whether there were any.
 
         If that fails, nobody changes anything any more.
@@ -238,19 +240,15 @@ class Evolver:
         with self._changed:
             if self._failure is not None:
                 return False
-            written = errors.attempt(change, passing=())
-            done = written if isinstance(written, errors.Caught) else errors.attempt(lambda: self._write(written), ())
-            if isinstance(done, errors.Caught):
-                self._fail(done.error)
-                raise done.error
-            return done
+            try:
+                if written := change():
+                    self._journal.write(*written)
+            except BaseException as error:  # an interrupt too: the population may be ahead of the journal
+                self._fail(error)
+                raise
+            return bool(written)
 
-    def _write(self, written: Sequence[Record]) -> bool:
-        if written:
-            self._journal.write(*written)
-        return bool(written)
-
-    def _apply_next(self) -> Sequence[Record]:
+    def _apply_next(self) -> Sequence[journal.Record]:
         """Applies one step that is done, and in turn if turns count, and issues another.
 
         One step is one commit: a version that a step has set may be one step ahead of the journal, never two.
@@ -267,7 +265,7 @@ class Evolver:
         written += self._population.carry_out(step, actions) if actions else ()
         return written + list(self._issue_all() if self._threads else ())  # an island asked for one step gets one
 
-    def _issue_all(self) -> Sequence[Record]:
+    def _issue_all(self) -> Sequence[journal.Record]:
         """Reads the inbox and fills the window, as far as the limits allow."""
         written = list(self._steering.read(self._step))
         while len(self._flying) < self._window and not self._steering.is_paused and not self._why_stop():
@@ -277,7 +275,7 @@ class Evolver:
             written.append(self._issue(self._population.island(self._schedule.island(self._step + 1)), allowance))
         return written
 
-    def _issue(self, island: Island, allowance: int | None) -> Record:
+    def _issue(self, island: Island, allowance: int | None) -> journal.Record:
         self._step += 1
         self._population.rng.seed(f"{self._config.seed}/{self._step}/pick")
         pick, advice = island.pool.pick(), dict(self._steering.settings)

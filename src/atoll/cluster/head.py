@@ -4,11 +4,8 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from atoll import errors, function, versions
-from atoll.archipelago import Pick
+from atoll import archipelago, errors, evaluation, function, gate, versions
 from atoll.candidate import Candidate
-from atoll.evaluation import Evaluation
-from atoll.gate import Decision
 
 
 @dataclass(eq=False, slots=True)
@@ -25,29 +22,27 @@ class Head:
     make_skeleton: Callable[[str], function.Skeleton[..., Any]]
     _: KW_ONLY
     run: str
-    _standing: dict[str, tuple[Evaluation, float | None]] = field(default_factory=dict, init=False)
+    _standing: dict[str, tuple[evaluation.Evaluation, float | None]] = field(default_factory=dict, init=False)
 
-    def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
+    def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         candidate = fn.candidate
         assert candidate is not None, "the kernel adds only what it settled"
         if decision.version is None:
             based_on = next((int(id.rpartition("@")[2]) for id in candidate.parents if self._is_mine(id)), 0)
             token = f"{self.run}/{self.key}/{candidate.id}"
             try:
-                version = self.store.set(
-                    self.key, candidate.content, decision.reason, decision.by, expected=based_on, token=token
-                )
+                change = (self.key, candidate.content, decision.reason, decision.by)
+                decision = replace(decision, version=self.store.set(*change, expected=based_on, token=token).id)
             except errors.Conflict as conflict:
-                return Decision("reject", f"stale: {conflict}", "versions")
+                return gate.Decision("reject", f"stale: {conflict}", "versions")
             except errors.SetupError as refusal:
-                return Decision("reject", str(refusal), "versions")
-            decision = replace(decision, version=version.id)
+                return gate.Decision("reject", str(refusal), "versions")
         if decision.version is not None and fn.evaluation is not None:
             self._standing[decision.version] = (fn.evaluation, fn.score())
         return decision
 
-    def pick(self) -> Pick:
-        return Pick([self.best_fn()])
+    def pick(self) -> archipelago.Pick:
+        return archipelago.Pick([self.best_fn()])
 
     def best_fn(self) -> function.Function:
         return self._live(self.store.get(self.key))
@@ -69,4 +64,4 @@ class Head:
         return self.initial.clone(skeleton).settle(Candidate(version.id, version.value), found, rank)
 
     def _is_mine(self, id: str) -> bool:
-        return id.startswith(f"{self.key}@")
+        return id.rpartition("@")[0] == self.key

@@ -4,9 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from atoll import function, profiler
-from atoll.archipelago import IslandEvent, OnBestFnImproved, Pool
-from atoll.gate import Decision
+from atoll import archipelago, function, gate, profiler
 
 type StepOn = Callable[[Island], function.Function]
 
@@ -17,12 +15,12 @@ class Island:
 
     index: int
     epoch: int
-    pool: Pool
-    _profilers: profiler.Profilers[IslandEvent]
+    pool: archipelago.Pool
+    _profilers: profiler.Profilers[archipelago.IslandEvent]
     _step_on: "StepOn"
     _best: float = -math.inf
 
-    def use_profiler(self, profiler_fn: profiler.ProfilerFn[IslandEvent]) -> profiler.Remove:
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[archipelago.IslandEvent]) -> profiler.Remove:
         """Registers a profiler with every island of this ring."""
         return self._profilers.use(profiler_fn)
 
@@ -32,10 +30,10 @@ class Island:
     def request_mutation(self) -> function.Function:
         return self._step_on(self)
 
-    def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
+    def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         """Lets the pool carry out the decision and announces a new best."""
         decision = self.pool.add_fn(fn, decision)
         if decision.verdict == "accept" and function.rank_of(fn) > self._best:
             self._best = function.rank_of(fn)
-            self._profilers.emit(OnBestFnImproved("on_best_fn_improved", fn))
+            self._profilers.emit(archipelago.OnBestFnImproved("on_best_fn_improved", fn))
         return decision

@@ -7,11 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
-from atoll import errors, function
-from atoll.archipelago import Pick
+from atoll import archipelago, errors, function, gate
 from atoll.cluster.choosers import Chooser
 from atoll.cluster.clusters import Kept
-from atoll.gate import Decision
 
 
 class Keys(Protocol):
@@ -97,16 +95,16 @@ class Niches:
         self._moving = self.keys if isinstance(self.keys, Moving) else None
         self._registered = 0
         self._best: function.Function | None = None
-        self._empty()
+        self._rebuild(())
 
     @property
     def clusters(self) -> Mapping[Hashable, Kept]:
         return {key: self._clusters[index] for key, index in self._index.items()}
 
-    def add_fn(self, fn: function.Function, decision: Decision) -> Decision:
+    def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         keys = errors.attempt(lambda: self._keyed(fn))
         if isinstance(keys, errors.Caught):
-            return Decision("reject", f"the keys raised {keys}", "keys")
+            return gate.Decision("reject", f"the keys raised {keys}", "keys")
         if self._moving is not None and self._moving.generation != self._generation:
             self._rebuild(self._members())
         if keys:
@@ -114,10 +112,10 @@ class Niches:
             self._enter(fn, keys)
         return decision
 
-    def pick(self) -> Pick:
+    def pick(self) -> archipelago.Pick:
         indices = self.chooser.choose(self.num_parents, self._registered)
         parents = sorted((self._clusters[index].select_fn() for index in indices), key=function.rank_of)
-        return Pick(tuple(parents), {role: tuple(fns) for role, fns in self.others(self).items()})
+        return archipelago.Pick(tuple(parents), {role: tuple(fns) for role, fns in self.others(self).items()})
 
     def best_fn(self) -> function.Function:
         if self._best is None:
@@ -171,17 +169,14 @@ class Niches:
         return list(kept.values())
 
     def _rebuild(self, members: Iterable[function.Function]) -> None:
-        self._empty()
-        for fn in members:
-            self._enter(fn, self._keyed(fn))
-
-    def _empty(self) -> None:
         self._index: dict[Hashable, int] = {}
         self._clusters: list[Kept] = []
         self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # holds nobody alive
         self._best = None
         self._generation = self._moving.generation if self._moving else 0
         self.chooser.clear()
+        for fn in members:
+            self._enter(fn, self._keyed(fn))
 
 
 def _id(fn: function.Function) -> str:

@@ -4,18 +4,17 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 
-from atoll import archipelago, control, errors, evaluation, function, profiler
+from atoll import archipelago, control, errors, evaluation, function, gate, profiler
 from atoll.archipelago import Migrate, Reset
 from atoll.candidate import Candidate, digest
 from atoll.cluster import clusters, records
 from atoll.cluster.config import EvolverConfig, funsearch_pool
 from atoll.cluster.island import Island, StepOn
 from atoll.cluster.work import Done
-from atoll.evaluation import Evaluation
-from atoll.gate import Decision
 from atoll.journal import Record
 
 log = logging.getLogger(__name__)
@@ -33,8 +32,7 @@ class Population:
 
     def __init__(self, config: EvolverConfig, mail: profiler.Mail, step_on: StepOn) -> None:
         shared = config.island_config
-        self._config, self._step_on = shared, step_on
-        self._learner = config.learner
+        self._config, self._step_on, self._learner = shared, step_on, config.learner
         initial: Any = shared.initial_fn.skeleton()
         remade = initial.rewritten if isinstance(initial, function.Rewritable) else type(initial)
         self._make_skeleton = config.make_skeleton or remade
@@ -53,7 +51,7 @@ class Population:
         self.spending = control.Spending()
         self.applied = self.last_improved = self.idle = 0  # idle: steps since one that judged anything
 
-    def found(self, fn: function.Function, decisions: Sequence[Decision] = ()) -> Sequence[Record]:
+    def found(self, fn: function.Function, decisions: Sequence[gate.Decision] = ()) -> Sequence[Record]:
         """Puts the initial function on every island; a resume says how that was decided.
 
         Raises:
@@ -61,12 +59,12 @@ class Population:
         """
         self.spending.evaluations += 1
         self.spending.cost += fn.evaluation.cost if fn.evaluation else evaluation.FREE
-        wanted = decisions or [Decision("accept", "founded", "atoll")] * len(self.islands)
+        wanted = decisions or [gate.Decision("accept", "founded", "atoll")] * len(self.islands)
         done = [self._found(island, fn, decision) for island, decision in zip(self.islands, wanted, strict=True)]
         data = {**records.settled_data(fn), "decisions": [records.decision_data(each) for each in done]}
         return [Record("founded", 0, ALL, data)]
 
-    def _found(self, island: Island, fn: function.Function, decision: Decision) -> Decision:
+    def _found(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         if decision.verdict == "accept":
             decision = self._enter(island, self.ranked(fn, island.index), decision)
         try:
@@ -92,14 +90,14 @@ class Population:
         data |= {"cost": done.spent.to_data()} if done.spent != evaluation.FREE else {}
         return [*written, Record("applied", ticket.step, ticket.island, data)]
 
-    def _decided(self, island: Island, epoch: int, fn: function.Function, decision: Decision) -> Decision:
+    def _decided(self, island: Island, epoch: int, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         if decision.verdict == "hold":
             self.held[records.require(fn).id] = fn
         elif decision.verdict == "accept" and island.epoch == epoch:
             return self._enter(island, fn, decision)
         elif decision.verdict == "accept":
             self._compare(island, fn)
-            return Decision("accept", LATE, "atoll")
+            return decision if LATE in decision.reason else replace(decision, reason=f"{decision.reason}; {LATE}")
         return decision
 
     def island(self, index: int) -> Island:
@@ -109,9 +107,7 @@ class Population:
             SetupError: There is no such place.
         """
         if not 0 <= index < len(self.islands):
-            raise errors.SetupError(
-                f"The schedule asks for island {index} of {len(self.islands)}: give both one number."
-            )
+            raise errors.SetupError(f"There is no island {index} of {len(self.islands)}: ring and schedule differ.")
         return self.islands[index]
 
     def carry_out(self, step: int, actions: Sequence[Migrate | Reset]) -> Sequence[Record]:
@@ -129,7 +125,7 @@ class Population:
 
     def migrate(self, step: int, target: int, fn: function.Function) -> Record:
         """Lets a function swim to an island, which ranks it by its own measure."""
-        self._enter(self.island(target), self.ranked(fn, target), Decision("accept", "migrated", "atoll"))
+        self._enter(self.island(target), self.ranked(fn, target), gate.Decision("accept", "migrated", "atoll"))
         return Record("migrated", step, target, {"fn": records.settled_data(fn)})
 
     def reset(self, step: int, index: int, epoch: int, founders: Sequence[function.Function]) -> Record:
@@ -138,12 +134,12 @@ class Population:
             raise errors.SetupError(f"The schedule resets island {index} with no founder: give at least one.")
         self.islands[index] = self._make_island(index, epoch)
         for fn in founders:
-            self._enter(self.islands[index], self.ranked(fn, index), Decision("accept", "founded", "atoll"))
+            self._enter(self.islands[index], self.ranked(fn, index), gate.Decision("accept", "founded", "atoll"))
         return Record("reset", step, index, {"epoch": epoch, "founders": [records.settled_data(fn) for fn in founders]})
 
-    def observe(self, step: int, index: int, id: str, found: Evaluation) -> Sequence[Record]:
+    def observe(self, step: int, index: int, id: str, found: evaluation.Evaluation) -> Sequence[Record]:
         """Replaces the standing evaluation of a member; one that is gone is only recorded."""
-        pool = self.islands[index].pool
+        pool = self.island(index).pool
         with suppress(errors.NotFound):
             member = pool.find(id)
             again = self.ranked(member.settle(records.require(member), found), index)
@@ -151,7 +147,7 @@ class Population:
             self._compare(self.islands[index], again)
         return [Record("observed", step, index, {"id": id, "evaluation": evaluation.to_data(found)})]
 
-    def decide(self, id: str, content_hash: str, decision: Decision) -> Sequence[Record]:
+    def decide(self, id: str, content_hash: str, decision: gate.Decision) -> Sequence[Record]:
         """Carries out a late decision on what is held.
 
         Raises:
@@ -174,7 +170,7 @@ class Population:
         found = evaluation.from_data(data["evaluation"]) if data.get("evaluation") else None
         return self.settled(records.to_candidate(data), found)
 
-    def settled(self, candidate: Candidate, found: Evaluation | None) -> function.Function:
+    def settled(self, candidate: Candidate, found: evaluation.Evaluation | None) -> function.Function:
         """Makes a function from what was proposed and found out, ranked by the island it was proposed on."""
         fn = self._config.initial_fn.clone(self._make_skeleton(candidate.content)).settle(candidate, found)
         return self.ranked(fn, candidate.island)
@@ -195,7 +191,7 @@ class Population:
         pool = self._make_pool(index, self.rng, self._cluster_profilers)
         return Island(index, epoch, pool, self._island_profilers, self._step_on)
 
-    def _enter(self, island: Island, fn: function.Function, decision: Decision) -> Decision:
+    def _enter(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         decision = island.add_fn(fn, decision)
         if decision.verdict == "accept":
             self._compare(island, fn)
@@ -212,9 +208,8 @@ class Population:
         ticket, spending = done.ticket, self.spending
         spending.evaluations += done.evaluations
         self.idle = 0 if done.evaluations else self.idle + 1
-        self._tell_once(
-            done.failure or next((each.reason for _, each in children if each.by in ("gate", "rank")), None)
-        )
+        faults = (each.reason for _, each in children if each.by in ("gate", "rank"))
+        self._tell_once(done.failure or next(faults, None))
         spending.cost += done.spent
         if self._learner is not None:
             shown = (ticket.step, ticket.island, ticket.pick.parents, ticket.advice)

@@ -3,14 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atoll import evaluation, function
-from atoll.archipelago import Ticket
+from atoll import archipelago, evaluation, function, gate, journal
 from atoll.candidate import NOTHING, Candidate, digest
-from atoll.evaluation import Evaluation
-from atoll.gate import Decision
-from atoll.journal import Record
 
-type Child = tuple[function.Function, Decision]
+type Child = tuple[function.Function, gate.Decision]
 
 
 def require(fn: function.Function) -> Candidate:
@@ -19,12 +15,12 @@ def require(fn: function.Function) -> Candidate:
     return fn.candidate
 
 
-def judged(label: str, candidate: Candidate, found: Evaluation, paid: bool) -> Record:
+def judged(label: str, candidate: Candidate, found: evaluation.Evaluation, paid: bool) -> journal.Record:
     data = {**candidate_data(candidate), "label": label, "evaluation": evaluation.to_data(found), "paid": paid}
-    return Record("judged", candidate.step, candidate.island, data)
+    return journal.Record("judged", candidate.step, candidate.island, data)
 
 
-def begun(ticket: Ticket) -> Record:
+def begun(ticket: archipelago.Ticket) -> journal.Record:
     data: dict[str, Any] = {"epoch": ticket.epoch, "seen": ticket.seen, "parents": _ids(ticket.pick.parents)}
     if ticket.pick.others:
         data["others"] = {role: _ids(fns) for role, fns in ticket.pick.others.items()}
@@ -32,21 +28,20 @@ def begun(ticket: Ticket) -> Record:
         data["advice"] = dict(ticket.advice)
     if ticket.allowance is not None:
         data["allowance"] = ticket.allowance
-    return Record("begun", ticket.step, ticket.island, data)
+    return journal.Record("begun", ticket.step, ticket.island, data)
 
 
-def child_data(fn: function.Function, decision: Decision) -> Mapping[str, Any]:
+def child_data(fn: function.Function, decision: gate.Decision) -> Mapping[str, Any]:
     """Returns a child's decision; its content too where no `judged` record holds it."""
     candidate = require(fn)
     rest = candidate_data(candidate) if fn.evaluation is None else {"id": candidate.id}
     return {**rest, "decision": decision_data(decision)}
 
 
-def held(fn: function.Function) -> Record:
+def held(fn: function.Function) -> journal.Record:
     candidate = require(fn)
-    return Record(
-        "held", candidate.step, candidate.island, {"id": candidate.id, "content_hash": digest(candidate.content)}
-    )
+    data = {"id": candidate.id, "content_hash": digest(candidate.content)}
+    return journal.Record("held", candidate.step, candidate.island, data)
 
 
 def settled_data(fn: function.Function) -> Mapping[str, Any]:
@@ -62,12 +57,11 @@ def candidate_data(candidate: Candidate) -> Mapping[str, Any]:
 
 
 def to_candidate(data: Mapping[str, Any]) -> Candidate:
-    return Candidate(
-        data["id"], data["content"], tuple(data["parents"]), data["island"], data["step"], data.get("meta", NOTHING)
-    )
+    born = (data["id"], data["content"], tuple(data["parents"]), data["island"], data["step"])
+    return Candidate(*born, data.get("meta", NOTHING))
 
 
-def decision_data(decision: Decision) -> Sequence[Any]:
+def decision_data(decision: gate.Decision) -> Sequence[Any]:
     return [decision.verdict, decision.reason, decision.by, decision.version]
 
 

@@ -1,19 +1,18 @@
 """Resume: the journal folded into a population; no dice, no call of an engine, judge, gate or `Versions.set`."""
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atoll import evaluation, function
+from atoll import evaluation, function, gate
 from atoll.archipelago import Pick, Ticket
 from atoll.candidate import NOTHING, digest
 from atoll.cluster import records
 from atoll.cluster.memo import Memo
 from atoll.cluster.population import Population
 from atoll.cluster.work import NO_ALLOWANCE, Done, Stored
-from atoll.control import Command
-from atoll.gate import Decision
 from atoll.journal import Record
 
 
@@ -29,9 +28,8 @@ class Replay:
     setup: Mapping[str, Any] | None = None
     last_step: int = 0
     tickets: dict[int, Ticket] = field(default_factory=dict)
-    stored: dict[int, Stored] = field(default_factory=dict)
-    commands: list[Command] = field(default_factory=list)
-    refused: set[int] = field(default_factory=set)
+    stored: defaultdict[int, Stored] = field(default_factory=lambda: defaultdict(Stored))
+    controlled: list[Mapping[str, Any]] = field(default_factory=list)
 
     def fold(self, journal: Iterable[Record]) -> "Replay":
         for record in journal:
@@ -43,17 +41,17 @@ class Replay:
         population = self.population
         match record.kind:
             case "founded":
-                population.found(population.make_fn(data), [Decision(*each) for each in data["decisions"]])
+                population.found(population.make_fn(data), [gate.Decision(*each) for each in data["decisions"]])
                 self.setup = data.get("setup", {})
                 self.memo.put(digest(data["content"]), 0, evaluation.from_data(data["evaluation"]))
             case "begun":
                 self.tickets[step] = self._ticket(record)
                 self.last_step = max(self.last_step, step)
             case "replied":
-                self._of(step).replies[data["call"]] = data
+                self.stored[step].replies[data["call"]] = data
             case "judged":
                 found = evaluation.from_data(data["evaluation"])
-                self._of(step).judged[data["label"]] = (records.to_candidate(data), found, data["paid"])
+                self.stored[step].judged[data["label"]] = (records.to_candidate(data), found, data["paid"])
                 self.memo.put(digest(data["content"]), step, found)
             case "applied":
                 population.apply(self._done(record))
@@ -66,13 +64,9 @@ class Replay:
             case "observed":
                 population.observe(step, index, data["id"], evaluation.from_data(data["evaluation"]))
             case "decided":
-                population.decide(data["id"], data["content_hash"], Decision(*data["decision"]))
+                population.decide(data["id"], data["content_hash"], gate.Decision(*data["decision"]))
             case "controlled":
-                self.commands.append(Command(data["number"], data["kind"], data["data"]))
-                self.refused |= {data["number"]} if "refused" in data else set()
-
-    def _of(self, step: int) -> Stored:
-        return self.stored.setdefault(step, Stored())
+                self.controlled.append(data)
 
     def _ticket(self, record: Record) -> Ticket:
         data, pool = record.data, self.population.islands[record.island].pool
@@ -82,8 +76,8 @@ class Replay:
         return Ticket(record.island, data["epoch"], record.step, data["seen"], Pick(parents, others), advice, allowance)
 
     def _done(self, record: Record) -> Done:
-        data, judged = record.data, self._of(record.step).judged
-        children = [(self._child(each, judged), Decision(*each["decision"])) for each in data["children"]]
+        data, judged = record.data, self.stored[record.step].judged
+        children = [(self._child(each, judged), gate.Decision(*each["decision"])) for each in data["children"]]
         spent = evaluation.Cost(*data["cost"]) if "cost" in data else evaluation.FREE
         ticket = self.tickets[record.step]
         ticket = ticket._replace(pick=ticket.pick._replace(parents=self._known(ticket, judged)))
@@ -91,16 +85,10 @@ class Replay:
 
     def _known(self, ticket: Ticket, judged: Mapping[str, Any]) -> Sequence[function.Function]:
         """Returns the parents as the step saw them: one that nobody had judged was judged as its first draft."""
-        labels = (f"d{number}" for number in itertools.count())
         unknown = (None, evaluation.failed(NO_ALLOWANCE))
-        return [
-            fn
-            if fn.evaluation
-            else self.population.ranked(
-                fn.settle(records.require(fn), judged.get(next(labels), unknown)[1]), ticket.island
-            )
-            for fn in ticket.pick.parents
-        ]
+        drafts = (judged.get(f"d{number}", unknown)[1] for number in itertools.count())
+        parents = ((fn, fn.evaluation or next(drafts)) for fn in ticket.pick.parents)
+        return [self.population.ranked(fn.settle(records.require(fn), found), ticket.island) for fn, found in parents]
 
     def _child(self, data: Mapping[str, Any], judged: Mapping[str, Any]) -> Any:
         if "content" in data:

@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from random import Random
+from typing import Literal
 
 from atoll import function
 from atoll.archipelago import Island, Migrate, Reset
 
+type Period = int | None  # in steps or generations; None: never
 type Resets = Callable[[Sequence[Island], Random], Sequence[Reset]]
 
 
@@ -17,7 +19,7 @@ def score_of(island: Island) -> float:
     return -float("inf") if found is None or found.score is None else found.score
 
 
-def reset_worst_half(*, noise: float = 0.0, founder: str = "kept") -> Resets:
+def reset_worst_half(*, noise: float = 0.0, founder: Literal["kept", "best"] = "kept") -> Resets:
     """Empties the worst half of the islands.
 
     Args:
@@ -56,8 +58,8 @@ class RoundRobin:
     num_islands: int
     _: KW_ONLY
     block: int = 1
-    migrate_every: int | None = None
-    reset_every: int | None = None
+    migrate_every: Period = None
+    reset_every: Period = None
     reset_seconds: float | None = None
     emigrants: Callable[[Island], Sequence[function.Function]] = best_only
     resets: Resets = field(default_factory=reset_worst_half)
@@ -96,16 +98,12 @@ def generations(
     num_islands: int,
     per_island: int,
     *,
-    migrate_every: int | None = 1,
-    reset_every: int | None = None,
+    migrate_every: Period = 1,
+    reset_every: Period = None,
     resets: Resets | None = None,
 ) -> RoundRobin:
     """Each generation gives every island `per_island` steps in a row; the periods count generations."""
     steps = num_islands * per_island
-    return RoundRobin(
-        num_islands,
-        block=per_island,
-        migrate_every=migrate_every and migrate_every * steps,
-        reset_every=reset_every and reset_every * steps,
-        resets=resets or reset_worst_half(),
-    )
+    migrate, reset = migrate_every and migrate_every * steps, reset_every and reset_every * steps
+    worst = resets or reset_worst_half()
+    return RoundRobin(num_islands, block=per_island, migrate_every=migrate, reset_every=reset, resets=worst)

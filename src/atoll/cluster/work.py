@@ -1,18 +1,17 @@
 """What a worker does with a ticket, holding no lock: propose, screen, judge, gate."""
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from atoll import errors, evaluation, function
-from atoll.archipelago import Ticket
+from atoll import archipelago, errors, evaluation, function
 from atoll.candidate import NOTHING, Candidate, digest, plain
 from atoll.cluster import records
-from atoll.cluster.config import IslandConfig
+from atoll.cluster.config import EvolverConfig
 from atoll.cluster.memo import Memo
 from atoll.evaluation import Cost, Evaluation
 from atoll.gate import VERDICTS, Decision, Gate, Proposal
@@ -24,7 +23,7 @@ NO_ALLOWANCE = "no evaluation was left in the budget"
 class Done(NamedTuple):
     """A ticket that was worked: its children, late judgements of others, and what it took."""
 
-    ticket: Ticket
+    ticket: archipelago.Ticket
     children: Sequence[records.Child]
     failure: str | None
     observed: Sequence[tuple[str, Evaluation]]
@@ -44,39 +43,36 @@ class Stored:
 class Bench:
     """The tools that all steps share."""
 
-    config: IslandConfig
+    config: EvolverConfig
     proposer: function.Proposer
     journal: Journal
     memo: Memo
-    seed: int
-    ordered: bool
 
 
 class Work:
     """One ticket at work: a function of its task, replies and evaluations, so that run again it gives the same."""
 
-    def __init__(self, bench: Bench, ticket: Ticket, stored: Stored) -> None:
-        self._bench, self._ticket, self._stored = bench, ticket, stored
-        self._horizon = ticket.seen if bench.ordered else math.inf
+    def __init__(self, bench: Bench, ticket: archipelago.Ticket, stored: Stored) -> None:
+        self._bench, self._ticket, self._stored, self._config = bench, ticket, stored, bench.config.island_config
+        self._horizon = ticket.seen if bench.config.ordered else math.inf
         self._own: dict[str, Evaluation] = {}
-        self._num_drafts = self._evaluations = 0
-        self._spent = evaluation.FREE
+        self._draft_labels = (f"d{number}" for number in itertools.count())
+        self._evaluations, self._spent = 0, evaluation.FREE
         self._observed: list[tuple[str, Evaluation]] = []
         self._parents = ticket.pick.parents
 
     def do(self) -> Done:
         """Works the ticket; an engine, judge or gate that raises becomes a failure or a rejection."""
-        with self._buying("") as ledger:
-            born = errors.attempt(self._propose)
+        born, cost = self._attempt("", self._propose)
         failure = f"the engine raised {born}" if isinstance(born, errors.Caught) else None
         children = [] if isinstance(born, errors.Caught) else [self._child(*each) for each in born]
         ticket = self._ticket._replace(pick=self._ticket.pick._replace(parents=self._parents))
-        return Done(ticket, children, failure, self._observed, self._evaluations, self._spent + ledger.cost)
+        return Done(ticket, children, failure, self._observed, self._evaluations, self._spent + cost)
 
     def _propose(self) -> list[tuple[str, Candidate, function.Function]]:
         ticket, pick = self._ticket, self._ticket.pick
         self._parents = tuple(self._known(fn) for fn in pick.parents)
-        rng, advice = Random(f"{self._bench.seed}/{ticket.step}/propose"), MappingProxyType(dict(ticket.advice))
+        rng, advice = Random(f"{self._bench.config.seed}/{ticket.step}/propose"), MappingProxyType(dict(ticket.advice))
         context = (self._parents, pick.others, advice, rng, ticket.allowance, self._judge_drafts, self._observe)
         children = self._bench.proposer.propose(function.Task(ticket.island, ticket.step, ticket.seen, *context))
         return [(str(k), self._born(str(k), fn), fn) for k, fn in enumerate(children)]
@@ -87,21 +83,19 @@ class Work:
             return parent
         found = self._judge_drafts([parent])[0]
         self._observe(parent, found)
-        rank = self._bench.config.ranked(self._ticket.island, found)
+        rank = self._config.ranked(self._ticket.island, found)
         return parent.settle(records.require(parent), found, None if isinstance(rank, errors.Caught) else rank)
 
     def _judge_drafts(self, drafts: Sequence[function.Function]) -> Sequence[Evaluation]:
-        first = self._num_drafts
-        self._num_drafts += len(drafts)
-        labelled = [(f"d{first + place}", fn) for place, fn in enumerate(drafts)]
-        found = [self._judge(label, self._born(label, fn), fn) for label, fn in labelled]
+        labelled = zip(drafts, self._draft_labels, strict=False)
+        found = [self._judge(label, self._born(label, fn), fn) for fn, label in labelled]
         return [each or evaluation.failed(NO_ALLOWANCE) for each in found]
 
     def _observe(self, fn: function.Function, found: Evaluation) -> None:
         self._observed.append((records.require(fn).id, evaluation.clean(found)))
 
     def _child(self, label: str, candidate: Candidate, fn: function.Function) -> records.Child:
-        screen, gate = self._bench.config.screen, self._bench.config.gate
+        screen, gate = self._config.screen, self._config.gate
         if screen and (decision := self._ask(f"{label}/screen/", screen, candidate, None)).verdict == "reject":
             return fn.settle(candidate), decision
         found = self._judge(label, candidate, fn)
@@ -109,7 +103,7 @@ class Work:
             return fn.settle(candidate), Decision("reject", NO_ALLOWANCE, "budget")
         if found.failure is not None:
             return fn.settle(candidate, found), Decision("reject", found.failure, "judge")
-        rank = self._bench.config.ranked(self._ticket.island, found)
+        rank = self._config.ranked(self._ticket.island, found)
         if isinstance(rank, errors.Caught):
             return fn.settle(candidate, found), Decision("reject", f"the rank raised {rank}", "rank")
         return fn.settle(candidate, found, rank), self._ask(f"{label}/gate/", gate, candidate, found)
@@ -143,18 +137,16 @@ class Work:
 
     def _evaluate(self, label: str, fn: function.Function) -> Evaluation:
         trial = fn.clone(fn.skeleton())
-        with self._buying(f"{label}/") as ledger:
-            trial.evaluate()
-        found = trial.evaluation or evaluation.failed("it was judged and nothing was found")
-        return replace(found, cost=found.cost + ledger.cost)
+        score, cost = self._attempt(f"{label}/", trial.evaluate)
+        found = trial.evaluation or evaluation.failed(f"it was judged and nothing was found but {score}")
+        return replace(found, cost=found.cost + cost)
 
-    @contextmanager
-    def _buying(self, prefix: str) -> Iterator[Ledger]:
-        """Lets what is bought be stored under this step; judges and gates count apart, under their candidate."""
+    def _attempt[T](self, prefix: str, call: Callable[[], T]) -> tuple[T | errors.Caught, Cost]:
+        """Runs foreign code, and stores what it buys under this step; judges and gates count apart, by `prefix`."""
         ledger = Ledger(self._ticket.step, self._ticket.island, self._bench.journal, self._stored.replies, prefix)
         token = Ledger.current.set(ledger)
         try:
-            yield ledger
+            return errors.attempt(call), ledger.cost
         finally:
             Ledger.current.reset(token)
 
@@ -162,9 +154,9 @@ class Work:
         kin = [*self._parents, *(fn for group in self._ticket.pick.others.values() for fn in group)]
         rivals = tuple(fn.evaluation for fn in self._parents if fn.evaluation)
         proposal = Proposal(candidate, found, rivals, tuple(records.require(fn) for fn in kin))
-        with self._buying(prefix) as ledger:
-            decision: object = errors.attempt(lambda: gate(proposal))
-        self._spent += ledger.cost
+        decision: object
+        decision, cost = self._attempt(prefix, lambda: gate(proposal))
+        self._spent += cost
         if isinstance(decision, errors.Caught):
             return Decision("reject", f"the gate raised {decision}", "gate")
         if not (isinstance(decision, Decision) and decision.verdict in VERDICTS and isinstance(decision.reason, str)):
