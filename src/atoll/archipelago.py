@@ -89,10 +89,10 @@ class Pool(Protocol):
         """
 
     def find(self, id: str) -> function.Function:
-        """Returns a member by its candidate's id.
+        """Returns a member by its candidate's id; one that has left may still be found while somebody holds it.
 
         Raises:
-            NotFound: It is not (or no longer) a member.
+            NotFound: It is no member.
         """
 
     def observe(self, fn: function.Function) -> None:

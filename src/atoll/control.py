@@ -9,7 +9,7 @@ from atoll import candidate, evaluation
 
 @dataclass(slots=True)
 class Spending:
-    """What a run has used so far, counted when a step is applied."""
+    """What a run has used so far: steps issued, seconds since its start, the rest when a step is applied."""
 
     iterations: int = 0
     evaluations: int = 0
