@@ -49,8 +49,8 @@ def signature_pool(make_chooser: Callable[[Random], cluster.Chooser]) -> cluster
 
 def one_cluster_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
     """All candidates in one cluster: the hardest case for a cluster."""
-    make_cluster = lambda key: cluster.DefaultCluster(rng, announce)  # noqa: E731
-    return cluster.Niches(cluster.everyone, make_cluster, cluster.WeightChooser(rng, replace=True))
+    by_length = cluster.DefaultCluster(rng, announce)
+    return cluster.Niches(cluster.everyone, lambda key: by_length, cluster.WeightChooser(rng, replace=True))
 
 
 def grid_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
@@ -73,8 +73,8 @@ def pareto_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster
 
 def bounded_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
     """A tournament in a pool of 1,000."""
-    make_cluster = lambda key: cluster.PoolCluster(rng, announce, limit=1000)  # noqa: E731
-    return cluster.Niches(cluster.everyone, make_cluster, cluster.WeightChooser(rng, replace=True))
+    tournament = cluster.PoolCluster(rng, announce, limit=1000)
+    return cluster.Niches(cluster.everyone, lambda key: tournament, cluster.WeightChooser(rng, replace=True))
 
 
 POOLS: dict[str, cluster.MakePool] = {

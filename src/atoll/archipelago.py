@@ -1,19 +1,19 @@
 """The ring of islands: protocols and events, no implementation."""
 
 from collections.abc import Mapping, Sequence
-from typing import List, Literal, NamedTuple, Protocol  # noqa: UP035 - the seed's spelling
+from typing import Literal, NamedTuple, Protocol
 
 from atoll import candidate, function, gate, profiler
 
 
 class OnIslandsRemoved(NamedTuple):
     type: Literal["on_islands_removed"]
-    payload: List["Island"]  # noqa: UP006
+    payload: list["Island"]
 
 
 class OnIslandsRevived(NamedTuple):
     type: Literal["on_islands_revived"]
-    payload: List["Island"]  # noqa: UP006
+    payload: list["Island"]
 
 
 class OnBestIslandImproved(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
 from time import perf_counter
-from typing import Any, List, Literal, NamedTuple, Protocol, Self, Tuple, runtime_checkable  # noqa: UP035 - the seed's
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from atoll import errors, evaluation, gate, profiler
 from atoll.candidate import JSON, NOTHING, Candidate
@@ -30,12 +30,12 @@ class Skeleton[**P, R](Protocol):
 # Judging is slow, so it is announced before and after.
 class OnEvaluate(NamedTuple):
     type: Literal["on_evaluate"]
-    payload: List[Any]  # noqa: UP006 - the seed's spelling
+    payload: list[Any]
 
 
 class OnEvaluated(NamedTuple):
     type: Literal["on_evaluated"]
-    payload: Tuple[List[Any], FunctionScore]  # noqa: UP006
+    payload: tuple[list[Any], FunctionScore]
 
 
 type FunctionEvent = OnEvaluate | OnEvaluated
@@ -88,12 +88,12 @@ class Function(profiler.Pluggable[FunctionEvent], Protocol):
 # Mutation is slow, so it is announced before and after.
 class OnMutate(NamedTuple):
     type: Literal["on_mutate"]
-    payload: List[Function]  # noqa: UP006
+    payload: list[Function]
 
 
 class OnMutated(NamedTuple):
     type: Literal["on_mutated"]
-    payload: Tuple[List[Function], Function]  # noqa: UP006
+    payload: tuple[list[Function], Function]
 
 
 type MutationEngineEvent = OnMutate | OnMutated
@@ -103,7 +103,7 @@ type MutationEngineEvent = OnMutate | OnMutated
 class MutationEngine(profiler.Pluggable[MutationEngineEvent], Protocol):
     """Makes one new function from several."""
 
-    def mutate(self, fn_list: List[Function]) -> Function:  # noqa: UP006
+    def mutate(self, fn_list: list[Function]) -> Function:
         """Returns a clone of one of the functions with a new skeleton; one that raises is a failed proposal.
 
         It has no dice of its own step: an engine that draws and should repeat itself is a `Proposer`.

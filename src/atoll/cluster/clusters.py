@@ -4,7 +4,7 @@ import math
 from bisect import insort
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import List, Literal, NamedTuple, Protocol, Tuple  # noqa: UP035 - the seed's spelling
+from typing import Literal, NamedTuple, Protocol
 
 from atoll import errors, function, profiler
 
@@ -16,7 +16,7 @@ class OnFnAdded(NamedTuple):
 
 class OnFnSelected(NamedTuple):
     type: Literal["on_fn_selected"]
-    payload: Tuple[List[function.Function], function.Function]  # noqa: UP006
+    payload: tuple[list[function.Function], function.Function]
 
 
 type ClusterEvent = OnFnAdded | OnFnSelected
