@@ -4,7 +4,7 @@ import inspect
 import typing
 from collections.abc import Callable
 from random import Random
-from typing import Any, List, Literal, Tuple  # noqa: UP035 - the seed's spelling
+from typing import Any, Literal
 
 import pytest
 
@@ -30,16 +30,16 @@ NAMES = {
 }
 
 EVENTS: list[tuple[Any, str, Any]] = [
-    (archipelago.OnIslandsRemoved, "on_islands_removed", List[archipelago.Island]),  # noqa: UP006
-    (archipelago.OnIslandsRevived, "on_islands_revived", List[archipelago.Island]),  # noqa: UP006
+    (archipelago.OnIslandsRemoved, "on_islands_removed", list[archipelago.Island]),
+    (archipelago.OnIslandsRevived, "on_islands_revived", list[archipelago.Island]),
     (archipelago.OnBestIslandImproved, "on_best_island_improved", archipelago.Island),
     (archipelago.OnBestFnImproved, "on_best_fn_improved", function.Function),
-    (function.OnMutate, "on_mutate", List[function.Function]),  # noqa: UP006
-    (function.OnMutated, "on_mutated", Tuple[List[function.Function], function.Function]),  # noqa: UP006
-    (function.OnEvaluate, "on_evaluate", List[Any]),  # noqa: UP006
-    (function.OnEvaluated, "on_evaluated", Tuple[List[Any], function.FunctionScore]),  # noqa: UP006
+    (function.OnMutate, "on_mutate", list[function.Function]),
+    (function.OnMutated, "on_mutated", tuple[list[function.Function], function.Function]),
+    (function.OnEvaluate, "on_evaluate", list[Any]),
+    (function.OnEvaluated, "on_evaluated", tuple[list[Any], function.FunctionScore]),
     (cluster.OnFnAdded, "on_fn_added", function.Function),
-    (cluster.OnFnSelected, "on_fn_selected", Tuple[List[function.Function], function.Function]),  # noqa: UP006
+    (cluster.OnFnSelected, "on_fn_selected", tuple[list[function.Function], function.Function]),
 ]
 
 METHODS: list[tuple[Any, str, list[str]]] = [
