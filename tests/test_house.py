@@ -255,7 +255,6 @@ def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skipif(FRONT not in sources(), reason="there is no package yet")
 def test_import_atoll_takes_under_a_fifth_of_a_second(tmp_path):
     def seconds() -> float:
         start = time.perf_counter()
@@ -266,7 +265,6 @@ def test_import_atoll_takes_under_a_fifth_of_a_second(tmp_path):
     assert min(seconds() for _ in range(5)) < 0.2
 
 
-@pytest.mark.skipif(FRONT not in sources(), reason="there is no package yet")
 def test_import_atoll_loads_no_heavy_library(tmp_path):
     result = python("-c", "import sys, atoll; print(*sys.modules)", cwd=tmp_path)
     assert result.returncode == 0, result.stderr

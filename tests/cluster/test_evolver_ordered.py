@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from atoll import errors, journal, llm
+from atoll import errors, journal
 from atoll.store import memory
 from tests import toys
 
@@ -100,30 +100,16 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been() -> None:
     assert toys.results(parts) == toys.results(whole)
 
 
-class Counting:
-    """A model that answers by place and counts what it is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[int, str]] = []
-
-    def __call__(self, prompt: str) -> llm.Reply:
-        ledger = journal.Ledger.current.get()
-        assert ledger is not None
-        self.asked.append(ledger.place)
-        step, call = ledger.place
-        return llm.Reply(repr(((step * 7 + len(call)) % 11 - 5) / 10), "counting")
-
-
 def test_a_reply_that_was_stored_is_not_asked_for_again() -> None:
     whole = memory.MemoryJournal()
-    toys.evolver(toys.Asking(Counting()), records=whole, ordered=True, window=4, iterations=10).run()
+    toys.evolver(toys.Asking(toys.Counting()), records=whole, ordered=True, window=4, iterations=10).run()
     for commits in range(2 + 10 * 4):
-        model = Counting()
+        model = toys.Counting()
         cut = Cut(commits, after=True)
         with contextlib.suppress(errors.JournalFailed):
             toys.evolver(toys.Asking(model), records=cut, ordered=True, window=4, iterations=10, num_parallel=3).run()
         stored = {(record.step, record.data["call"]) for record in toys.of_kind(cut, "replied")}
-        resumed, second = copied(cut), Counting()
+        resumed, second = copied(cut), toys.Counting()
         toys.evolver(toys.Asking(second), records=resumed, ordered=True, window=4, iterations=10, num_parallel=3).run()
         assert not stored & set(second.asked)
         assert len(stored) + len(second.asked) == 20

@@ -172,8 +172,9 @@ class SoftmaxChooser(_Ranked):
 
     Scores are seen in layers 2 T deep, from the top. A layer is drawn as if all in it were as good as its upper edge,
     then one of it uniformly, which is kept with what it lacks to that edge: the softmax exactly, by rejection, in at
-    most e^2 tries. Layers too deep to matter to a double are left out, so there are about 25 whatever the number of
-    clusters. A draw hangs on the scores alone, not on draws before it: a resume, which draws nothing, goes on alike.
+    most e^2 tries on average. Layers too deep to matter to a double are left out, so there are about 25 whatever the
+    number of clusters. A draw hangs on the scores alone, not on draws before it: a resume, which draws nothing, goes on
+    alike.
     """
 
     def __init__(self, rng: Random, init: float = 0.1, period: int = 30_000, *, replace: bool = True) -> None:
