@@ -249,3 +249,9 @@ class TestFaults:
         Path(path).write_bytes(body)
         with store.open(path) as opened, pytest.raises(errors.StoreFailed, match=r"is damaged.*\.recover"):
             kinds(opened, "run")
+
+
+@pytest.mark.parametrize("url", ["", "  "])
+def test_a_store_without_a_name_is_refused(url):
+    with pytest.raises(errors.SetupError, match="has no name: give a path"):
+        store.open(url)

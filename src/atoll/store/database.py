@@ -172,6 +172,8 @@ class Transaction:
 
 
 def _parse(url: str) -> sqlalchemy.URL:
+    if not url.strip():
+        raise errors.SetupError("The store has no name: give a path, or sqlite:// for one in memory.")
     if "://" not in url:
         return sqlalchemy.URL.create("sqlite", database=url)
     try:
