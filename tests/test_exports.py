@@ -15,7 +15,7 @@ NAMES = {
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
-        IslandConfig Kept Keys MakePool Niches OnFnAdded OnFnSelected PoolCluster RankChooser RoundRobin SoftmaxChooser
+        IslandConfig Kept Keys MakePool Niches OnFnAdded OnFnSelected PoolCluster RankChooser Resets RoundRobin SoftmaxChooser
         WeightChooser by_instance by_score by_signature everyone funsearch_pool generations reset_worst_half
     """,
     "atoll.llm": "LLM Durable Reply",

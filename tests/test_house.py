@@ -35,6 +35,7 @@ RANKS = {
     "sandbox": 3,
     "executor": 3,
     "mutation": 3,
+    "system": 4,
     "playbook": 4,
     "llmsr": 5,
     "programs": 5,

@@ -10,13 +10,13 @@ from atoll.cluster.evolver import Evolver
 from atoll.cluster.head import Head
 from atoll.cluster.island import Island
 from atoll.cluster.niches import Bins, Keys, Niches, by_instance, by_signature, everyone
-from atoll.cluster.schedules import RoundRobin, generations, reset_worst_half
+from atoll.cluster.schedules import Resets, RoundRobin, generations, reset_worst_half
 
 # fmt: off
 __all__ = [
     "Announce", "Bins", "Chooser", "Cluster", "ClusterEvent", "DefaultCluster", "EliteCluster", "Evolver",
     "EvolverConfig", "Head", "Island", "IslandConfig", "Kept", "Keys", "MakePool", "Niches", "OnFnAdded",
-    "OnFnSelected", "PoolCluster", "RankChooser", "RoundRobin", "SoftmaxChooser", "WeightChooser", "by_instance",
-    "by_score", "by_signature", "everyone", "funsearch_pool", "generations", "reset_worst_half",
+    "OnFnSelected", "PoolCluster", "RankChooser", "Resets", "RoundRobin", "SoftmaxChooser", "WeightChooser",
+    "by_instance", "by_score", "by_signature", "everyone", "funsearch_pool", "generations", "reset_worst_half",
 ]
 # fmt: on

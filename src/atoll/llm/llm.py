@@ -44,7 +44,7 @@ class Durable:
         ledger = Ledger.current.get()
         if ledger is None:
             return self._llm(prompt)
-        bought = ledger.once(prompt, lambda: _to_data(self._llm(prompt)))
+        bought = ledger.once(prompt, lambda: {**_to_data(self._llm(prompt)), "prompt": prompt})
         return Reply(bought["text"], bought["model"], Cost(*bought["usage"]))
 
 

@@ -72,6 +72,13 @@ class Candidates:
             query = select(func.count()).select_from(schema.candidates).where(_rows.run == self._run)
             return connection.execute(query).scalar_one()
 
+    def num_failed(self) -> int:
+        """Returns how many children were judged and got no score."""
+        query = select(_rows.decision).where(_rows.run == self._run, _rows.score.is_(None), _rows.verdict == "reject")
+        with self._database.reading() as connection:
+            decisions = connection.execute(query).scalars()
+            return sum(json.loads(each)[2] == "judge" for each in decisions if each)
+
     def best(self, n: int = 1, *, island: int | None = None) -> Sequence[Row]:
         """Returns the accepted ones with the highest scores; at equal score, who was accepted first comes first."""
         return self._fetch(best_query(self._run, n, island))
@@ -82,7 +89,7 @@ class Candidates:
         Raises:
             NotFound: The run has none of that id.
         """
-        found = self._find(id)
+        found = self.find(id)
         if found is None:
             raise errors.NotFound(f"The run has no candidate {id}.")
         return found
@@ -99,13 +106,14 @@ class Candidates:
         first = self.get(id)
         found, queue = {first.id: first}, list(first.parents)
         for parent in queue:  # grows as it goes
-            row = None if parent in found else self._find(parent)
+            row = None if parent in found else self.find(parent)
             if row is not None and row.id not in found:
                 found[row.id] = row
                 queue.extend(row.parents)
         return list(found.values())
 
-    def _find(self, id: str) -> Row | None:
+    def find(self, id: str) -> Row | None:
+        """Returns one candidate, by its id or by the version it became; None if there is none."""
         where = place(id)
         if where is not None:
             here = and_(*(column == value for column, value in zip(_order, where, strict=True)))

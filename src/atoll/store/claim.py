@@ -79,3 +79,17 @@ def _is_same(file: int, path: str) -> bool:
         return os.path.samestat(os.fstat(file), os.stat(path))
     except FileNotFoundError:
         return False
+
+
+def holder(place: str, run: int) -> int | None:
+    """Returns the process that writes a run, or None; looks at no lock, since looking could drop one's own."""
+    try:
+        with open(f"{place}-claim-{run}", encoding="utf-8") as file:
+            pid = int(file.read() or 0)
+        if pid > 0:  # 0 would be this whole process group
+            os.kill(pid, 0)
+    except PermissionError:
+        return pid
+    except (OSError, ValueError):
+        return None
+    return pid or None

@@ -1,9 +1,10 @@
 """The journal of one run in the database."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, func, insert, select
+from sqlalchemy import ColumnElement, bindparam, func, insert, select
 
 from atoll import errors, journal
 from atoll.store import projection, schema
@@ -71,20 +72,29 @@ class StoredJournal:
             last = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run)).scalar() or 0
         if self._end is None:
             self._end = last
-        return self._read(last, island)
+        return self._read(last, () if island is None else (_records.island.in_((island, ALL)),))
 
-    def _read(self, last: int, island: int | None) -> Iterator[journal.Record]:
+    def of_kind(self, *kinds: str) -> Iterator[journal.Record]:
+        """Yields the records of some kinds that stand at this moment, in their order; for those who only look."""
+        with self._database.reading() as connection:
+            last = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run)).scalar() or 0
+        return self._read(last, (_records.kind.in_(kinds),))
+
+    def last(self) -> journal.Record | None:
+        """Returns the record that was written last, or None."""
+        newest = select(func.max(_records.seq)).where(_records.run == self._run).scalar_subquery()
+        return next(self._read(sys.maxsize, (_records.seq == newest,)), None)
+
+    def _read(self, last: int, where: Sequence[ColumnElement[bool]]) -> Iterator[journal.Record]:
         after = 0
-        while rows := self._portion(after, last, island):
+        while rows := self._portion(after, last, where):
             after = rows[-1].seq
             for _, kind, step, index, text, links in rows:
                 yield journal.Record(kind, step, index, unpack(text, links, self._blobs.get))
 
-    def _portion(self, after: int, last: int, island: int | None) -> Sequence[Any]:
+    def _portion(self, after: int, last: int, where: Sequence[ColumnElement[bool]]) -> Sequence[Any]:
         columns = (_records.seq, _records.kind, _records.step, _records.island, _records.data, _records.links)
-        query = select(*columns).where(_records.run == self._run, _records.seq > after, _records.seq <= last)
-        if island is not None:
-            query = query.where(_records.island.in_((island, ALL)))
+        query = select(*columns).where(_records.run == self._run, _records.seq > after, _records.seq <= last, *where)
         with self._database.reading() as connection:
             return connection.execute(query.order_by(_records.seq).limit(CHUNK)).all()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import insert, select
+from sqlalchemy import Select, insert, select
 
 from atoll import errors
 from atoll.candidate import JSON
@@ -55,13 +55,18 @@ class Runs:
 
     def all(self) -> Sequence[Run]:
         """Returns all runs, newest first."""
-        query = select(_rows.id, _rows.created_at, _rows.config, _rows.links).order_by(_rows.number.desc())
-        with self._database.reading() as connection:
-            found = connection.execute(query).all()
-        return [
-            Run(id, datetime.fromisoformat(created_at), unpack(config, links, self._blobs.get))
-            for id, created_at, config, links in found
-        ]
+        return self._fetch(_select().order_by(_rows.number.desc()))
+
+    def get(self, id: str) -> Run:
+        """Returns one run.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        found = self._fetch(_select().where(_rows.id == id))
+        if not found:
+            raise self._unknown(id)
+        return found[0]
 
     def number(self, id: str) -> int:
         """Returns the number under which the tables know a run.
@@ -72,5 +77,20 @@ class Runs:
         with self._database.reading() as connection:
             found: int | None = connection.execute(select(_rows.number).where(_rows.id == id)).scalar()
         if found is None:
-            raise errors.NotFound(f"There is no run {id} in {self._database.name}.")
+            raise self._unknown(id)
         return found
+
+    def _fetch(self, query: Select[Any]) -> Sequence[Run]:
+        with self._database.reading() as connection:
+            found = connection.execute(query).all()
+        return [
+            Run(id, datetime.fromisoformat(created_at), unpack(config, links, self._blobs.get))
+            for id, created_at, config, links in found
+        ]
+
+    def _unknown(self, id: str) -> errors.NotFound:
+        return errors.NotFound(f"There is no run {id} in {self._database.name}.")
+
+
+def _select() -> Select[Any]:
+    return select(_rows.id, _rows.created_at, _rows.config, _rows.links)

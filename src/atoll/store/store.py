@@ -9,10 +9,11 @@ from typing import Self
 from atoll.candidate import JSON, NOTHING
 from atoll.store import candidates, runs, sqlite
 from atoll.store.blobs import Blobs
-from atoll.store.claim import Claim
+from atoll.store.claim import Claim, holder
 from atoll.store.database import Database
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
+from atoll.store.runs import Run
 from atoll.store.versions import StoredVersions
 
 
@@ -51,9 +52,25 @@ class Store:
         """
         return self._runs.create(run, config)
 
-    def runs(self) -> Sequence[runs.Run]:
+    def runs(self) -> Sequence[Run]:
         """Returns all runs, newest first."""
         return self._runs.all()
+
+    def run(self, run: str) -> Run:
+        """Returns one run as it was created.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return self._runs.get(run)
+
+    def holder(self, run: str) -> int | None:
+        """Returns the id of the process that writes a run at this moment, or None.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return holder(self.database.place, self._runs.number(run)) if self.database.is_file else None
 
     def claim(self, run: str) -> Claim:
         """Takes the right to write a run until `release`, the end of a `with` block, or the death of the process.

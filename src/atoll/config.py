@@ -1,0 +1,298 @@
+"""A run's configuration: read from a task folder, changed from outside, checked once, stored with the run.
+
+    system = "llmsr"
+
+    [task]        what evolves and how it is judged; the system's own keys
+    [llmsr]       how it evolves; the system's own keys, under its name
+    [run]         model, budget, seed, workers
+    [llm]         how the model is asked
+    [sandbox]     what judging one candidate may use
+
+Later wins: defaults, what the folder implies, `atoll.toml`, the command line.
+"""
+
+import difflib
+import importlib
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Self, cast
+
+import pydantic
+
+from atoll import control, errors, sandbox, system
+
+FILE = "atoll.toml"
+# The systems by name; a system is imported when it is used.
+SYSTEMS: Mapping[str, str] = {"llmsr": "atoll.llmsr.build", "programs": "atoll.programs.build"}
+DEFAULT_ITERATIONS = 1000
+DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
+
+type Section = Mapping[str, Any]
+type Sections = Mapping[str, Any]
+
+
+class RunSettings(system.Settings):
+    """Section `[run]`.
+
+    Attributes:
+        llm: A model by name; `none`: evolve without one.
+        iterations: Steps; without it and without a budget 1,000.
+        budget: What the run may use besides, e.g. "60s", "$1", "500evals", or several of them with commas.
+        target: Stops once the best score reaches it.
+        seed: All dice come from it.
+        workers: Steps at work at once.
+        deterministic: The same seed gives the same run with any number of workers.
+        window: Steps in flight; twice the workers by default, 8 when deterministic.
+    """
+
+    llm: str = "none"
+    iterations: int | None = pydantic.Field(None, ge=0)
+    budget: str | None = None
+    target: float | None = None
+    seed: int = 0
+    workers: int = pydantic.Field(2, ge=1)
+    deterministic: bool = False
+    window: int | None = pydantic.Field(None, ge=1)
+
+
+class LLMSettings(system.Settings):
+    """Section `[llm]`; what is not set is left to the provider."""
+
+    temperature: float | None = pydantic.Field(None, ge=0)
+    max_tokens: int | None = pydantic.Field(None, ge=1)
+    timeout_seconds: float = pydantic.Field(60.0, gt=0)
+
+
+class SandboxSettings(system.Settings):
+    """Section `[sandbox]`: what judging one candidate may use."""
+
+    seconds: float = pydantic.Field(30.0, gt=0)
+    memory_mb: int | None = pydantic.Field(2048, ge=64)
+    output_bytes: int = pydantic.Field(1_000_000, ge=1000)
+
+    def limits(self) -> sandbox.Limits:
+        return sandbox.Limits(self.seconds, self.memory_mb, self.output_bytes)
+
+
+COMMON: Mapping[str, type[system.Settings]] = {"run": RunSettings, "llm": LLMSettings, "sandbox": SandboxSettings}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A configuration that was checked: all that a run is made from."""
+
+    system: str
+    folder: Path
+    task: system.Settings
+    options: system.Settings
+    run: RunSettings
+    llm: LLMSettings
+    sandbox: SandboxSettings
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns it as plain data, every default spelled out."""
+        sections = {"task": self.task, self.system: self.options, "run": self.run, "llm": self.llm}
+        sections |= {"sandbox": self.sandbox}
+        data = {name: section.model_dump(mode="json") for name, section in sections.items()}
+        return {"system": self.system, "folder": str(self.folder), **data}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], changes: Sequence[Sections] = ()) -> Self:
+        """Reads back what `to_data` wrote, with changes.
+
+        Raises:
+            SetupError: A key or a value is wrong.
+        """
+        sections = {name: value for name, value in data.items() if name != "folder"}
+        return cls.of(Path(data["folder"]), [sections, *changes])
+
+    @classmethod
+    def of(cls, folder: Path, layers: Sequence[Sections]) -> Self:
+        """Merges layers of sections, later ones over earlier ones, and checks the result.
+
+        Raises:
+            SetupError: A key or a value is wrong.
+        """
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            for name, value in layer.items():
+                merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
+        name = merged.pop("system", None)
+        models = _models(name)
+        for section, keys in merged.items():
+            if section not in models:
+                raise errors.SetupError(f"There is no section [{section}]{_nearest(section, models)}.")
+            if not isinstance(keys, Mapping):
+                raise errors.SetupError(f"[{section}] is a section with keys of its own, not {keys!r:.40}.")
+        made = {section: _checked(section, model, merged.get(section, {})) for section, model in models.items()}
+        plan = cls(name, folder, made["task"], made[name], *(cast(Any, made[each]) for each in COMMON))
+        plan.budget()
+        return plan
+
+    def budget(self) -> control.Budget:
+        """Returns what the run may use.
+
+        Raises:
+            SetupError: The budget cannot be read.
+        """
+        budget = parse_budget(self.run.budget)
+        is_open = budget == control.UNLIMITED and self.run.iterations is None and self.run.target is None
+        return replace(budget, iterations=DEFAULT_ITERATIONS if is_open else self.run.iterations)
+
+    def builder(self) -> system.System:
+        return find(self.system)
+
+
+def find(name: str) -> system.System:
+    """Returns a system by its name."""
+    return cast(system.System, importlib.import_module(SYSTEMS[name]))
+
+
+def load(task: Path, changes: Sequence[Sections] = ()) -> Plan:
+    """Reads the configuration of a task folder, or of its `atoll.toml`.
+
+    Args:
+        task: A folder with `atoll.toml`, that file, or a folder that a system recognises, such as OpenEvolve's.
+        changes: Sections that win over the file's, in order.
+
+    Raises:
+        SetupError: There is no task, or its configuration is wrong; the message says what to do.
+    """
+    folder = (task.parent if task.name == FILE else task).absolute()
+    if not folder.is_dir():
+        raise errors.SetupError(f"{task} is no folder: give a task folder, or make one with 'atoll init llmsr {task}'.")
+    file = folder / FILE
+    own = _read(file) if file.is_file() else {}
+    implied = _implied(folder, own.get("system"))
+    if not own and not implied:
+        raise errors.SetupError(
+            f"{task} holds neither {FILE} nor an OpenEvolve program (initial_program.py with evaluator.py): "
+            f"make a task folder with 'atoll init llmsr DIR'."
+        )
+    return Plan.of(folder, [implied, own, *changes])
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise errors.SetupError(f"{file} is no TOML: {error}.") from error
+    except OSError as error:
+        raise errors.SetupError(f"{file} cannot be read: {error.strerror}.") from error
+
+
+def _implied(folder: Path, named: object) -> Sections:
+    for name in SYSTEMS:
+        if named in (None, name):
+            found = find(name).discover(folder)
+            if found is not None:
+                return {"system": name, **found}
+    return {}
+
+
+def _models(name: object) -> dict[str, type[system.Settings]]:
+    if name not in SYSTEMS:
+        said = f"{FILE} names no system" if name is None else f"There is no system {name!r}"
+        raise errors.SetupError(f"{said}{_nearest(str(name), SYSTEMS)}: write system = \"...\", one of {_list(SYSTEMS)}.")
+    builder = find(str(name))
+    return {"task": builder.Task, str(name): builder.Options, **COMMON}
+
+
+def _checked(section: str, model: type[system.Settings], keys: Section) -> system.Settings:
+    try:
+        return model.model_validate(dict(keys))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+    where = ".".join((section, *(str(part) for part in first["loc"])))
+    if first["type"] == "extra_forbidden":
+        known = [f"{section}.{name}" for name in model.model_fields]
+        raise errors.SetupError(f"There is no key {where}{_nearest(where, known)}.")
+    said = first["msg"][:1].lower() + first["msg"][1:]
+    raise errors.SetupError(f"{where} is {_shown(first['input'])}: {said.replace('input should', 'it should')}.")
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, default=repr)[:60]
+
+
+def _nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
+    """Says which name was probably meant, or which there are."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    if close:
+        return f"; the nearest is {close[0]}"
+    return f"; there are {_list(known)}"
+
+
+def _list(names: Mapping[str, Any] | Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def parse_set(text: str) -> Sections:
+    """Reads `section.key=value`, the value as in TOML; what is no TOML is a text.
+
+    Raises:
+        SetupError: There is no `=`, or no section.
+    """
+    path, equals, value = text.partition("=")
+    section, dot, key = path.strip().partition(".")
+    if not equals or not (section and dot and key):
+        raise errors.SetupError(f"--set {text} is not understood: write --set section.key=value, e.g. run.seed=7.")
+    try:
+        parsed = tomllib.loads(f"value = {value.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    return {section: {key: parsed}}
+
+
+_AMOUNTS = {
+    "seconds": re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)"),
+    "usd": re.compile(r"\$\s*(\d+(?:\.\d+)?)()"),
+    "evaluations": re.compile(r"(\d+)\s*(evals?|evaluations?)"),
+    "calls": re.compile(r"(\d+)\s*(calls?)"),
+    "tokens": re.compile(r"(\d+)\s*(tokens?)"),
+    "iterations": re.compile(r"(\d+)\s*(its?|iterations?|steps?)"),
+}
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_budget(text: str | None) -> control.Budget:
+    """Reads `60s`, `$1`, `500evals`, `100calls`, `20000tokens`, or several with commas.
+
+    Raises:
+        SetupError: It is none of these.
+    """
+    limits: dict[str, Any] = {}
+    for part in (text or "").split(","):
+        if part.strip():
+            limits |= _amount(part.strip())
+    if text is not None and not limits:
+        raise errors.SetupError("The budget is empty: write e.g. 60s, '$1' or 500evals.")
+    return control.Budget(**limits)
+
+
+def _amount(part: str) -> Mapping[str, float | int]:
+    for name, pattern in _AMOUNTS.items():
+        if found := pattern.fullmatch(part):
+            number, unit = found.groups()
+            if name in ("seconds", "usd"):
+                return {name: float(number) * _SECONDS.get(unit, 1.0)}
+            return {name: int(number)}
+    raise errors.SetupError(f"A budget of {part!r} is not understood: write e.g. 60s, '$1' or 500evals.")
+
+
+@cache
+def keys(name: str) -> Sequence[str]:
+    """Returns all keys of a system's configuration, `section.key` each."""
+    return [f"{section}.{key}" for section, model in _models(name).items() for key in model.model_fields]
+
+
+def describe(name: str) -> Iterator[tuple[str, str]]:
+    """Yields every key with its default, for help."""
+    for section, model in _models(name).items():
+        for key, about in model.model_fields.items():
+            yield f"{section}.{key}", _shown(about.default)

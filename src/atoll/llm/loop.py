@@ -1,0 +1,79 @@
+"""One background event loop for the whole process: whoever is not async runs its coroutines here."""
+
+import asyncio
+import atexit
+import os
+from collections.abc import Callable, Coroutine
+from threading import Lock, Thread, current_thread
+from typing import Any
+
+_PATIENCE_SECONDS = 1.0  # for the thread of the loop when the process ends
+
+
+class BackgroundLoop:
+    """An event loop in a daemon thread, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+        self._forgotten: list[object] = []
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        """Returns the loop of this process, which runs."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = Thread(target=self._loop.run_forever, name="atoll-llm-loop", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def run[T](self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine on the loop and returns its result, or raises what it raised; from any other thread."""
+        loop = self.get()
+        if current_thread() is self._thread:
+            coroutine.close()
+            raise RuntimeError("The event loop would wait for itself: await the coroutine instead of running it.")
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # of one who was interrupted while he waited; what is done is not changed
+
+    def spawn(self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Starts a coroutine on a loop and does not wait; does nothing if the loop is not, or no longer, ours."""
+        if loop is self._loop and not loop.is_closed():
+            loop.call_soon_threadsafe(lambda: _keep(loop.create_task(make())))
+
+    def forget(self) -> None:
+        """Leaves the loop to the parent process: a forked child has no thread that runs it.
+
+        The old loop is kept as it is. Closing it, or what is connected through it, would take the parent's sockets
+        out of the epoll that both share.
+        """
+        self._forgotten.append((self._loop, self._thread))
+        self._lock, self._loop, self._thread = Lock(), None, None
+
+    def stop(self) -> None:
+        """Ends the loop with the process; the next `get` would start another."""
+        loop, thread = self._loop, self._thread
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_PATIENCE_SECONDS)
+            self._loop = self._thread = None
+            if not thread.is_alive():
+                loop.close()
+
+
+_tasks = set[asyncio.Task[None]]()  # a loop holds its tasks weakly
+
+
+def _keep(task: asyncio.Task[None]) -> None:
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+PROCESS = BackgroundLoop()
+os.register_at_fork(after_in_child=PROCESS.forget)
+atexit.register(PROCESS.stop)
+run = PROCESS.run

@@ -1,0 +1,8 @@
+"""FunSearch and LLM-SR: a Python function evolves on islands. See the README beside this file."""
+
+from atoll.llmsr.build import spawn_evolver
+from atoll.llmsr.config import EvolverConfig
+from atoll.llmsr.engine import PyMutationEngine
+from atoll.llmsr.profiler import Profiler
+
+__all__ = ["EvolverConfig", "Profiler", "PyMutationEngine", "spawn_evolver"]

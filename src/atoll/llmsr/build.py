@@ -1,0 +1,166 @@
+"""Puts an archipelago of functions together: from live functions, as the seed does, or from a task folder."""
+
+import ast
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy
+import scipy
+
+from atoll import cluster, control, errors, function, journal, llm, mutation, profiler, sandbox, system
+from atoll.candidate import JSON
+from atoll.llmsr import source
+from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, Options, Task
+from atoll.llmsr.engine import Announced, PyMutationEngine
+from atoll.llmsr.presets import preset as find_preset
+
+__all__ = ["Options", "Task", "build", "discover", "spawn_evolver"]
+
+NAMES: Mapping[str, Any] = {"np": numpy, "numpy": numpy, "scipy": scipy, "math": math}  # what a new function may use
+
+
+def spawn_evolver(
+    config: EvolverConfig[..., Any, Any],
+    *,
+    preset: str = "default",
+    reset_evaluations: int | None = None,
+    budget: control.Budget = control.UNLIMITED,
+    seed: int = 0,
+    ordered: bool = False,
+    records: journal.Journal | None = None,
+    limits: sandbox.Limits | None = None,
+) -> system.Evolver:
+    """Makes an evolver of one function; `start()` begins and returns, `stop()` ends and waits.
+
+    Functions are judged in processes of their own, never in this one: evaluator and inputs are sent there once.
+
+    Args:
+        config: What evolves and how it is judged.
+        preset: Whose formulas choose parents and reset islands: "default", "funsearch", "llmsr" or "seed".
+        reset_evaluations: Functions judged between resets; by default 50 per island in the default preset.
+        budget: What the run may use; by default it runs until `stop()`.
+        seed: All dice come from it.
+        ordered: The same seed gives the same run, whatever the timing; not with resets or budgets by the clock.
+        records: Where the run is kept, e.g. `store.Store("atoll.db").journal(run)`; one that holds a run continues it.
+        limits: What judging one function may use; by default 30 s and 2 GiB.
+
+    Raises:
+        SetupError: The equation is no function defined with `def`, or something cannot be sent to another process.
+    """
+    subject = _Subject(
+        source.of_function(config.equation),
+        config.prompt_comment,
+        config.evaluation_inputs,
+        partial(sandbox.Scoring, config.evaluator, list(config.evaluation_inputs), _names_of(config.equation)),
+        config.profiler_fn,
+    )
+    is_own_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
+    find_preset(preset)
+    options = Options(
+        preset=preset,  # type: ignore[arg-type]  # looked up above
+        num_islands=config.num_islands,
+        num_selected_clusters=config.num_selected_clusters,
+        reset_period=float(config.reset_period) if is_own_period else None,
+        reset_evaluations=reset_evaluations,
+    )
+    model = _model(config.llm)
+    built = subject.build(options, model, limits or sandbox.Limits(), config.num_parallel, seed)
+    records = records or journal.Nowhere()
+    run = replace(built.config, num_parallel=config.num_parallel, seed=seed, ordered=ordered)
+    evolver = system.Evolver(replace(run, journal=records, budget=budget), built.report, built.close)
+    evolver.use_profiler(config.profiler_fn)
+    return evolver
+
+
+def discover(folder: Path) -> Mapping[str, Any] | None:
+    """Returns nothing: a folder of this system says so in its `atoll.toml`."""
+    return None
+
+
+def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
+    """Makes the parts of a run from a task folder; its file is read here and run in the workers only."""
+    path = parts.folder / task.file
+    start = source.of_file(path, task.function)
+    comment = task.comment if task.comment is not None else ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    job = partial(sandbox.score_file, str(path), task.evaluator, task.inputs)
+    subject = _Subject(start, comment, (), job, files=[path])
+    return subject.build(options, parts.llm, parts.limits, parts.workers, parts.seed)
+
+
+def _names_of(fn: Callable[..., Any]) -> Mapping[str, Any]:
+    """Returns what a function finds in its module, and what new functions may use beside it."""
+    seen = inspect.getclosurevars(fn)
+    own = {**seen.globals, **seen.nonlocals}
+    return {**NAMES, **{name: value for name, value in own.items() if value is not fn}}
+
+
+def _model(given: llm.LLM | Callable[[str], str] | str | None) -> llm.LLM | None:
+    model = llm.make_llm(given) if isinstance(given, str) else given
+    if model is None:
+        return None
+    if not callable(model):
+        raise errors.SetupError(f"llm is {model!r:.60}: give a model's name, a function of the prompt, or None.")
+    return llm.Durable(llm.FromFunction(model))
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What evolves and where it is judged."""
+
+    start: source.Source
+    comment: str
+    inputs: Sequence[Any]
+    make_job: sandbox.MakeJob
+    hear: profiler.ProfilerFn[Any] = profiler.default_fn
+    files: Sequence[Path] = ()
+
+    def build(
+        self, options: Options, model: llm.LLM | None, limits: sandbox.Limits, workers: int, seed: int
+    ) -> system.Built:
+        chosen = find_preset(options.preset)
+        place = sandbox.Workers(self.make_job, limits, num_workers=workers)
+        judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
+        props = function.DefaultFunctionProps(function.PyAstSkeleton(self.start.text), self.inputs, judge=judge)
+        initial, engine = function.DefaultFunction(props), self._engine(model)
+        for part in (initial, engine):
+            part.use_profiler(self.hear)
+        islands = cluster.IslandConfig(
+            options.num_islands,
+            options.num_selected_clusters,
+            initial,
+            engine,
+            island_profiler_fn=self.hear,
+            cluster_profiler_fn=self.hear,
+            make_pool=chosen.make_pool(options.num_selected_clusters),
+        )
+        schedule = chosen.schedule(options, seed)
+        report = self._report(options, schedule, model, workers)
+        config = cluster.EvolverConfig(islands, schedule=schedule)
+        return system.Built(config, report, self.files, place.level, place.close)
+
+    def _engine(self, model: llm.LLM | None) -> PyMutationEngine | Announced:
+        if model is None:
+            return Announced(mutation.Syntax())
+        return PyMutationEngine(self.comment, self.start.docstring, model)
+
+    def _report(
+        self, options: Options, schedule: cluster.RoundRobin, model: llm.LLM | None, workers: int
+    ) -> Mapping[str, JSON]:
+        seconds, count = schedule.reset_seconds, schedule.reset_every
+        periods = ([f"{seconds:g} s"] if seconds else []) + ([f"{count} evaluations"] if count else [])
+        return {
+            "source": self.start.text,
+            "comment": self.comment,
+            "docstring": self.start.docstring,
+            "engine": "syntax, no LLM" if model is None else "LLM",
+            "preset": options.preset,
+            "islands": options.num_islands,
+            "clusters": options.num_selected_clusters,
+            "workers": workers,
+            "reset": f"the worse half every {' and every '.join(periods)}",
+        }

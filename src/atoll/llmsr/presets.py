@@ -1,0 +1,128 @@
+"""Whose formulas choose parents and found islands anew: FunSearch's, LLM-SR's, the seed's, or ours.
+
+| preset    | a function's score | a cluster is drawn by          | in it, by length over | an empty island gets   | resets      |
+|-----------|--------------------|--------------------------------|-----------------------|------------------------|-------------|
+| funsearch | its last input's   | softmax(score / T), put back   | the longest           | a kept island's best   | every 4 h   |
+| llmsr     | the mean           | the same                       | the longest           | a kept island's best   | every 4 h   |
+| seed      | the mean           | softmax(score / T)             | the range             | the best of all        | every 30 min|
+| default   | the mean           | rank: no scale, no temperature | the longest           | a kept island's best   | by count    |
+
+T = 0.1 (1 - (n mod 30,000) / 30,000), n the functions that the island ever registered. The default mends what the others
+suffer from: at T = 0.1 a score of -MSE draws parents almost evenly and a score that counts draws greedily; noise of 1e-6
+ranks good islands at random once their errors are below it; and a reset by the clock can't be repeated.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from random import Random
+from statistics import fmean
+
+from atoll import cluster, errors
+from atoll.llmsr.config import Options
+
+type Reduce = Callable[[Sequence[float]], float]
+type MakeChooser = Callable[[Random], cluster.Chooser]
+
+FUNSEARCH_RESET_SECONDS = 4 * 60 * 60
+SEED_RESET_SECONDS = 30 * 60
+FUNSEARCH_NOISE = 1e-6
+RESET_EVALUATIONS_PER_ISLAND = 50
+
+
+def last(scores: Sequence[float]) -> float:
+    """Returns the score of the last input."""
+    return scores[-1]
+
+
+@dataclass(eq=False)
+class RandomTurns(cluster.RoundRobin):
+    """Each step belongs to an island drawn uniformly, as in FunSearch."""
+
+    _: KW_ONLY
+    seed: int = 0
+
+    def island(self, step: int) -> int:
+        return Random(f"{self.seed}/{step}/island").randrange(self.num_islands)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One way to evolve.
+
+    Attributes:
+        reduce: Makes a score of the scores per input.
+        is_partial: A function counts if at least one input has a score.
+        make_chooser: Draws clusters.
+        by_range: Lengths are scaled to 0..1 before short functions are preferred.
+        resets: What happens to the worse half of the islands.
+        reset_seconds: Between resets, where the configuration says nothing.
+        turns: Whose turn it is.
+    """
+
+    reduce: Reduce
+    is_partial: bool
+    make_chooser: MakeChooser
+    by_range: bool = False
+    resets: cluster.Resets = field(default_factory=cluster.reset_worst_half)
+    reset_seconds: float | None = None
+    turns: type[cluster.RoundRobin] = cluster.RoundRobin
+
+    def make_pool(self, num_selected_clusters: int) -> cluster.MakePool:
+        """Returns what makes an island's pool: clusters by signature."""
+        return lambda island, rng, announce: cluster.Niches(
+            cluster.by_signature,
+            lambda key: cluster.DefaultCluster(rng, announce, by_range=self.by_range),
+            self.make_chooser(rng),
+            num_parents=num_selected_clusters,
+        )
+
+    def schedule(self, options: Options, seed: int) -> cluster.RoundRobin:
+        """Returns whose turn it is and when islands are reset; without a clock unless a period is asked for."""
+        seconds = options.reset_period or self.reset_seconds
+        count = options.reset_evaluations
+        if count is None and seconds is None:
+            count = RESET_EVALUATIONS_PER_ISLAND * options.num_islands
+        turns = self.turns(options.num_islands, reset_every=count, reset_seconds=seconds, resets=self.resets)
+        if isinstance(turns, RandomTurns):
+            turns.seed = seed
+        return turns
+
+
+def _put_back(rng: Random) -> cluster.Chooser:
+    return cluster.SoftmaxChooser(rng)
+
+
+def _kept_apart(rng: Random) -> cluster.Chooser:
+    return cluster.SoftmaxChooser(rng, replace=False)
+
+
+_funsearch_resets = cluster.reset_worst_half(noise=FUNSEARCH_NOISE, founder="kept")
+
+PRESETS = {
+    "default": Preset(fmean, False, cluster.RankChooser),
+    "funsearch": Preset(
+        last, True, _put_back, resets=_funsearch_resets, reset_seconds=FUNSEARCH_RESET_SECONDS, turns=RandomTurns
+    ),
+    "llmsr": Preset(
+        fmean, True, _put_back, resets=_funsearch_resets, reset_seconds=FUNSEARCH_RESET_SECONDS, turns=RandomTurns
+    ),
+    "seed": Preset(
+        fmean,
+        False,
+        _kept_apart,
+        by_range=True,
+        resets=cluster.reset_worst_half(founder="best"),
+        reset_seconds=SEED_RESET_SECONDS,
+    ),
+}
+
+
+def preset(name: str) -> Preset:
+    """Returns a preset by its name.
+
+    Raises:
+        SetupError: There is none of that name.
+    """
+    if name not in PRESETS:
+        raise errors.SetupError(f"There is no preset {name!r}: choose one of {', '.join(PRESETS)}.")
+    return PRESETS[name]

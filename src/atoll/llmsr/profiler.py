@@ -1,0 +1,79 @@
+"""A profiler that hears everything: what happened how often, and how the best came about."""
+
+import logging
+from collections import Counter
+from threading import Lock
+from typing import Any, NamedTuple
+
+from atoll import function, profiler
+
+log = logging.getLogger(__name__)
+
+
+class Best(NamedTuple):
+    """A function that was better than all before it.
+
+    Attributes:
+        evaluations: How many evaluations had been made.
+    """
+
+    score: float
+    source: str
+    evaluations: int
+
+
+class Profiler:
+    """Collects the events of a whole run, from all its threads; pass it as `profiler_fn`.
+
+    Everything it tells is a copy: it may be asked while the run goes on.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: Counter[str] = Counter()
+        self._best: list[Best] = []
+        self._failures = 0
+        self._setup: dict[str, Any] = {}
+
+    def __call__(self, event: profiler.Event) -> None:
+        with self._lock:
+            self._counts[event.type] += 1
+            match event.type, event.payload:
+                case "on_evaluated", (_, None):
+                    self._failures += 1
+                case "on_best_fn_improved", fn:
+                    self._note(fn)
+                case "on_started", setup:
+                    self._setup = dict(setup)
+        log.debug("%s", event.type)
+
+    def _note(self, fn: function.Function) -> None:
+        score = function.rank_of(fn)
+        if not self._best or score > self._best[-1].score:
+            self._best.append(Best(score, str(fn.skeleton()), self._counts["on_evaluated"]))
+            log.info("%s after %d evaluations", score, self._counts["on_evaluated"])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each event happened."""
+        with self._lock:
+            return dict(self._counts)
+
+    @property
+    def failures(self) -> int:
+        """How many functions got no score."""
+        with self._lock:
+            return self._failures
+
+    @property
+    def history(self) -> list[Best]:
+        """Every function that was better than all before it, the best last."""
+        with self._lock:
+            return list(self._best)
+
+    @property
+    def setup(self) -> dict[str, Any]:
+        """What the run was set up with; empty before it starts."""
+        with self._lock:
+            return dict(self._setup)
+

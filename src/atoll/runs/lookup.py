@@ -1,0 +1,26 @@
+"""Finding a run by what somebody typed."""
+
+from atoll import errors, store
+
+LATEST = "latest"
+
+
+def find(kept: store.Store, name: str) -> str:
+    """Returns the id of a run by its id, by the beginning or end of one, or `latest`.
+
+    Raises:
+        NotFound: There is none, or several fit.
+    """
+    ids = [run.id for run in kept.runs()]
+    if name in ids:
+        return name
+    if not ids:
+        raise errors.NotFound(f"There is no run in {kept.database.name} yet: start one with 'atoll run TASK'.")
+    if name == LATEST:
+        return ids[0]
+    close = [id for id in ids if name and (id.startswith(name) or id.endswith(name))]
+    if len(close) == 1:
+        return close[0]
+    if close:
+        raise errors.NotFound(f"{len(close)} runs fit {name!r}, such as {close[0]} and {close[1]}: type more of it.")
+    raise errors.NotFound(f"There is no run {name} in {kept.database.name}: 'atoll list' shows those there are.")

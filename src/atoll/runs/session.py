@@ -1,0 +1,185 @@
+"""One run under way: its place in the store, its parts and its evolver."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from threading import Timer
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from atoll import config, control, errors, journal, llm, store, system
+from atoll.runs.summary import Totals, totals
+
+ALL = -1  # the island of a record that concerns all of them
+
+type MakeLLM = Callable[[config.Plan], llm.LLM | None]
+
+
+def make_llm(plan: config.Plan) -> llm.LLM | None:
+    """Returns the model that a plan names, or None.
+
+    Raises:
+        SetupError: The name is not understood, or its key is missing.
+    """
+    wanted = plan.llm
+    sampling = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens}
+    return llm.make_llm(plan.run.llm, **sampling, timeout_seconds=wanted.timeout_seconds)
+
+
+class _Order(NamedTuple):
+    """Whether steps are applied in their order, and how many fly."""
+
+    is_ordered: bool
+    window: int
+
+
+class Session:
+    """A run that this process writes, from its claim to its end; to be used in a `with` block.
+
+    A new run is created only when all its parts could be made.
+
+    Args:
+        kept: Where the run is.
+        plan: What it is made from.
+        run: A run that goes on; None: a new one.
+        budget: What it may use in all; by default the plan's.
+        model: Makes the model that the plan names.
+
+    Attributes:
+        run: The run's id.
+        evolver: Ready for `start`.
+        sandbox: The level at which candidates run.
+
+    Raises:
+        SetupError: The plan cannot be carried out.
+        NotFound: There is no such run.
+        Conflict: Somebody else writes that run.
+    """
+
+    def __init__(
+        self,
+        kept: store.Store,
+        plan: config.Plan,
+        *,
+        run: str | None = None,
+        budget: control.Budget | None = None,
+        model: MakeLLM = make_llm,
+    ) -> None:
+        self._kept, self.plan, self._budget = kept, plan, budget or plan.budget()
+        asked = model(plan)
+        durable = llm.Durable(asked) if asked is not None else None
+        parts = system.Parts(plan.folder, durable, plan.sandbox.limits(), plan.run.workers, plan.run.seed)
+        built = plan.builder().build(plan.task, plan.options, parts)
+        try:
+            order, files = self._order(run, built), fingerprints(built.files)
+            if run is not None and files != kept.run(run).config["files"]:
+                raise errors.SetupError(
+                    f"The files of {plan.folder} are not those that run {run} began with, so its scores would not "
+                    "compare with new ones: put them back, or start a new run."
+                )
+            self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files})
+            self._claim = kept.claim(self.run)
+            self._make_evolver(built, order)
+        except BaseException:
+            built.close()
+            raise
+
+    def _make_evolver(self, built: system.Built, order: _Order) -> None:
+        plan, records = self.plan, self._kept.journal(self.run)
+        # An ordered run knows no clock: whoever wants it to end after some time stops it from outside.
+        self._seconds = self._budget.seconds if order.is_ordered else None
+        made = replace(
+            built.config,
+            num_parallel=plan.run.workers,
+            journal=records,
+            budget=replace(self._budget, seconds=None) if order.is_ordered else self._budget,
+            stop_rules=() if plan.run.target is None else (control.target(plan.run.target),),
+            inbox=self._kept.inbox(self.run),
+            seed=plan.run.seed,
+            ordered=order.is_ordered,
+            window=order.window,
+        )
+        self.sandbox = built.sandbox
+        self.evolver = system.Evolver(made, built.report, built.close)
+        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "workers": plan.run.workers}
+        records.write(journal.Record("started", 0, ALL, data))
+
+    def _order(self, run: str | None, built: system.Built) -> _Order:
+        """Orders the steps wherever no clock has a say, so that the same seed gives the same run."""
+        if run is not None:
+            stored = self._kept.run(run).config
+            return _Order(stored["is_ordered"], stored["window"])
+        wanted, schedule = self.plan.run, built.config.schedule
+        uses_clock = schedule is not None and schedule.uses_clock
+        is_timed = uses_clock or self._budget.seconds is not None or self._budget.usd is not None
+        if wanted.deterministic and is_timed:
+            raise errors.SetupError(
+                "A deterministic run cannot depend on seconds or dollars: give its budget in iterations or evals, "
+                "and its resets in evaluations."
+            )
+        usual = config.DETERMINISTIC_WINDOW if wanted.deterministic else 2 * wanted.workers
+        return _Order(not is_timed, wanted.window or (wanted.workers if is_timed else usual))
+
+    def start(self) -> None:
+        """Begins, and returns at once."""
+        if self._seconds is not None:
+            timer = Timer(self._seconds, self.evolver.stop, [f"budget of {self._seconds:g} seconds used"])
+            timer.daemon = True
+            timer.start()
+        self.evolver.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._claim.release()
+
+
+def resume(
+    kept: store.Store, run: str, changes: Sequence[config.Sections] = (), *, model: MakeLLM = make_llm
+) -> Session:
+    """Goes on with a run where it ended; limits among the changes replace the old ones and count from there.
+
+    Raises:
+        NotFound: There is no such run.
+        SetupError: Its task has changed or is gone, or the changes are wrong.
+        Conflict: Somebody else writes it.
+    """
+    stored = kept.run(run).config
+    if "folder" not in stored:
+        raise errors.SetupError(f"Run {run} comes from no task folder: go on with the program that made it.")
+    if not Path(stored["folder"]).is_dir():
+        raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
+    is_limit = {"iterations", "budget", "target"}.intersection(key for layer in changes for key in layer.get("run", {}))
+    old = {name: value for name, value in stored.items() if name not in ("is_ordered", "window", "files")}
+    if is_limit:
+        old["run"] = {**old["run"], "iterations": None, "budget": None, "target": None}
+    plan = config.Plan.from_data(old, changes)
+    budget = further(plan.budget(), totals(kept, run)) if is_limit else plan.budget()
+    return Session(kept, plan, run=run, budget=budget, model=model)
+
+
+def further(budget: control.Budget, used: Totals) -> control.Budget:
+    """Returns a budget that counts from what was used; seconds always count from the start of a session."""
+    cost = used.cost
+    before: dict[str, float] = {"iterations": used.steps, "evaluations": used.evaluations, "calls": cost.calls}
+    before |= {"tokens": cost.tokens_in + cost.tokens_out, "usd": cost.usd}
+    limits: dict[str, Any] = {field.name: getattr(budget, field.name) for field in fields(budget)}
+    return control.Budget(
+        **{name: limit if limit is None else limit + before.get(name, 0) for name, limit in limits.items()}
+    )
+
+
+def fingerprints(files: Sequence[Path]) -> Mapping[str, str]:
+    """Returns the hashes of files, so that a resume notices a change.
+
+    Raises:
+        SetupError: One is gone.
+    """
+    try:
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files}
+    except OSError as error:
+        raise errors.SetupError(f"{error.filename} cannot be read: {error.strerror}.") from error

@@ -1,0 +1,108 @@
+"""What every system offers to the front: models of its settings, a builder, and an evolver that tells how it was set up.
+
+Know one and you know all.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import pydantic
+
+from atoll import archipelago, cluster, llm, profiler, sandbox
+from atoll.candidate import JSON
+
+
+class OnStarted(NamedTuple):
+    """A run begins; the payload says what it was set up with, in the order in which one would read it."""
+
+    type: Literal["on_started"]
+    payload: Mapping[str, JSON]
+
+
+class Parts(NamedTuple):
+    """What the front hands to a builder.
+
+    Attributes:
+        folder: Where the task is; its files are named relative to it.
+        llm: The model, whose replies are stored before they count; None: evolve without one.
+        limits: What judging one candidate may use.
+        workers: Threads that will judge at once.
+        seed: All dice come from it.
+    """
+
+    folder: Path
+    llm: llm.LLM | None
+    limits: sandbox.Limits
+    workers: int
+    seed: int
+
+
+class Built(NamedTuple):
+    """What a builder made.
+
+    Attributes:
+        config: All but journal, budget, inbox, workers, seed and order, which the front adds.
+        report: What it was made from, for people: title by title.
+        files: The task's own files; a run goes on only while they are as it began with.
+        sandbox: The level at which candidates run, as in `sandbox.Sandbox.level`.
+        close: Ends what was started for the run; called once, when it is over.
+    """
+
+    config: cluster.EvolverConfig
+    report: Mapping[str, JSON]
+    files: Sequence[Path]
+    sandbox: str
+    close: Callable[[], None]
+
+
+class Settings(pydantic.BaseModel):
+    """A section of the configuration: frozen, every key known, every default runs."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class System(Protocol):
+    """The module `build` of a system.
+
+    Attributes:
+        Task: Model of the section `[task]`: what evolves and how it is judged.
+        Options: Model of the section named like the system: how it evolves.
+    """
+
+    Task: type[Settings]
+    Options: type[Settings]
+
+    def discover(self, folder: Path) -> Mapping[str, Any] | None:
+        """Returns the sections that a folder implies without an `atoll.toml`, or None if it is not this system's."""
+
+    def build(self, task: Any, options: Any, parts: Parts) -> Built:
+        """Makes everything that evolves and judges.
+
+        Raises:
+            SetupError: A file is missing or does not hold what it should; the message says what to do.
+        """
+
+
+class Evolver(cluster.Evolver):
+    """An evolver that announces its set-up when it starts, and closes what was made for it when it has ended."""
+
+    def __init__(self, config: cluster.EvolverConfig, report: Mapping[str, JSON], close: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._report, self._close = report, close
+        self._beginners = profiler.Profilers[OnStarted]()
+
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[archipelago.EvolverEvent | OnStarted]) -> profiler.Remove:
+        removes = (super().use_profiler(profiler_fn), self._beginners.use(profiler_fn))
+        return lambda: [remove() for remove in removes][-1]
+
+    def start(self) -> None:
+        self._beginners.emit(OnStarted("on_started", self._report))
+        super().start()
+
+    def join(self) -> None:
+        try:
+            super().join()
+        finally:
+            if not any(thread.is_alive() for thread in self._threads):
+                self._close()

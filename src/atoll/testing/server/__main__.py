@@ -1,0 +1,63 @@
+"""Runs a model server alone, for tests whose client is another process and may be killed.
+
+    python -m atoll.testing.server --port 0 --reply-file reply.txt --log requests.log --seconds 60
+
+Prints its address, then answers until its standard input closes: so it goes when whoever started it goes.
+"""
+
+import argparse
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from atoll import candidate
+from atoll.testing.server.server import Fault, ModelServer
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    text = options.reply_file.read_text(encoding="utf-8") if options.reply_file else "An answer."
+    fault = Fault(delay_seconds=options.delay_seconds)
+    with ModelServer(_logged(text, options.log), faults=fault, port=options.port) as server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        _wait(options.seconds)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m atoll.testing.server", description="Serves a model on loopback.")
+    parser.add_argument("--port", type=int, default=0, help="0 takes one that is free")
+    parser.add_argument("--reply-file", type=Path, help="its text is every reply")
+    parser.add_argument("--log", type=Path, help="gets a line per request: its number and the SHA-256 of the prompt")
+    parser.add_argument("--delay-seconds", type=float, default=0.0, help="how long each reply takes")
+    parser.add_argument("--seconds", type=float, help="ends after so long, if standard input does not close before")
+    return parser
+
+
+def _logged(text: str, log: Path | None) -> Callable[[str, int], str]:
+    """Returns an answer that leaves a line in the log before it is sent."""
+    if log is None:
+        return lambda prompt, number: text
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def answer(prompt: str, number: int) -> str:
+        os.write(file, f"{number} {candidate.digest(prompt)}\n".encode())
+        return text
+
+    return answer
+
+
+def _wait(seconds: float | None) -> None:
+    """Returns when standard input has ended, or the time is over."""
+    end = None if seconds is None else time.monotonic() + seconds
+    while end is None or time.monotonic() < end:
+        left = None if end is None else max(0.0, end - time.monotonic())
+        if select.select([sys.stdin], [], [], left)[0] and not os.read(sys.stdin.fileno(), 4096):
+            return
+
+
+if __name__ == "__main__":
+    main()

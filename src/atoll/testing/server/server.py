@@ -1,0 +1,231 @@
+"""An OpenAI-compatible server of chat completions that says what a test tells it to say."""
+
+import contextlib
+import json
+import socket
+import socketserver
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from threading import Condition, Event, Lock, Thread
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+type Answer = Callable[[str, int], str]
+
+_PATIENCE_SECONDS = 5.0  # for the last replies when the server closes
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How one request is treated badly.
+
+    Attributes:
+        status: Of the response; one that is no 200 gets an error body as OpenAI sends it.
+        delay_seconds: How long the response is held back.
+        body: Sent instead of what would be sent: no JSON, or JSON without choices.
+        headers: Sent besides the usual ones.
+        hangs_up: The connection is closed and there is no response.
+    """
+
+    status: int = 200
+    delay_seconds: float = 0.0
+    body: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hangs_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client sent; the names of its headers are in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    def data(self) -> Mapping[str, Any]:
+        found = json.loads(self.body or b"{}")
+        return found if isinstance(found, dict) else {}
+
+    def prompt(self) -> str:
+        """Returns the text of the last message."""
+        content = self.data()["messages"][-1]["content"]
+        return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+class ModelServer:
+    """Answers chat completions on loopback, over kept connections, in threads.
+
+    with ModelServer(lambda prompt, number: prompt.upper()) as server:
+        model = llm.OpenAICompatible("any", base_url=server.url)
+    """
+
+    def __init__(
+        self,
+        answer: Answer = lambda prompt, number: "An answer.",
+        *,
+        faults: Mapping[int, Fault] | Fault = Fault(),  # noqa: B008 - frozen
+        port: int = 0,
+    ) -> None:
+        """Listens at once.
+
+        Args:
+            answer: Makes the text of a reply of the prompt and the number of the request, from 0 on. It is called
+                from several threads.
+            faults: Treats these requests badly, by number; or all of them.
+            port: 0 takes one that is free.
+        """
+        self._answer, self._faults = answer, faults
+        self._requests: list[Request] = []
+        self._lock, self._is_closing = Lock(), Event()
+        self._listener = _Listener(port, self._respond)
+        self._thread = Thread(target=self._listener.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """The base address that clients are given."""
+        return f"http://127.0.0.1:{self._listener.server_address[1]}/v1"
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests for completions in the order of their arrival, also those that were treated badly."""
+        with self._lock:
+            return list(self._requests)
+
+    @property
+    def num_requests(self) -> int:
+        with self._lock:
+            return len(self._requests)
+
+    @property
+    def num_connections(self) -> int:
+        """How many connections were ever opened."""
+        return self._listener.num_opened
+
+    @property
+    def prompts(self) -> list[str]:
+        return [request.prompt() for request in self.requests]
+
+    def close(self) -> None:
+        """Hangs up on everybody; a second call does nothing."""
+        if not self._is_closing.is_set():
+            self._is_closing.set()
+            self._listener.shutdown()
+            self._thread.join()
+            self._listener.hang_up()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _respond(self, request: Request) -> bytes | None:
+        """Returns the whole response, or None to hang up."""
+        if not request.path.endswith("/chat/completions"):
+            return _response(404, _error(f"There is nothing at {request.path}."))
+        with self._lock:
+            number = len(self._requests)
+            self._requests.append(request)
+        fault = self._faults.get(number, Fault()) if isinstance(self._faults, Mapping) else self._faults
+        body = fault.body
+        if body is None:
+            body = self._completion(request, number) if fault.status == 200 else _error(_reason(fault.status))
+        self._is_closing.wait(fault.delay_seconds)
+        return None if fault.hangs_up else _response(fault.status, body, fault.headers)
+
+    def _completion(self, request: Request, number: int) -> str:
+        prompt = request.prompt()
+        text = self._answer(prompt, number)
+        message = {"role": "assistant", "content": text}
+        tokens = [len(prompt.split()), len(text.split())]
+        return json.dumps(
+            {
+                "id": f"completion-{number}",
+                "object": "chat.completion",
+                "created": int(time.time()),
+                "model": request.data().get("model", "unnamed"),
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
+            }
+        )
+
+
+class _Listener(socketserver.ThreadingTCPServer):
+    """Serves one thread per connection and knows which are open."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 256  # 64 workers connect at once; the usual 5 would cost some of them a second
+
+    def __init__(self, port: int, respond: Callable[[Request], bytes | None]) -> None:
+        self.respond, self.num_opened = respond, 0
+        self.open = set[socket.socket]()
+        self.change = Condition()
+        super().__init__(("127.0.0.1", port), _Connection)
+
+    def hang_up(self) -> None:
+        self.server_close()
+        with self.change:
+            for connection in self.open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            self.change.wait_for(lambda: not self.open, _PATIENCE_SECONDS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self.change:
+            self.open.add(request)
+            self.num_opened += 1
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self.change:
+            self.open.discard(request)
+            self.change.notify_all()
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    """Answers the requests of one client, one after the other."""
+
+    disable_nagle_algorithm = True
+    server: _Listener
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the client has gone, or speaks no HTTP
+            while (request := _read(self.rfile)) is not None:
+                response = self.server.respond(request)
+                if response is None:
+                    return
+                self.connection.sendall(response)  # in one piece: two would wait 40 ms for each other's receipt
+
+
+def _read(file: BinaryIO) -> Request | None:
+    """Reads one request; None when the client has said all."""
+    words = file.readline().split()
+    if len(words) != 3:
+        return None
+    headers: dict[str, str] = {}
+    while line := file.readline().strip():
+        name, _, value = line.decode("latin-1").partition(":")
+        headers[name.lower()] = value.strip()
+    return Request(words[1].decode("latin-1"), headers, file.read(int(headers.get("content-length", 0))))
+
+
+def _response(status: int, body: str, headers: Mapping[str, str] | None = None) -> bytes:
+    content = body.encode()
+    lines = [f"HTTP/1.1 {status} {_reason(status)}", "Content-Type: application/json"]
+    lines += [f"Content-Length: {len(content)}", *(f"{name}: {value}" for name, value in (headers or {}).items())]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
+
+
+def _reason(status: int) -> str:
+    return HTTPStatus(status).phrase if status in HTTPStatus else "Unknown"
+
+
+def _error(message: str) -> str:
+    return json.dumps({"error": {"message": message, "type": "error", "code": None}})
