@@ -1,7 +1,8 @@
-"""What a step of the kernel costs, and how that grows with the population.
+"""What a step costs and how that grows with the population: of the kernel alone, and end to end beside OpenEvolve.
 
-An instant engine and an instant judge, so that only the kernel is measured, in CPU time. Two populations of
+For the kernel an instant engine and an instant judge, so that only it is measured, in CPU time. Two populations of
 different size are stepped in turns: measured one after the other, the same code gave ratios from 0.86 to 1.77.
+End to end everything is on: see `bench/end_to_end.py`.
 """
 
 import argparse
@@ -17,8 +18,9 @@ from random import Random
 from typing import Any
 
 from atoll import cluster, control, evaluation, function, journal, store
-from bench import outcome
+from bench import end_to_end, outcome
 
+PEERS = True
 CHUNK = 50
 
 
@@ -207,19 +209,29 @@ def commits(count: int, folder: Path) -> tuple[Sequence[str], list[list[object]]
     return ["journal", "commits per CPU s", "commits/s"], rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="sizes 100 and 5,000 only")
-    quick = parser.parse_args().quick
+def kernel_tables(quick: bool) -> outcome.Tables:
     sizes = [100, 5_000] if quick else [100, 20_000, 100_000]
     with tempfile.TemporaryDirectory() as folder:
-        tables = {
+        return {
             "A step by population": growth(sizes, 10 if quick else 30, Path(folder)),
             "Memory": memory(2_000 if quick else 20_000),
             "Threads with an instant engine": throughput(1_000 if quick else 5_000, Path(folder)),
             "Commits": commits(2_000 if quick else 20_000, Path(folder)),
         }
-    outcome.keep("engine", tables)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="sizes 100 and 5,000 and runs of 200 iterations only")
+    parser.add_argument("--end-to-end", action="store_true", help="no tables of the kernel; nothing is kept")
+    parser.add_argument("--no-peers", action="store_true", help="runs Atoll alone; nothing is kept")
+    options = parser.parse_args()
+    contest = end_to_end.contest(quick=options.quick, with_peers=not options.no_peers)
+    if options.end_to_end or options.no_peers:
+        kernel = {} if options.end_to_end else kernel_tables(options.quick)
+        outcome.show("engine", {**kernel, **contest.tables}, contest.notes)
+    else:
+        outcome.keep("engine", {**kernel_tables(options.quick), **contest.tables}, contest.notes)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+type Tables = Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]]
+
 RESULTS_DIR = Path(__file__).parent / "results"
 
 
@@ -30,18 +32,29 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(_shown(cell) for cell in line)} |" for line in lines)
 
 
-def keep(name: str, tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]], **facts: object) -> None:
+def show(name: str, tables: Tables, notes: Sequence[str] = ()) -> str:
+    """Prints the tables, and what is to be said of them, and returns that text."""
+    said = f"Command: `{command(name)}`. Machine: {json.dumps(machine())}."
+    shown = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
+    text = "\n\n".join([said, *shown, *notes])
+    print(text)
+    return text
+
+
+def keep(name: str, tables: Tables, notes: Sequence[str] = (), **facts: object) -> None:
     """Prints the tables and writes `results/NAME.json` and `results/NAME.md`."""
-    command = f"scripts/bench {' '.join([name, *sys.argv[1:]])}"
-    found = {"command": command, "machine": machine(), **facts}
-    RESULTS_DIR.mkdir(exist_ok=True)
-    texts = [f"Command: `{command}`. Machine: {json.dumps(found['machine'])}."]
+    found: dict[str, object] = {"command": command(name), "machine": machine(), **facts}
     for title, (columns, rows) in tables.items():
         found[title] = [dict(zip(columns, row, strict=True)) for row in rows]
-        texts.append(f"### {title}\n\n{table(columns, rows)}")
+    if notes:
+        found["notes"] = list(notes)
+    RESULTS_DIR.mkdir(exist_ok=True)
     (RESULTS_DIR / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
-    (RESULTS_DIR / f"{name}.md").write_text("\n\n".join(texts) + "\n")
-    print("\n\n".join(texts))
+    (RESULTS_DIR / f"{name}.md").write_text(show(name, tables, notes) + "\n")
+
+
+def command(name: str) -> str:
+    return f"scripts/bench {' '.join([name, *sys.argv[1:]])}"
 
 
 def _shown(cell: object) -> str:

@@ -10,22 +10,23 @@ import atoll
 
 NAMES = {
     "atoll": """
-        __version__ archipelago candidate cluster control errors evaluation function gate journal llm profiler store
-        testing versions
+        __version__ archipelago candidate cluster config control errors evaluation function gate journal llm llmsr
+        mutation profiler programs runs sandbox store system testing versions
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
-        IslandConfig Kept Keys MakePool Niches OnFnAdded OnFnSelected PoolCluster RankChooser Resets RoundRobin SoftmaxChooser
-        WeightChooser by_instance by_score by_signature everyone funsearch_pool generations reset_worst_half
+        IslandConfig Kept Keys MakePool Niches OnFnAdded OnFnSelected PoolCluster RankChooser Resets RoundRobin
+        SoftmaxChooser WeightChooser by_instance by_score by_signature everyone funsearch_pool generations reset_worst_half
     """,
-    "atoll.llm": "LLM Durable Reply",
+    "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
+    "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
     "atoll.store": """
         Blobs Candidates Claim MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox
         StoredJournal StoredVersions open
     """,
     "atoll.testing": """
-        ChooserSuite ClusterSuite DyingJournal FakeClock GateSuite InboxSuite JournalSuite JudgeSuite KeptSuite Naps
-        Place PoolSuite ProposerSuite ScriptedLLM VersionsSuite history settled unscored
+        ChooserSuite ClusterSuite DyingJournal FakeClock Fault GateSuite InboxSuite JournalSuite JudgeSuite KeptSuite
+        LLMSuite ModelServer Naps Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite history settled unscored
     """,
 }
 

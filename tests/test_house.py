@@ -42,13 +42,13 @@ RANKS = {
     "mind": 5,
     "survival": 5,
     "governed": 5,
-    "evolve": 6,
     "config": 6,
-    "runs": 6,
-    "cli": 7,
-    "dashboard": 7,
+    "runs": 7,
+    "evolve": 7,
+    "cli": 8,
+    "dashboard": 8,
 }
-KERNEL, SYSTEM, FACE = 2, 5, 7
+KERNEL, SYSTEM, FACE = 2, 5, 8
 ORDER = {room: place for place, room in enumerate(RANKS)}
 # The names of the package itself and its start: they may import everything, and only a face may import them.
 FRONT = "atoll"
@@ -60,6 +60,8 @@ SDKS = {
     "psycopg": {"store"},
     "pydantic_ai": {"llm"},
     "openai": {"llm"},
+    "httpx2": {"llm"},
+    "cloudpickle": {"sandbox"},
     "anthropic": {"llm"},
     "xllamacpp": {"llm"},
     "ray": {"executor"},

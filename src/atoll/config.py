@@ -11,9 +11,7 @@
 Later wins: defaults, what the folder implies, `atoll.toml`, the command line.
 """
 
-import difflib
 import importlib
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +22,8 @@ from typing import Any, Self, cast
 
 import pydantic
 
-from atoll import control, errors, sandbox, system
+from atoll import control, errors, sandbox
+from atoll.system import Settings, System, check, nearest, shown
 
 FILE = "atoll.toml"
 # The systems by name; a system is imported when it is used.
@@ -36,7 +35,7 @@ type Section = Mapping[str, Any]
 type Sections = Mapping[str, Any]
 
 
-class RunSettings(system.Settings):
+class RunSettings(Settings):
     """Section `[run]`.
 
     Attributes:
@@ -51,35 +50,35 @@ class RunSettings(system.Settings):
     """
 
     llm: str = "none"
-    iterations: int | None = pydantic.Field(None, ge=0)
+    iterations: int | None = pydantic.Field(default=None, ge=0)
     budget: str | None = None
     target: float | None = None
     seed: int = 0
-    workers: int = pydantic.Field(2, ge=1)
+    workers: int = pydantic.Field(default=2, ge=1)
     deterministic: bool = False
-    window: int | None = pydantic.Field(None, ge=1)
+    window: int | None = pydantic.Field(default=None, ge=1)
 
 
-class LLMSettings(system.Settings):
+class LLMSettings(Settings):
     """Section `[llm]`; what is not set is left to the provider."""
 
-    temperature: float | None = pydantic.Field(None, ge=0)
-    max_tokens: int | None = pydantic.Field(None, ge=1)
-    timeout_seconds: float = pydantic.Field(60.0, gt=0)
+    temperature: float | None = pydantic.Field(default=None, ge=0)
+    max_tokens: int | None = pydantic.Field(default=None, ge=1)
+    timeout_seconds: float = pydantic.Field(default=60.0, gt=0)
 
 
-class SandboxSettings(system.Settings):
+class SandboxSettings(Settings):
     """Section `[sandbox]`: what judging one candidate may use."""
 
-    seconds: float = pydantic.Field(30.0, gt=0)
-    memory_mb: int | None = pydantic.Field(2048, ge=64)
+    seconds: float = pydantic.Field(default=30.0, gt=0)
+    memory_mb: int | None = pydantic.Field(default=2048, ge=64)
     output_bytes: int = pydantic.Field(1_000_000, ge=1000)
 
     def limits(self) -> sandbox.Limits:
         return sandbox.Limits(self.seconds, self.memory_mb, self.output_bytes)
 
 
-COMMON: Mapping[str, type[system.Settings]] = {"run": RunSettings, "llm": LLMSettings, "sandbox": SandboxSettings}
+COMMON: Mapping[str, type[Settings]] = {"run": RunSettings, "llm": LLMSettings, "sandbox": SandboxSettings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,8 @@ class Plan:
 
     system: str
     folder: Path
-    task: system.Settings
-    options: system.Settings
+    task: Settings
+    options: Settings
     run: RunSettings
     llm: LLMSettings
     sandbox: SandboxSettings
@@ -126,10 +125,10 @@ class Plan:
         models = _models(name)
         for section, keys in merged.items():
             if section not in models:
-                raise errors.SetupError(f"There is no section [{section}]{_nearest(section, models)}.")
+                raise errors.SetupError(f"There is no section [{section}]{nearest(section, models)}.")
             if not isinstance(keys, Mapping):
                 raise errors.SetupError(f"[{section}] is a section with keys of its own, not {keys!r:.40}.")
-        made = {section: _checked(section, model, merged.get(section, {})) for section, model in models.items()}
+        made = {section: check(section, model, merged.get(section, {})) for section, model in models.items()}
         plan = cls(name, folder, made["task"], made[name], *(cast(Any, made[each]) for each in COMMON))
         plan.budget()
         return plan
@@ -144,13 +143,13 @@ class Plan:
         is_open = budget == control.UNLIMITED and self.run.iterations is None and self.run.target is None
         return replace(budget, iterations=DEFAULT_ITERATIONS if is_open else self.run.iterations)
 
-    def builder(self) -> system.System:
+    def builder(self) -> System:
         return find(self.system)
 
 
-def find(name: str) -> system.System:
+def find(name: str) -> System:
     """Returns a system by its name."""
-    return cast(system.System, importlib.import_module(SYSTEMS[name]))
+    return cast(System, importlib.import_module(SYSTEMS[name]))
 
 
 def load(task: Path, changes: Sequence[Sections] = ()) -> Plan:
@@ -195,41 +194,12 @@ def _implied(folder: Path, named: object) -> Sections:
     return {}
 
 
-def _models(name: object) -> dict[str, type[system.Settings]]:
+def _models(name: object) -> dict[str, type[Settings]]:
     if name not in SYSTEMS:
         said = f"{FILE} names no system" if name is None else f"There is no system {name!r}"
-        raise errors.SetupError(f"{said}{_nearest(str(name), SYSTEMS)}: write system = \"...\", one of {_list(SYSTEMS)}.")
+        raise errors.SetupError(f"{said}{nearest(str(name), SYSTEMS)}: write system = \"...\", one of {', '.join(SYSTEMS)}.")
     builder = find(str(name))
     return {"task": builder.Task, str(name): builder.Options, **COMMON}
-
-
-def _checked(section: str, model: type[system.Settings], keys: Section) -> system.Settings:
-    try:
-        return model.model_validate(dict(keys))
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-    where = ".".join((section, *(str(part) for part in first["loc"])))
-    if first["type"] == "extra_forbidden":
-        known = [f"{section}.{name}" for name in model.model_fields]
-        raise errors.SetupError(f"There is no key {where}{_nearest(where, known)}.")
-    said = first["msg"][:1].lower() + first["msg"][1:]
-    raise errors.SetupError(f"{where} is {_shown(first['input'])}: {said.replace('input should', 'it should')}.")
-
-
-def _shown(value: object) -> str:
-    return json.dumps(value, default=repr)[:60]
-
-
-def _nearest(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    """Says which name was probably meant, or which there are."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    if close:
-        return f"; the nearest is {close[0]}"
-    return f"; there are {_list(known)}"
-
-
-def _list(names: Mapping[str, Any] | Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 def parse_set(text: str) -> Sections:
@@ -295,4 +265,4 @@ def describe(name: str) -> Iterator[tuple[str, str]]:
     """Yields every key with its default, for help."""
     for section, model in _models(name).items():
         for key, about in model.model_fields.items():
-            yield f"{section}.{key}", _shown(about.default)
+            yield f"{section}.{key}", shown(about.default)

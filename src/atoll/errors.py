@@ -7,6 +7,7 @@
     │   └── MissingExtra      an optional package is not installed
     ├── NotFound              a run, candidate, version or blob that is not there
     ├── Conflict              somebody else changed it first (compare-and-set), or it is locked
+    ├── NoReply (in llm)      a model gave no reply after all retries
     ├── StoreFailed           the store is full, read-only, locked for too long or damaged
     └── RunFailed             a run ended before its time; everything written until then is saved
         └── JournalFailed     the journal could not be written

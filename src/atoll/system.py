@@ -3,13 +3,15 @@
 Know one and you know all.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import pydantic
 
-from atoll import archipelago, cluster, llm, profiler, sandbox
+from atoll import archipelago, cluster, errors, llm, profiler, sandbox
 from atoll.candidate import JSON
 
 
@@ -60,6 +62,36 @@ class Settings(pydantic.BaseModel):
     """A section of the configuration: frozen, every key known, every default runs."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def check[S: Settings](section: str, model: type[S], keys: Mapping[str, Any]) -> S:
+    """Makes settings of keys and values.
+
+    Raises:
+        SetupError: A key is unknown or a value is wrong; one sentence, with the nearest right key.
+    """
+    try:
+        return model.model_validate(dict(keys))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+    where = ".".join((section, *(str(part) for part in first["loc"])))
+    if first["type"] == "extra_forbidden":
+        known = [f"{section}.{name}" for name in model.model_fields]
+        raise errors.SetupError(f"There is no key {where}{nearest(where, known)}.")
+    said = first["msg"].replace("Input should", "it should")
+    raise errors.SetupError(f"{where} is {shown(first['input'])}: {said[:1].lower()}{said[1:]}.")
+
+
+def shown(value: object) -> str:
+    """Returns a value as it would stand in a file, cut where it is long."""
+    return json.dumps(value, default=repr)[:60]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Says which name was probably meant, or which there are."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"; the nearest is {close[0]}" if close else f"; there are {', '.join(names)}"
 
 
 class System(Protocol):

@@ -8,7 +8,7 @@ import typer
 
 import atoll
 from atoll import errors
-from atoll.cli import demo
+from atoll.cli import demo, running
 
 app = typer.Typer(
     add_completion=False,
@@ -16,7 +16,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo.demo)
+for verb in (demo.demo, running.run, running.resume):
+    app.command()(verb)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         context: typer.Context | None = getattr(error, "ctx", None)  # of the verb, where the parser got so far
         what, where = error.format_message(), context.command_path if context else "atoll"
         return _tell(f"{what}{'' if what[-1:] in '.?' else '.'} Try '{where} --help'.", error.exit_code)
-    except errors.SetupError as error:
+    except (errors.SetupError, errors.NotFound, errors.Conflict) as error:
         return _tell(str(error), 2)
     except errors.AtollError as error:
         return _tell(str(error), 1)

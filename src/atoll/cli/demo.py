@@ -4,16 +4,18 @@ from typing import Annotated
 
 import typer
 
+from atoll.cli import options
+
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.1, metavar="N", help="Stop after so many seconds.")] = 15.0,
+    seconds: Annotated[float, typer.Option(min=0.1, metavar="N", help="Stop after so many seconds.")] = 30.0,
     steps: Annotated[int, typer.Option(min=1, metavar="N", help="Stop after so many steps.")] = 20_000,
     seed: Annotated[
         int, typer.Option(metavar="N", help="The same seed gives the same run, with any number of workers.")
     ] = 0,
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Threads that work at once.")] = 2,
-    store: Annotated[str, typer.Option(metavar="FILE", help="Where the run is saved.")] = "atoll.db",
-    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON on stdout.")] = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
 ) -> int:
     """Finds the formula behind a small table, with no key and no LLM.
 
@@ -27,5 +29,6 @@ def demo(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import demonstration  # with SQLAlchemy and rich: 0.3 s that `atoll --help` need not wait for
 
-    limits = demonstration.Limits(steps=steps, seconds=seconds)
-    return demonstration.show(limits, seed=seed, workers=workers, store_url=store, as_json=as_json)
+    return demonstration.show(
+        seconds=seconds, steps=steps, seed=seed, workers=workers, store_url=store, as_json=as_json
+    )

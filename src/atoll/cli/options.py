@@ -1,12 +1,11 @@
 """Options and arguments that several verbs share, and what they stand for."""
 
-import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from atoll import errors, store
+from atoll import errors
 
 DEFAULT_STORE = "atoll.db"
 
@@ -17,13 +16,15 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'latest'.")]
 
 
-def opened(url: str) -> store.Store:
+def opened(url: str) -> Any:
     """Opens a store that is there already.
 
     Raises:
         SetupError: There is none, or it is not ours.
     """
+    from atoll import store  # SQLAlchemy: 0.2 s that `atoll --help` need not wait for
+
     path = Path(url.removeprefix("sqlite:///"))
     if "://" not in url.removeprefix("sqlite:///") and not path.exists():
         raise errors.SetupError(f"There is no store {url}: name another with --store, or make one with 'atoll run'.")
-    return store.Store(os.fspath(url))
+    return store.Store(url)

@@ -81,3 +81,8 @@ def own_name() -> str:
 def shown(path: Path) -> str:
     """Returns a path as one would type it here."""
     return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+
+
+def quoted(text: str) -> str:
+    """Returns a text as one would type it in a shell."""
+    return shlex.quote(text)

@@ -1,28 +1,19 @@
 """A run seen from outside: a live table on a terminal, elsewhere one line per improvement."""
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from atoll import archipelago, cluster, errors, function
+from atoll import archipelago, cluster, control, errors, function
+from atoll.cli import output
 
 REFRESH_SECONDS = 0.1
-
-
-class Words(NamedTuple):
-    """A function in words: how far off it is, and how it reads."""
-
-    off_by: str
-    text: str
-
-
-type Describe = Callable[[function.Function], Words]
+MANY_ISLANDS = 12  # more do not fit on a screen; the best of them are shown
 
 
 class Watch(Protocol):
@@ -36,17 +27,43 @@ class Watch(Protocol):
     def __exit__(self, *raised: object) -> None: ...
 
 
-def make_watch(evolver: cluster.Evolver, describe: Describe, console: Console) -> Watch:
+def make_watch(evolver: cluster.Evolver, budget: control.Budget, console: Console) -> Watch:
     """Returns what suits the console."""
     is_live = console.is_terminal and not console.is_dumb_terminal
-    return Board(evolver, describe, console) if is_live else Lines(evolver, describe, console)
+    return Board(evolver, budget, console) if is_live else Lines(evolver, console)
+
+
+def gist(text: str) -> str:
+    """Returns the line of a program that says most: the last one, which returns."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    return lines[-1] if lines else ""
+
+
+def excerpt(text: str, num_lines: int = 30) -> str:
+    """Returns a program, or its beginning where it is long."""
+    lines = text.strip().splitlines()
+    rest = [f"... {len(lines) - num_lines} more lines"] if len(lines) > num_lines else []
+    return "\n".join([*lines[:num_lines], *rest])
+
+
+class Silence:
+    """Shows nothing."""
+
+    def refresh(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
 
 
 class Board:
     """A table of the islands that changes in place."""
 
-    def __init__(self, evolver: cluster.Evolver, describe: Describe, console: Console) -> None:
-        self._evolver, self._describe = evolver, describe
+    def __init__(self, evolver: cluster.Evolver, budget: control.Budget, console: Console) -> None:
+        self._evolver, self._budget = evolver, budget
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=False)
         self._began_at = self._drawn_at = time.monotonic()
 
@@ -65,27 +82,50 @@ class Board:
 
     def _draw(self) -> Group:
         table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
-        for heading in ("island", "resets"):
-            table.add_column(heading, justify="right")
-        table.add_column("best is off by", min_width=16)
+        for heading in ("island", "resets", "best", "step"):
+            table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("", ratio=1, no_wrap=True, overflow="ellipsis")
         with suppress(errors.NotFound):  # nothing is kept before the first judgement
-            best = self._evolver.best_fn().evaluation
-            for island in self._evolver.islands:
-                fn = island.best_fn()
-                style = "bold green" if fn.evaluation is best else ""
-                table.add_row(str(island.index + 1), str(island.epoch), *self._describe(fn), style=style)
+            self._fill(table)
+        return Group(table, Text(), Text(self._status(), style="dim", no_wrap=True, overflow="ellipsis"), Text())
+
+    def _fill(self, table: Table) -> None:
+        best = self._evolver.best_fn().evaluation
+        rows = [(island, island.best_fn()) for island in self._evolver.islands]
+        if len(rows) > MANY_ISLANDS:
+            rows = sorted(rows, key=lambda row: function.rank_of(row[1]), reverse=True)[:MANY_ISLANDS]
+        for island, fn in rows:
+            numbers = (str(island.index), str(island.epoch), output.number(fn.score()), str(_step(fn)))
+            is_best = fn.evaluation is best
+            table.add_row(*numbers, Text(gist(str(fn.skeleton()))), style="bold green" if is_best else "")
+
+    def _status(self) -> str:
         spent, seconds = self._evolver.spending, time.monotonic() - self._began_at
-        parts = (f"{spent.iterations:,} steps", f"{spent.iterations / max(seconds, 0.001):,.0f} steps/s")
-        status = "   ".join((*parts, f"{spent.evaluations:,} judged", f"{seconds:.1f} s"))
-        return Group(table, Text(), Text(status, style="dim"), Text())
+        rate = spent.evaluations / max(seconds, 0.001)
+        parts = [f"{spent.iterations:,} steps", f"{spent.evaluations:,} judged", f"{rate:,.0f}/s", f"{seconds:.0f} s"]
+        if spent.cost.calls:
+            tokens = spent.cost.tokens_in + spent.cost.tokens_out
+            parts[2:2] = [f"{spent.cost.calls:,} calls", f"{tokens:,} tokens", f"${spent.cost.usd:.4f}"]
+        left = seconds_left(self._budget, spent, seconds)
+        return "   ".join([*parts, *([f"{left:.0f} s left"] if left is not None else [])])
+
+
+def seconds_left(budget: control.Budget, spent: control.Spending, seconds: float) -> float | None:
+    """Estimates when the first limit will be reached, or None if no limit is near enough to tell."""
+    cost = spent.cost
+    used = {"iterations": spent.iterations, "evaluations": spent.evaluations, "calls": cost.calls, "usd": cost.usd}
+    used |= {"seconds": seconds, "tokens": cost.tokens_in + cost.tokens_out}
+    limits = {name: getattr(budget, name) for name in used}
+    shares = [value / limit for name, value in used.items() if (limit := limits[name])]
+    share = max(shares, default=0.0)
+    return max(0.0, seconds / share - seconds) if share > 0.01 else None
 
 
 class Lines:
-    """One line for each function that is better than all before."""
+    """One line for each candidate that is better than all before."""
 
-    def __init__(self, evolver: cluster.Evolver, describe: Describe, console: Console) -> None:
-        self._evolver, self._describe, self._console = evolver, describe, console
+    def __init__(self, evolver: cluster.Evolver, console: Console) -> None:
+        self._evolver, self._console = evolver, console
         self._best, self._began_at = -float("inf"), time.monotonic()
         self._exits = ExitStack()
 
@@ -105,6 +145,9 @@ class Lines:
         if score is None or score <= self._best:
             return
         self._best = score
-        step, words = fn.candidate.step if fn.candidate else 0, self._describe(fn)
-        when = f"{time.monotonic() - self._began_at:6.1f} s  step {step:>6,}"
-        self._console.print(f"{when}  off by {words.off_by:16}  {words.text}", soft_wrap=True)
+        when = f"{time.monotonic() - self._began_at:7.1f} s  step {_step(fn):>6,}"
+        output.say(self._console, f"{when}  best {output.number(score):>12}  {gist(str(fn.skeleton()))[:100]}")
+
+
+def _step(fn: function.Function) -> int:
+    return fn.candidate.step if fn.candidate else 0

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from atoll import errors
 from atoll.candidate import JSON
 from atoll.evaluation import FREE, Cost
 from atoll.journal import Ledger
@@ -28,7 +29,23 @@ class LLM(Protocol):
     """Answers prompts; called from several worker threads at once."""
 
     def __call__(self, prompt: str, /) -> Reply:
-        """Returns one reply; raises when there is none after all retries."""
+        """Returns one reply; raises, best a `NoReply`, when there is none after all retries."""
+
+
+class NoReply(errors.AtollError):
+    """A model gave no reply; the message names the model and says why, and never holds a key.
+
+    Attributes:
+        status: The HTTP status of the server's answer, if it gave one.
+        is_transient: Whether the same request may succeed later.
+        retry_seconds: How long the server wants to be left alone, if it said so.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, is_transient: bool = False, retry_seconds: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.is_transient, self.retry_seconds = status, is_transient, retry_seconds
 
 
 class Durable:

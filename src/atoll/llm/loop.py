@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from threading import Lock, Thread, current_thread
 from typing import Any
 
-_PATIENCE_SECONDS = 1.0  # for the thread of the loop when the process ends
+_PATIENCE_SECONDS = 1.0  # for what was spawned, when the process ends
 
 
 class BackgroundLoop:
@@ -17,6 +17,7 @@ class BackgroundLoop:
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
+        self._spawned = set[asyncio.Task[None]]()  # a loop holds its tasks weakly
         self._forgotten: list[object] = []
 
     def get(self) -> asyncio.AbstractEventLoop:
@@ -38,39 +39,43 @@ class BackgroundLoop:
         try:
             return future.result()
         finally:
-            future.cancel()  # of one who was interrupted while he waited; what is done is not changed
+            future.cancel()  # for a caller who was interrupted while waiting; what is done does not change
 
     def spawn(self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Starts a coroutine on a loop and does not wait; does nothing if the loop is not, or no longer, ours."""
-        if loop is self._loop and not loop.is_closed():
-            loop.call_soon_threadsafe(lambda: _keep(loop.create_task(make())))
+
+        def start() -> None:
+            task = loop.create_task(make())
+            self._spawned.add(task)
+            task.add_done_callback(self._spawned.discard)
+
+        if loop is self._loop:
+            loop.call_soon_threadsafe(start)
 
     def forget(self) -> None:
         """Leaves the loop to the parent process: a forked child has no thread that runs it.
 
-        The old loop is kept as it is. Closing it, or what is connected through it, would take the parent's sockets
+        The old loop stays as it is. To close it, or what is connected through it, would take the parent's sockets
         out of the epoll that both share.
         """
-        self._forgotten.append((self._loop, self._thread))
-        self._lock, self._loop, self._thread = Lock(), None, None
+        self._forgotten.append((self._loop, self._thread, self._spawned))
+        self._lock, self._loop, self._thread, self._spawned = Lock(), None, None, set()
 
     def stop(self) -> None:
-        """Ends the loop with the process; the next `get` would start another."""
-        loop, thread = self._loop, self._thread
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(_PATIENCE_SECONDS)
-            self._loop = self._thread = None
-            if not thread.is_alive():
-                loop.close()
+        """Ends the loop when what was spawned has ended; the next `get` starts another."""
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._finish(), loop)
+        thread.join(_PATIENCE_SECONDS)
+        if not loop.is_running() and not asyncio.all_tasks(loop):
+            loop.close()
 
-
-_tasks = set[asyncio.Task[None]]()  # a loop holds its tasks weakly
-
-
-def _keep(task: asyncio.Task[None]) -> None:
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
+    async def _finish(self) -> None:
+        await asyncio.gather(*self._spawned, return_exceptions=True)
+        await asyncio.sleep(0)  # sockets close one round after they are told to
+        asyncio.get_running_loop().stop()
 
 
 PROCESS = BackgroundLoop()

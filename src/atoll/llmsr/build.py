@@ -15,7 +15,7 @@ import scipy
 from atoll import cluster, control, errors, function, journal, llm, mutation, profiler, sandbox, system
 from atoll.candidate import JSON
 from atoll.llmsr import source
-from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, Options, Task
+from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, Model, Options, Task
 from atoll.llmsr.engine import Announced, PyMutationEngine
 from atoll.llmsr.presets import preset as find_preset
 
@@ -60,14 +60,9 @@ def spawn_evolver(
         config.profiler_fn,
     )
     is_own_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
-    find_preset(preset)
-    options = Options(
-        preset=preset,  # type: ignore[arg-type]  # looked up above
-        num_islands=config.num_islands,
-        num_selected_clusters=config.num_selected_clusters,
-        reset_period=float(config.reset_period) if is_own_period else None,
-        reset_evaluations=reset_evaluations,
-    )
+    given = {"num_islands": config.num_islands, "num_selected_clusters": config.num_selected_clusters}
+    given |= {"reset_period": float(config.reset_period) if is_own_period else None, "preset": preset}
+    options = system.check("EvolverConfig", Options, {**given, "reset_evaluations": reset_evaluations})
     model = _model(config.llm)
     built = subject.build(options, model, limits or sandbox.Limits(), config.num_parallel, seed)
     records = records or journal.Nowhere()
@@ -99,7 +94,7 @@ def _names_of(fn: Callable[..., Any]) -> Mapping[str, Any]:
     return {**NAMES, **{name: value for name, value in own.items() if value is not fn}}
 
 
-def _model(given: llm.LLM | Callable[[str], str] | str | None) -> llm.LLM | None:
+def _model(given: Model) -> llm.LLM | None:
     model = llm.make_llm(given) if isinstance(given, str) else given
     if model is None:
         return None
@@ -124,6 +119,7 @@ class _Subject:
     ) -> system.Built:
         chosen = find_preset(options.preset)
         place = sandbox.Workers(self.make_job, limits, num_workers=workers)
+        place.warm()
         judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
         props = function.DefaultFunctionProps(function.PyAstSkeleton(self.start.text), self.inputs, judge=judge)
         initial, engine = function.DefaultFunction(props), self._engine(model)

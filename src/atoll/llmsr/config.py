@@ -9,6 +9,8 @@ from atoll import function, llm, profiler, system
 
 SEED_RESET_PERIOD = 30 * 60
 
+type Model = llm.LLM | Callable[[str], str] | str | None  # what may be called a model
+
 
 class EvolverConfig[**P, R, T](NamedTuple):
     """What `spawn_evolver` needs: the seed's fields, and a model.
@@ -37,7 +39,7 @@ class EvolverConfig[**P, R, T](NamedTuple):
     num_selected_clusters: int = 2
     num_parallel: int = 2
     reset_period: float = SEED_RESET_PERIOD
-    llm: llm.LLM | Callable[[str], str] | str | None = None
+    llm: Model = None
 
 
 class Task(system.Settings):
@@ -70,7 +72,7 @@ class Options(system.Settings):
     """
 
     preset: Literal["default", "funsearch", "llmsr", "seed"] = "default"
-    num_islands: int = pydantic.Field(10, ge=1)
-    num_selected_clusters: int = pydantic.Field(2, ge=1)
-    reset_period: float | None = pydantic.Field(None, gt=0)
-    reset_evaluations: int | None = pydantic.Field(None, ge=1)
+    num_islands: int = pydantic.Field(default=10, ge=1)
+    num_selected_clusters: int = pydantic.Field(default=2, ge=1)
+    reset_period: float | None = pydantic.Field(default=None, gt=0)
+    reset_evaluations: int | None = pydantic.Field(default=None, ge=1)

@@ -57,16 +57,13 @@ class Source:
     def _renamed_body(self, name: str) -> str:
         text = f"def _():\n{self.body}"
         lines = text.encode().splitlines(keepends=True)
-        places = [(node.lineno - 1, node.col_offset) for node in ast.walk(ast.parse(text)) if _names(node, self.name)]
+        names = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+        places = [(node.lineno - 1, node.col_offset) for node in names if node.id == self.name]
         for line, column in sorted(places, reverse=True):
             old = lines[line]
             lines[line] = old[:column] + name.encode() + old[column + len(self.name.encode()) :]
         _, _, body = b"".join(lines).decode().partition("\n")
         return body
-
-
-def _names(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def functions(text: str) -> Iterator[Source]:

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from threading import Timer
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -48,7 +47,9 @@ class Session:
 
     Attributes:
         run: The run's id.
-        evolver: Ready for `start`.
+        budget: What it may use in all.
+        evolver: Ready to start.
+        seconds: When to stop it from outside, if ever: an ordered run itself knows no clock.
         sandbox: The level at which candidates run.
 
     Raises:
@@ -66,7 +67,7 @@ class Session:
         budget: control.Budget | None = None,
         model: MakeLLM = make_llm,
     ) -> None:
-        self._kept, self.plan, self._budget = kept, plan, budget or plan.budget()
+        self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
         asked = model(plan)
         durable = llm.Durable(asked) if asked is not None else None
         parts = system.Parts(plan.folder, durable, plan.sandbox.limits(), plan.run.workers, plan.run.seed)
@@ -87,13 +88,12 @@ class Session:
 
     def _make_evolver(self, built: system.Built, order: _Order) -> None:
         plan, records = self.plan, self._kept.journal(self.run)
-        # An ordered run knows no clock: whoever wants it to end after some time stops it from outside.
-        self._seconds = self._budget.seconds if order.is_ordered else None
+        self.seconds = self.budget.seconds if order.is_ordered else None
         made = replace(
             built.config,
             num_parallel=plan.run.workers,
             journal=records,
-            budget=replace(self._budget, seconds=None) if order.is_ordered else self._budget,
+            budget=replace(self.budget, seconds=None) if order.is_ordered else self.budget,
             stop_rules=() if plan.run.target is None else (control.target(plan.run.target),),
             inbox=self._kept.inbox(self.run),
             seed=plan.run.seed,
@@ -112,7 +112,7 @@ class Session:
             return _Order(stored["is_ordered"], stored["window"])
         wanted, schedule = self.plan.run, built.config.schedule
         uses_clock = schedule is not None and schedule.uses_clock
-        is_timed = uses_clock or self._budget.seconds is not None or self._budget.usd is not None
+        is_timed = uses_clock or self.budget.seconds is not None or self.budget.usd is not None
         if wanted.deterministic and is_timed:
             raise errors.SetupError(
                 "A deterministic run cannot depend on seconds or dollars: give its budget in iterations or evals, "
@@ -120,14 +120,6 @@ class Session:
             )
         usual = config.DETERMINISTIC_WINDOW if wanted.deterministic else 2 * wanted.workers
         return _Order(not is_timed, wanted.window or (wanted.workers if is_timed else usual))
-
-    def start(self) -> None:
-        """Begins, and returns at once."""
-        if self._seconds is not None:
-            timer = Timer(self._seconds, self.evolver.stop, [f"budget of {self._seconds:g} seconds used"])
-            timer.daemon = True
-            timer.start()
-        self.evolver.start()
 
     def __enter__(self) -> Self:
         return self

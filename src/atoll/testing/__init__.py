@@ -18,10 +18,13 @@ from atoll.testing.histories import history
 from atoll.testing.inboxes import InboxSuite
 from atoll.testing.journals import JournalSuite
 from atoll.testing.judges import JudgeSuite
+from atoll.testing.llms import LLMSuite
 from atoll.testing.naps import Naps
 from atoll.testing.pools import PoolSuite
 from atoll.testing.proposers import ProposerSuite
+from atoll.testing.sandboxes import SandboxSuite
 from atoll.testing.scripted import Place, ScriptedLLM
+from atoll.testing.server import Fault, ModelServer
 from atoll.testing.versions import VersionsSuite
 
 __all__ = [
@@ -29,15 +32,19 @@ __all__ = [
     "ClusterSuite",
     "DyingJournal",
     "FakeClock",
+    "Fault",
     "GateSuite",
     "InboxSuite",
     "JournalSuite",
     "JudgeSuite",
     "KeptSuite",
+    "LLMSuite",
+    "ModelServer",
     "Naps",
     "Place",
     "PoolSuite",
     "ProposerSuite",
+    "SandboxSuite",
     "ScriptedLLM",
     "VersionsSuite",
     "history",

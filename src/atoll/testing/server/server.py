@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from io import BufferedIOBase
 from threading import Condition, Event, Lock, Thread
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 type Answer = Callable[[str, int], str]
 
@@ -103,6 +104,11 @@ class ModelServer:
     def num_connections(self) -> int:
         """How many connections were ever opened."""
         return self._listener.num_opened
+
+    @property
+    def num_open(self) -> int:
+        """How many connections are open now."""
+        return len(self._listener.open)
 
     @property
     def prompts(self) -> list[str]:
@@ -204,7 +210,7 @@ class _Connection(socketserver.StreamRequestHandler):
                 self.connection.sendall(response)  # in one piece: two would wait 40 ms for each other's receipt
 
 
-def _read(file: BinaryIO) -> Request | None:
+def _read(file: BufferedIOBase) -> Request | None:
     """Reads one request; None when the client has said all."""
     words = file.readline().split()
     if len(words) != 3:
@@ -213,7 +219,9 @@ def _read(file: BinaryIO) -> Request | None:
     while line := file.readline().strip():
         name, _, value = line.decode("latin-1").partition(":")
         headers[name.lower()] = value.strip()
-    return Request(words[1].decode("latin-1"), headers, file.read(int(headers.get("content-length", 0))))
+    size = int(headers.get("content-length", 0))
+    body = file.read(size)
+    return Request(words[1].decode("latin-1"), headers, body) if len(body) == size else None
 
 
 def _response(status: int, body: str, headers: Mapping[str, str] | None = None) -> bytes:

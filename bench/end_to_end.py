@@ -1,0 +1,263 @@
+"""The same task in Atoll and in OpenEvolve, side by side: what an iteration costs with everything on.
+
+Both are run by their command lines on one unchanged folder, with two workers, and ask one model server on loopback
+that answers at once. CPU time is that of all processes of a system, the model server's not counted. An iteration
+is a reply of that server: the cost of iterations 101 to 200 is what was used between replies 100 and 200.
+"""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import metering
+
+ROOT = Path(__file__).parent.parent
+TASK_DIR = Path("bench/tasks/swing")
+PEERS_DIR = Path(".venv-peers")
+SEED = 42
+LIMIT_SECONDS = 1800.0
+# A run's number of iterations and how often it is made: a median at 200, where a run is short and noise is large.
+QUICK: Mapping[int, int] = {200: 3}
+FULL: Mapping[int, int] = {200: 3, 1500: 1}
+SLICES = [
+    (0, 100),
+    (100, 200),
+    (200, 400),
+    (400, 600),
+    (600, 800),
+    (800, 1000),
+    (1000, 1200),
+    (1200, 1400),
+    (1400, 1500),
+]
+WANTED = {(100, 200): 2.0, (1400, 1500): 30.0}
+
+type Table = tuple[Sequence[str], list[list[object]]]
+
+
+# Chosen in its favour where they matter; each is in the task's config.yaml.
+OPENEVOLVE_SETTINGS = (
+    "with openai {openai} asks for full rewrites (no diff to apply), logs warnings only, keeps no prompts with its "
+    "programs (`log_prompts: false`: else every task carries them to a worker), writes no checkpoints, has no cascade, "
+    "and keeps all programs (population_size 100000); all else is its default. Atoll keeps every prompt, reply and "
+    "evaluation in its store meanwhile."
+)
+
+
+class Contest(NamedTuple):
+    """What came out: tables, and what is to be said of them."""
+
+    tables: Mapping[str, Table]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """How a system is run.
+
+    Attributes:
+        name: With its version.
+        command: Its words, given the model's address, the iterations, and a folder for what it writes. They are
+            relative to the root of the checkout.
+        failures: Counts the iterations that came to nothing, in what it printed.
+    """
+
+    name: str
+    command: Callable[[str, int, str], Sequence[str]]
+    failures: Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a system; times are those of the replies, on the clock of the meter."""
+
+    iterations: int
+    meter: metering.Metered
+    replies: Sequence[float]
+    prompt_chars: float
+    failures: int
+
+    def used_until(self, iteration: int) -> float:
+        """Returns CPU seconds; until iteration 0 is until the first reply: the start-up."""
+        return self.meter.used_at(self.replies[max(0, iteration - 1)])
+
+    def cpu_ms(self, first: int, last: int) -> float:
+        """Returns the CPU milliseconds of an iteration, on average over those after `first`."""
+        return (self.used_until(last) - self.used_until(first)) / (last - max(first, 1)) * 1e3
+
+    def rate(self, first: int, last: int) -> float:
+        """Returns iterations per second."""
+        return (last - max(first, 1)) / (self.replies[last - 1] - self.replies[max(first, 1) - 1])
+
+
+def atoll_command(url: str, iterations: int, folder: str) -> Sequence[str]:
+    model, amounts = f"openai:bench@{url}", ["--iterations", str(iterations), "--workers", "2", "--seed", str(SEED)]
+    return ["./atoll", "run", str(TASK_DIR), "--llm", model, *amounts, "--store", f"{folder}/atoll.db", "--json"]
+
+
+def openevolve_command(url: str, iterations: int, folder: str) -> Sequence[str]:
+    files = [f"{TASK_DIR}/{name}" for name in ("initial_program.py", "evaluator.py")]
+    options = ["--config", f"{TASK_DIR}/config.yaml", "--output", f"{folder}/output", "--iterations", str(iterations)]
+    # Both are needed: the address alone does not reach its models.
+    model = ["--api-base", url, "--primary-model", "bench"]
+    return [f"{PEERS_DIR}/bin/openevolve-run", *files, *options, *model]
+
+
+def atoll_failures(output: str) -> int:
+    return int(json.loads(output[output.index("{") : output.rindex("}") + 1])["failures"])
+
+
+def openevolve_failures(output: str) -> int:
+    """Counts its warnings: besides failed iterations it warns of nothing here."""
+    return len(re.findall(r" - (?:WARNING|ERROR) - ", output))
+
+
+def peer_version(package: str) -> str:
+    """Returns the version of a package in the environment of the peers."""
+    script = f"from importlib import metadata; print(metadata.version({package!r}))"
+    python = ROOT / PEERS_DIR / "bin" / "python"
+    return subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def contest(*, quick: bool, with_peers: bool) -> Contest:
+    """Runs both, or Atoll alone; quick: short runs only."""
+    contestants = systems(with_peers)
+    found = measured(contestants, QUICK if quick else FULL)
+    tables = {"End to end": totals(found), "End to end, an iteration by slice": slices(found)}
+    return Contest(tables, [*conditions(contestants), *(verdicts(found) if with_peers else [])])
+
+
+def conditions(contestants: Sequence[System]) -> list[str]:
+    """Says what was compared, and how it can be done again."""
+    said = [
+        f"End to end: CPU of all processes but the model server, 2 workers, seed {SEED}, sandbox L0; an iteration is a "
+        "reply of the model server, which answers at once; runs of the same length took turns, and the figures are "
+        "medians. A slice counts from the reply before it to its last, so neither start nor end is in it; the first "
+        "slice starts at the first reply."
+    ]
+    for system in contestants:
+        said.append(f"{system.name}: `{' '.join(system.command('http://127.0.0.1:PORT/v1', 1500, 'FOLDER'))}`")
+    if len(contestants) == 2:
+        said.append(f"{contestants[0].name} {OPENEVOLVE_SETTINGS.format(openai=peer_version('openai'))}")
+    return said
+
+
+def systems(with_peers: bool) -> list[System]:
+    """Returns those to measure: the peer first, so that its figures are there to compare with."""
+    atoll = System(f"Atoll {metadata.version('atoll')}", atoll_command, atoll_failures)
+    if not with_peers:
+        return [atoll]
+    return [System(f"OpenEvolve {peer_version('openevolve')}", openevolve_command, openevolve_failures), atoll]
+
+
+def run(system: System, iterations: int) -> Run:
+    """Runs a system against a model of its own.
+
+    Raises:
+        RuntimeError: It failed, or asked more or less often than once an iteration.
+    """
+    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as folder:
+        model = subprocess.Popen(
+            [sys.executable, "-m", "bench.model_server", str(SEED)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with model:
+            assert model.stdout is not None
+            command = system.command(model.stdout.readline().strip(), iterations, folder)
+            meter = metering.metered(command, folder=ROOT, environment=environment(folder), limit_seconds=LIMIT_SECONDS)
+            replies = json.loads(model.communicate("")[0])
+    if meter.status or len(replies) != iterations:
+        said = f"ended with {meter.status} after {len(replies)} replies to {iterations} iterations"
+        raise RuntimeError(f"{system.name} {said}:\n{meter.output[-2000:]}")
+    times, lengths = [time for time, _ in replies], [length for _, length in replies]
+    return Run(iterations, meter, times, statistics.fmean(lengths), system.failures(meter.output))
+
+
+def environment(folder: str) -> Mapping[str, str]:
+    """Returns ours without proxies, temporary files in a folder that goes."""
+    kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    return {**kept, "TMPDIR": folder, "NO_PROXY": "127.0.0.1", "OPENAI_API_KEY": "none"}
+
+
+def measured(contestants: Sequence[System], plan: Mapping[int, int]) -> Mapping[str, Sequence[Run]]:
+    """Runs the systems in turns, so that what else the machine does meets both."""
+    found: dict[str, list[Run]] = {system.name: [] for system in contestants}
+    for iterations, times in plan.items():
+        for number in range(times):
+            for system in contestants:
+                print(f"{system.name}, {iterations} iterations, run {number + 1} of {times} ...", file=sys.stderr)
+                found[system.name].append(run(system, iterations))
+    return found
+
+
+def median(runs: Sequence[Run], figure: Callable[[Run], float]) -> float:
+    return statistics.median(figure(run) for run in runs)
+
+
+def cost(runs: Sequence[Run], first: int, last: int) -> float:
+    """Returns the median of a slice's CPU milliseconds an iteration, over the runs that went that far."""
+    return median([run for run in runs if run.iterations >= last], lambda run: run.cpu_ms(first, last))
+
+
+def rate(runs: Sequence[Run], first: int, last: int) -> float:
+    return median([run for run in runs if run.iterations >= last], lambda run: run.rate(first, last))
+
+
+def furthest(found: Mapping[str, Sequence[Run]]) -> int:
+    """Returns the iteration that all systems reached."""
+    return min(max(run.iterations for run in runs) for runs in found.values())
+
+
+def totals(found: Mapping[str, Sequence[Run]]) -> Table:
+    rows: list[list[object]] = []
+    for name, runs in found.items():
+        for iterations in sorted({run.iterations for run in runs}):
+            same = [run for run in runs if run.iterations == iterations]
+            cpu = median(same, lambda run: run.meter.cpu_seconds)
+            figures = [
+                cpu,
+                cpu / iterations * 1e3,
+                median(same, lambda run: run.used_until(0)),
+                median(same, lambda run: run.replies[0] - run.meter.began),
+                median(same, lambda run: run.meter.wall_seconds),
+                median(same, lambda run: run.prompt_chars),
+            ]
+            rows.append([name, iterations, len(same), *figures, sum(run.failures for run in same)])
+    columns = ["system", "iterations", "runs", "CPU s", "CPU ms an iteration, all counted", "CPU s to the first reply"]
+    return [*columns, "wall s to it", "wall s", "characters a prompt", "failed iterations"], rows
+
+
+def slices(found: Mapping[str, Sequence[Run]]) -> Table:
+    rows: list[list[object]] = []
+    for first, last in SLICES:
+        if last <= furthest(found):
+            costs = [cost(runs, first, last) for runs in found.values()]
+            ratio = [costs[0] / costs[1]] if len(costs) == 2 else []
+            rows.append(
+                [f"{first + 1:,} to {last:,}", *costs, *ratio, *(rate(runs, first, last) for runs in found.values())]
+            )
+    ratios = ["times less"] if len(found) == 2 else []
+    return ["iterations", *(f"CPU ms, {name}" for name in found), *ratios, *(f"1/s, {name}" for name in found)], rows
+
+
+def verdicts(found: Mapping[str, Sequence[Run]]) -> list[str]:
+    """Says where we are with what we want, a line each."""
+    lines: list[str] = []
+    for (first, last), wanted in WANTED.items():
+        if last <= furthest(found):
+            peer, ours = (cost(runs, first, last) for runs in found.values())
+            verdict = "MET" if peer / ours >= wanted else "MISSED"
+            lines.append(f"at {last:,}: {peer / ours:.1f} times less (wanted >= {wanted:g}): {verdict}")
+    return lines

@@ -1,0 +1,16 @@
+"""Compares a swing with one that was watched; takes some tens of microseconds, so that evolving it is the cost."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+NUM_STEPS, STEP_SECONDS = 20, 0.1
+SEEN = [math.exp(-0.73 * step * STEP_SECONDS) * math.cos(0.2 * math.pi * step) for step in range(NUM_STEPS)]
+
+
+def evaluate(program_path: str) -> dict[str, float]:
+    """Returns `combined_score`, 1 for a swing like the one that was watched."""
+    program: dict[str, Any] = {"__name__": "program"}
+    exec(compile(Path(program_path).read_text(encoding="utf-8"), program_path, "exec"), program)
+    error = sum(abs(said - seen) for said, seen in zip(program["path"](NUM_STEPS, STEP_SECONDS), SEEN, strict=True))
+    return {"combined_score": 1.0 / (1.0 + error)}

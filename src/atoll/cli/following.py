@@ -1,0 +1,129 @@
+"""A session from its start to its last line: shown while it runs, summed up at its end."""
+
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from atoll import archipelago, errors, runs, store, system
+from atoll.cli import output, watching
+
+TURN_SECONDS = 0.02
+
+
+def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bool = False) -> int:
+    """Runs a session to its end and tells how it went; returns the exit status.
+
+    What happens on the way goes to stderr, the result to stdout. Ctrl-C once lets the steps at work finish and saves;
+    a second one passes through.
+
+    Raises:
+        RunFailed: It ended before its time; everything until then is saved, and told if a program listens.
+    """
+    screen, since = output.err(), time.monotonic()
+    failure: errors.RunFailed | None = None
+    if not quiet:
+        output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
+        session.evolver.use_profiler(lambda event: explain(screen, event))
+    with session:
+        try:
+            _watch(session, screen, quiet)
+        except errors.RunFailed as error:
+            failure = error
+    seconds = time.monotonic() - since
+    summary = runs.summarise(kept, session.run)
+    if not (quiet or failure):
+        tell(screen if as_json else output.out(), kept, summary, seconds)
+    if as_json:
+        data = {**summary.to_data(), "seconds": round(seconds, 3)}
+        output.print_json({**data, "status": "failed", "error": str(failure)} if failure else data)
+    if failure is not None:
+        raise failure
+    return 0
+
+
+def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:
+    evolver = session.evolver
+    watch = watching.Silence() if quiet else watching.make_watch(evolver, session.budget, screen)
+    with watch:
+        try:
+            evolver.start()
+            since = time.monotonic()
+            while not evolver.reason:
+                time.sleep(TURN_SECONDS)
+                watch.refresh()
+                if session.seconds is not None and time.monotonic() - since >= session.seconds:
+                    evolver.stop(f"budget of {session.seconds:g} seconds used")
+            evolver.join()
+        except KeyboardInterrupt:
+            output.say(screen, "Finishing the steps at work; Ctrl-C again stops at once.")
+            evolver.stop("interrupted")
+
+
+def explain(screen: Console, event: archipelago.EvolverEvent | system.OnStarted) -> None:
+    """Prints the set-up when a run starts; short facts on one line each, texts below their title."""
+    if not isinstance(event, system.OnStarted):
+        return
+    for title, value in event.payload.items():
+        text = str(value).rstrip()
+        if "\n" in text:
+            output.say(screen, f"  {title}\n{textwrap.indent(text, '      ')}")
+        elif text:
+            output.say(screen, f"  {title:10} {text}")
+    output.say(screen, "")
+
+
+def tell(console: Console, kept: store.Store, summary: runs.Summary, seconds: float) -> None:
+    """Says how a run ended: best against start, where it is, what it cost, what to do next."""
+    used, cost = summary.totals, summary.totals.cost
+    took = [f"{used.steps:,} steps", f"{used.evaluations:,} judged", f"{used.failures:,} failed"]
+    if cost.calls:
+        took += [f"{cost.calls:,} calls", f"{cost.tokens_in + cost.tokens_out:,} tokens", f"${cost.usd:.4f}"]
+    output.say(console, f"{summary.status.capitalize()} ({summary.reason}) after {seconds:.1f} s: {', '.join(took)}.")
+    _warn(console, kept, summary)
+    best = kept.candidates(summary.run).get(summary.best) if summary.best else None
+    found = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
+    output.say(console, f"\n  start  {output.number(summary.initial_score)}")
+    output.say(console, f"  best   {output.number(summary.best_score)}{found}\n")
+    for line in (watching.excerpt(best.content) if best and best.step else "").splitlines():
+        output.say(console, f"    {line}")
+    output.say(console, f"\nBaselines: not run. Saved as run {summary.run} in {kept.database.name}. Next:")
+    for why, command in next_commands(kept, summary.run):
+        output.say(console, f"  {why + ':':26} {command}")
+
+
+def _warn(console: Console, kept: store.Store, summary: runs.Summary) -> None:
+    """Says so where most of the work was in vain, with the commonest reason."""
+    if summary.totals.failures * 2 <= summary.totals.steps or not summary.totals.steps:
+        return
+    reasons = Counter(_reasons(kept, summary.run))
+    if reasons:
+        reason, count = reasons.most_common(1)[0]
+        output.say(console, f"More than half of the steps failed; the commonest reason ({count}): {reason[:300]}")
+
+
+def _reasons(kept: store.Store, run: str) -> list[str]:
+    records = kept.journal(run).of_kind("applied")
+    failed: list[str] = []
+    for record in records:
+        data: Mapping[str, Any] = record.data
+        failed += [data["failure"]] if "failure" in data else []
+        decisions = (child["decision"] for child in data["children"])
+        failed += [decision[1] for decision in decisions if decision[2] == "judge"]
+    return failed
+
+
+def next_commands(kept: store.Store, run: str) -> list[tuple[str, str]]:
+    """Returns what to do next, with commands that work as they stand."""
+    name, where = output.own_name(), kept.database.name
+    rest = "" if where == "atoll.db" else f" --store {output.quoted(where)}"
+    return [
+        ("what was found", f"{name} best {run}{rest}"),
+        ("how it came about", f"{name} lineage {run}{rest}"),
+        ("go on", f"{name} resume {run} --iterations 1000{rest}"),
+    ][:2]
+
+

@@ -1,0 +1,97 @@
+"""The verbs `run` and `resume`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from atoll.cli import options
+
+LLMOption = Annotated[
+    str | None,
+    typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME@http://127.0.0.1:8000/v1; none: no model."),
+]
+IterationsOption = Annotated[int | None, typer.Option(min=0, metavar="N", help="Steps; 0 scores the start only.")]
+BudgetOption = Annotated[
+    str | None, typer.Option(metavar="LIMITS", help="60s, '$1' or 500evals; several with commas.")
+]
+WorkersOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="Steps at work at once.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the configuration; repeatable.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing on the way.")]
+
+
+def run(
+    task: Annotated[Path, typer.Argument(metavar="TASK", help="A folder with atoll.toml, or an OpenEvolve folder.")],
+    llm: LLMOption = None,
+    iterations: IterationsOption = None,
+    budget: BudgetOption = None,
+    target: Annotated[float | None, typer.Option(metavar="SCORE", help="Stop once the best reaches it.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="All dice come from it.")] = None,
+    workers: WorkersOption = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="The same seed gives the same run with any number of workers.")
+    ] = False,
+    changes: SetOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Evolves a task and saves everything in the store.
+
+    The options win over the task's atoll.toml. Ctrl-C once finishes the steps at work and saves; twice stops at once.
+
+    \b
+    Examples:
+      atoll run examples/llmsr_oscillator
+      atoll run examples/funsearch_capset --llm openai:gpt-5-mini --budget '$1'
+      atoll run my_task --iterations 200 --seed 7 --set llmsr.preset=funsearch
+      atoll run my_task --iterations 0 --json
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
+    from atoll import store as stores
+    from atoll.cli import following
+
+    given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target, "seed": seed}
+    given |= {"workers": workers, "deterministic": deterministic or None}
+    plan = config.load(task, layers(changes, given))
+    with stores.Store(store) as kept:
+        return following.follow(runs.Session(kept, plan), kept, as_json=as_json, quiet=quiet)
+
+
+def resume(
+    run: options.RunArgument,
+    llm: LLMOption = None,
+    iterations: Annotated[int | None, typer.Option(min=0, metavar="N", help="So many steps more.")] = None,
+    budget: Annotated[str | None, typer.Option(metavar="LIMITS", help="So much more: 60s, '$1', 500evals.")] = None,
+    workers: WorkersOption = None,
+    changes: SetOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Goes on with a run where it ended, was stopped or was killed; nothing is judged or paid twice.
+
+    Without new limits it goes on to those that it began with.
+
+    \b
+    Examples:
+      atoll resume latest
+      atoll resume 20261115-142233-x7k2 --iterations 500
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll import runs
+    from atoll.cli import following
+
+    given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "workers": workers}
+    with options.opened(store) as kept:
+        session = runs.resume(kept, runs.find(kept, run), layers(changes, given))
+        return following.follow(session, kept, as_json=as_json, quiet=quiet)
+
+
+def layers(changes: list[str] | None, given: dict[str, Any]) -> list[Any]:
+    """Returns what the command line changes: first what `--set` says, then the options."""
+    from atoll import config
+
+    run = {name: value for name, value in given.items() if value is not None}
+    return [*(config.parse_set(each) for each in changes or ()), *([{"run": run}] if run else [])]

@@ -1,0 +1,151 @@
+"""The verbs `show`, `best` and `lineage`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from atoll import errors
+from atoll.cli import exporting, options
+
+CandidateArgument = Annotated[
+    str | None, typer.Argument(metavar="CANDIDATE", help="A candidate's id such as 12.0, or 'best' or 'start'.")
+]
+IslandOption = Annotated[int | None, typer.Option(min=0, metavar="N", help="The best of one island, from 0 on.")]
+
+
+def show(
+    run: options.RunArgument,
+    candidate: CandidateArgument = None,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Also what a model was asked and replied.")] = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Shows a run with its islands and its best candidate, or one candidate with all that is known about it.
+
+    \b
+    Examples:
+      atoll show latest
+      atoll show latest 12.0
+      atoll show latest best --prompt
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
+    from atoll.cli import output, sheets
+    from atoll.runs import progress
+
+    if prompt and candidate is None:
+        raise errors.SetupError(f"--prompt goes with a candidate: 'atoll show {run} best --prompt'.")
+    with options.opened(store) as kept:
+        found = runs.find(kept, run)
+        if candidate is None:
+            if as_json:
+                output.print_json(sheets.run_data(kept, found))
+            else:
+                sheets.show_run(output.out(), kept, found)
+            return
+        row = progress.candidate(kept, found, candidate)
+        if as_json:
+            asked = {"replies": sheets.replies(kept, found, row.step)} if prompt else {}
+            output.print_json({**progress.row_data(row), **asked})
+        else:
+            sheets.show_candidate(output.out(), kept, found, row, with_prompt=prompt)
+
+
+def best(
+    run: options.RunArgument,
+    to: exporting.ToOption = None,
+    island: IslandOption = None,
+    number: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="A table of the N best.")] = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Prints the best candidate, and nothing else.
+
+    \b
+    Examples:
+      atoll best latest
+      atoll best latest -o best.py
+      atoll best latest -n 10
+      atoll best latest --island 3
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
+    from atoll.cli import drawing, output
+    from atoll.runs import progress
+
+    if number is not None and to is not None:
+        raise errors.SetupError("-o writes one candidate, -n shows several: leave one of them out.")
+    with options.opened(store) as kept:
+        found = runs.find(kept, run)
+        if number is None:
+            row = _best(kept, found, island)
+            if as_json:
+                output.print_json(progress.row_data(row))
+            else:
+                exporting.deliver([f"{row.content.removesuffix('\n')}\n"], to, is_foreign=True)
+            return
+        _check(kept, found, island)
+        rows = kept.candidates(found).best(number, island=island)
+        if as_json:
+            output.print_json([progress.row_data(row) for row in rows])
+        elif rows:
+            drawing.candidates(output.out(), rows)
+        else:
+            drawing.say(output.err(), f"Run {found} has no candidate with a score yet.")
+
+
+def lineage(
+    run: options.RunArgument,
+    candidate: CandidateArgument = None,
+    island: IslandOption = None,
+    diffs: Annotated[bool, typer.Option("--diffs", help="Show what each step changed.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All ancestors, not only the best parent each time.")] = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Shows how the best came about: the line back to the start, over the best parent each time.
+
+    The gain is that against the best parent.
+
+    \b
+    Examples:
+      atoll lineage latest
+      atoll lineage latest 12.0 --diffs
+      atoll lineage latest --island 3 --json
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
+    from atoll.cli import drawing, output
+    from atoll.runs import progress, text
+
+    if candidate is not None and island is not None:
+        raise errors.SetupError("A candidate has its island already: leave out --island or the candidate.")
+    with options.opened(store) as kept:
+        found = runs.find(kept, run)
+        rows = kept.candidates(found)
+        row = progress.candidate(kept, found, candidate) if candidate else _best(kept, found, island)
+        line = progress.ancestors(rows, row) if every else progress.descent(rows, row)
+    if as_json:
+        output.print_json([link.to_data() for link in line])
+        return
+    console = output.out()
+    drawing.links(console, line)
+    for link in line if diffs else ():
+        if link.parent is not None:
+            drawing.heading(console, f"{link.row.id} from {link.parent.id}")
+            drawing.patch(console, text.patch(link.parent.content, link.row.content, link.parent.id, link.row.id))
+
+
+def _best(kept: Any, run: str, island: int | None) -> Any:
+    """Returns the best of a run or of one of its islands."""
+    from atoll.runs import progress
+
+    if island is None:
+        return progress.candidate(kept, run, progress.BEST)
+    _check(kept, run, island)
+    return progress.best_of_island(kept, run, island)
+
+
+def _check(kept: Any, run: str, island: int | None) -> None:
+    from atoll.runs import progress
+
+    if island is not None and island >= (number := progress.num_islands(kept, run)):
+        there = f"there are 0 to {number - 1}" if number else "it has not begun"
+        raise errors.SetupError(f"Run {run} has no island {island}: {there}.")

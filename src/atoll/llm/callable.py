@@ -1,0 +1,45 @@
+"""Your own function as a language model."""
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from atoll import errors
+from atoll.evaluation import Cost
+from atoll.llm.llm import Reply
+
+
+class FromFunction:
+    """Asks a function that returns a text or a whole reply; it is called from several threads at once."""
+
+    def __init__(self, function: Callable[[str], str | Reply], *, name: str | None = None) -> None:
+        """Takes the function.
+
+        Args:
+            function: Gets the prompt. What it raises is raised.
+            name: Of the model, in replies that are only a text; by default that of the function.
+        """
+        if not callable(function):
+            raise errors.SetupError(f"{function!r:.80} is no function: give one that takes a prompt and returns a str.")
+        self._function = function
+        self._name = name or str(getattr(function, "__name__", type(function).__name__))
+
+    def __call__(self, prompt: str) -> Reply:
+        """Returns its reply, with the seconds that it took unless it says so itself.
+
+        Raises:
+            SetupError: The function returned neither a str nor a `Reply`.
+        """
+        start = time.perf_counter()
+        found: object = self._function(prompt)
+        seconds = time.perf_counter() - start
+        if isinstance(found, str):
+            return Reply(found, self._name, Cost(seconds=seconds))
+        if isinstance(found, Reply):
+            return replace(found, cost=replace(found.cost, seconds=found.cost.seconds or seconds))
+        if inspect.iscoroutine(found):
+            found.close()
+            raise errors.SetupError(f"The function {self._name} is async: give one that is not.")
+        kind = type(found).__name__
+        raise errors.SetupError(f"The function {self._name} returned {kind}: let it return a str or an llm.Reply.")

@@ -1,0 +1,12 @@
+"""Skeletons of the same kind with another text."""
+
+from atoll import function
+
+
+def skeleton_of(parent: function.Function, text: str) -> function.AnySkeleton:
+    """Returns a skeleton like the parent's with a new text, and with whatever else the parent's one needs."""
+    skeleton = parent.skeleton()
+    if isinstance(skeleton, function.Rewritable):
+        return skeleton.rewritten(text)
+    made: function.AnySkeleton = type(skeleton)(text)  # type: ignore[call-arg]  # a plain one is made of its text
+    return made

@@ -1,0 +1,89 @@
+"""A source text by lines and places, so that a change leaves the rest of it byte for byte."""
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")  # what the tokenizer counts: str.splitlines() also splits at form feeds
+_MARKER = re.compile(r"#[ \t]*EVOLVE-BLOCK-(START|END)\b")
+_WORD = re.compile(r"\w")
+
+
+class Splice(NamedTuple):
+    """A text that replaces what stands from `start` up to `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def spliced(text: str, splices: Sequence[Splice]) -> str:
+    """Returns the text with all the changes, which must not overlap."""
+    for start, end, new in sorted(splices, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+class Listing:
+    """A text that knows where its syntax nodes stand."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = [0, *(found.end() for found in _NEWLINE.finditer(text))]
+        self._is_ascii = text.isascii()
+        newline = _NEWLINE.search(text)
+        self.newline = newline.group() if newline else "\n"
+        self._blocks = self._read_blocks()
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """Returns where a node begins and ends in the text."""
+        end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return self._offset(node.lineno, node.col_offset), self._offset(end_line, end_column)
+
+    def is_open(self, node: ast.expr | ast.stmt) -> bool:
+        """Says whether a node may change: all may, but with markers only those between them."""
+        if self._blocks is None:
+            return True
+        end = node.end_lineno or node.lineno
+        return any(first < node.lineno and end < last for first, last in self._blocks)
+
+    def replacing(self, node: ast.expr, new: ast.expr) -> Splice:
+        """Returns the change of an expression that is the whole value, test or iterable of its statement."""
+        start, end = self.span(node)
+        before = " " if start and _WORD.match(self.text[start - 1]) else ""  # return(x) has no space to keep
+        after = " " if _WORD.match(self.text[end : end + 1]) else ""
+        return Splice(start, end, before + ast.unparse(new) + after)
+
+    def indent(self, statement: ast.stmt) -> str | None:
+        """Returns the white space before a statement that has its lines for itself; None if it shares one."""
+        start, end = self.span(statement)
+        before = self.text[self._starts[statement.lineno - 1] : start]
+        rest = self.text[end : self.lines(statement)[1]].strip()
+        is_alone = not before.strip() and (not rest or rest.startswith("#"))
+        return before if is_alone and not self.text.startswith("elif", start) else None
+
+    def lines(self, statement: ast.stmt) -> tuple[int, int]:
+        """Returns the span of whole lines, with the last newline."""
+        last = statement.end_lineno or statement.lineno
+        end = self._starts[last] if last < len(self._starts) else len(self.text)
+        return self._starts[statement.lineno - 1], end
+
+    def _offset(self, line: int, column: int) -> int:
+        start = self._starts[line - 1]
+        if self._is_ascii:
+            return start + column
+        # Columns count bytes of UTF-8.
+        end = self._starts[line] if line < len(self._starts) else len(self.text)
+        return start + len(self.text[start:end].encode()[:column].decode(errors="ignore"))
+
+    def _read_blocks(self) -> Sequence[tuple[int, int]] | None:
+        """Returns the numbers of the marker lines in pairs, or None if there are no markers."""
+        found = [(mark.group(1), bisect_right(self._starts, mark.start())) for mark in _MARKER.finditer(self.text)]
+        if not found:
+            return None
+        kinds = [kind for kind, _ in found]
+        if kinds != ["START", "END"] * (len(found) // 2):
+            raise ValueError("Its EVOLVE-BLOCK markers are no pairs: write one END after each START.")
+        return [(first, last) for (_, first), (_, last) in zip(found[::2], found[1::2], strict=True)]

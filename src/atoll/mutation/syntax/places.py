@@ -1,0 +1,79 @@
+"""Where a source may change."""
+
+import ast
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from atoll.mutation.syntax.listing import Listing
+from atoll.mutation.syntax.trees import nodes
+from atoll.mutation.syntax.uses import Uses
+from atoll.mutation.syntax.vocabulary import Vocabulary
+from atoll.mutation.syntax.words import Kind, Names
+
+
+class Place(NamedTuple):
+    """A whole expression that may change: the value, test or iterable of a statement.
+
+    Attributes:
+        root: The expression.
+        demand: The kind that may stand there.
+        names: What is in scope.
+        uses: How the function around it uses its names.
+    """
+
+    root: ast.expr
+    demand: Kind
+    names: Names
+    uses: Uses
+
+
+class Spot(NamedTuple):
+    """A statement that others may be written around.
+
+    Attributes:
+        names: What is in scope before it.
+        place: Its expression, if that may change.
+        is_movable: Whether the body around it may lose it: it is local, not alone there, and ends no loop.
+    """
+
+    statement: ast.stmt
+    names: Names
+    uses: Uses
+    place: Place | None
+    is_movable: bool
+
+    def is_spare(self) -> bool:
+        """Says whether the names that the rest reads are there without this statement."""
+        if not self.is_movable or isinstance(self.statement, ast.Return):
+            return False
+        if isinstance(self.statement, ast.Expr):
+            return isinstance(self.statement.value, ast.Call)
+        own = self.statement.target if isinstance(self.statement, ast.For) else None
+        stored = [node for node in nodes(self.statement) if isinstance(node, ast.Name) and not is_read(node)]
+        return all(node is own or node.id in self.names or node.id not in self.uses.loads for node in stored)
+
+    def is_skippable(self) -> bool:
+        """Says whether it is a line that assigns to what has a value already."""
+        match self.statement:
+            case ast.Assign([ast.Name(name)]) | ast.AugAssign(ast.Name(name)):
+                return name in self.names and self.statement.lineno == self.statement.end_lineno
+        return False
+
+
+def is_read(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+@dataclass(slots=True)
+class Ground:
+    """What the blocks of one source share and fill.
+
+    Attributes:
+        number: What arithmetic alone means: where numpy is about, an array.
+    """
+
+    listing: Listing
+    vocabulary: Vocabulary
+    number: Kind = "number"
+    places: list[Place] = field(default_factory=list)
+    spots: list[Spot] = field(default_factory=list)

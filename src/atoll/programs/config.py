@@ -1,0 +1,86 @@
+"""The sections of the configuration, and what an OpenEvolve folder implies for them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import yaml
+
+from atoll import errors, system
+
+PROGRAMS = ("initial_program.*", "init_program.*", "initial_prompt.*")
+EVALUATOR = "evaluator.py"
+CONFIGS = ("config.yaml", "config.yml")
+
+
+class Task(system.Settings):
+    """Section `[task]`: what evolves and how it is judged.
+
+    Attributes:
+        program: The file that evolves; with EVOLVE-BLOCK markers in it, only what stands between them.
+        evaluator: A Python file with `evaluate(path)`, which returns a number or a dict of metrics; higher is better,
+            and `combined_score` is the score if there is one, else the mean of all.
+        description: What the program is for, in words, for the model.
+    """
+
+    program: str = "initial_program.py"
+    evaluator: str = EVALUATOR
+    description: str = ""
+
+
+class Options(system.Settings):
+    """Section `[programs]`: how it evolves.
+
+    Attributes:
+        num_islands: Populations that evolve apart.
+        num_parents: Programs that a new one is made from.
+        migration_interval: Steps per island between migrations of the best to the next island; None: never.
+    """
+
+    num_islands: int = pydantic.Field(default=5, ge=1)
+    num_parents: int = pydantic.Field(default=2, ge=1)
+    migration_interval: int | None = pydantic.Field(default=50, ge=1)
+
+
+def discover(folder: Path) -> Mapping[str, Any] | None:
+    """Returns what an OpenEvolve folder says of itself, or None if it is none.
+
+    Raises:
+        SetupError: Its `config.yaml` is no YAML, or a value has the wrong type.
+    """
+    program = next((path for pattern in PROGRAMS for path in sorted(folder.glob(pattern)) if path.is_file()), None)
+    if program is None or not (folder / EVALUATOR).is_file():
+        return None
+    file = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
+    found = _read(file) if file else {}
+    return _sections(program.name, found)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise errors.SetupError(f"{file} is no YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(found or {}, dict):
+        raise errors.SetupError(f"{file} holds a {type(found).__name__}, not keys with values.")
+    return found or {}
+
+
+def _sections(program: str, found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Translates the keys that we know; OpenEvolve ignores what it does not know, and so do we."""
+    database, evaluator, prompt = (_section(found, name) for name in ("database", "evaluator", "prompt"))
+    task = {"program": program, "description": prompt.get("system_message")}
+    run = {"iterations": found.get("max_iterations"), "seed": found.get("random_seed")}
+    # OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
+    sandbox = {"seconds": evaluator.get("timeout", 300), "memory_mb": evaluator.get("memory_limit_mb") or 8192}
+    options = {"num_islands": database.get("num_islands"), "migration_interval": database.get("migration_interval")}
+    sections = {"task": task, "programs": options, "run": run, "sandbox": sandbox}
+    return {
+        section: {key: value for key, value in keys.items() if value is not None} for section, keys in sections.items()
+    }
+
+
+def _section(found: dict[str, Any], name: str) -> dict[str, Any]:
+    section = found.get(name)
+    return section if isinstance(section, dict) else {}

@@ -1,0 +1,236 @@
+"""A worker as its parent sees it."""
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from atoll import errors
+from atoll.sandbox import worker
+from atoll.sandbox.sandbox import Answer, Limits
+
+START_SECONDS = 300.0  # for a job that loads its data; it is trusted, but the user should not wait for ever
+_LOOK_SECONDS = 0.1  # how often it is seen that a worker died whose child holds the channel open
+_MOST_SECONDS = 1e7  # what an alarm can be set to
+_LONGEST_FAILURE = 16 * 2**10  # bytes that an answer may have besides its value
+_FORGED = "it wrote to the channel of its worker"
+
+# What a worker inherits. LD_LIBRARY_PATH is no secret, and some interpreters do not start without it.
+_KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")
+_FIXED = {
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",  # else every thread of a candidate takes 64 MiB of its address space
+}
+
+
+class Breach(Exception):
+    """A worker did not answer as it should; says why, and the worker is of no more use."""
+
+
+class Process:
+    """Starts one worker, asks it one request at a time, and ends it with all that it started.
+
+    Used by one thread at a time; only `kill` may be called from others.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._parent = limits, os.getpid()
+        self._seconds = min(limits.seconds, _MOST_SECONDS)
+        self.is_spent = False
+        try:
+            with contextlib.ExitStack() as opened:
+                self._open(opened)
+                self._opened = opened.pop_all()
+        except (OSError, ValueError) as error:
+            raise errors.SetupError(
+                f"No worker can be started with {sys.executable!r}: {error}. Run Atoll with a Python that starts, "
+                "and with room for files in the temporary folder."
+            ) from error
+        self._poll = select.poll()
+        self._poll.register(self._channel, select.POLLIN)
+
+    def start(self, path: Sequence[str], parcel: bytes) -> None:
+        """Has the worker make the job.
+
+        Raises:
+            SetupError: It cannot.
+        """
+        limits = self._limits
+        settings = worker.Settings(list(path), self._desk, self._seconds, limits.memory_mb, limits.output_bytes)
+        self._channel.settimeout(START_SECONDS)
+        try:
+            failure, _, _ = self._exchange(json.dumps(settings._asdict()).encode() + b"\n" + parcel, START_SECONDS)
+        except Breach as breach:
+            failure = " ".join([str(breach), *self._printed().splitlines()[-1:]])
+        self._printed()  # what making the job printed is no candidate's output
+        if failure is not None:
+            raise errors.SetupError(
+                f"The job cannot be made in its worker: {failure.rstrip('.')}. Check what it imports and loads."
+            )
+        self._channel.settimeout(self._seconds)
+
+    def is_fit(self) -> bool:
+        """Says whether it waits for a request: it lives, has said nothing since its last answer, and is tidy."""
+        if os.getpid() != self._parent:
+            return False  # a fork of the parent needs workers of its own
+        return self._popen.poll() is None and not self._poll.poll(0) and self._is_tidy()
+
+    def ask(self, request: bytes) -> Answer:
+        """Has the job run on a request; afterwards the process may be spent."""
+        since = time.perf_counter()
+        value: Any = None
+        failure: str | None
+        try:
+            failure, self.is_spent, value = self._exchange(request, self._limits.seconds)
+        except Breach as breach:
+            failure, self.is_spent = str(breach), True
+        return Answer(value, failure, self._printed(), time.perf_counter() - since)
+
+    def kill(self) -> None:
+        """Kills the worker and its children; whoever waits for its answer learns that it died."""
+        if os.getpid() != self._parent:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Leaves nothing of it: no process, no zombie, no descriptor, no file."""
+        if os.getpid() != self._parent:
+            return
+        self.kill()  # before the wait where possible: as long as a dead leader is there, its number is nobody else's
+        self._popen.wait()
+        self._opened.close()
+
+    def _open(self, opened: contextlib.ExitStack) -> None:
+        self._folder = tempfile.mkdtemp(prefix="atoll-")
+        opened.callback(_remove, self._folder)
+        self._desk = os.path.join(self._folder, "desk")
+        os.mkdir(self._desk)
+        # Has no name, so nobody need remove it; what appends needs no offset when the file is emptied.
+        self._print = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # the stack closes it
+        opened.enter_context(self._print)
+        fcntl.fcntl(self._print, fcntl.F_SETFL, fcntl.fcntl(self._print, fcntl.F_GETFL) | os.O_APPEND)
+        self._channel, channel = socket.socketpair()
+        opened.enter_context(self._channel)
+        life, kept_open = os.pipe()
+        opened.callback(os.close, kept_open)
+        try:
+            self._popen = self._spawn(channel, life)
+        finally:
+            channel.close()
+            os.close(life)
+
+    def _spawn(self, channel: socket.socket, life: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-P", "-X", "utf8", "-X", "faulthandler", worker.__file__, str(life)]
+        kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
+        return subprocess.Popen(
+            command,
+            stdin=channel.fileno(),
+            stdout=self._print.fileno(),
+            stderr=self._print.fileno(),
+            env=kept | _FIXED | {"HOME": self._folder, "TMPDIR": self._folder},
+            pass_fds=[life],
+            start_new_session=True,  # Ctrl-C is for the parent alone, and one kill reaches the children too
+        )
+
+    def _exchange(self, body: bytes, seconds: float) -> tuple[str | None, bool, Any]:
+        deadline = time.monotonic() + seconds
+        token = os.urandom(16)
+        try:
+            self._channel.sendall(worker.HEAD.pack(token, len(body)) + body)
+            answer = self._receive(token, deadline)
+        except TimeoutError:
+            raise Breach(f"it took longer than {seconds:g} s") from None
+        except OSError:
+            raise Breach(self._death()) from None
+        match _read(answer):
+            case [str() | None as failure, bool() as is_spent, value]:
+                return failure, is_spent, value
+        raise Breach(_FORGED)
+
+    def _receive(self, token: bytes, deadline: float) -> bytes:
+        sent, size = worker.HEAD.unpack(self._take(worker.HEAD.size, deadline))
+        if sent != token:
+            raise Breach(_FORGED)
+        if size > self._limits.output_bytes + _LONGEST_FAILURE:
+            most = worker.amount(self._limits.output_bytes)
+            raise Breach(f"it returned {worker.amount(size)}, more than {most}")
+        return self._take(size, deadline)
+
+    def _take(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            self._wait(deadline)
+            chunk = self._channel.recv(size - len(data))
+            if not chunk:
+                raise Breach(self._death())
+            data += chunk
+        return bytes(data)
+
+    def _wait(self, deadline: float) -> None:
+        while not self._poll.poll(1000 * max(0.0, min(_LOOK_SECONDS, deadline - time.monotonic()))):
+            if self._popen.poll() is not None:
+                raise Breach(self._death())
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+
+    def _death(self) -> str:
+        try:
+            status = self._popen.wait(1.0)
+        except subprocess.TimeoutExpired:
+            status = worker.LOST
+        if status == worker.LOST:
+            return "it closed the channel of its worker"
+        if status >= 0:
+            return f"it left its process with exit status {status}"
+        with contextlib.suppress(ValueError):
+            return f"its process died with signal {-status} ({signal.Signals(-status).name})"
+        return f"its process died with signal {-status}"
+
+    def _printed(self) -> str:
+        most, there = self._limits.output_bytes, os.fstat(self._print.fileno()).st_size
+        if not there:
+            return ""
+        data = os.pread(self._print.fileno(), most, max(there - most, 0))
+        os.ftruncate(self._print.fileno(), 0)
+        return data.decode(errors="replace")
+
+    def _is_tidy(self) -> bool:
+        """Empties the folder in which the last request worked; False: that request spoilt the folder itself."""
+        try:
+            if os.listdir(self._desk):
+                shutil.rmtree(self._desk)
+                os.mkdir(self._desk)
+            return not os.path.islink(self._desk)
+        except OSError:
+            return False
+
+
+def _remove(folder: str) -> None:
+    """Removes a folder into which children of a dead worker may write for another moment."""
+    for _ in range(50):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            break
+        time.sleep(0.01)
+
+
+def _read(answer: bytes) -> Any:
+    """Returns the answer as data, never unpickled: a candidate ran in the process that it came from."""
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,97 @@
+"""The job of evaluators that score a function on one input at a time."""
+
+import contextlib
+import json
+import linecache
+import pickle
+import random
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, SupportsFloat, cast
+
+from atoll import errors, function
+from atoll.candidate import JSON, NOTHING
+from atoll.sandbox import parcel, worker
+
+_FILE = "<skeleton>"  # what the traceback of a PyAstSkeleton calls its source
+
+
+class Scoring:
+    """Scores the source of a Python function on every input.
+
+    Given to a sandbox as the maker of its job, it is made in the worker:
+
+        Workers(functools.partial(Scoring, evaluator, inputs, {"np": numpy}))
+
+    Args:
+        evaluator: Scores (skeleton, one input).
+        inputs: What the evaluator is given, one at a time; each candidate gets copies of its own, where they can be
+            pickled.
+        names: What the source finds without importing it: modules, constants, helpers.
+
+    Raises:
+        SetupError: There are no inputs.
+    """
+
+    def __init__(
+        self, evaluator: function.Evaluator[..., Any, Any], inputs: Sequence[Any], names: Mapping[str, Any] = NOTHING
+    ) -> None:
+        if not inputs:
+            raise errors.SetupError("there are no evaluation inputs: give at least one")
+        self._evaluator, self._names = evaluator, names
+        self._copy = _copier(list(inputs))
+        _seed()  # loads the dice, which would count as time of the first candidate
+
+    def __call__(self, source: str) -> list[dict[str, JSON]]:
+        """Returns for each input `{"score": number}`, or `{"failure": "ValueError: ..."}`.
+
+        A score may also be other plain data that the evaluator returned, such as None: whoever reads it decides.
+        """
+        _seed()
+        linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
+        skeleton = function.PyAstSkeleton(source, self._names)
+        results: list[dict[str, JSON]] = []
+        for where, each in enumerate(self._copy()):
+            try:
+                results.append({"score": _plain(self._evaluator(skeleton, each))})
+            except BaseException as error:  # the boundary to the candidate: exit() is a failure of this input
+                if not any("failure" in result for result in results):
+                    _show(where, error)
+                results.append({"failure": worker.told(error)})
+        return results
+
+
+def _copier(inputs: list[Any]) -> Callable[[], list[Any]]:
+    """Returns what copies the inputs: a candidate that sorts one in place must not spoil it for those after it."""
+    try:
+        packed = parcel.pack(inputs)
+        pickle.loads(packed)
+    except Exception:  # an open connection, say, that was made here: it can only be shared
+        return lambda: inputs
+    return lambda: cast(list[Any], pickle.loads(packed))
+
+
+def _plain(result: Any) -> JSON:
+    """Returns a number as a float and other plain data as it is; raises for what is none."""
+    if isinstance(result, SupportsFloat) and not isinstance(result, str):
+        return float(result)
+    json.dumps(result)
+    return result  # type: ignore[no-any-return]  # it is JSON, or the line above raised
+
+
+def _seed() -> None:
+    """Gives every candidate the same dice, else its score would depend on who was judged before it."""
+    random.seed(0)
+    with contextlib.suppress(KeyError, AttributeError):  # it is not loaded, or only half
+        sys.modules["numpy"].random.seed(0)
+
+
+def _show(where: int, error: BaseException) -> None:
+    """Prints how the candidate came to the first failure, which tells the next proposal most."""
+    way = error.__traceback__
+    while way and way.tb_frame.f_code.co_filename != _FILE:
+        way = way.tb_next
+    with contextlib.suppress(BaseException):  # an exception or a stream that the candidate made
+        sys.stderr.write(f"input {where}:\n")
+        traceback.print_exception(type(error), error, way or error.__traceback__, limit=-5)

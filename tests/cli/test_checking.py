@@ -1,0 +1,111 @@
+"""`atoll doctor`: what this machine has and lacks."""
+
+import json
+import os
+from importlib import metadata
+
+import pytest
+
+from atoll import cli, sandbox
+from atoll.cli import checking
+from tests.cli import apps
+from tests.runs import samples
+
+
+@pytest.fixture
+def shell(capsys):
+    return apps.Shell(capsys)
+
+
+def checks(told: apps.Told) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in told.json()["checks"]}
+
+
+def test_a_machine_with_all_that_is_needed_is_well(shell):
+    told = shell("doctor", "--json")
+    assert told.json()["ok"] is True
+    found = checks(told)
+    assert found["atoll"]["found"] == metadata.version("atoll")
+    assert found["sqlalchemy"]["status"] == "ok"
+    assert found["sandbox"]["found"] == "L0: a process of its own with limits"
+    assert found["store"]["found"].endswith(", schema 1, 9 runs, writable")
+    assert {"python", "cores", "memory", "extra ray", "extra postgres"} <= set(found)
+    assert not {"extra dev", "extra all"} & set(found)
+
+
+def test_every_line_says_ok_or_missing_and_fits_a_terminal(shell, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = shell("doctor").lines
+    assert all(line.startswith(("ok  ", "missing  ", " ")) for line in lines)
+    assert all(len(line) <= 80 for line in lines if samples.library() not in line)
+
+
+def test_a_key_is_told_by_its_name_only(shell, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-12345")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "")
+    for arguments in (["doctor"], ["doctor", "--json"]):
+        told = shell(*arguments)
+        assert "secret" not in told.out + told.err
+        assert "12345" not in told.out + told.err
+    found = checks(shell("doctor", "--json"))
+    assert (found["OPENAI_API_KEY"]["status"], found["OPENAI_API_KEY"]["found"]) == ("ok", "set")
+    assert found["ANTHROPIC_API_KEY"]["found"] == "not set"
+
+
+def test_a_missing_extra_is_no_fault_and_has_a_command(shell, monkeypatch):
+    monkeypatch.setattr(checking, "_version", lambda name: None if name == "ray" else "1.0")
+    found = checks(shell("doctor", "--json"))
+    assert found["extra ray"]["status"] == "missing"
+    assert found["extra ray"]["advice"] == "pip install 'atoll[ray]'"
+
+
+def test_a_missing_package_is_a_fault(shell, monkeypatch):
+    monkeypatch.setattr(checking, "_version", lambda name: None if name == "scipy" else "1.0")
+    told = shell("doctor", "--json", status=1)
+    assert told.json()["ok"] is False
+    assert checks(told)["scipy"] == {
+        "name": "scipy",
+        "status": "broken",
+        "found": "not installed",
+        "advice": "pip install scipy",
+    }
+
+
+def test_a_store_that_is_not_there_yet_is_no_fault_and_is_not_made(capsys, tmp_path):
+    shell = apps.Shell(capsys, str(tmp_path / "new.db"))
+    assert "the first run makes it" in checks(shell("doctor", "--json"))["store"]["found"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_is_none_is_a_fault(capsys, tmp_path):
+    (tmp_path / "notes.txt").write_text("not a database, and long enough to be looked at " * 20)
+    shell = apps.Shell(capsys, str(tmp_path / "notes.txt"))
+    told = shell("doctor", status=1)
+    assert "\nbroken   store " in told.out
+    assert "is no database" in told.out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_store_that_cannot_be_written_is_a_fault(capsys, tmp_path):
+    (tmp_path / "folder").mkdir(mode=0o500)
+    shell = apps.Shell(capsys, str(tmp_path / "folder" / "new.db"))
+    assert checks(shell("doctor", "--json", status=1))["store"]["status"] == "broken"
+
+
+def test_a_folder_that_is_not_there_is_a_fault(capsys, tmp_path):
+    shell = apps.Shell(capsys, str(tmp_path / "no" / "new.db"))
+    assert "cannot be written" in checks(shell("doctor", "--json", status=1))["store"]["found"]
+
+
+def test_a_sandbox_that_does_not_work_is_a_fault(shell, monkeypatch):
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError("no processes left")
+
+    monkeypatch.setattr(sandbox, "Workers", refuse)
+    found = checks(shell("doctor", "--json", status=1))["sandbox"]
+    assert (found["status"], found["found"]) == ("broken", "OSError: no processes left")
+
+
+def test_json_is_one_line(capsys):
+    assert cli.main(["doctor", "--json", "--store", samples.library()]) == 0
+    assert json.loads(capsys.readouterr().out)

@@ -1,0 +1,159 @@
+"""A recording gives back what was said, whoever asks in whatever order."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from atoll import errors, journal, llm
+from atoll.evaluation import Cost
+from atoll.journal import Ledger
+from atoll.testing import ScriptedLLM, claims
+
+
+@contextmanager
+def step(number: int) -> Iterator[None]:
+    token = Ledger.current.set(Ledger(number, 0, journal.Nowhere(), {}))
+    try:
+        yield
+    finally:
+        Ledger.current.reset(token)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "replies.jsonl"
+
+
+def counting() -> llm.LLM:
+    numbers = count()
+    return llm.FromFunction(lambda prompt: f"{prompt} {next(numbers)}")
+
+
+def test_a_reply_comes_back_whole(path: Path) -> None:
+    model = ScriptedLLM({(0, 0): "text\n\u2028🏝"}, cost=Cost(0.5, 10, 5, 0.25))
+    said = llm.Recorder(model, path)("prompt\n")
+    assert said == llm.Reply("text\n\u2028🏝", "scripted", Cost(0.5, 10, 5, 0.25))
+    assert llm.Replay(path)("prompt\n") == said
+
+
+def test_a_prompt_that_was_asked_several_times_gets_its_replies_in_order(path: Path) -> None:
+    recorder = llm.Recorder(counting(), path)
+    said = [recorder(prompt).text for prompt in ("a", "b", "a", "a")]
+    replay = llm.Replay(path)
+    assert [replay(prompt).text for prompt in ("a", "a", "b", "a")] == [said[0], said[2], said[1], said[3]]
+
+
+def test_a_prompt_that_was_never_asked_is_not_found(path: Path) -> None:
+    llm.Recorder(counting(), path)("a")
+    with pytest.raises(errors.NotFound, match="has no reply to the prompt 'another'"):
+        llm.Replay(path)("another")
+
+
+def test_a_prompt_that_is_asked_too_often_is_not_found(path: Path) -> None:
+    llm.Recorder(counting(), path)("a")
+    replay = llm.Replay(path)
+    replay("a")
+    with pytest.raises(errors.NotFound, match="has no further reply to the prompt 'a'"):
+        replay("a")
+
+
+def test_workers_get_the_replies_of_their_own_steps_in_whatever_order_they_ask(path: Path) -> None:
+    recorder, said = llm.Recorder(counting(), path), {}
+    for number in (3, 1, 7, 5, 2, 8, 6, 4):
+        with step(number):
+            said[number] = recorder("the same prompt")
+    replay = llm.Replay(path)
+
+    def ask(index: int) -> llm.Reply:
+        with step(index + 1):
+            return replay("the same prompt")
+
+    for _ in range(3):  # a step that runs again asks again
+        assert claims.at_once(ask) == [said[number] for number in range(1, 9)]
+
+
+def test_a_step_that_was_recorded_twice_gets_what_it_went_on_with(path: Path) -> None:
+    recorder = llm.Recorder(counting(), path)
+    for _ in range(2):
+        with step(1):
+            last = recorder("a")
+    with step(1):
+        assert llm.Replay(path)("a") == last
+
+
+def test_another_step_gets_the_replies_to_the_same_prompt_in_order(path: Path) -> None:
+    recorder, said = llm.Recorder(counting(), path), []
+    for number in (1, 2):
+        with step(number):
+            said.append(recorder("a"))
+    replay = llm.Replay(path)
+    for number in (11, 12):
+        with step(number):
+            assert replay("a") == said[number - 11]
+
+
+def test_another_prompt_at_the_same_place_is_not_mistaken(path: Path) -> None:
+    with step(1):
+        llm.Recorder(counting(), path)("a")
+    with step(1), pytest.raises(errors.NotFound):
+        llm.Replay(path)("b")
+
+
+def test_the_place_is_noted_around_a_durable_model_too(path: Path) -> None:
+    with step(4):
+        recorder = llm.Recorder(llm.Durable(counting()), path)
+        recorder("a")
+        recorder("b")
+    assert [json.loads(line)["place"] for line in path.read_text().splitlines()] == [[4, "0"], [4, "1"]]
+
+
+def test_a_model_that_raises_is_not_recorded(path: Path) -> None:
+    with pytest.raises(OSError, match="fail"):
+        llm.Recorder(ScriptedLLM(0, failing=[(0, 0)]), path)("a")
+    assert path.read_text() == ""
+
+
+def test_threads_do_not_mix_their_lines(path: Path) -> None:
+    recorder = llm.Recorder(llm.FromFunction(lambda prompt: prompt * 10_000), path)
+    claims.at_once(lambda number: [recorder(f"{number}/{turn}") for turn in range(5)])
+    replay = llm.Replay(path)
+    assert all(replay(f"{number}/{turn}").text[:3] == f"{number}/{turn}" for number in range(8) for turn in range(5))
+
+
+def test_a_line_that_was_cut_by_a_kill_is_left_out_and_the_recording_goes_on(path: Path) -> None:
+    recorder = llm.Recorder(counting(), path)
+    said = [recorder("a"), recorder("b")]
+    path.write_bytes(path.read_bytes()[:-20])
+    assert llm.Replay(path)("a") == said[0]
+    with pytest.raises(errors.NotFound):
+        llm.Replay(path)("b")
+    again = llm.Recorder(counting(), path)("b")
+    assert llm.Replay(path)("a") == said[0]
+    assert llm.Replay(path)("b") == again
+
+
+def test_a_recording_goes_on_where_it_ended(path: Path) -> None:
+    said = [llm.Recorder(counting(), path)(prompt) for prompt in ("a", "b")]
+    replay = llm.Replay(path)
+    assert [replay("a"), replay("b")] == said
+
+
+def test_a_file_that_cannot_be_written_is_a_set_up_error(tmp_path: Path) -> None:
+    with pytest.raises(errors.SetupError, match=r"cannot be recorded in .*: No such file or directory"):
+        llm.Recorder(counting(), tmp_path / "nowhere" / "replies.jsonl")
+
+
+def test_a_file_that_is_not_there_is_a_set_up_error(path: Path) -> None:
+    with pytest.raises(errors.SetupError, match=r"cannot be read from .*: No such file or directory"):
+        llm.Replay(path)
+
+
+@pytest.mark.parametrize("text", ["no JSON\n", "[1, 2]\n", '{"place": null}\n', '{"place": 1}\n', "\udcff\n", "\n\n"])
+def test_a_file_that_is_no_recording_is_a_set_up_error(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(errors.SetupError, match="is no recording of replies"):
+        llm.Replay(path)

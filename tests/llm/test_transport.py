@@ -1,0 +1,250 @@
+"""The transport reads whatever HTTP/1.1 allows, keeps connections, and notices those that have gone."""
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import httpx2
+import pytest
+
+from atoll.llm.transport import Transport
+
+type Post = Callable[..., Awaitable[httpx2.Response]]
+type Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nhel\r\n2\r\nlo\r\n0\r\nTrailer: 1\r\n\r\n"
+
+
+class Wire:
+    """A server on loopback whose every byte the test decides."""
+
+    def __init__(self, speak: Speak) -> None:
+        self._speak, self.num_connections = speak, 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.num_connections += 1
+        try:
+            await self._speak(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client has gone
+        finally:
+            writer.close()
+
+
+async def request(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
+    return head + await reader.readexactly(size)
+
+
+def saying(*answers: bytes) -> Speak:
+    """Answers the requests of a connection with these bytes, and hangs up when they are all said."""
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in answers:
+            await request(reader)
+            writer.write(answer)
+            await writer.drain()
+
+    return speak
+
+
+def session(speak: Speak, use: Callable[[Post], Awaitable[None]]) -> Wire:
+    """Runs a server and a client of the transport on one loop."""
+    wire = Wire(speak)
+
+    async def main() -> None:
+        server = await asyncio.start_server(wire.serve, "127.0.0.1")
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/x?y=z"
+        async with server, httpx2.AsyncClient(transport=Transport(), timeout=2.0) as client:
+            await use(lambda **options: client.post(url, **{"content": b"prompt", **options}))
+        await asyncio.sleep(0.01)  # for the sockets of the server
+
+    asyncio.run(main())
+    return wire
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HELLO,
+        CHUNKED,
+        b"HTTP/1.1 200 OK\r\n\r\nhello",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + HELLO,
+        HELLO.replace(b"OK", b"").replace(b"Content-Length:", b"content-length:\t"),
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"hello"),
+    ],
+    ids=["length", "chunked", "to the end", "http/1.0", "announced", "sparse", "gzip"],
+)
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+def test_an_answer_is_read_however_it_is_framed_and_cut(answer: bytes, piece: int) -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        for start in range(0, len(answer), piece):
+            writer.write(answer[start : start + piece])
+            await asyncio.sleep(0)
+
+    async def use(post: Post) -> None:
+        response = await post()
+        assert (response.status_code, response.text) == (200, "hello")
+
+    session(speak, use)
+
+
+def test_the_request_is_sent_whole() -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await request(reader))
+        writer.write(HELLO)
+
+    async def use(post: Post) -> None:
+        await post(headers={"Authorization": "Bearer key"})
+
+    received: list[bytes] = []
+    session(speak, use)
+    head, _, body = received[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /v1/x?y=z HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"\r\nAuthorization: Bearer key" in head
+    assert body == b"prompt"
+
+
+def test_a_large_answer_arrives_whole() -> None:
+    body = b"0123456789" * 300_000
+
+    async def use(post: Post) -> None:
+        assert (await post(content=body)).content == body
+
+    session(saying(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body), use)
+
+
+@pytest.mark.parametrize("answer", [HELLO, CHUNKED, b"HTTP/1.1 204 No Content\r\n\r\n"])
+def test_a_connection_is_used_again(answer: bytes) -> None:
+    async def use(post: Post) -> None:
+        for _ in range(5):
+            await post()
+
+    assert session(saying(*[answer] * 5), use).num_connections == 1
+
+
+def test_64_requests_at_once_get_a_connection_each_and_the_next_64_the_same() -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            body = (await request(reader)).partition(b"\r\n\r\n")[2]
+            await asyncio.sleep(0.02)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    async def use(post: Post) -> None:
+        for _ in range(2):
+            texts = [str(number) for number in range(64)]
+            responses = await asyncio.gather(*(post(content=text.encode()) for text in texts))
+            assert [response.text for response in responses] == texts
+
+    assert session(speak, use).num_connections == 64
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HELLO.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"),
+        HELLO.replace(b"1.1", b"1.0"),
+        HELLO + b"and more than was announced",
+        HELLO + b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+def test_a_connection_is_not_used_again_when_the_server_closes_it_or_says_too_much(answer: bytes) -> None:
+    async def use(post: Post) -> None:
+        for _ in range(3):
+            assert (await post()).text == "hello"
+
+    assert session(saying(answer, answer, answer), use).num_connections == 3
+
+
+def test_a_connection_that_speaks_unasked_is_dropped() -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(HELLO)
+        await asyncio.sleep(0.02)
+        writer.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+
+    async def use(post: Post) -> None:
+        for _ in range(2):
+            assert (await post()).text == "hello"
+            await asyncio.sleep(0.05)
+
+    assert session(speak, use).num_connections == 2
+
+
+def test_a_connection_that_was_closed_while_idle_is_replaced() -> None:
+    async def use(post: Post) -> None:
+        for _ in range(3):
+            assert (await post()).text == "hello"
+            await asyncio.sleep(0.02)
+
+    assert session(saying(HELLO), use).num_connections == 3
+
+
+def test_a_request_on_a_connection_that_is_just_being_closed_is_sent_on_a_fresh_one() -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(HELLO)
+        await request(reader)  # taken, and hung up on
+
+    async def use(post: Post) -> None:
+        for _ in range(2):
+            assert (await post()).text == "hello"
+
+    assert session(speak, use).num_connections == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"", httpx2.ReadError),
+        (b"HTTP/1.1 200", httpx2.ReadError),
+        (HELLO[:-1], httpx2.ReadError),
+        (CHUNKED[:-6], httpx2.ReadError),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", httpx2.RemoteProtocolError),
+        (b"x" * 100_000, httpx2.RemoteProtocolError),
+        (HELLO.replace(b": 5", b": five"), httpx2.RemoteProtocolError),
+        (HELLO.replace(b": 5", b": -5"), httpx2.RemoteProtocolError),
+        (CHUNKED.replace(b"3;x=y", b"three"), httpx2.RemoteProtocolError),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error_of_httpx(answer: bytes, kind: type[Exception]) -> None:
+    async def use(post: Post) -> None:
+        with pytest.raises(kind):
+            await post()
+
+    assert session(saying(answer), use).num_connections == 1
+
+
+def test_a_server_that_does_not_answer_is_left_after_the_timeout() -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def use(post: Post) -> None:
+        for _ in range(2):
+            with pytest.raises(httpx2.ReadTimeout, match=r"within 0\.05 seconds"):
+                await post(timeout=0.05)
+
+    assert session(speak, use).num_connections == 2
+
+
+def test_a_server_that_is_not_there_is_a_connect_error() -> None:
+    async def main() -> None:
+        async with httpx2.AsyncClient(transport=Transport()) as client:
+            with pytest.raises(httpx2.ConnectError, match="Connect call failed"):
+                await client.post("http://127.0.0.1:9/")
+
+    asyncio.run(main())
+
+
+def test_a_header_with_a_line_break_is_not_sent() -> None:
+    async def use(post: Post) -> None:
+        with pytest.raises(httpx2.LocalProtocolError):
+            await post(headers=[(b"X", b"1\r\nAuthorization: else")])
+
+    assert session(saying(HELLO), use).num_connections == 0

@@ -1,0 +1,79 @@
+"""What a model may answer, and what is made of it."""
+
+import pytest
+
+from atoll.llmsr import reply, source
+
+START = 'def f(x, n=2):\n    """Grows."""\n    return x\n'
+PARENT = next(source.functions(START))
+
+
+def read(text: str, number: int = 2) -> str:
+    return reply.read(text, PARENT, number)
+
+
+EXPECTED = 'def f(x, n=2):\n    """Grows."""\n    y = x * n  # doubled\n    return y\n'
+BODY = "    y = x * n  # doubled\n    return y\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```python\ndef f_v2(x, n=2):\n{BODY}```",
+        f"Sure! Here it is:\n```python\ndef f_v2(x, n=2):\n    '''Improved.'''\n{BODY}```\nIt is better.",
+        f"def f_v2(x, n=2):\n{BODY}",
+        f"def f(x, n=2):\n{BODY}",
+        f"def f_v1(x, n=2):\n    return x\n\ndef f_v2(x, n=2):\n{BODY}",
+        f"def f_v2(x: float, n: int = 7) -> float:\n{BODY}",
+        BODY,
+        "y = x * n  # doubled\nreturn y",
+        f"```python\n{BODY}```",
+        f"def f_v2(x, n=2):\n{BODY}This function is better (because it doubles",
+        f"def improved(x, n=2):\n{BODY}",
+    ],
+    ids=[
+        "a fence",
+        "chatter and a docstring",
+        "no fence",
+        "the plain name",
+        "an older version beside it",
+        "types of its own",
+        "a body",
+        "a body without indentation",
+        "a body in a fence",
+        "prose after it",
+        "a name of its own",
+    ],
+)
+def test_the_function_is_found_and_gets_the_header_and_the_docstring_of_the_start(text):
+    assert read(text) == EXPECTED
+
+
+def test_a_call_of_itself_follows_its_name():
+    found = read("def f_v2(x, n=2):\n    return x if n == 0 else f_v2(x, n - 1)")
+    assert "return x if n == 0 else f(x, n - 1)" in found
+
+
+def test_imports_and_helpers_move_inside():
+    found = read("import math\n\ndef half(z):\n    return z / 2\n\ndef f_v2(x, n=2):\n    return half(math.sin(x))")
+    names: dict[str, object] = {}
+    exec(found, names)
+    assert names["f"](0.0) == 0.0  # type: ignore[operator]
+    assert set(names) == {"f", "__builtins__"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "holds no function"),
+        ("I would rather talk about the weather.", "holds no function"),
+        ("```python\nx = 3\n```", "holds no function"),
+        ("def f_v2(x):\n    return x", r"takes \(x\), not \(x, n\)"),
+        ("def f_v2(x, n=2):\n    return f_v1(x) + 1", "calls f_v1"),
+        ("def f_v2(x, n=2):\n    return f_v0(x)", "calls f_v0"),
+        ("\0", "holds no function"),
+    ],
+)
+def test_what_is_no_next_version_is_refused_with_the_reason(text, why):
+    with pytest.raises(ValueError, match=why):
+        read(text)

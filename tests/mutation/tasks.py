@@ -1,0 +1,28 @@
+"""Tasks for engines, made by hand."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from atoll import evaluation, function
+from atoll.candidate import Candidate
+
+
+def fn(text: str, score: float = 0.0, **found: Any) -> function.Function:
+    """Returns a judged program."""
+    props = function.DefaultFunctionProps(function.PyAstSkeleton(text), judge=lambda skeleton: evaluation.Evaluation(0.0))
+    candidate = Candidate(f"of {text[:20]!r}", text)
+    return function.DefaultFunction(props).settle(candidate, evaluation.Evaluation(score, **found), score)
+
+
+def task(
+    *parents: function.Function, seed: object = 0, others: Mapping[str, Sequence[function.Function]] | None = None
+) -> function.Task:
+    rng = Random(str(seed))
+    return function.Task(0, 1, 0, parents, others or {}, {}, rng, None, lambda drafts: [], lambda fn, found: None)
+
+
+def child_of(engine: function.Proposer, *texts: str, seed: object = 0) -> str:
+    """Returns the text of one child; the last text is its parent's."""
+    [child] = engine.propose(task(*map(fn, texts), seed=seed))
+    return str(child.skeleton())

@@ -1,0 +1,128 @@
+"""A run as one file for a browser."""
+
+import itertools
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from atoll import store
+from atoll.runs import curve, page
+from atoll.runs.progress import Improvement
+from tests.runs import samples
+
+RUNS = [samples.LONG_ID, "asked", "failing", "cut", "hostile", "empty", "bare"]
+VOID = {"meta"}
+
+
+@pytest.fixture(scope="module")
+def kept():
+    with store.open(samples.library()) as opened:
+        yield opened
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser does: its elements, their attributes, and the texts in them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.update(name for name, _ in attrs)
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def made(kept: store.Store, run: str) -> str:
+    return "".join(page.page(kept, run))
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_nothing_of_a_candidate_becomes_markup(run, kept):
+    read = Reader(made(kept, run))
+    assert not {"script", "img", "link", "iframe", "a", "object"} & set(read.tags)
+    assert not {name for name in read.attributes if name.startswith("on") or name in ("href", "src", "style")}
+
+
+def test_hostile_text_is_there_to_be_read(kept):
+    text = "".join(Reader(made(kept, "hostile")).texts)
+    for given in (samples.SCRIPT, samples.MARKUP, samples.FORMULA, "größer ≥ 日本語 🙂 \\u202e\\x00\\ud800"):
+        assert given in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_it_is_one_file_that_loads_nothing(run, kept):
+    text = made(kept, run)
+    assert "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"" in text
+    assert not re.search(r"(url\(|@import|<link|<script)", text)
+    text.encode()
+
+
+def test_it_has_the_curve_the_best_its_line_and_the_islands(kept):
+    text = made(kept, "failing")
+    titles = re.findall("<h2>(.*?)</h2>", text)
+    assert titles == [
+        "Best score over evaluations",
+        "The best candidate, 60.0",
+        "From the best back to the start",
+        "The best candidates",
+        "Islands",
+        "Failures",
+        "Cost",
+        "Set-up",
+    ]
+    assert "<p>The gain is 6.60903, reached after 121 of 121 evaluations. Baselines: not run.</p>" in text
+    assert '<span class="added">+1.4537245840844952</span>' in text
+
+
+def drawn(*scores: float, evaluations: int = 10) -> tuple[ElementTree.Element, list[tuple[float, float]]]:
+    steps = [Improvement(1 + n, score, f"{n}.0", 0) for n, score in enumerate(scores)]
+    root = ElementTree.fromstring(curve.svg(steps, evaluations))
+    return root, [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in root.iter("circle")]
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        (1.0,),
+        (0.0,),
+        (-5.0, -1.0, 0.0),
+        (-1e300, -1.0, 1e300),
+        (-1.7e308, 1.7e308),
+        (5e-324, 1.0, 1e308),
+        (1.0, 1.0 + 1e-15),
+    ],
+)
+def test_a_curve_rises_inside_its_frame_whatever_the_scores(scores):
+    _, dots = drawn(*scores)
+    assert len(dots) == len(scores)
+    assert all(curve.LEFT <= x <= curve.WIDTH and 0 <= y <= curve.HEIGHT for x, y in dots)
+    assert [y for _, y in dots] == sorted((y for _, y in dots), reverse=True)
+
+
+def test_scores_far_apart_are_drawn_by_their_size():
+    root, dots = drawn(-1e6, -1e3, -1.0, -1e-3)
+    heights = [before[1] - after[1] for before, after in itertools.pairwise(dots)]
+    assert max(heights) < 3 * min(heights)
+    assert "logarithmic" in "".join(root.itertext())
+    assert "logarithmic" not in "".join(drawn(-4.0, -2.0, -1.0)[0].itertext())

@@ -1,0 +1,52 @@
+"""Foreign text is made fit to look at."""
+
+import tomllib
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from atoll.runs import text
+from tests.runs import samples
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("plain\ttext\nover lines\r\n", "plain\ttext\nover lines\r\n"),
+        ("größer ≥ 日本語 🙂", "größer ≥ 日本語 🙂"),
+        ("\x1b[31m\x07\x00", "\\x1b[31m\\x07\\x00"),
+        ("over\rwritten", "over\\x0dwritten"),
+        ("\u202eturned\ud800", "\\u202eturned\\ud800"),
+    ],
+)
+def test_what_cannot_be_seen_is_spelled_out(given, shown):
+    assert text.visible(given) == shown
+
+
+@hypothesis.given(strategies.text(strategies.characters(codec=None)))
+def test_any_text_can_be_written_afterwards(given):
+    assert "\x1b" not in text.visible(given)
+    text.visible(given).encode()
+
+
+def test_a_gist_is_one_line_of_limited_length():
+    assert text.gist("def f(x):\n    return x\n") == "def f(x): return x"
+    for given in samples.HOSTILE:
+        assert len(text.gist(given, 40)) <= 40
+        assert "\n" not in text.gist(given, 40)
+    assert text.gist("a" * 1000, 10) == "aaaaaaaaa…"
+
+
+def test_settings_read_back_as_toml_without_what_is_not_set():
+    config = samples.plan(note="two\nlines")
+    read = tomllib.loads("\n".join(text.settings(config)))
+    assert read["note"] == "two\nlines"
+    assert read["files"] == {"task.py": "0123456789abcdef"}
+    assert read["task"] == {"file": "task.py"}
+
+
+def test_a_patch_has_names_and_a_place():
+    lines = list(text.patch("a\nb\n", "a\nc", "old", "new"))
+    assert lines == ["--- old", "+++ new", "@@ -1,2 +1,2 @@", " a", "-b", "+c"]
+    assert not list(text.patch("same", "same\n", "old", "new"))

@@ -1,0 +1,70 @@
+"""Sandboxes that run programs, and what tests ask of them."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from atoll.sandbox import Limits, Workers
+
+LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000)
+
+
+def programs() -> Any:
+    """Makes a job that runs the request, a Python program, and returns its `answer`."""
+
+    def run(program: str) -> Any:
+        names: dict[str, Any] = {}
+        exec(program, names)
+        return names.get("answer")
+
+    return run
+
+
+def value(workers: Workers, program: str) -> Any:
+    answer = workers.run(program)
+    assert answer.failure is None, f"{answer.failure}\n{answer.output}"
+    return answer.value
+
+
+def pid_of(workers: Workers) -> int:
+    return int(value(workers, "import os; answer = os.getpid()"))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "waited too long"
+        time.sleep(0.005)
+
+
+def script(folder: Path, text: str) -> subprocess.Popen[str]:
+    """Starts a program of its own in another folder."""
+    file = folder / "program.py"
+    file.write_text("import os, sys, time\nfrom atoll.sandbox import *\n" + textwrap.dedent(text), encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", str(file)],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": tempfile.gettempdir()},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def traces() -> tuple[int, list[str], list[str]]:
+    """Returns what a sandbox could leave: descriptors, files, children."""
+    tasks = Path("/proc/self/task").iterdir()
+    children = [pid for task in tasks for pid in (task / "children").read_text().split()]
+    return len(os.listdir("/proc/self/fd")), os.listdir(tempfile.gettempdir()), children

@@ -1,0 +1,29 @@
+"""Every test of a sandbox must leave nothing behind."""
+
+import gc
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from atoll.sandbox import Workers
+from tests.sandbox import boxes
+
+
+@pytest.fixture(autouse=True)
+def temp_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where this test alone makes temporary files."""
+    folder = tmp_path_factory.mktemp("temp")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    before = boxes.traces()
+    yield folder
+    if boxes.traces() != before:
+        gc.collect()  # (too slow for every test)
+        assert boxes.traces() == before
+
+
+@pytest.fixture
+def workers(temp_dir: Path) -> Iterator[Workers]:
+    with Workers(boxes.programs, boxes.LIMITS) as made:
+        yield made

@@ -1,0 +1,133 @@
+"""How a job comes to its workers, and what is said when it cannot."""
+
+import importlib.util
+import sys
+import threading
+
+import cloudpickle
+import pytest
+
+from atoll import errors
+from atoll.sandbox import Limits, Workers, parcel
+from atoll.testing import claims
+from tests.sandbox.boxes import programs, script
+
+
+def test_functions_of_the_main_script_are_sent_by_value(tmp_path):
+    text = """
+    import math
+    FACTOR = 3
+    class Pair:
+        def __init__(self, a, b): self.a, self.b = a, b
+    def evaluator(skeleton, pair): return FACTOR * math.floor(skeleton(pair.a, pair.b))
+    if __name__ == "__main__":
+        import functools
+        with Workers(functools.partial(Scoring, evaluator, [Pair(1, 2), Pair(3, 4)])) as workers:
+            print(workers.run("def f(a, b): return a + b").value)
+    """
+    with script(tmp_path, text) as program:
+        assert program.communicate()[0] == "[{'score': 9.0}, {'score': 21.0}]\n"
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_functions_of_a_file_loaded_by_its_path_are_sent_by_value(tmp_path, monkeypatch, is_listed):
+    (tmp_path / "helper_of_it.py").write_text("def twice(x): return 2 * x\n", encoding="utf-8")
+    file = tmp_path / "evaluator.py"
+    file.write_text("import helper_of_it\ndef make(): return lambda x: helper_of_it.twice(x) + 1\n", encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("an_evaluator", file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    if is_listed:
+        monkeypatch.setitem(sys.modules, "an_evaluator", module)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec.loader.exec_module(module)
+    elsewhere = [each for each in sys.path if each != str(tmp_path)]
+    with Workers(module.make, path=elsewhere) as made:
+        assert made.run(20).value == 41
+    monkeypatch.delitem(sys.modules, "helper_of_it")
+
+
+def test_a_module_that_a_job_imports_is_found_where_the_parent_finds_it(tmp_path, monkeypatch):
+    (tmp_path / "late_helper.py").write_text("def twice(x): return 2 * x\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+
+    def make():
+        return importlib.import_module("late_helper").twice
+
+    with Workers(make) as made:
+        monkeypatch.chdir("/")
+        assert made.run(21).value == 42
+
+
+def test_what_is_installed_is_sent_by_name():
+    def make():
+        return lambda text: cloudpickle.loads.__module__ + text
+
+    assert len(parcel.pack(make)) < 1000
+    assert len(parcel.pack([cloudpickle.dumps, parcel.pack, threading.Thread, errors.SetupError])) < 200
+
+
+def test_only_modules_of_our_own_are_sent_by_value():
+    with parcel._by_value():
+        listed = cloudpickle.list_registry_pickle_by_value()
+    assert __name__ in listed
+    assert not {name.partition(".")[0] for name in listed} & ({"atoll", "numpy", "pytest"} | sys.stdlib_module_names)
+
+
+def test_cloudpickle_is_as_before_when_a_job_was_packed():
+    module = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        before = cloudpickle.list_registry_pickle_by_value()
+        claims.at_once(lambda _: parcel.pack(programs), 8)
+        with pytest.raises(errors.SetupError):
+            parcel.pack(threading.Lock())
+        assert cloudpickle.list_registry_pickle_by_value() == before
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def test_a_job_that_cannot_be_sent_says_what_and_why():
+    lock = threading.Lock()
+    with pytest.raises(errors.SetupError, match=r"cannot be sent.*cannot pickle '_thread.lock' object.*Keep locks"):
+        Workers(lambda: lambda _: lock.locked())
+
+
+def test_a_job_that_imports_what_is_not_there_says_what():
+    def make():
+        return importlib.import_module("no_such_module").job
+
+    with (
+        Workers(make) as made,
+        pytest.raises(errors.SetupError, match="ModuleNotFoundError: No module named 'no_such_module'"),
+    ):
+        made.warm()
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("os._exit(3)", "exit status 3"),
+        ("print('why'); os.kill(os.getpid(), 9)", "SIGKILL. why"),
+        ("sys.exit(1)", "SystemExit: 1"),
+    ],
+    ids=["it leaves", "it is killed", "it exits"],
+)
+def test_a_job_that_ends_its_process_is_the_users_to_mend(end, told):
+    def make():
+        exec(f"import os, sys; {end}")
+        return len
+
+    with Workers(make) as made, pytest.raises(errors.SetupError, match=told):
+        made.run(1)
+
+
+def test_a_job_that_leaves_no_memory_says_so():
+    def make():
+        kept = bytearray(100 * 2**20)
+        return lambda _: len(kept)
+
+    with Workers(make, Limits(memory_mb=100)) as made, pytest.raises(errors.SetupError, match="memory_mb=100 leaves"):
+        made.run(1)
