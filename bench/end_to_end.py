@@ -46,10 +46,10 @@ type Table = tuple[Sequence[str], list[list[object]]]
 
 # Chosen in its favour where they matter; each is in the task's config.yaml.
 OPENEVOLVE_SETTINGS = (
-    "with openai {openai} asks for full rewrites (no diff to apply), logs warnings only, keeps no prompts with its "
-    "programs (`log_prompts: false`: else every task carries them to a worker), writes no checkpoints, has no cascade, "
-    "and keeps all programs (population_size 100000); all else is its default. Atoll keeps every prompt, reply and "
-    "evaluation in its store meanwhile."
+    "with openai {openai} asks for full rewrites, logs warnings only, carries neither prompts nor artifacts with its "
+    "programs (log_prompts false, max_snapshot_artifacts 0), writes no checkpoints, has no cascade, and keeps all "
+    "programs (population_size 100000); all else is its default. Atoll keeps every prompt, reply and evaluation in "
+    "its store meanwhile."
 )
 
 
@@ -130,13 +130,16 @@ def peer_version(package: str) -> str:
 
 def contest(*, quick: bool, with_peers: bool) -> Contest:
     """Runs both, or Atoll alone; quick: short runs only."""
+    if not Path("/proc/self/stat").exists():
+        return Contest({}, ["End to end was not measured: the meter reads /proc, which this system has not."])
     contestants = systems(with_peers)
-    found = measured(contestants, QUICK if quick else FULL)
+    plan = QUICK if quick else FULL
+    found = measured(contestants, plan)
     tables = {"End to end": totals(found), "End to end, an iteration by slice": slices(found)}
-    return Contest(tables, [*conditions(contestants), *(verdicts(found) if with_peers else [])])
+    return Contest(tables, [*conditions(contestants, max(plan)), *(verdicts(found) if with_peers else [])])
 
 
-def conditions(contestants: Sequence[System]) -> list[str]:
+def conditions(contestants: Sequence[System], most: int) -> list[str]:
     """Says what was compared, and how it can be done again."""
     said = [
         f"End to end: CPU of all processes but the model server, 2 workers, seed {SEED}, sandbox L0; an iteration is a "
@@ -145,7 +148,7 @@ def conditions(contestants: Sequence[System]) -> list[str]:
         "slice starts at the first reply."
     ]
     for system in contestants:
-        said.append(f"{system.name}: `{' '.join(system.command('http://127.0.0.1:PORT/v1', 1500, 'FOLDER'))}`")
+        said.append(f"{system.name}: `{' '.join(system.command('http://127.0.0.1:PORT/v1', most, 'FOLDER'))}`")
     if len(contestants) == 2:
         said.append(f"{contestants[0].name} {OPENEVOLVE_SETTINGS.format(openai=peer_version('openai'))}")
     return said

@@ -16,7 +16,8 @@ NAMES = {
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
         IslandConfig Kept Keys MakePool Niches OnFnAdded OnFnSelected PoolCluster RankChooser Resets RoundRobin
-        SoftmaxChooser WeightChooser by_instance by_score by_signature everyone funsearch_pool generations reset_worst_half
+        SoftmaxChooser WeightChooser by_instance by_score by_signature everyone funsearch_pool generations
+        reset_worst_half
     """,
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
@@ -26,7 +27,8 @@ NAMES = {
     """,
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal FakeClock Fault GateSuite InboxSuite JournalSuite JudgeSuite KeptSuite
-        LLMSuite ModelServer Naps Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite history settled unscored
+        LLMSuite ModelServer Naps Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite
+        history settled unscored
     """,
 }
 

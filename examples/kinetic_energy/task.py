@@ -6,11 +6,11 @@ from collections.abc import Callable
 # thing, mass (kg), speed (m/s), energy (J)
 TABLE = [
     ("a snail", 0.01, 0.013, 0.000000845),
-    ("a tennis ball", 0.057, 50.0, 71.25),
-    ("a runner", 70.0, 10.0, 3500.0),
-    ("a horse", 500.0, 12.0, 36000.0),
-    ("a car in town", 1200.0, 14.0, 117600.0),
-    ("a jumbo jet", 300000.0, 250.0, 9375000000.0),
+    ("a tennis ball", 0.057, 50, 71.25),
+    ("a runner", 70, 10, 3500),
+    ("a horse", 500, 12, 36000),
+    ("a car in town", 1200, 14, 117600),
+    ("a jumbo jet", 300000, 250, 9375000000),
 ]
 
 

@@ -42,7 +42,10 @@ def simulate(x: float, v: float) -> dict[str, np.ndarray]:
 def inputs() -> list[dict[str, np.ndarray]]:
     """Returns two sets of data, of two motions each."""
     motions = [simulate(*start) for start in STARTS]
-    return [{name: np.concatenate([one[name], other[name]]) for name in one} for one, other in zip(motions[::2], motions[1::2])]
+    return [
+        {name: np.concatenate([one[name], other[name]]) for name in one}
+        for one, other in zip(motions[::2], motions[1::2], strict=True)
+    ]
 
 
 def evaluate(equation: Callable[..., np.ndarray], motion: dict[str, np.ndarray]) -> float:

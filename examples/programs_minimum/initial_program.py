@@ -20,4 +20,6 @@ def search(num_tries: int, seed: int) -> tuple[float, float]:
         if height(x, y) < height(best[0], best[1]):
             best = (x, y)
     return best
+
+
 # EVOLVE-BLOCK-END

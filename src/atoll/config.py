@@ -141,7 +141,9 @@ class Plan:
         """
         budget = parse_budget(self.run.budget)
         is_open = budget == control.UNLIMITED and self.run.iterations is None and self.run.target is None
-        return replace(budget, iterations=DEFAULT_ITERATIONS if is_open else self.run.iterations)
+        if self.run.iterations is not None:
+            budget = replace(budget, iterations=self.run.iterations)
+        return replace(budget, iterations=DEFAULT_ITERATIONS) if is_open else budget
 
     def builder(self) -> System:
         return find(self.system)
@@ -197,7 +199,9 @@ def _implied(folder: Path, named: object) -> Sections:
 def _models(name: object) -> dict[str, type[Settings]]:
     if name not in SYSTEMS:
         said = f"{FILE} names no system" if name is None else f"There is no system {name!r}"
-        raise errors.SetupError(f"{said}{nearest(str(name), SYSTEMS)}: write system = \"...\", one of {', '.join(SYSTEMS)}.")
+        raise errors.SetupError(
+            f'{said}{nearest(str(name), SYSTEMS)}: write system = "...", one of {", ".join(SYSTEMS)}.'
+        )
     builder = find(str(name))
     return {"task": builder.Task, str(name): builder.Options, **COMMON}
 

@@ -1,4 +1,4 @@
-"""What every system offers to the front: models of its settings, a builder, and an evolver that tells how it was set up.
+"""What every system offers to the front: models of its settings, a builder, an evolver that tells its set-up.
 
 Know one and you know all.
 """
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import pydantic
 
-from atoll import archipelago, cluster, errors, llm, profiler, sandbox
+from atoll import cluster, errors, llm, profiler, sandbox
 from atoll.candidate import JSON
 
 
@@ -124,7 +124,7 @@ class Evolver(cluster.Evolver):
         self._report, self._close = report, close
         self._beginners = profiler.Profilers[OnStarted]()
 
-    def use_profiler(self, profiler_fn: profiler.ProfilerFn[archipelago.EvolverEvent | OnStarted]) -> profiler.Remove:
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[Any]) -> profiler.Remove:
         removes = (super().use_profiler(profiler_fn), self._beginners.use(profiler_fn))
         return lambda: [remove() for remove in removes][-1]
 

@@ -6,27 +6,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from atoll import cli
-from atoll.cli import checking, comparing, controlling, exporting, initialising, listing, showing
 from tests.runs import samples
 
-VERBS = {
-    "list": listing.list_runs,
-    "show": showing.show,
-    "best": showing.best,
-    "lineage": showing.lineage,
-    "diff": comparing.diff,
-    "compare": comparing.compare,
-    "report": comparing.report,
-    "export": exporting.export,
-    "control": controlling.control,
-    "init": initialising.init,
-    "doctor": checking.doctor,
-}
-
-_registered = {info.name or getattr(info.callback, "__name__", "") for info in cli.app.registered_commands}
-for _name, _verb in VERBS.items():
-    if _name not in _registered:
-        cli.app.command(_name)(_verb)
+VERBS = ("list", "show", "best", "lineage", "diff", "compare", "report", "export", "control", "init", "doctor")
 
 
 class Told(NamedTuple):

@@ -1,34 +1,60 @@
-"""A terminal of its own for a verb."""
+"""`atoll` in a process of its own: in a pipe, on a terminal, and interrupted."""
 
 import os
 import pty
+import re
 import select
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from pathlib import Path
 
-PROGRAM = "import sys; sys.path.insert(0, '.'); from tests.cli import apps; from atoll import cli; sys.exit(cli.main())"
+ATOLL = [sys.executable, "-P", "-m", "atoll"]
 
 
-def run(arguments: Sequence[str], columns: int = 80) -> str:
-    """Runs a verb on a terminal and returns all that was written there."""
+def environment(**changes: str) -> dict[str, str]:
+    plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    return plain | changes
+
+
+def in_a_pipe(*arguments: str, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ATOLL, *arguments], cwd=cwd, env=environment(**changes), capture_output=True, text=True, check=False
+    )
+
+
+def on_a_terminal(*arguments: str, columns: int, interrupts: int = 0, **changes: str) -> tuple[int, str]:
+    """Runs `atoll` on a terminal of its own; returns its exit status and all that was written there.
+
+    Args:
+        arguments: What follows `atoll`.
+        columns: The width of the terminal.
+        interrupts: How often Ctrl-C is pressed once a run is under way, a tenth of a second apart.
+        changes: Of the environment.
+    """
     ours, theirs = pty.openpty()
-    plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments],
+        [*ATOLL, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env=plain | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "50"},
-        cwd=os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
+        start_new_session=True,
+        env=environment(TERM="xterm-256color", COLUMNS=str(columns), LINES="50", **changes),
     )
     os.close(theirs)
-    written = b""
+    written, pressed_at = b"", 0.0
     while process.poll() is None or select.select([ours], [], [], 0.0)[0]:
         try:
-            written += os.read(ours, 65_536) if select.select([ours], [], [], 0.1)[0] else b""
+            written += os.read(ours, 65_536) if select.select([ours], [], [], 0.05)[0] else b""
         except OSError:  # Linux says so when the other side is closed
             break
+        if interrupts and b" judged" in written and time.monotonic() - pressed_at > 0.1:
+            process.send_signal(signal.SIGINT)
+            interrupts, pressed_at = interrupts - 1, time.monotonic()
     os.close(ours)
-    assert process.wait() == 0, written.decode()
-    return written.decode()
+    return process.wait(), written.decode()
+
+
+def without_codes(written: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written)

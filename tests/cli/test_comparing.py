@@ -5,6 +5,7 @@ import pytest
 from atoll import store
 from tests.cli import apps, terminals
 from tests.runs import samples
+from tests.store import samples as records
 
 
 @pytest.fixture
@@ -32,7 +33,8 @@ class TestDiff:
         assert f"+{samples.ESCAPE}\n" in shell("diff", "hostile:2.0").out
 
     def test_on_a_terminal_it_has_colours_and_foreign_escapes_are_spelled_out(self):
-        written = terminals.run(["diff", "hostile:2.0", "--store", samples.library()])
+        status, written = terminals.on_a_terminal("diff", "hostile:2.0", "--store", samples.library(), columns=80)
+        assert status == 0
         assert "\x1b[32m+\\x1b[2J" in written
         assert "\x1b[31m-</script>" in written
 
@@ -45,8 +47,8 @@ class TestDiff:
         path = str(tmp_path / "atoll.db")
         with store.open(path) as kept:
             kept.create("run")
-            kept.journal("run").write(samples.founded(1.0, "same"), samples.judged("1.0", 2.0, content="same\n"))
-            kept.journal("run").write(samples.applied(1, samples.child("1.0")))
+            kept.journal("run").write(records.founded(1.0, "same"), records.judged("1.0", 2.0, content="same\n"))
+            kept.journal("run").write(records.applied(1, records.child("1.0")))
         assert not apps.Shell(capsys, path)("diff", "run").out
 
     def test_as_json_both_sides_are_whole(self, shell):

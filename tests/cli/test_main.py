@@ -18,8 +18,9 @@ def test_the_version_is_that_of_the_package(capsys):
 def test_help_lists_the_verbs_and_gives_an_example(arguments, capsys):
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out
-    assert "\n  Example:\n    atoll demo " in text
+    assert "\n  Examples:\n    atoll demo " in text
     assert "\n  demo  " in text
+    assert all(f"\n  {verb} " in text for verb in cli.VERBS)
 
 
 @pytest.mark.parametrize(

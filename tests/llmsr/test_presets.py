@@ -149,7 +149,9 @@ class TestDefault:
     def test_founders_come_from_the_kept_islands(self):
         islands = ring([1.0, 4.0, 2.0, 3.0])
         founders = {
-            ids(each.founders)[0] for seed in range(40) for each in presets.preset("default").resets(islands, Random(seed))
+            ids(each.founders)[0]
+            for seed in range(40)
+            for each in presets.preset("default").resets(islands, Random(seed))
         }
         assert founders == {"best 1", "best 3"}
 

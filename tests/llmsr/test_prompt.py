@@ -34,8 +34,8 @@ Args:
     x: Position.
 """
 
-The versions below are ordered from worse to better. Write equation_v2, which should score higher than equation_v1: keep \
-the arguments, change the structure and not only the numbers, and call no other version.
+The versions below are ordered from worse to better. Write equation_v2, which should score higher than equation_v1: \
+keep the arguments, change the structure and not only the numbers, and call no other version.
 
 ```python
 def equation_v0(x, v, params):

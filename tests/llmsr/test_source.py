@@ -102,7 +102,7 @@ async def coroutine(x):
     ],
 )
 def test_what_is_no_plain_function_is_refused_in_one_sentence(thing, sentence):
-    with pytest.raises(errors.SetupError, match="[.]$") as caught:
+    with pytest.raises(errors.SetupError, match=r"[.]$") as caught:
         source.of_function(thing)
     assert sentence in str(caught.value)
 

@@ -29,7 +29,7 @@ def equation(x: float, y: float) -> float:
 
 def evaluator(equation: Any, point: tuple[float, float]) -> float:
     x, y = point
-    return -abs(equation(x, y) - (3 * x + y))
+    return float(-abs(equation(x, y) - (3 * x + y)))
 
 
 INPUTS = [(1.0, 2.0), (2.0, -1.0), (0.5, 4.0)]

@@ -110,7 +110,7 @@ SEARCH = '''def find(values, wanted):
 
 ENERGY = "def energy(mass, speed):\n    return mass * speed\n"
 
-STATISTICS = '''import math
+STATISTICS = """import math
 
 SCALE = 2.5
 
@@ -121,7 +121,7 @@ def spread(values: list[float], weight: float = 1.0) -> float:
     deviation = math.sqrt(squares / len(values)) if values else 0.0
     largest = max(abs(value - mean) for value in values)
     return deviation * weight + SCALE * min(largest, 10.0)
-'''
+"""
 
 CLASSES = '''"""A policy with a state."""
 from math import exp, sqrt

@@ -10,7 +10,9 @@ from atoll.candidate import Candidate
 
 def fn(text: str, score: float = 0.0, **found: Any) -> function.Function:
     """Returns a judged program."""
-    props = function.DefaultFunctionProps(function.PyAstSkeleton(text), judge=lambda skeleton: evaluation.Evaluation(0.0))
+    props = function.DefaultFunctionProps(
+        function.PyAstSkeleton(text), judge=lambda skeleton: evaluation.Evaluation(0.0)
+    )
     candidate = Candidate(f"of {text[:20]!r}", text)
     return function.DefaultFunction(props).settle(candidate, evaluation.Evaluation(score, **found), score)
 

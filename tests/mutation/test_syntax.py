@@ -99,7 +99,9 @@ def test_with_markers_all_the_rest_stays_byte_for_byte(engine, newline):
 
 
 def test_markers_may_stand_inside_a_function():
-    source = "def f(x):\n    y = x * 2\n    # EVOLVE-BLOCK-START\n    z = y + 1\n    # EVOLVE-BLOCK-END\n    return z - 3\n"
+    source = (
+        "def f(x):\n    y = x * 2\n    # EVOLVE-BLOCK-START\n    z = y + 1\n    # EVOLVE-BLOCK-END\n    return z - 3\n"
+    )
     for seed in range(60):
         text = child_of(mutation.Syntax(), source, seed=seed)
         assert text.startswith("def f(x):\n    y = x * 2\n    # EVOLVE-BLOCK-START\n")
@@ -115,7 +117,8 @@ def test_a_script_part_and_the_signature_never_change():
 
 
 @pytest.mark.parametrize(
-    "text", ["SELECT 1;", "def f(:", "", '"""Only words."""', "import math\n", "# EVOLVE-BLOCK-START\nx = 1\n", "x = (" * 200]
+    "text",
+    ["SELECT 1;", "def f(:", "", '"""Only words."""', "import math\n", "# EVOLVE-BLOCK-START\nx = 1\n", "x = (" * 200],
 )
 def test_what_cannot_be_rewritten_is_a_failed_proposal_that_says_so(text):
     assert not mutation.can_rewrite(text)
@@ -167,7 +170,7 @@ def test_new_terms_of_an_equation_use_parameters_that_were_free():
 def test_a_skeleton_keeps_its_namespace():
     skeleton = function.PyAstSkeleton("def f(x):\n    return np.abs(x)\n", {"np": __import__("numpy")})
     parent = function.DefaultFunction(function.DefaultFunctionProps(skeleton, judge=judged_by_its_text))
-    [child] = mutation.Syntax().propose(task(parent.settle(function.Candidate("1.0", str(skeleton)))))
+    [child] = mutation.Syntax().propose(task(parent))
     assert isinstance(child.skeleton(), function.PyAstSkeleton)
     child.skeleton()(2.0)
 

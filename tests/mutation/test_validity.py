@@ -98,7 +98,14 @@ def bodies(draw, depth, known):
 def programs(draw):
     body, known = draw(bodies(2, frozenset()))
     value = " + ".join([draw(expressions()), *sorted(known)])
-    head = ["RATE = 0.25", "", "", "def f(a: float, b, n: int, xs: list, el: tuple) -> float:", '    """Says."""', "    out = []"]
+    head = [
+        "RATE = 0.25",
+        "",
+        "",
+        "def f(a: float, b, n: int, xs: list, el: tuple) -> float:",
+        '    """Says."""',
+        "    out = []",
+    ]
     return "\n".join([*head, *body, f"    return {value}", ""])
 
 

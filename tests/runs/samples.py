@@ -85,7 +85,14 @@ class Asker:
         return [function.draft(parent, function.Text(repr(float(answer.text))), engine="llm", model=answer.model)]
 
 
-REPLIES = {(1, 0): "1.0", (2, 0): "no number", (3, 0): "", (4, 0): "-1.0", (5, 0): "2.5", (6, 0): "0.5"}
+REPLIES: dict[tuple[int, str | int], str] = {
+    (1, 0): "1.0",
+    (2, 0): "no number",
+    (3, 0): "",
+    (4, 0): "-1.0",
+    (5, 0): "2.5",
+    (6, 0): "0.5",
+}
 
 
 def ask(kept: store.Store, name: str) -> str:

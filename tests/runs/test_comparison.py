@@ -1,5 +1,7 @@
 """Runs are compared where their scores mean the same."""
 
+from typing import Any
+
 import pytest
 
 from atoll import store
@@ -14,7 +16,7 @@ def kept(tmp_path):
         yield opened
 
 
-def run(kept: store.Store, name: str, *scores: float, config: dict[str, object] | None = None) -> str:
+def run(kept: store.Store, name: str, *scores: float, config: dict[str, Any] | None = None) -> str:
     kept.create(name, samples.plan() if config is None else config)
     records = kept.journal(name)
     records.write(founded(1.0))
@@ -59,6 +61,6 @@ def test_runs_that_name_no_task_do_not_compare(kept):
 
 
 def test_runs_of_one_example_compare(kept):
-    config: dict[str, object] = {"example": "funsearch_clusters.py"}
+    config = {"example": "funsearch_clusters.py"}
     found = comparison.compare(kept, [run(kept, "a", 2.0, config=config), run(kept, "b", 3.0, config=config)])
     assert found.better == "b"

@@ -38,6 +38,12 @@ def test_a_gist_is_one_line_of_limited_length():
     assert text.gist("a" * 1000, 10) == "aaaaaaaaa…"
 
 
+def test_what_is_new_is_told_without_what_was_there():
+    old, new = "def f(x):\n    return x\n", "def f(x):\n    y = x\n    return x * y\n"
+    assert text.news(new, old) == "y = x; return x * y"
+    assert text.news(old, old) == "def f(x): return x"
+
+
 def test_settings_read_back_as_toml_without_what_is_not_set():
     config = samples.plan(note="two\nlines")
     read = tomllib.loads("\n".join(text.settings(config)))

@@ -1,14 +1,14 @@
 """The command line. One file per group of verbs; what they need is imported when they run, so that help is instant."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 import atoll
 from atoll import errors
-from atoll.cli import demo, running
+from atoll.cli import checking, comparing, controlling, demo, exporting, initialising, listing, running, showing
 
 app = typer.Typer(
     add_completion=False,
@@ -16,8 +16,25 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo.demo, running.run, running.resume):
-    app.command()(verb)
+# In the order in which somebody meets them; `--help` lists them so.
+VERBS: Mapping[str, Callable[..., int | None]] = {
+    "demo": demo.demo,
+    "init": initialising.init,
+    "run": running.run,
+    "resume": running.resume,
+    "control": controlling.control,
+    "list": listing.list_runs,
+    "show": showing.show,
+    "best": showing.best,
+    "diff": comparing.diff,
+    "lineage": showing.lineage,
+    "compare": comparing.compare,
+    "report": comparing.report,
+    "export": exporting.export,
+    "doctor": checking.doctor,
+}
+for name, verb in VERBS.items():
+    app.command(name)(verb)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,8 +76,11 @@ def verbs(
     """Evolves code, prompts, plans and parameters on islands, with LLMs and without them.
 
     \b
-    Example:
-      atoll demo    a small real run on this machine, with no key
+    Examples:
+      atoll demo                              a small real run on this machine, with no key
+      atoll init llmsr my_task                a task folder that runs as it is
+      atoll run my_task --budget 60s          evolve it
+      atoll best latest                       what was found
     """  # noqa: D301 - \b keeps the lines of the example apart
     if context.invoked_subcommand is None:
         print(context.get_help())

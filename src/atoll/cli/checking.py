@@ -49,7 +49,7 @@ def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.
       atoll doctor
       atoll doctor --store /tmp/demo.db --json
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll.cli import drawing, output  # with rich: help need not wait for it
+    from atoll.cli import output  # with rich: help need not wait for it
 
     checks = list(examine(store))
     is_ok = all(check.status != "broken" for check in checks)
@@ -64,7 +64,7 @@ def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.
         advice = f"; {check.advice}" if check.advice else ""
         if advice and len(line + advice) > console.width:
             line, advice = f"{line};", f"\n{'':7}  {'':{width}}  {check.advice}"
-        drawing.say(console, line + advice, colours[check.status])
+        output.say(console, line + advice, colours[check.status])
     return 0 if is_ok else 1
 
 

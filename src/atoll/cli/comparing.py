@@ -35,7 +35,7 @@ def diff(
         if second is None:
             ends.insert(0, _before(kept, *ends[0], is_run=":" not in first))
     (old_run, old), (new_run, new) = ends
-    names = [f"{run}:{row.id}  score {output.number(row.score)}" for run, row in ends]
+    names = [f"{run}:{row.id}  score {text.number(row.score)}" for run, row in ends]
     lines = list(text.patch(old.content, new.content, *names))
     if as_json:
         sides = {"a": {"run": old_run, **progress.row_data(old)}, "b": {"run": new_run, **progress.row_data(new)}}
@@ -43,7 +43,7 @@ def diff(
     elif lines:
         drawing.patch(output.out(), lines)
     else:
-        drawing.say(output.err(), f"{names[0]} and {names[1]} have the same content.")
+        output.say(output.err(), f"{names[0]} and {names[1]} have the same content.")
 
 
 def _end(kept: Any, name: str) -> tuple[str, Any]:

@@ -13,9 +13,9 @@ EXAMPLE = "kinetic_energy"
 def show(*, seconds: float, steps: int, seed: int, workers: int, store_url: str, as_json: bool) -> int:
     """Explains, runs, saves and sums up; returns the exit status."""
     folder = examples.examples_dir() / EXAMPLE
-    explain(output.err(), folder)
     plan = config.load(folder, [{"run": {"iterations": steps, "seed": seed, "workers": workers}}])
     with store.Store(store_url) as kept:
+        explain(output.err(), folder)
         session = runs.Session(kept, plan)
         session.seconds = seconds  # stopped from outside, so that the same seed shows the same run
         return following.follow(session, kept, as_json=as_json)
@@ -28,5 +28,5 @@ def explain(screen: Console, folder: Path) -> None:
     output.say(screen, "means off by a factor of 2, -2 by a factor of 4; 0 is exact.\n")
     rows = [[name, *(f"{value:,}" for value in numbers)] for name, *numbers in examples.load(folder / "task.py").TABLE]
     headings = ["", "mass (kg)", "speed (m/s)", "energy (J)"]
-    screen.print(output.table(headings, rows, right=headings[1:]))
+    output.table(screen, headings, rows, right=headings[1:])
     output.say(screen, "")

@@ -7,69 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.text import Text
 
 from atoll import evaluation, store
 from atoll.cli import output
 from atoll.runs import comparison as compared
 from atoll.runs import progress, text
 
-GAP = 2  # between columns
-LEAST = 10  # what the column that is cut keeps
-
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
-
-
-def say(console: Console, said: str = "", style: str = "") -> None:
-    """Writes a text as it is, but for what cannot be seen."""
-    console.print(Text(text.visible(said), style=style), soft_wrap=True)
-
-
-def table(
-    console: Console,
-    headings: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    right: Sequence[str] = (),
-    flexible: str = "",
-    spare: Sequence[str] = (),
-) -> None:
-    """Prints a table that fits: first the spare columns go, then the flexible one is cut; nothing else ever is.
-
-    Args:
-        headings: One per column.
-        rows: Texts, taken as they are, but on one line.
-        right: Headings of the columns with numbers.
-        flexible: Heading of the column whose texts may be cut.
-        spare: Headings of the columns that a narrow terminal can do without, the least needed first.
-    """
-    columns = {
-        name: [text.visible(" ".join(row[place].split("\n"))) for row in rows] for place, name in enumerate(headings)
-    }
-    widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
-    for name in spare:
-        if _total(widths, flexible) + (LEAST if flexible else 0) > console.width:
-            del columns[name], widths[name]
-    if flexible in columns:
-        room = max(console.width - _total(widths, flexible), LEAST)
-        columns[flexible] = [_cut(cell, room) for cell in columns[flexible]]
-        widths[flexible] = min(widths[flexible], room)
-    made = output.table(list(columns), [], right=right)
-    for row in zip(*columns.values(), strict=True):
-        made.add_row(*(Text(cell) for cell in row))
-    if _total(widths) > console.width:
-        made.width = _total(widths)
-    console.print(made, crop=False)
-
-
-def _total(widths: Mapping[str, int], without: str = "") -> int:
-    return sum(width for name, width in widths.items() if name != without) + GAP * (len(widths) - 1)
-
-
-def _cut(cell: str, room: int) -> str:
-    return cell if cell_len(cell) <= room else f"{set_cell_size(cell, room - 1).rstrip()}…"
 
 
 def fields(console: Console, facts: Mapping[str, object], indent: str = "  ") -> None:
@@ -78,30 +23,30 @@ def fields(console: Console, facts: Mapping[str, object], indent: str = "  ") ->
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
         first, *more = value.rstrip("\n").split("\n")
-        say(console, f"{indent}{name:{width}}  {first}")
+        output.say(console, f"{indent}{name:{width}}  {first}")
         for each in more:
-            say(console, f"{indent}{'':{width}}  {each}")
+            output.say(console, f"{indent}{'':{width}}  {each}")
 
 
 def heading(console: Console, title: str) -> None:
-    say(console)
-    say(console, title, "bold")
+    output.say(console)
+    output.say(console, title, "bold")
 
 
 def body(console: Console, content: str, *, most: int | None = None, more: str = "") -> None:
     """Prints a longer text below its heading, of a very long one the beginning and how to see it all."""
     lines = content.rstrip("\n").split("\n")
     for line in lines[:most]:
-        say(console, f"  {line}".rstrip())
+        output.say(console, f"  {line}".rstrip())
     if most is not None and len(lines) > most:
-        say(console, f"  … {len(lines) - most:,} more lines: {more}", "dim")
+        output.say(console, f"  … {len(lines) - most:,} more lines: {more}", "dim")
 
 
 def patch(console: Console, lines: Iterable[str]) -> None:
     """Prints the lines of a diff: in colour on a terminal, and to the letter in a pipe, where it may be a patch."""
     for line in lines:
         if console.is_terminal:
-            say(console, line, _STYLES.get(line[:1], ""))
+            output.say(console, line, _STYLES.get(line[:1], ""))
         else:
             console.file.write(f"{encodable(line)}\n")
 
@@ -122,17 +67,17 @@ def dollars(cost: evaluation.Cost) -> str:
 
 
 def gain(value: float | None) -> str:
-    return "-" if value is None else f"{'+' if value >= 0 else ''}{output.number(value)}"
+    return "-" if value is None else f"{'+' if value >= 0 else ''}{text.number(value)}"
 
 
-def candidates(console: Console, rows: Sequence[store.Row]) -> None:
-    """Prints candidates one per line, with the beginning of their texts."""
-    headings = ("candidate", "island", "step", "score", "source")
+def candidates(console: Console, rows: Sequence[store.Row], start: str) -> None:
+    """Prints candidates one per line, with what is new in them against the start."""
+    headings = ("candidate", "island", "step", "score", "what is new")
     cells = [
-        (row.id, str(row.island), f"{row.step:,}", output.number(row.score), text.gist(row.content, 400))
+        (row.id, str(row.island), f"{row.step:,}", text.number(row.score), text.news(row.content, start, 400))
         for row in rows
     ]
-    table(console, headings, cells, right=headings[1:4], flexible="source", spare=("step",))
+    output.table(console, headings, cells, right=headings[1:4], flexible="what is new", spare=("step",))
 
 
 def links(console: Console, line: Sequence[progress.Link]) -> None:
@@ -143,14 +88,14 @@ def links(console: Console, line: Sequence[progress.Link]) -> None:
             each.row.id,
             str(each.row.island),
             f"{each.row.step:,}",
-            output.number(each.row.score),
+            text.number(each.row.score),
             gain(each.gain),
             _parents(each),
             how(each.row),
         )
         for each in line
     ]
-    table(console, headings, cells, right=headings[1:5], flexible="how", spare=("step", "parents"))
+    output.table(console, headings, cells, right=headings[1:5], flexible="how", spare=("step", "parents"))
 
 
 def _parents(link: progress.Link) -> str:
@@ -172,13 +117,13 @@ def comparison(console: Console, found: compared.Comparison) -> None:
     facts = [_facts(entry) for entry in found.entries]
     names, label = [entry.summary.run for entry in found.entries], max(map(len, facts[0]))
     widths = [max(map(len, (name, *each.values()))) for name, each in zip(names, facts, strict=True)]
-    at_once = max(1, (console.width - label) // (GAP + max(widths)))
+    at_once = max(1, (console.width - label) // (output.GAP + max(widths)))
     for start in range(0, len(names), at_once):
         chunk = slice(start, start + at_once)
         rows = [(name, *(each[name] for each in facts[chunk])) for name in facts[0]]
-        table(console, ("", *names[chunk]), rows, right=names[chunk])
-        say(console)
-    say(console, found.verdict)
+        output.table(console, ("", *names[chunk]), rows, right=names[chunk])
+        output.say(console)
+    output.say(console, found.verdict)
 
 
 def _facts(entry: compared.Entry) -> dict[str, str]:
@@ -188,8 +133,8 @@ def _facts(entry: compared.Entry) -> dict[str, str]:
         "system": summary.system or "-",
         "model": summary.llm,
         "status": summary.status,
-        "start": output.number(summary.initial_score),
-        "best": output.number(summary.best_score),
+        "start": text.number(summary.initial_score),
+        "best": text.number(summary.best_score),
         "gain": gain(entry.gain),
         "judged": used.evaluations,
         "judged until the best": entry.evaluations_to_best,

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from atoll import archipelago, errors, runs, store, system
 from atoll.cli import output, watching
+from atoll.runs import text
 
 TURN_SECONDS = 0.02
 
@@ -68,11 +69,11 @@ def explain(screen: Console, event: archipelago.EvolverEvent | system.OnStarted)
     if not isinstance(event, system.OnStarted):
         return
     for title, value in event.payload.items():
-        text = str(value).rstrip()
-        if "\n" in text:
-            output.say(screen, f"  {title}\n{textwrap.indent(text, '      ')}")
-        elif text:
-            output.say(screen, f"  {title:10} {text}")
+        told = str(value).rstrip()
+        if "\n" in told:
+            output.say(screen, f"  {title}\n{textwrap.indent(told, '      ')}")
+        elif told:
+            output.say(screen, f"  {title:10} {told}")
     output.say(screen, "")
 
 
@@ -86,8 +87,8 @@ def tell(console: Console, kept: store.Store, summary: runs.Summary, seconds: fl
     _warn(console, kept, summary)
     best = kept.candidates(summary.run).get(summary.best) if summary.best else None
     found = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
-    output.say(console, f"\n  start  {output.number(summary.initial_score)}")
-    output.say(console, f"  best   {output.number(summary.best_score)}{found}\n")
+    output.say(console, f"\n  start  {text.number(summary.initial_score)}")
+    output.say(console, f"  best   {text.number(summary.best_score)}{found}\n")
     for line in (watching.excerpt(best.content) if best and best.step else "").splitlines():
         output.say(console, f"    {line}")
     output.say(console, f"\nBaselines: not run. Saved as run {summary.run} in {kept.database.name}. Next:")
@@ -125,5 +126,3 @@ def next_commands(kept: store.Store, run: str) -> list[tuple[str, str]]:
         ("how it came about", f"{name} lineage {run}{rest}"),
         ("go on", f"{name} resume {run} --iterations 1000{rest}"),
     ][:2]
-
-

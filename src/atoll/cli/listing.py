@@ -23,6 +23,7 @@ def list_runs(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
     from atoll.cli import drawing, output
+    from atoll.runs import text
 
     with options.opened(store) as kept:
         all_runs = kept.runs()
@@ -32,7 +33,7 @@ def list_runs(
         output.print_json([summary.to_data() for summary in summaries])
         return
     if not summaries:
-        drawing.say(output.err(), f"There is no run in {where} yet: start one with '{output.own_name()} run TASK'.")
+        output.say(output.err(), f"There is no run in {where} yet: start one with '{output.own_name()} run TASK'.")
         return
     headings = ("run", "when", "system", "task", "status", "start", "best", "judged", "cost")
     rows = [
@@ -42,15 +43,15 @@ def list_runs(
             each.system or "-",
             Path(each.task).name or "-",
             each.status,
-            output.number(each.initial_score),
-            output.number(each.best_score),
+            text.number(each.initial_score),
+            text.number(each.best_score),
             f"{each.totals.evaluations:,}",
             drawing.dollars(each.totals.cost),
         )
         for each in summaries
     ]
-    drawing.table(
+    output.table(
         output.out(), headings, rows, right=headings[5:], flexible="task", spare=("system", "when", "start", "cost")
     )
     if len(all_runs) > limit:
-        drawing.say(output.err(), f"{limit:,} of {len(all_runs):,} runs; -n shows more.", "dim")
+        output.say(output.err(), f"{limit:,} of {len(all_runs):,} runs; -n shows more.", "dim")

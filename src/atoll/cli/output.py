@@ -1,19 +1,24 @@
 """How things are written: to a terminal in colour, to a pipe as plain text; results to stdout, the rest to stderr."""
 
 import json
-import math
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from atoll.runs import text
 
 PIPE_WIDTH = 200  # of tables in a pipe, where no terminal cuts them
+GAP = 2  # between columns
+LEAST = 10  # what the column that is cut keeps
 
 
 def out() -> Console:
@@ -29,38 +34,64 @@ def err() -> Console:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
-    return Console(stderr=stderr, highlight=False, width=width)
+    return Console(stderr=stderr, highlight=False, emoji=False, width=width)
 
 
-def say(console: Console, text: str) -> None:
-    """Writes a text as it is: no markup, no wrapping."""
-    console.print(text, soft_wrap=True, markup=False)
+def say(console: Console, said: str = "", style: str = "") -> None:
+    """Writes a text as it is, but for what cannot be seen."""
+    console.print(Text(text.visible(said), style=style), soft_wrap=True)
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), flexible: str = "") -> Table:
-    """Returns a table without lines.
+def table(
+    console: Console,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    flexible: str = "",
+    spare: Sequence[str] = (),
+) -> None:
+    """Prints a table that fits: first the spare columns go, then the flexible one is cut; nothing else ever is.
 
     Args:
         headings: One per column.
-        rows: Texts, taken as they are.
-        right: Headings of the columns whose texts stand at their right: numbers.
-        flexible: Heading of the column that is cut where the terminal is narrow.
+        rows: Texts, taken as they are, but on one line.
+        right: Headings of the columns with numbers.
+        flexible: Heading of the column whose texts may be cut.
+        spare: Headings of the columns that a narrow terminal can do without, the least needed first.
     """
+    columns = {
+        name: [text.visible(" ".join(row[place].split("\n"))) for row in rows] for place, name in enumerate(headings)
+    }
+    widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
+    for name in spare:
+        if _total(widths, flexible) + (LEAST if flexible else 0) > console.width:
+            del columns[name], widths[name]
+    if flexible in columns:
+        room = max(console.width - _total(widths, flexible), LEAST)
+        columns[flexible] = [_cut(cell, room) for cell in columns[flexible]]
+        widths[flexible] = min(widths[flexible], room)
+    made = _grid(list(columns), right)
+    for row in zip(*columns.values(), strict=True):
+        made.add_row(*(Text(cell) for cell in row))
+    if _total(widths) > console.width:
+        made.width = _total(widths)
+    console.print(made, crop=False)
+
+
+def _total(widths: Mapping[str, int], without: str = "") -> int:
+    return sum(width for name, width in widths.items() if name != without) + GAP * (len(widths) - 1)
+
+
+def _cut(cell: str, room: int) -> str:
+    return cell if cell_len(cell) <= room else f"{set_cell_size(cell, room - 1).rstrip()}…"
+
+
+def _grid(headings: Sequence[str], right: Sequence[str]) -> Table:
     made = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in headings:
-        justify = "right" if heading in right else "left"
-        cut = heading == flexible
-        made.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis", ratio=1 if cut else None)  # type: ignore[arg-type]
-    for row in rows:
-        made.add_row(*(each.replace("[", "\\[") for each in row))
+    for name in headings:
+        made.add_column(name, justify="right" if name in right else "left", no_wrap=True)
     return made
-
-
-def number(value: float | None) -> str:
-    """Returns a score for people: six digits tell two good ones apart."""
-    if value is None:
-        return "-"
-    return f"{value:.6g}" if math.isfinite(value) else str(value)
 
 
 def print_json(data: Any) -> None:

@@ -25,7 +25,7 @@ def run_data(kept: store.Store, run: str) -> dict[str, Any]:
 def show_run(console: Console, kept: store.Store, run: str) -> None:
     """Prints the summary of a run, its set-up, its islands and its best candidate."""
     summary, settings = runs.summarise(kept, run), text.settings(kept.run(run).config)
-    drawing.say(console, f"Run {run}", "bold")
+    output.say(console, f"Run {run}", "bold")
     _summary(console, summary)
     if lines := list(settings):
         drawing.heading(console, "Set-up")
@@ -49,8 +49,8 @@ def _summary(console: Console, summary: runs.Summary) -> None:
         "task": summary.task,
         "model": summary.llm,
         "sandbox": summary.sandbox,
-        "start": output.number(summary.initial_score),
-        "best": f"{output.number(summary.best_score)}{f'  candidate {summary.best}' if summary.best else ''}",
+        "start": text.number(summary.initial_score),
+        "best": f"{text.number(summary.best_score)}{f'  candidate {summary.best}' if summary.best else ''}",
         "steps": f"{used.steps:,}",
         "judged": f"{used.evaluations:,}",
         "failed": f"{used.failures:,}",
@@ -63,15 +63,10 @@ def show_islands(console: Console, islands: Sequence[progress.Island]) -> None:
     counts = tuple(islands[0].counts)
     headings = ("island", "best", "score", *counts)
     rows = [
-        (
-            str(each.index),
-            each.best_id or "-",
-            output.number(each.best_score),
-            *(f"{n:,}" for n in each.counts.values()),
-        )
+        (str(each.index), each.best_id or "-", text.number(each.best_score), *(f"{n:,}" for n in each.counts.values()))
         for each in islands
     ]
-    drawing.table(console, headings, rows, right=("island", "score", *counts))
+    output.table(console, headings, rows, right=("island", "score", *counts))
 
 
 def replies(kept: store.Store, run: str, step: int) -> list[dict[str, Any]]:
@@ -83,7 +78,7 @@ def replies(kept: store.Store, run: str, step: int) -> list[dict[str, Any]]:
 def show_candidate(console: Console, kept: store.Store, run: str, row: store.Row, *, with_prompt: bool) -> None:
     """Prints all that is known about a candidate."""
     link = progress.link(kept.candidates(run), row)
-    drawing.say(console, f"Candidate {row.id} of run {run}", "bold")
+    output.say(console, f"Candidate {row.id} of run {run}", "bold")
     drawing.fields(
         console,
         {
@@ -91,7 +86,7 @@ def show_candidate(console: Console, kept: store.Store, run: str, row: store.Row
             "parents": " ".join(dict.fromkeys(row.parents)) or "none: it is the start",
             "island": row.island,
             "step": row.step,
-            "score": output.number(row.score),
+            "score": text.number(row.score),
             "gain": f"{drawing.gain(link.gain)} against {link.parent.id}" if link.parent and link.gain else "",
             "scores": _scores(row.scores),
             "verdict": _verdict(row),
@@ -101,7 +96,7 @@ def show_candidate(console: Console, kept: store.Store, run: str, row: store.Row
     )
     if row.metrics:
         drawing.heading(console, "Metrics")
-        drawing.fields(console, {name: output.number(value) for name, value in row.metrics.items()})
+        drawing.fields(console, {name: text.number(value) for name, value in row.metrics.items()})
     if row.meta:
         drawing.heading(console, "How it was made")
         drawing.fields(console, {name: text.data({"": value})[1:] for name, value in row.meta.items()})
@@ -116,7 +111,7 @@ def show_candidate(console: Console, kept: store.Store, run: str, row: store.Row
 
 def _scores(scores: Sequence[float]) -> str:
     more = f" … {len(scores) - MOST_SCORES:,} more" if len(scores) > MOST_SCORES else ""
-    return " ".join(output.number(score) for score in scores[:MOST_SCORES]) + more
+    return " ".join(text.number(score) for score in scores[:MOST_SCORES]) + more
 
 
 def _verdict(row: store.Row) -> str:
@@ -132,5 +127,5 @@ def _replies(console: Console, found: Sequence[dict[str, Any]]) -> None:
         drawing.heading(console, f"Reply of {each['model'] or 'the model'} to call {each['call']}")
         drawing.body(console, each["text"] or "(empty)")
     if not found:
-        drawing.say(console)
-        drawing.say(console, "Its step asked no model.")
+        output.say(console)
+        output.say(console, "Its step asked no model.")

@@ -83,13 +83,13 @@ def best(
                 exporting.deliver([f"{row.content.removesuffix('\n')}\n"], to, is_foreign=True)
             return
         _check(kept, found, island)
-        rows = kept.candidates(found).best(number, island=island)
+        rows, start = kept.candidates(found).best(number, island=island), kept.candidates(found).find("0.0")
         if as_json:
             output.print_json([progress.row_data(row) for row in rows])
         elif rows:
-            drawing.candidates(output.out(), rows)
+            drawing.candidates(output.out(), rows, start.content if start else "")
         else:
-            drawing.say(output.err(), f"Run {found} has no candidate with a score yet.")
+            output.say(output.err(), f"Run {found} has no candidate with a score yet.")
 
 
 def lineage(

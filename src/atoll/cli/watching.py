@@ -11,6 +11,7 @@ from rich.text import Text
 
 from atoll import archipelago, cluster, control, errors, function
 from atoll.cli import output
+from atoll.runs import text
 
 REFRESH_SECONDS = 0.1
 MANY_ISLANDS = 12  # more do not fit on a screen; the best of them are shown
@@ -33,15 +34,15 @@ def make_watch(evolver: cluster.Evolver, budget: control.Budget, console: Consol
     return Board(evolver, budget, console) if is_live else Lines(evolver, console)
 
 
-def gist(text: str) -> str:
+def gist(program: str) -> str:
     """Returns the line of a program that says most: the last one, which returns."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
-    return lines[-1] if lines else ""
+    lines = [line.strip() for line in program.splitlines() if line.strip() and not line.strip().startswith("#")]
+    return text.visible(lines[-1]) if lines else ""
 
 
-def excerpt(text: str, num_lines: int = 30) -> str:
+def excerpt(program: str, num_lines: int = 30) -> str:
     """Returns a program, or its beginning where it is long."""
-    lines = text.strip().splitlines()
+    lines = program.strip().splitlines()
     rest = [f"... {len(lines) - num_lines} more lines"] if len(lines) > num_lines else []
     return "\n".join([*lines[:num_lines], *rest])
 
@@ -95,7 +96,7 @@ class Board:
         if len(rows) > MANY_ISLANDS:
             rows = sorted(rows, key=lambda row: function.rank_of(row[1]), reverse=True)[:MANY_ISLANDS]
         for island, fn in rows:
-            numbers = (str(island.index), str(island.epoch), output.number(fn.score()), str(_step(fn)))
+            numbers = (str(island.index), str(island.epoch), text.number(fn.score()), str(_step(fn)))
             is_best = fn.evaluation is best
             table.add_row(*numbers, Text(gist(str(fn.skeleton()))), style="bold green" if is_best else "")
 
@@ -146,7 +147,7 @@ class Lines:
             return
         self._best = score
         when = f"{time.monotonic() - self._began_at:7.1f} s  step {_step(fn):>6,}"
-        output.say(self._console, f"{when}  best {output.number(score):>12}  {gist(str(fn.skeleton()))[:100]}")
+        output.say(self._console, f"{when}  best {text.number(score):>12}  {gist(str(fn.skeleton()))[:100]}")
 
 
 def _step(fn: function.Function) -> int:

@@ -60,7 +60,7 @@ def spawn_evolver(
         config.profiler_fn,
     )
     is_own_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
-    given = {"num_islands": config.num_islands, "num_selected_clusters": config.num_selected_clusters}
+    given: dict[str, Any] = {"num_islands": config.num_islands, "num_selected_clusters": config.num_selected_clusters}
     given |= {"reset_period": float(config.reset_period) if is_own_period else None, "preset": preset}
     options = system.check("EvolverConfig", Options, {**given, "reset_evaluations": reset_evaluations})
     model = _model(config.llm)

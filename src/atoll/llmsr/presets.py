@@ -1,15 +1,15 @@
 """Whose formulas choose parents and found islands anew: FunSearch's, LLM-SR's, the seed's, or ours.
 
-| preset    | a function's score | a cluster is drawn by          | in it, by length over | an empty island gets   | resets      |
-|-----------|--------------------|--------------------------------|-----------------------|------------------------|-------------|
-| funsearch | its last input's   | softmax(score / T), put back   | the longest           | a kept island's best   | every 4 h   |
-| llmsr     | the mean           | the same                       | the longest           | a kept island's best   | every 4 h   |
-| seed      | the mean           | softmax(score / T)             | the range             | the best of all        | every 30 min|
-| default   | the mean           | rank: no scale, no temperature | the longest           | a kept island's best   | by count    |
+| preset    | a score is the | clusters are drawn by            | in one, by length over | founders        | resets   |
+|-----------|----------------|----------------------------------|------------------------|-----------------|----------|
+| funsearch | last input's   | softmax(score / T), put back     | the longest            | of a kept one   | 4 h      |
+| llmsr     | mean           | softmax(score / T), put back     | the longest            | of a kept one   | 4 h      |
+| seed      | mean           | softmax(score / T), not put back | the range              | the best of all | 30 min   |
+| default   | mean           | rank, not put back               | the longest            | of a kept one   | by count |
 
-T = 0.1 (1 - (n mod 30,000) / 30,000), n the functions that the island ever registered. The default mends what the others
-suffer from: at T = 0.1 a score of -MSE draws parents almost evenly and a score that counts draws greedily; noise of 1e-6
-ranks good islands at random once their errors are below it; and a reset by the clock can't be repeated.
+T = 0.1 (1 - (n mod 30,000) / 30,000), n the functions that the island ever registered. The default mends what the
+others suffer from: at T = 0.1 a score of -MSE draws parents almost evenly and a score that counts draws greedily; noise
+of 1e-6 ranks good islands at random once their errors are below it; and a reset by the clock can't be repeated.
 """
 
 from collections.abc import Callable, Sequence

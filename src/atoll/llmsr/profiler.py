@@ -76,4 +76,3 @@ class Profiler:
         """What the run was set up with; empty before it starts."""
         with self._lock:
             return dict(self._setup)
-

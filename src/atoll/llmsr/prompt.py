@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from atoll.llmsr.source import Source
 
-# Shorter than LLM-SR's and FunSearch's prompts, with their idea: a model that sees f_v0 and a better f_v1 goes on to f_v2.
+# FunSearch's idea in words of our own: a model that sees f_v0 and a better f_v1 goes on to f_v2.
 TEMPLATE = '''\
 You improve one Python function step by step. {comment}
 

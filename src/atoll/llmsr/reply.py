@@ -44,7 +44,9 @@ def _function(code: str, parent: Source, number: int) -> Source:
         return _body_alone(code, parent)
     chosen = found[name]
     if chosen.arguments != parent.arguments:
-        raise ValueError(f"the reply's {name} takes ({', '.join(chosen.arguments)}), not ({', '.join(parent.arguments)})")
+        raise ValueError(
+            f"the reply's {name} takes ({', '.join(chosen.arguments)}), not ({', '.join(parent.arguments)})"
+        )
     luggage = [*_imports(whole), *(source.text.rstrip("\n") for source in _helpers(found, chosen, parent))]
     body = "\n".join((*(_indented(each, chosen.indent) for each in luggage), chosen.body))
     return replace(chosen, body=body)

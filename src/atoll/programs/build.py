@@ -1,6 +1,5 @@
 """Puts the evolution of a program together from its folder."""
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -22,7 +21,9 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     text = _text(program, "task.program")
     _text(evaluator, "task.evaluator")
     engine = _engine(text, task, program.suffix, parts.llm)
-    place = sandbox.Workers(partial(Evaluating, str(evaluator), program.suffix), parts.limits, num_workers=parts.workers)
+    place = sandbox.Workers(
+        partial(Evaluating, str(evaluator), program.suffix), parts.limits, num_workers=parts.workers
+    )
     place.warm()
     judge = sandbox.SandboxJudge(place, read)
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
@@ -65,9 +66,13 @@ def _text(path: Path, key: str) -> str:
 def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> function.Proposer:
     language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
     if model is not None:
-        return mutation.Rewrite(model, partial(mutation.program_prompt, task_description=task.description, language=language))
+        return mutation.Rewrite(
+            model, partial(mutation.program_prompt, task_description=task.description, language=language)
+        )
     if suffix != ".py" or not mutation.can_rewrite(text):
-        raise errors.SetupError(f"{task.program} is no Python that the syntax engine can change: give a model with --llm.")
+        raise errors.SetupError(
+            f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
+        )
     return mutation.Syntax()
 
 
@@ -78,5 +83,3 @@ def _make_pool(num_parents: int, island: int, rng: Random, announce: cluster.Ann
         cluster.RankChooser(rng),
         num_parents=num_parents,
     )
-
-

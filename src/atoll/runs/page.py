@@ -57,7 +57,8 @@ def page(kept: store.Store, run: str) -> Iterator[str]:
     if facts.best is not None:
         yield f"<h2>The best candidate, {_escaped(facts.best.id)}</h2>\n{_source(facts.best.content)}\n"
         yield from _descent(facts)
-        yield from _top(kept.candidates(run).best(NUM_TOP))
+        start = kept.candidates(run).find("0.0")
+        yield from _top(kept.candidates(run).best(NUM_TOP), start.content if start else "")
     yield from _islands(facts.islands)
     yield from _losses(facts)
     yield f"<h2>Cost</h2>\n<p>{_escaped(facts.cost())}</p>\n"
@@ -74,13 +75,13 @@ def _progress(facts: Facts) -> Iterator[str]:
     yield _folded(f"{len(rows):,} improvements", Markup("".join(table)))
 
 
-def _top(rows: Iterable[store.Row]) -> Iterator[str]:
+def _top(rows: Iterable[store.Row], start: str) -> Iterator[str]:
     yield "<h2>The best candidates</h2>\n"
     cells = [
-        (row.id, row.island, row.step, row.score, _folded(text.gist(row.content, 60), _source(row.content)))
+        (row.id, row.island, row.step, row.score, _folded(text.news(row.content, start, 80), _source(row.content)))
         for row in rows
     ]
-    yield from _table(("candidate", "island", "step", "score", "source"), cells)
+    yield from _table(("candidate", "island", "step", "score", "what is new"), cells)
 
 
 def _descent(facts: Facts) -> Iterator[str]:

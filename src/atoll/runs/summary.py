@@ -114,5 +114,5 @@ def _ending(kept: store.Store, run: str) -> tuple[Status, str]:
     reason = str(last.data["reason"])
     for status in ("interrupted", "stopped", "failed"):
         if reason.startswith(status):
-            return status, reason  # type: ignore[return-value]  # one of the words above
+            return status, reason
     return "done", reason

@@ -32,6 +32,13 @@ def gist(text: str, length: int = 200) -> str:
     return flat if len(flat) <= length and len(text) <= 4 * length else f"{flat[: length - 1]}…"
 
 
+def news(new: str, old: str, length: int = 200) -> str:
+    """Returns on one line what a text has that another has not; of equal texts their gist."""
+    known = {each.strip() for each in old.split("\n")}
+    fresh = [each.strip() for each in new.split("\n") if each.strip() not in known]
+    return gist("; ".join(each for each in fresh if each) or new, length)
+
+
 def line(text: str) -> str:
     """Returns the first line of a text that says anything."""
     return next((each.strip() for each in text.splitlines() if each.strip()), "")

@@ -6,7 +6,7 @@ from random import Random
 from atoll.mutation.syntax.kinds import fits, kind_of
 from atoll.mutation.syntax.program import Program
 from atoll.mutation.syntax.sites import Site
-from atoll.mutation.syntax.trees import nodes
+from atoll.mutation.syntax.trees import free_names
 from atoll.mutation.syntax.words import BUILTINS, Names
 
 _TRIES = 4
@@ -26,14 +26,4 @@ def transplant(site: Site, donor: Program, rng: Random) -> ast.expr | None:
 
 
 def _is_known(node: ast.expr, names: Names) -> bool:
-    """Says whether every name that the expression reads is in scope, bound inside of it, or a builtin it calls."""
-    read, own = set[str](), set[str]()
-    for each in nodes(node):
-        match each:
-            case ast.Name(name, ast.Load()):
-                read.add(name)
-            case ast.Name(name):
-                own.add(name)
-            case ast.arg(name):
-                own.add(name)
-    return all(name in names or name in own or name in BUILTINS for name in read)
+    return all(name in names or name in BUILTINS for name in free_names(node))

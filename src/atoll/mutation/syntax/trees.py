@@ -61,3 +61,22 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, list):
         return len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and bool(one == other)
+
+
+def free_names(node: ast.AST) -> set[str]:
+    """Returns the names that an expression reads from around it, not those of its own comprehensions and lambdas."""
+    match node:
+        case ast.Name(name, ast.Load()):
+            return {name}
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            first = node.generators[0].iter  # read outside of the comprehension
+            own = {each.id for part in node.generators for each in nodes(part.target) if isinstance(each, ast.Name)}
+            return (_free_in(node) - own) | free_names(first)
+        case ast.Lambda(args, body):
+            own = {each.arg for each in nodes(args) if isinstance(each, ast.arg)}
+            return (free_names(body) - own) | _free_in(args)
+    return _free_in(node)
+
+
+def _free_in(node: ast.AST) -> set[str]:
+    return {name for child in ast.iter_child_nodes(node) for name in free_names(child)}

@@ -1,0 +1,296 @@
+"""`atoll run` and `atoll resume`: what they print, what they keep, and what they refuse."""
+
+import json
+import re
+import sqlite3
+import time
+from typing import Any
+
+import pytest
+
+from atoll import cli, store, testing
+from tests.cli import tasks, terminals
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("ATOLL_STORE", raising=False)
+    tasks.make(tmp_path / "task")
+    return tmp_path
+
+
+@pytest.fixture
+def server():
+    with testing.ModelServer(tasks.answer) as server:
+        yield server
+
+
+def run(capsys, *arguments: str, status: int = 0) -> tuple[dict[str, Any], str]:
+    """Runs a verb with `--json` and returns its last line on stdout and all of its stderr."""
+    assert cli.main([*arguments, "--json"]) == status, capsys.readouterr().err
+    told = capsys.readouterr()
+    return json.loads(told.out.splitlines()[-1]), told.err
+
+
+class TestRun:
+    def test_it_ends_with_one_line_of_json_on_stdout(self, capsys):
+        result, said = run(capsys, "run", "task", "--iterations", "60", "--seed", "3")
+        keys = ("run", "status", "initial_score", "best_score", "evaluations", "failures", "calls", "cost_usd")
+        assert {*keys, "seconds", "sandbox"} <= result.keys()
+        assert result["status"] == "done"
+        assert result["best_score"] > result["initial_score"] == pytest.approx(-16 / 3)
+        assert (result["calls"], result["sandbox"], result["cost_usd"]) == (0, "L0", 0.0)
+        assert result["evaluations"] <= 61
+        assert re.search(r"\d s  step +\d+  best", said)
+
+    def test_no_iteration_scores_the_start_only(self, capsys):
+        result, _ = run(capsys, "run", "task", "--iterations", "0")
+        assert (result["evaluations"], result["steps"]) == (1, 0)
+        assert result["initial_score"] == result["best_score"] == pytest.approx(-16 / 3)
+
+    def test_a_model_by_its_address_is_asked_once_per_step(self, capsys, server):
+        result, _ = run(capsys, "run", "task", "--llm", f"openai:some-model@{server.url}", "--iterations", "20")
+        assert result["calls"] == server.num_requests == 20
+        assert result["tokens_in"] > 0
+        assert "Returns the height at x, whatever y is." in server.prompts[-1]
+
+    def test_the_set_up_is_told_at_the_start(self, capsys):
+        _, said = run(capsys, "run", "task", "--iterations", "1", "--workers", "1")
+        for part in ("def line(x: float, y: float)", "Find the line", "Returns the height", "islands    3"):
+            assert part in said
+        assert re.search(r"clusters   2\n.*workers    1\n.*reset      the worse half every 150 evaluations", said)
+
+    def test_the_resolved_configuration_is_kept_with_the_run(self, capsys):
+        result, _ = run(capsys, "run", "task", "--iterations", "1", "--set", "llmsr.preset=funsearch")
+        with store.Store("atoll.db") as kept:
+            config = kept.run(result["run"]).config
+        assert config["llmsr"]["preset"] == "funsearch"
+        assert config["llmsr"]["num_islands"] == 3
+        assert config["run"]["iterations"] == 1
+        assert config["task"]["file"] == "task.py"
+
+    @pytest.mark.parametrize(
+        ("budget", "reason"), [("30evals", "30 evaluations"), ("0.5s", "0.5 seconds"), ("25 steps", "25 iterations")]
+    )
+    def test_a_budget_ends_it(self, capsys, budget, reason):
+        result, _ = run(capsys, "run", "task", "--budget", budget)
+        assert result["reason"] == f"budget of {reason} used"
+
+    def test_a_target_ends_it(self, capsys):
+        result, _ = run(capsys, "run", "task", "--target", "-4", "--budget", "2000evals")
+        assert result["reason"] == "score -4 reached"
+        assert result["best_score"] >= -4
+
+    def test_quiet_says_nothing_but_the_result(self, capsys):
+        _, said = run(capsys, "run", "task", "--iterations", "5", "-q")
+        assert said == ""
+
+    def test_candidates_of_an_openevolve_folder_are_judged_by_its_evaluator(self, capsys, folder):
+        (folder / "open").mkdir()
+        (folder / "open" / "initial_program.py").write_text(
+            "# EVOLVE-BLOCK-START\nKNOB = 0.5\n# EVOLVE-BLOCK-END\n\ndef run():\n    return 1 - abs(KNOB - 0.73)\n"
+        )
+        (folder / "open" / "evaluator.py").write_text(
+            "import runpy\nfrom openevolve.evaluation_result import EvaluationResult\n\n"
+            "def evaluate(path):\n    score = runpy.run_path(path)['run']()\n"
+            "    return EvaluationResult({'combined_score': score, 'note': 'text'}, {'log': 'all well'})\n"
+        )
+        (folder / "open" / "config.yaml").write_text("max_iterations: 40\nevaluator: {timeout: 5}\n")
+        result, _ = run(capsys, "run", "open")
+        assert result["initial_score"] == pytest.approx(0.77)
+        assert result["best_score"] > 0.8
+        assert result["steps"] == 40
+        with store.Store("atoll.db") as kept:
+            best = kept.candidates(result["run"]).best()[0]
+        assert "def run():\n    return 1 - abs(KNOB - 0.73)\n" in best.content
+        assert "all well" in best.feedback
+
+    def test_a_model_rewrites_the_program_of_an_openevolve_folder(self, capsys, folder):
+        (folder / "open").mkdir()
+        (folder / "open" / "initial_program.py").write_text("KNOB = 0.5\n")
+        (folder / "open" / "evaluator.py").write_text(
+            "import runpy\ndef evaluate(path):\n    return {'combined_score': runpy.run_path(path)['KNOB']}\n"
+        )
+        with testing.ModelServer(lambda prompt, number: f"Better:\n```python\nKNOB = 0.{number + 60}\n```") as server:
+            result, _ = run(capsys, "run", "open", "--llm", f"openai:m@{server.url}", "--iterations", "10")
+        assert result["best_score"] == 0.69
+        assert "KNOB = 0.5" in server.prompts[0]
+
+
+class TestRepetition:
+    def export(self, capsys, run_id: str) -> str:
+        assert cli.main(["export", run_id, "--jsonl"]) == 0
+        return str(capsys.readouterr().out)
+
+    def test_two_runs_with_one_seed_and_the_same_replies_are_the_same_bytes(self, capsys, server):
+        given = ("run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "50", "--seed", "5")
+        one, other = (self.export(capsys, run(capsys, *given)[0]["run"]) for _ in range(2))
+        assert one == other
+        assert len(one.splitlines()) > 40
+        another = run(capsys, *given[:-1], "6")[0]["run"]
+        assert self.export(capsys, another) != one
+
+    def test_deterministic_gives_the_same_bytes_with_any_number_of_workers(self, capsys, server):
+        given = ("run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "50", "--deterministic")
+        results = [run(capsys, *given, "--workers", workers)[0]["run"] for workers in ("4", "1", "4")]
+        assert len({self.export(capsys, each) for each in results}) == 1
+
+    def test_without_a_model_too(self, capsys):
+        given = ("run", "task", "--iterations", "80", "--deterministic")
+        results = [run(capsys, *given, "--workers", workers)[0]["run"] for workers in ("4", "1")]
+        assert len({self.export(capsys, each) for each in results}) == 1
+
+    def test_an_exported_line_has_what_programs_look_for(self, capsys):
+        result, _ = run(capsys, "run", "task", "--iterations", "10")
+        lines = [json.loads(line) for line in self.export(capsys, result["run"]).splitlines()]
+        wanted = {"id", "parents", "island", "step", "content", "score", "metrics", "failure"}
+        assert all(wanted <= line.keys() for line in lines)
+        assert lines[0]["id"] == "0.0"
+
+
+class TestResume:
+    def test_it_goes_on_for_so_many_steps_more(self, capsys, server):
+        first, _ = run(capsys, "run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "20")
+        again, _ = run(capsys, "resume", "latest", "--iterations", "15")
+        assert again["run"] == first["run"]
+        assert (again["steps"], again["calls"], server.num_requests) == (35, 35, 35)
+        assert again["initial_score"] == first["initial_score"]
+
+    def test_without_new_limits_a_run_that_is_done_stays_so(self, capsys):
+        first, _ = run(capsys, "run", "task", "--iterations", "20")
+        again, _ = run(capsys, "resume", first["run"])
+        assert (again["steps"], again["status"]) == (20, "done")
+
+    def test_seconds_count_from_now_also_in_an_ordered_run(self, capsys):
+        run(capsys, "run", "task", "--iterations", "20")
+        again, _ = run(capsys, "resume", "latest", "--budget", "0.5s")
+        assert again["reason"] == "budget of 0.5 seconds used"
+        assert again["steps"] > 20
+
+    def test_a_task_that_changed_is_refused(self, capsys, folder):
+        run(capsys, "run", "task", "--iterations", "2")
+        (folder / "task" / "task.py").write_text(tasks.TASK.replace("abs(", "2 * abs("))
+        assert cli.main(["resume", "latest"]) == 2
+        assert "are not those that run" in capsys.readouterr().err
+
+
+BAD_INPUT = {
+    "an unknown key": (["run", "task", "--set", "llmsr.num_island=3"], 2, "the nearest is llmsr.num_islands"),
+    "a wrong type": (["run", "task", "--set", "llmsr.num_islands=many"], 2, "it should be a valid integer"),
+    "a missing folder": (["run", "tsk"], 2, "is no folder: give a task folder"),
+    "a missing file": (["run", "task", "--set", "task.file=other.py"], 2, "cannot be read"),
+    "a missing function": (["run", "task", "--set", "task.function=lin"], 2, "defines no function lin"),
+    "a missing evaluator": (["run", "task", "--set", "task.evaluator=judge"], 2, "has no judge"),
+    "a run that does not exist": (["resume", "nope"], 2, "There is no"),
+    "a run that does not exist, shown": (["show", "nope"], 2, "There is no"),
+    "a model without a scheme": (["run", "task", "--llm", "gpt"], 2, "openai:gpt"),
+    "a model without a key": (["run", "task", "--llm", "openai:gpt-5"], 2, "OPENAI_API_KEY"),
+    "a budget that is none": (["run", "task", "--budget", "soon"], 2, "write e.g. 60s"),
+    "a deterministic run by the clock": (["run", "task", "--deterministic", "--budget", "5s"], 2, "cannot depend on"),
+    "no iterations at all": (["run", "task", "--iterations", "-1"], 2, "--iterations"),
+    "an unknown verb": (["rnu", "task"], 2, "Did you mean 'run'"),
+}
+
+
+class TestBadInput:
+    def refuse(self, capsys, arguments: list[str], status: int, sentence: str) -> None:
+        assert cli.main(arguments) == status
+        told = capsys.readouterr()
+        assert sentence in told.err
+        assert told.err.strip().splitlines()[-1].startswith("atoll: ")
+        assert len([line for line in told.err.splitlines() if line.startswith("atoll: ")]) == 1
+        assert "Traceback" not in told.err
+
+    @pytest.mark.parametrize("name", BAD_INPUT)
+    def test_it_is_one_sentence_and_no_traceback(self, capsys, name, folder):
+        with store.Store("atoll.db"):
+            pass
+        self.refuse(capsys, *BAD_INPUT[name])
+        with store.Store("atoll.db") as kept:
+            assert kept.runs() == []
+
+    def test_a_lambda(self, capsys, folder):
+        _, _, rest = tasks.TASK.partition("    return x\n")
+        tasks.make(folder / "task", f"line = lambda x, y: x\n{rest}")
+        self.refuse(capsys, ["run", "task"], 2, "is a lambda; write it with 'def'")
+
+    def test_a_store_of_a_newer_atoll(self, capsys):
+        with store.Store("newer.db"):
+            pass
+        database = sqlite3.connect("newer.db")
+        database.execute("update atoll set schema_version = 99")
+        database.commit()
+        database.close()
+        for verb in (["run", "task"], ["list"], ["resume", "latest"], ["export", "latest", "--jsonl"]):
+            self.refuse(capsys, [*verb, "--store", "newer.db"], 2, "newer")
+
+    def test_a_text_without_a_model(self, capsys, folder):
+        (folder / "prompt").mkdir()
+        (folder / "prompt" / "initial_prompt.txt").write_text("Be kind.")
+        (folder / "prompt" / "evaluator.py").write_text("def evaluate(path):\n    return 1.0\n")
+        self.refuse(capsys, ["run", "prompt"], 2, "give a model with --llm")
+
+    def test_an_evaluator_that_raises_on_every_input(self, capsys, folder):
+        tasks.make(folder / "task", tasks.TASK.replace("return -abs", "raise ValueError('broken')\n    return -abs"))
+        self.refuse(capsys, ["run", "task", "--iterations", "5"], 1, "ValueError: broken")
+        assert cli.main(["run", "task", "--iterations", "5", "--json"]) == 1
+        told = capsys.readouterr()
+        result = json.loads(told.out.splitlines()[-1])
+        assert (result["status"], result["best_score"]) == ("failed", None)
+
+    def test_a_task_file_that_cannot_be_imported(self, capsys, folder):
+        tasks.make(folder / "task", "import nothing_of_that_name\n" + tasks.TASK)
+        self.refuse(capsys, ["run", "task"], 2, "nothing_of_that_name")
+
+    def test_a_task_without_inputs(self, capsys, folder):
+        tasks.make(folder / "task", tasks.TASK.replace("return [(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]", "return []"))
+        self.refuse(capsys, ["run", "task"], 2, "give at least one input")
+
+    def test_a_folder_in_place_of_a_store(self, capsys, folder):
+        self.refuse(capsys, ["run", "task", "--store", str(folder)], 2, "")
+
+    def test_a_model_that_is_not_there_costs_the_steps_and_says_why(self, capsys):
+        result, said = run(capsys, "run", "task", "--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "2")
+        assert result["failures"] == 2
+        assert "More than half of the steps failed" in said
+        assert "127.0.0.1:9" in said
+
+
+class TestTerminal:
+    @pytest.mark.parametrize("columns", [80, 200])
+    def test_the_table_fits(self, columns):
+        status, written = terminals.on_a_terminal("run", "task", "--iterations", "60", columns=columns)
+        assert status == 0, written
+        table = [line for line in terminals.without_codes(written).splitlines() if re.match(r" +\d+ +\d+ +-\d", line)]
+        assert len(table) >= 3
+        assert max(len(line.rstrip()) for line in table) <= columns
+
+    def test_ctrl_c_once_finishes_the_steps_at_work_and_saves(self):
+        status, written = terminals.on_a_terminal("run", "task", "--budget", "60s", "--json", columns=80, interrupts=1)
+        assert status == 0, written
+        assert "Finishing the steps at work" in written
+        result = json.loads(terminals.without_codes(written).splitlines()[-1])
+        assert result["status"] == "interrupted"
+        with store.Store("atoll.db") as kept:
+            last = kept.journal(result["run"]).last()
+            assert last is not None
+            assert last.kind == "ended"
+
+    def test_ctrl_c_twice_stops_at_once_and_what_was_stored_can_be_resumed(self, folder, capsys):
+        slow = tasks.TASK.replace("    x, height = point", "    import time\n    time.sleep(3)\n    x, height = point")
+        tasks.make(folder / "task", slow.replace(", (2.0, 7.0), (4.0, 11.0)", ""))
+        since = time.monotonic()
+        status, written = terminals.on_a_terminal("run", "task", "--iterations", "50", columns=80, interrupts=2)
+        assert status == 130, written
+        assert time.monotonic() - since < 12
+        assert "Traceback" not in written
+        again, _ = run(capsys, "resume", "latest", "--iterations", "0")
+        assert again["evaluations"] >= 0
+
+    def test_a_pipe_has_no_colours_and_no_cursor(self):
+        told = terminals.in_a_pipe("run", "task", "--iterations", "20")
+        assert told.returncode == 0
+        assert "\x1b" not in told.stdout + told.stderr
+        assert "Next:" in told.stdout

@@ -1,0 +1,101 @@
+"""Two problems that engines without a model can solve: cap sets, and the law of kinetic energy."""
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from atoll import archipelago, cluster, control, function, gate
+
+
+class Problem(NamedTuple):
+    """What to start from and how to judge it.
+
+    Attributes:
+        goal: The best score there is.
+    """
+
+    source: str
+    inputs: Sequence[Any]
+    evaluator: function.Evaluator[..., Any, Any]
+    goal: float
+
+
+@functools.cache
+def vectors(n: int) -> Sequence[tuple[int, ...]]:
+    return list(itertools.product((0, 1, 2), repeat=n))
+
+
+@functools.cache
+def thirds(n: int) -> Sequence[Sequence[int]]:
+    """Returns for each two vectors the one that lies on a line with them."""
+    places = {vector: place for place, vector in enumerate(vectors(n))}
+    return [
+        [places[tuple((-a - b) % 3 for a, b in zip(one, other, strict=True))] for other in vectors(n)]
+        for one in vectors(n)
+    ]
+
+
+def cap_set_size(priority: function.Skeleton[..., float], n: int) -> float:
+    """Adds vectors by falling priority where they make no line with two others: without a priority that gives 2**n."""
+    found, lines = vectors(n), thirds(n)
+    order = sorted(range(len(found)), key=lambda place: -float(priority(found[place], n)))
+    blocked, chosen = bytearray(len(found)), list[int]()
+    for place in order:
+        if not blocked[place]:
+            for other in chosen:
+                blocked[lines[place][other]] = 1
+            blocked[place] = 1
+            chosen.append(place)
+    return float(len(chosen))
+
+
+ENERGIES = ((1, 3, 4.5), (2, 5, 25), (70, 2, 140), (0.5, 30, 225), (80, 8, 2_560), (1_200, 14, 117_600))
+
+
+def closeness(energy: function.Skeleton[..., float], row: tuple[float, float, float]) -> float:
+    """Returns 0 for the right answer, and 1 less for each factor of 2 that it is off, down to -10."""
+    mass, speed, right = row
+    answer = energy(mass, speed)
+    return max(-10.0, 0.0 - round(abs(math.log2(answer / right)), 6)) if answer > 0 else -10.0
+
+
+CAP_SET_4 = Problem("def priority(el: tuple, n: int) -> float:\n    return 0.0\n", (4,), cap_set_size, 20.0)
+CAP_SET_5 = CAP_SET_4._replace(inputs=(5,), goal=45.0)
+ENERGY = Problem("def energy(mass, speed):\n    return mass * speed\n", ENERGIES, closeness, 0.0)
+
+# The same with numbers to begin with, so that an engine that moves only numbers has something to move.
+WEIGHTED_CAP_SET = CAP_SET_4._replace(
+    source="def priority(el: tuple, n: int) -> float:\n    return 1.0 * el[0] + 1.0 * el[1] + 1.0 * el[2] + 1.0 * el[3]\n"
+)
+SCALED_ENERGY = ENERGY._replace(source="def energy(mass, speed):\n    return 1.0 * mass * speed + 0.0\n")
+
+
+def _make_pool(island: int, rng: Random, announce: cluster.Announce) -> archipelago.Pool:
+    clusters, chooser = lambda key: cluster.DefaultCluster(rng, announce), cluster.RankChooser(rng)
+    return cluster.Niches(cluster.by_signature, clusters, chooser, num_parents=2)
+
+
+def evolved(problem: Problem, engine: function.Proposer, *, evaluations: int, seed: int) -> cluster.Evolver:
+    """Runs four islands until the goal or the budget is reached."""
+    props = function.DefaultFunctionProps(function.PyAstSkeleton(problem.source), problem.inputs, problem.evaluator)
+    start = function.DefaultFunction(props)
+    islands = cluster.IslandConfig(4, 2, start, engine, screen=gate.novel, make_pool=_make_pool)
+    config = cluster.EvolverConfig(
+        islands,
+        num_parallel=1,
+        schedule=cluster.RoundRobin(4, migrate_every=200, reset_every=1_600),
+        budget=control.Budget(evaluations=evaluations, iterations=3 * evaluations),
+        stop_rules=[control.target(problem.goal)],
+        seed=seed,
+        ordered=True,
+    )
+    evolver = cluster.Evolver(config)
+    evolver.run()
+    return evolver
+
+
+def best_score(evolver: cluster.Evolver) -> float:
+    return function.rank_of(evolver.best_fn())
