@@ -36,7 +36,7 @@ def test_all_threads_share_one_loop() -> None:
     async def where() -> tuple[int, str]:
         return id(asyncio.get_running_loop()), current_thread().name
 
-    assert set(claims.at_once(lambda _: loop.run(where()))) == {(id(loop.PROCESS.get()), "atoll-llm-loop")}
+    assert set(claims.at_once(lambda _: loop.run(where()))) == {(id(loop.PROCESS.get()), "llm-loop")}
 
 
 def test_threads_that_start_at_once_start_one_loop() -> None:

@@ -68,7 +68,7 @@ ENERGY = Problem("def energy(mass, speed):\n    return mass * speed\n", ENERGIES
 
 # The same with numbers to begin with, so that an engine that moves only numbers has something to move.
 WEIGHTED_CAP_SET = CAP_SET_4._replace(
-    source="def priority(el: tuple, n: int) -> float:\n    return 1.0 * el[0] + 1.0 * el[1] + 1.0 * el[2] + 1.0 * el[3]\n"
+    source="def priority(el: tuple, n: int) -> float:\n    return 1.0 * el[0] + 1.0 * el[1] + 1.0 * el[2] + el[3]\n"
 )
 SCALED_ENERGY = ENERGY._replace(source="def energy(mass, speed):\n    return 1.0 * mass * speed + 0.0\n")
 

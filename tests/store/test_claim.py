@@ -54,10 +54,13 @@ def test_another_process_keeps_its_claim_until_it_is_killed(path, opened):
         assert pipe.recv() == "claimed"
         with pytest.raises(errors.Conflict, match=f"by process {process.pid}: let it end"):
             opened.claim("run")
+        assert opened.holder("run") == process.pid
         process.kill()
         process.join()
+        assert opened.holder("run") is None  # its file is still there
         with opened.claim("run"):
-            pass
+            assert opened.holder("run") == os.getpid()
+        assert opened.holder("run") is None
 
 
 def test_a_claim_does_not_outlive_its_process_in_a_forked_child(path, opened):

@@ -25,7 +25,7 @@ class BackgroundLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = Thread(target=self._loop.run_forever, name="atoll-llm-loop", daemon=True)
+                self._thread = Thread(target=self._loop.run_forever, name="llm-loop", daemon=True)
                 self._thread.start()
             return self._loop
 

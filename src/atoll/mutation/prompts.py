@@ -26,13 +26,14 @@ def program_prompt(
         prompt = _prompt(task_description, parent, language, shown, feedback, metrics)
         if len(prompt) <= max_chars:
             return prompt
-    spare = max_chars - len(_prompt("", parent, language, (), "", ""))
-    if spare < 0:
+    bare = _prompt("", parent, language, (), "", "")
+    if len(bare) > max_chars:
         raise errors.SetupError(
             f"A program of {len(str(parent.skeleton()))} characters does not fit into a prompt of {max_chars}: "
             "raise max_chars."
         )
-    return _prompt(_middle_cut(task_description, spare), parent, language, (), "", "")
+    spare = max_chars - len(_prompt("?", parent, language, (), "", "")) + 1
+    return _prompt(_middle_cut(task_description.strip(), spare), parent, language, (), "", "")
 
 
 def _prompt(
@@ -66,12 +67,18 @@ def _standing(fn: function.Function) -> str:
     found = fn.evaluation
     if found is None:
         return "Score: unknown"
-    return f"Failure: {found.failure}" if found.score is None else f"Score: {found.score:.6g} (higher is better)"
+    return "Score: none, it failed" if found.score is None else f"Score: {found.score:.6g} (higher is better)"
 
 
 def _metrics(fn: function.Function) -> str:
     metrics = fn.evaluation.metrics if fn.evaluation else {}
     return "\nMetrics: " + ", ".join(f"{name} = {value:.6g}" for name, value in metrics.items()) if metrics else ""
+
+
+def _feedback(fn: function.Function) -> str:
+    """Returns what the judge said; a failure is what the program itself said, so it stands in a fence too."""
+    found = fn.evaluation
+    return "\n".join(part for part in (found.failure, found.feedback.strip()) if part) if found else ""
 
 
 def _others(task: function.Task) -> Sequence[function.Function]:
@@ -94,7 +101,7 @@ def _shorter(
     parent: function.Function, others: Sequence[function.Function]
 ) -> Iterator[tuple[Sequence[function.Function], str, str]]:
     """Yields what to show besides the program, less and less."""
-    feedback, metrics = parent.evaluation.feedback.strip() if parent.evaluation else "", _metrics(parent)
+    feedback, metrics = _feedback(parent), _metrics(parent)
     for count in range(len(others), -1, -1):
         yield others[:count], feedback, metrics
     for size in (4_000, 1_000, 300, 0):

@@ -82,14 +82,13 @@ def _is_same(file: int, path: str) -> bool:
 
 
 def holder(place: str, run: int) -> int | None:
-    """Returns the process that writes a run, or None; looks at no lock, since looking could drop one's own."""
-    try:
-        with open(f"{place}-claim-{run}", encoding="utf-8") as file:
-            pid = int(file.read() or 0)
-        if pid > 0:  # 0 would be this whole process group
-            os.kill(pid, 0)
-    except PermissionError:
-        return pid
-    except (OSError, ValueError):
-        return None
-    return pid or None
+    """Returns the process that writes a run, or None."""
+    if (os.getpid(), place, run) in _held:
+        return os.getpid()  # known without looking: closing a file that we hold locked would drop the lock
+    with contextlib.suppress(FileNotFoundError), open(f"{place}-claim-{run}", "rb") as file:
+        pid = int(file.read() or 0)
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # the file of one who was killed stays, unlocked
+        except (BlockingIOError, PermissionError):
+            return pid or None
+    return None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from atoll.mutation.syntax.crossover import transplant
 from atoll.mutation.syntax.edits import EDITS, Edit
+from atoll.mutation.syntax.kinds import kind_of
 from atoll.mutation.syntax.listing import Splice, spliced
 from atoll.mutation.syntax.palette import Palette
 from atoll.mutation.syntax.program import Program, analysed, compiles
@@ -19,6 +20,7 @@ from atoll.mutation.syntax.statements import STATEMENT_EDITS, StatementEdit
 from atoll.mutation.syntax.trees import replaced, same
 from atoll.mutation.syntax.uses import Uses
 from atoll.mutation.syntax.vocabulary import Vocabulary
+from atoll.mutation.syntax.words import Names
 
 CROSSOVER = Edit("crossover", 1.5, 0, lambda site, palette: None)  # it alone needs another program
 _TABLE: Sequence[Edit | StatementEdit] = (*EDITS, CROSSOVER, *STATEMENT_EDITS)
@@ -86,8 +88,8 @@ class Draft:
     def _changed(self, edit: Edit, number: int, roots: dict[int, ast.expr]) -> bool:
         """Tries one edit of an expression at a random site of a place and notes the new root."""
         place = self.program.places[number]
-        root = roots.get(number)
-        sites = self.program.sites(number) if root is None else sites_of(root, place.demand, place.names)
+        root = roots.get(number, place.root)
+        sites = self.program.sites(number) if root is place.root else sites_of(root, place.demand, place.names)
         if not sites:
             return False
         site = self.rng.choice(sites)
@@ -96,7 +98,10 @@ class Draft:
         new = self._new(edit, site, self._palette(site, place.uses))
         if new is None or same(new, site.node):
             return False
-        roots[number] = replaced(root or place.root, site.node, new)
+        made = replaced(root, site.node, new)
+        if place.demand == "array" and _loses_shape(root, made, place.names):
+            return False
+        roots[number] = made
         return True
 
     def _new(self, edit: Edit, site: Site, palette: Palette) -> ast.expr | None:
@@ -124,6 +129,11 @@ class Draft:
 
     def _palette(self, site: Site, uses: Uses) -> Palette:
         return Palette(self.rng, self.vocabulary, self.program.functions, site.names, site.demand, uses)
+
+
+def _loses_shape(old: ast.expr, new: ast.expr, names: Names) -> bool:
+    """Says whether an array became a number: whoever fills, masks or returns it counts on its shape."""
+    return kind_of(old, names) == "array" != kind_of(new, names)
 
 
 @lru_cache(maxsize=1024)

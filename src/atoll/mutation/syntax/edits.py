@@ -129,7 +129,7 @@ def choosing(site: Site, palette: Palette) -> ast.expr | None:
     other = palette.leaf()
     if site.demand == "array":
         left, right, where = palette.leaf(), palette.leaf(), palette.functions.where
-        if where is None or not (left and right and other):
+        if where is None or not (left and right and other) or numbers.value_of(left) is not None or same(left, right):
             return None
         return called(where, ast.Compare(left, [palette.rng.choice(COMPARISONS)()], [right]), other, site.node)
     test = palette.comparison()

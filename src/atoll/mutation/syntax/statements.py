@@ -25,7 +25,7 @@ def insert(listing: Listing, spot: Spot, palette: Palette) -> Sequence[Splice] |
         return None
     name = next(each for each in (f"v{number}" for number in range(10_000)) if not _is_taken(each, spot))
     used: ast.expr = ast.Name(name, ast.Load())
-    if site.is_number() and palette.rng.random() < 0.8:
+    if site.is_number() and (site.kind == "array" or palette.rng.random() < 0.8):
         used = here.operation(site.node, used)
     start, _ = listing.lines(spot.statement)
     line = f"{listing.indent(spot.statement)}{name} = {ast.unparse(value)}{listing.newline}"
