@@ -95,7 +95,6 @@ Index(
     candidates.c.decided,
     candidates.c.k,
     sqlite_where=ACCEPTED,
-    postgresql_where=ACCEPTED,
 )
 Index(
     "candidates_by_island",
@@ -105,11 +104,8 @@ Index(
     candidates.c.decided,
     candidates.c.k,
     sqlite_where=ACCEPTED,
-    postgresql_where=ACCEPTED,
 )
-Index(
-    "candidates_by_version", candidates.c.run, candidates.c.version, sqlite_where=VERSIONED, postgresql_where=VERSIONED
-)
+Index("candidates_by_version", candidates.c.run, candidates.c.version, sqlite_where=VERSIONED)
 
 commands = Table(
     "commands",

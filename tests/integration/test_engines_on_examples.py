@@ -1,0 +1,37 @@
+"""The syntax engine beside random changes of constants, at equal evaluations, on the example folders."""
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from atoll import cluster, config, control, function, mutation, sandbox, system
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -> float:
+    """Returns the best score that an engine finds on a task with so many evaluations."""
+    plan = config.load(folder)
+    built = plan.builder().build(plan.task, plan.options, system.Parts(folder, None, sandbox.Limits(10.0), 2, seed))
+    islands = replace(built.config.island_config, mutation_engine=engine)
+    budget = control.Budget(evaluations=evaluations, iterations=5 * evaluations)
+    run = replace(built.config, island_config=islands, budget=budget, seed=seed, ordered=True, window=4)
+    evolver = cluster.Evolver(replace(run, num_parallel=2))
+    try:
+        evolver.run()
+    finally:
+        built.close()
+    score = evolver.best_fn().score()
+    assert score is not None
+    return score
+
+
+@pytest.mark.parametrize(("example", "evaluations"), [("llmsr_oscillator", 80), ("funsearch_capset", 150)])
+def test_syntax_finds_more_than_changes_of_constants_alone(example, evaluations):
+    syntax = [best(EXAMPLES / example, mutation.Syntax(), evaluations, seed) for seed in range(5)]
+    constants = [best(EXAMPLES / example, mutation.Constants(), evaluations, seed) for seed in range(5)]
+    assert median(syntax) > median(constants)
+    assert sum(one > other for one, other in zip(syntax, constants, strict=True)) >= 4
+    assert min(syntax) >= min(constants)
