@@ -1,6 +1,7 @@
 """Every example runs by itself, and what it claims is true."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -8,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from atoll import candidate, cluster, evaluation, function, store
+from atoll import candidate, cli, cluster, evaluation, function, store
 from examples.kernel import funsearch_clusters, governed_parameter, map_elites, playbook_versions, ranked_islands
 
-KERNEL_DIR = Path(__file__).resolve().parents[1] / "examples" / "kernel"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+KERNEL_DIR = EXAMPLES / "kernel"
 FILES = sorted(KERNEL_DIR.glob("*.py"))
+TASKS = sorted(path.parent for path in EXAMPLES.glob("*/README.md") if path.parent != KERNEL_DIR)
 
 
 @pytest.fixture
@@ -50,6 +53,17 @@ def test_an_example_is_short_and_explains_itself(path):
     assert 60 <= len(source.splitlines()) <= 130
     assert "\n\nParts: " in (ast.get_docstring(ast.parse(source)) or "")
     assert path.name in (KERNEL_DIR / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda path: path.name)
+def test_a_task_folder_runs_as_it_is_and_gets_better(task, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["run", str(task), "--iterations", "120", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["status"] == "done"
+    assert result["best_score"] > result["initial_score"]
+    assert result["failures"] < 40
+    assert f"atoll run examples/{task.name}" in (task / "README.md").read_text(encoding="utf-8")
 
 
 class TestFunsearchClusters:

@@ -291,10 +291,12 @@ def python_blocks(page: Path) -> str:
     return "\n".join(program)
 
 
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if page.exists()]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(PACKAGE.rglob("README.md"))]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page).strip()], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if python_blocks(page).strip()], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_the_python_blocks_of_a_page_run(page, tmp_path):
     script = tmp_path / f"{page.stem}.py"
     script.write_text(python_blocks(page), encoding="utf-8")
