@@ -40,7 +40,9 @@ class Check:
 
 
 def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False) -> int:
-    """Checks this machine: packages, store, sandbox, keys, and says what to do where something is missing.
+    """Checks this machine, and says what is missing.
+
+    Packages, store, sandbox and keys; where something is missing, what to do.
 
     Of keys it says whether they are set and never what they are. Exits 1 only if something needed is broken.
 

@@ -43,7 +43,9 @@ def control(
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Pauses, resumes, stops or changes a run that is under way in another process.
+    """Pauses, resumes, stops or changes a run under way.
+
+    The run obeys in its own process, within a fraction of a second.
 
     'set' with iterations, evaluations, calls, tokens, usd or seconds raises that limit of the run's budget; any other
     key is a setting that the engine is told from then on. A stop lets the steps at work finish and saves.

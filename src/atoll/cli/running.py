@@ -69,9 +69,9 @@ def resume(
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Goes on with a run where it ended, was stopped or was killed; nothing is judged or paid twice.
+    """Goes on with a run; nothing is judged or paid twice.
 
-    Without new limits it goes on to those that it began with.
+    It goes on where it ended, was stopped or was killed. Without new limits it goes on to those that it began with.
 
     \b
     Examples:

@@ -20,7 +20,9 @@ def show(
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Shows a run with its islands and its best candidate, or one candidate with all that is known about it.
+    """Shows a run, or one candidate of it.
+
+    A run with its islands and its best candidate; a candidate with all that is known about it.
 
     \b
     Examples:
@@ -101,7 +103,9 @@ def lineage(
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Shows how the best came about: the line back to the start, over the best parent each time.
+    """Shows how the best came about.
+
+    The line goes back to the start, over the best parent each time.
 
     The gain is that against the best parent.
 

@@ -141,7 +141,7 @@ class _Subject:
 
     def _engine(self, model: llm.LLM | None) -> PyMutationEngine | Announced:
         if model is None:
-            return Announced(mutation.Syntax())
+            return Announced(mutation.Syntax.fitting(self.start.text))
         return PyMutationEngine(self.comment, self.start.docstring, model)
 
     def _report(

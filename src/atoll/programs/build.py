@@ -73,7 +73,7 @@ def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> functi
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )
-    return mutation.Syntax()
+    return mutation.Syntax.fitting(text)
 
 
 def _make_pool(num_parents: int, island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:

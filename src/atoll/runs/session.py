@@ -102,7 +102,7 @@ class Session:
         )
         self.sandbox = built.sandbox
         self.evolver = system.Evolver(made, built.report, built.close)
-        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "workers": plan.run.workers}
+        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "run": plan.run.model_dump(mode="json")}
         records.write(journal.Record("started", 0, ALL, data))
 
     def _order(self, run: str | None, built: system.Built) -> _Order:
