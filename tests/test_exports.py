@@ -21,6 +21,12 @@ NAMES = {
     """,
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
+    "atoll.mutation": """
+        Constants Model Rewrite Syntax Vocabulary can_rewrite fenced fenced_code program_prompt skeleton_of
+    """,
+    "atoll.sandbox": """
+        Answer Job Limits MakeJob Sandbox SandboxJudge Scoring Workers read_scores score_file
+    """,
     "atoll.store": """
         Blobs Candidates Claim MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox
         StoredJournal StoredVersions open

@@ -22,20 +22,37 @@ def test_a_slice_holds_neither_the_start_nor_the_end():
     assert run.rate(100, 200) == pytest.approx(10.0)
 
 
-def test_verdicts_say_where_we_are_as_far_as_both_went():
-    found = {"peer": [made(200, 9.0), made(1500, 100.0)], "ours": [made(200, 3.0), made(1500, 4.0)]}
-    assert end_to_end.verdicts({name: runs[:1] for name, runs in found.items()}) == [
-        "at 200: 3.0 times less (wanted >= 2): MET"
+def test_verdicts_say_where_we_are_as_far_as_all_went():
+    short = {"peer": [made(200, 9.0)], "ours": [made(200, 3.0)]}
+    assert end_to_end.verdicts(short) == ["at 200: 3.0 times less (wanted >= 2): MET; 3.0 to 3.0 between single runs"]
+    long = {"peer": [made(1500, ms) for ms in (80.0, 100.0, 120.0)], "ours": [made(1500, 4.0), made(1500, 4.0)]}
+    assert end_to_end.verdicts(long)[1] == (
+        "at 1,500: 25.0 times less (wanted >= 30): MISSED; 20.0 to 30.0 between single runs"
+    )
+
+
+def test_other_settings_of_the_peer_are_told_where_they_matter_and_not_judged():
+    found = {"peer": [made(1500, 100.0)], "peer, usual": [made(1500, 40.0)], "ours": [made(1500, 2.0)]}
+    assert [line.partition(";")[0] for line in end_to_end.verdicts(found)] == [
+        "at 200: 50.0 times less (wanted >= 2): MET",
+        "at 1,500: 50.0 times less (wanted >= 30): MET",
+        "at 1,500: 20.0 times less than peer, usual",
     ]
-    assert end_to_end.verdicts(found)[1] == "at 1,500: 25.0 times less (wanted >= 30): MISSED"
 
 
 def test_the_table_of_slices_compares_medians():
     runs = [made(200, ms) for ms in (1.0, 2.0, 60.0)]
     columns, rows = end_to_end.slices({"peer": [made(200, 8.0)], "ours": runs})
-    assert columns == ["iterations", "CPU ms, peer", "CPU ms, ours", "times less", "1/s, peer", "1/s, ours"]
+    assert columns == ["iterations", "CPU ms, peer", "CPU ms, ours", "times less than peer", "1/s, peer", "1/s, ours"]
     assert [row[0] for row in rows] == ["1 to 100", "101 to 200"]
     assert rows[1][1:] == pytest.approx([8.0, 2.0, 4.0, 10.0, 10.0])
+
+
+def test_the_configurations_differ_in_the_population_alone():
+    folder = end_to_end.ROOT / end_to_end.TASK_DIR
+    ours, usual = (folder.joinpath(name).read_text().splitlines() for name in ("config.yaml", "config_usual.yaml"))
+    different = [pair for pair in zip(ours, usual, strict=True) if pair[0] != pair[1]]
+    assert [pair[1].strip() for pair in different] == ["population_size: 1000"]
 
 
 def test_failed_iterations_are_found_in_what_a_system_prints():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from atoll import archipelago, cluster, control, function, gate
+from atoll import archipelago, cluster, control, errors, function, gate
 
 
 class Problem(NamedTuple):
@@ -52,7 +52,13 @@ def cap_set_size(priority: function.Skeleton[..., float], n: int) -> float:
     return float(len(chosen))
 
 
-ENERGIES = ((1, 3, 4.5), (2, 5, 25), (70, 2, 140), (0.5, 30, 225), (80, 8, 2_560), (1_200, 14, 117_600))
+def _rows(*moving: tuple[float, float]) -> Sequence[tuple[float, float, float]]:
+    return [(mass, speed, 0.5 * mass * speed**2) for mass, speed in moving]
+
+
+# Fractions, so that rounding gives no law by chance; what holds there must hold for the others too.
+ENERGIES = _rows((1.5, 2.7), (2.25, 5.2), (70.4, 1.6), (0.35, 31.5), (80.9, 8.3), (1_200.5, 13.8))
+OTHER_ENERGIES = _rows((0.11, 0.7), (3.3, 44.1), (5_000.2, 0.35), (12.6, 12.6))
 
 
 def closeness(energy: function.Skeleton[..., float], row: tuple[float, float, float]) -> float:
@@ -95,6 +101,15 @@ def evolved(problem: Problem, engine: function.Proposer, *, evaluations: int, se
     evolver = cluster.Evolver(config)
     evolver.run()
     return evolver
+
+
+def is_law(evolver: cluster.Evolver) -> bool:
+    """Says whether the best formula holds for what it was not judged by."""
+    energy = evolver.best_fn().skeleton()
+    answers = errors.attempt(lambda: [energy(mass, speed) for mass, speed, _ in OTHER_ENERGIES])
+    if isinstance(answers, errors.Caught):
+        return False
+    return all(math.isclose(answer, row[2], rel_tol=1e-6) for answer, row in zip(answers, OTHER_ENERGIES, strict=True))
 
 
 def best_score(evolver: cluster.Evolver) -> float:

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from atoll import evaluation, function
-from atoll.candidate import Candidate
+from atoll.candidate import Candidate, digest
 
 
 def fn(text: str, score: float = 0.0, **found: Any) -> function.Function:
@@ -13,7 +13,7 @@ def fn(text: str, score: float = 0.0, **found: Any) -> function.Function:
     props = function.DefaultFunctionProps(
         function.PyAstSkeleton(text), judge=lambda skeleton: evaluation.Evaluation(0.0)
     )
-    candidate = Candidate(f"of {text[:20]!r}", text)
+    candidate = Candidate(digest(text)[:8], text)
     return function.DefaultFunction(props).settle(candidate, evaluation.Evaluation(score, **found), score)
 
 

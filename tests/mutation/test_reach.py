@@ -17,11 +17,10 @@ SEEDS = range(5)
     ("seeds", "wanted"), [((1, 4), 1), pytest.param(SEEDS, 4, marks=pytest.mark.slow)], ids=["quick", "whole"]
 )
 def test_the_law_of_kinetic_energy_is_found(seeds, wanted):
-    """Over 16 other seeds the median is 583 evaluations, and 14 find it within 3,000."""
     found = [problems.evolved(problems.ENERGY, mutation.Syntax(), evaluations=3_000, seed=seed) for seed in seeds]
     for each in found:
         print(each.spending.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
-    assert sum(problems.best_score(each) == 0.0 for each in found) >= wanted
+    assert sum(problems.is_law(each) for each in found) >= wanted
 
 
 def test_a_priority_from_nothing_makes_larger_cap_sets():

@@ -152,12 +152,14 @@ def test_crossover_takes_only_what_is_known_at_the_place():
     assert all(child.candidate and len(child.candidate.parents) == 2 for child in crossed)
 
 
-def test_a_child_names_its_engine_its_edits_and_the_one_parent_it_was_made_of():
-    [child] = mutation.Syntax().propose(task(fn("def f(a):\n    return 1\n"), fn("def f(a):\n    return a\n"), seed=4))
-    assert child.candidate is not None
-    assert child.candidate.meta["engine"] == "syntax"
-    assert child.candidate.meta["edit"]
-    assert child.candidate.parents == (fn("def f(a):\n    return a\n").candidate.id,)  # type: ignore[union-attr]
+def test_a_child_names_its_engine_its_edits_and_the_parents_it_was_made_of():
+    mate, parent = fn("def f(a):\n    return 1\n"), fn("def f(a):\n    return a\n")
+    for seed in range(30):
+        [child] = mutation.Syntax().propose(task(mate, parent, seed=seed))
+        assert child.candidate is not None
+        assert child.candidate.meta["engine"] == "syntax"
+        kin = [parent, mate] if "crossover" in str(child.candidate.meta["edit"]) else [parent]
+        assert child.candidate.parents == tuple(each.candidate.id for each in kin if each.candidate)
 
 
 def test_new_terms_of_an_equation_use_parameters_that_were_free():

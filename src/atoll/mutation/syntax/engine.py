@@ -27,7 +27,7 @@ class Syntax:
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    more: float = 0.3
+    more: float = 0.2
     soft_size: int = 150
     attempts: int = 10
 

@@ -1,6 +1,7 @@
 """A Python source, read once: where it may change, and with which names."""
 
 import ast
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -43,13 +44,16 @@ class Program:
         return found
 
 
-@lru_cache(maxsize=512)  # some 40 KiB each for a function of 20 lines
 def analysed(text: str, vocabulary: Vocabulary) -> Program:
-    """Reads a source.
+    """Reads a source, or remembers it: a good parent is asked for again and again.
 
     Raises:
         ValueError: It is no Python, or nothing in it may change.
     """
+    return next(read for longest, read in _MEMORIES if len(text) <= longest)(text, vocabulary)
+
+
+def _read(text: str, vocabulary: Vocabulary) -> Program:
     body = [each for each in without_docstring(_parsed(text).body) if not _is_main(each)]
     ground = Ground(Listing(text), vocabulary)
     plain = [each for each in body if not isinstance(each, _DEFINITIONS)]
@@ -66,6 +70,10 @@ def analysed(text: str, vocabulary: Vocabulary) -> Program:
     lengths = [end - start for start, end in (ground.listing.span(place.root) for place in ground.places)]
     functions = vocabulary.functions(names)
     return Program(ground.listing, ground.places, ground.spots, functions, list(accumulate(lengths)))
+
+
+# Some 70 bytes are kept for each character, so that long programs are remembered for a shorter time.
+_MEMORIES = tuple((longest, lru_cache(size)(_read)) for longest, size in ((2_000, 512), (20_000, 32), (sys.maxsize, 2)))
 
 
 def compiles(text: str) -> bool:

@@ -91,9 +91,9 @@ class StatementEdit(NamedTuple):
 
 
 STATEMENT_EDITS: Sequence[StatementEdit] = (
-    StatementEdit("insert", 1.0, 1, insert),
-    StatementEdit("guard", 0.3, 1, guard),
-    StatementEdit("leave", 0.3, 1, leave),
-    StatementEdit("drop", 1.0, -1, drop),
+    StatementEdit("insert", 0.5, 1, insert),
+    StatementEdit("guard", 0.1, 1, guard),
+    StatementEdit("leave", 0.1, 1, leave),
+    StatementEdit("drop", 1.5, -1, drop),
     StatementEdit("augment", 0.5, 0, augment),
 )
