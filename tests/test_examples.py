@@ -58,11 +58,12 @@ def test_an_example_is_short_and_explains_itself(path):
 @pytest.mark.parametrize("task", TASKS, ids=lambda path: path.name)
 def test_a_task_folder_runs_as_it_is_and_gets_better(task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["run", str(task), "--iterations", "120", "--json"]) == 0
+    iterations = "600" if task.name == "funsearch_capset" else "150"  # a constant priority has little to begin with
+    assert cli.main(["run", str(task), "--iterations", iterations, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["status"] == "done"
     assert result["best_score"] > result["initial_score"]
-    assert result["failures"] < 40
+    assert result["failures"] < result["steps"] / 3
     assert f"atoll run examples/{task.name}" in (task / "README.md").read_text(encoding="utf-8")
 
 
