@@ -12,7 +12,7 @@ LONG = "def pack(items):\n    heavy = [item for item in items if item > 5]\n    
 PROMPT = """# Task
 Pack the items into as few bins as possible.
 
-# Current program
+# Current Program
 Score: 0.75 (higher is better)
 Metrics: bins = 12, seconds = 0.031
 ````python
@@ -66,7 +66,7 @@ def test_the_whole_prompt():
 def test_markers_are_explained_where_there_are_any():
     text = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
     prompt = mutation.program_prompt(task(fn(text)), task_description="")
-    assert prompt.startswith("# Current program\n")
+    assert prompt.startswith("# Current Program\n")
     assert "Change only what stands between the EVOLVE-BLOCK markers; keep the markers and all the rest.\n" in prompt
 
 

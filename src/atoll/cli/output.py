@@ -101,10 +101,11 @@ def print_json(data: Any) -> None:
 
 def own_name() -> str:
     """Returns how this program is started from here."""
+    if wrapper := os.environ.get("ATOLL_STARTED_AS"):
+        return quoted(wrapper)
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
-        is_wrapped = Path("atoll").is_file() and os.access("atoll", os.X_OK)
-        return "./atoll" if is_wrapped else f"{shown(Path(sys.executable))} -m atoll"
+        return f"{shown(Path(sys.executable))} -m atoll"
     on_path = shutil.which(program.name)
     return program.name if on_path and program.exists() and program.samefile(on_path) else shown(program)
 

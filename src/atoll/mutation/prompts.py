@@ -46,7 +46,7 @@ def _prompt(
 ) -> str:
     text = str(parent.skeleton())
     parts = [f"# Task\n{description.strip()}"] if description.strip() else []
-    parts += [f"# Current program\n{_standing(parent)}{metrics}\n{fenced(text, language)}"]
+    parts += [f"# Current Program\n{_standing(parent)}{metrics}\n{fenced(text, language)}"]
     parts += [f"# Feedback on it\n{fenced(feedback)}"] if feedback else []
     parts += [f"# Another good program\n{_standing(fn)}\n{fenced(str(fn.skeleton()), language)}" for fn in others]
     return "\n\n".join([*parts, _instruction(text, language)]) + "\n"
