@@ -26,8 +26,8 @@ from atoll import control, errors, sandbox
 from atoll.system import Settings, System, check, nearest, shown
 
 FILE = "atoll.toml"
-# The systems by name; a system is imported when it is used.
-SYSTEMS: Mapping[str, str] = {"llmsr": "atoll.llmsr.build", "programs": "atoll.programs.build"}
+# The systems by name; a system is imported when it is used, or when a folder without `atoll.toml` may be its.
+SYSTEMS: Mapping[str, str] = {"programs": "atoll.programs.build", "llmsr": "atoll.llmsr.build"}
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
 

@@ -1,6 +1,5 @@
 """The evaluator of a folder, run beside the program that it judges; imported by the workers, so it needs little."""
 
-import asyncio
 import importlib.util
 import inspect
 import os
@@ -41,12 +40,17 @@ class Evaluating:
             file.close()
             found = self._evaluate(file.name)
             if inspect.isawaitable(found):
-                found = asyncio.run(_wait(found))
+                found = _wait(found)
         return _plain(found)
 
 
-async def _wait(found: Any) -> Any:
-    return await found
+def _wait(found: Any) -> Any:
+    import asyncio  # half of a worker's start, for the few evaluators that are coroutines
+
+    async def wait() -> Any:
+        return await found
+
+    return asyncio.run(wait())
 
 
 def _plain(found: Any) -> JSON:
