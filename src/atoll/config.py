@@ -16,14 +16,13 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Self, cast
 
 import pydantic
 
 from atoll import control, errors, sandbox
-from atoll.system import Settings, System, check, nearest, shown
+from atoll.system import Settings, System, check, keys_of, nearest, shown
 
 FILE = "atoll.toml"
 # The systems by name; a system is imported when it is used, or when a folder without `atoll.toml` may be its.
@@ -128,7 +127,8 @@ class Plan:
                 raise errors.SetupError(f"There is no section [{section}]{nearest(section, models)}.")
             if not isinstance(keys, Mapping):
                 raise errors.SetupError(f"[{section}] is a section with keys of its own, not {keys!r:.40}.")
-        made = {section: check(section, model, merged.get(section, {})) for section, model in models.items()}
+        known = [key for section, model in models.items() for key in keys_of(section, model)]
+        made = {section: check(section, model, merged.get(section, {}), known) for section, model in models.items()}
         plan = cls(name, folder, made["task"], made[name], *(cast(Any, made[each]) for each in COMMON))
         plan.budget()
         return plan
@@ -141,9 +141,9 @@ class Plan:
         """
         budget = parse_budget(self.run.budget)
         is_open = budget == control.UNLIMITED and self.run.iterations is None and self.run.target is None
-        if self.run.iterations is not None:
-            budget = replace(budget, iterations=self.run.iterations)
-        return replace(budget, iterations=DEFAULT_ITERATIONS) if is_open else budget
+        wanted = DEFAULT_ITERATIONS if is_open else self.run.iterations
+        limits = [limit for limit in (wanted, budget.iterations) if limit is not None]
+        return replace(budget, iterations=min(limits, default=None))
 
     def builder(self) -> System:
         return find(self.system)
@@ -259,14 +259,8 @@ def _amount(part: str) -> Mapping[str, float | int]:
     raise errors.SetupError(f"A budget of {part!r} is not understood: write e.g. 60s, '$1' or 500evals.")
 
 
-@cache
-def keys(name: str) -> Sequence[str]:
-    """Returns all keys of a system's configuration, `section.key` each."""
-    return [f"{section}.{key}" for section, model in _models(name).items() for key in model.model_fields]
-
-
 def describe(name: str) -> Iterator[tuple[str, str]]:
-    """Yields every key with its default, for help."""
+    """Yields every key of a system's configuration with its default."""
     for section, model in _models(name).items():
         for key, about in model.model_fields.items():
             yield f"{section}.{key}", shown(about.default)

@@ -61,11 +61,22 @@ class Built(NamedTuple):
 class Settings(pydantic.BaseModel):
     """A section of the configuration: frozen, every key known, every default runs."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def check[S: Settings](section: str, model: type[S], keys: Mapping[str, Any]) -> S:
+def keys_of(section: str, model: type[Settings]) -> Sequence[str]:
+    """Returns the keys of a section, `section.key` each."""
+    return [f"{section}.{name}" for name in model.model_fields]
+
+
+def check[S: Settings](section: str, model: type[S], keys: Mapping[str, Any], known: Sequence[str] = ()) -> S:
     """Makes settings of keys and values.
+
+    Args:
+        section: Its name, for messages.
+        model: What it must be.
+        keys: What was said.
+        known: All keys that somebody could have meant; by default those of the section.
 
     Raises:
         SetupError: A key is unknown or a value is wrong; one sentence, with the nearest right key.
@@ -76,8 +87,7 @@ def check[S: Settings](section: str, model: type[S], keys: Mapping[str, Any]) ->
         first = error.errors()[0]
     where = ".".join((section, *(str(part) for part in first["loc"])))
     if first["type"] == "extra_forbidden":
-        known = [f"{section}.{name}" for name in model.model_fields]
-        raise errors.SetupError(f"There is no key {where}{nearest(where, known)}.")
+        raise errors.SetupError(f"There is no key {where}{nearest(where, known or keys_of(section, model))}.")
     said = first["msg"].replace("Input should", "it should")
     raise errors.SetupError(f"{where} is {shown(first['input'])}: {said[:1].lower()}{said[1:]}.")
 
@@ -90,8 +100,12 @@ def shown(value: object) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Says which name was probably meant, or which there are."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"; the nearest is {close[0]}" if close else f"; there are {', '.join(names)}"
+    same = [each for each in names if each.partition(".")[2] == name.partition(".")[2] != ""]
+    close = same or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    if close:
+        return f"; the nearest is {close[0]}"
+    section = [each for each in names if each.partition(".")[0] == name.partition(".")[0]]
+    return f"; there are {', '.join(section or names)}"
 
 
 class System(Protocol):

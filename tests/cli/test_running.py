@@ -175,8 +175,49 @@ class TestResume:
         assert cli.main(["resume", "latest"]) == 2
         assert "are not those that run" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        ("change", "sentence"),
+        [
+            ("llmsr.num_islands=4", "llmsr.num_islands is what this run began with and stays"),
+            ("run.seed=99", "run.seed is what this run began with"),
+            ("run.budget=soon", "not understood"),
+        ],
+    )
+    def test_what_a_run_depends_on_cannot_be_changed(self, capsys, change, sentence):
+        first, _ = run(capsys, "run", "task", "--iterations", "5")
+        assert cli.main(["resume", "latest", "--iterations", "3", "--set", change]) == 2
+        assert sentence in capsys.readouterr().err
+        again, _ = run(capsys, "resume", "latest")
+        assert (again["status"], again["run"]) == ("done", first["run"])
+
+    def test_a_model_that_was_chosen_for_a_resume_stays(self, capsys, server):
+        run(capsys, "run", "task", "--iterations", "5")
+        run(capsys, "resume", "latest", "--iterations", "5", "--llm", f"openai:m@{server.url}")
+        again, _ = run(capsys, "resume", "latest", "--iterations", "5")
+        assert (again["calls"], server.num_requests) == (10, 10)
+
+
+class TestModelFaults:
+    def test_a_model_that_refuses_ends_the_run_after_a_few_requests(self, capsys):
+        with testing.ModelServer(faults=testing.Fault(status=401)) as server:
+            given = ("run", "task", "--llm", f"openai:m@{server.url}", "--budget", "$1")
+            result, said = run(capsys, *given, status=1)
+        assert result["status"] == "failed"
+        assert "OPENAI_API_KEY" in result["reason"]
+        assert server.num_requests < 10
+        assert "resume" in said
+
+    def test_a_budget_that_only_a_model_uses_is_refused_without_one(self, capsys):
+        assert cli.main(["run", "task", "--budget", "5calls"]) == 2
+        assert "never ends without a model" in capsys.readouterr().err
+
+    def test_the_smaller_of_two_limits_counts(self, capsys):
+        result, _ = run(capsys, "run", "task", "--iterations", "9", "--budget", "4steps")
+        assert result["steps"] == 4
+
 
 BAD_INPUT = {
+    "a target that is no number": (["run", "task", "--target", "nan"], 2, "it should be a finite number"),
     "an unknown key": (["run", "task", "--set", "llmsr.num_island=3"], 2, "the nearest is llmsr.num_islands"),
     "a wrong type": (["run", "task", "--set", "llmsr.num_islands=many"], 2, "it should be a valid integer"),
     "a missing folder": (["run", "tsk"], 2, "is no folder: give a task folder"),

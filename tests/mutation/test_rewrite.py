@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from atoll import function, llm, mutation, testing
+from atoll.mutation import markers
 from tests.mutation.tasks import fn, task
 from tests.mutation.test_syntax import judged_by_its_text
 
@@ -59,3 +60,23 @@ def test_the_prompt_and_the_reader_are_plugs():
     [child] = rewrite.propose(task(fn(SOURCE)))
     assert asked == ["step 1"]
     assert str(child.skeleton()) == "x=1"
+
+
+class TestMarkers:
+    PARENT = "import os\n# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n\ndef score():\n    return x\n"
+
+    def test_what_stands_outside_of_them_stays_whatever_the_reply_says(self):
+        child = self.PARENT.replace("x = 1", "x = 2").replace("return x", "return 10**9").replace("import os\n", "")
+        assert markers.spliced(self.PARENT, child) == self.PARENT.replace("x = 1", "x = 2")
+
+    def test_a_reply_without_them_is_refused(self):
+        with pytest.raises(ValueError, match="0 EVOLVE-BLOCKs and the program has 1"):
+            markers.spliced(self.PARENT, "x = 2\n")
+
+    def test_a_program_without_them_is_replaced_as_a_whole(self):
+        assert markers.spliced("x = 1\n", "y = 2\n") == "y = 2\n"
+
+    def test_several_blocks_are_replaced_in_their_order(self):
+        parent = self.PARENT + self.PARENT
+        child = parent.replace("x = 1", "x = 3", 1)
+        assert markers.spliced(parent, child) == child

@@ -23,9 +23,9 @@ def test_an_input_that_fails_does_not_stop_the_others(capsys):
     scoring = Scoring(call, [1, 0, 2, "x"])
     assert scoring("def f(x): return 4 / x") == [
         {"score": 4.0},
-        {"failure": "ZeroDivisionError: division by zero"},
+        {"failure": "ZeroDivisionError: division by zero (line 1 of the function)"},
         {"score": 2.0},
-        {"failure": "TypeError: unsupported operand type(s) for /: 'int' and 'str'"},
+        {"failure": "TypeError: unsupported operand type(s) for /: 'int' and 'str' (line 1 of the function)"},
     ]
 
 

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import math
 import threading
+import time
 from collections import deque
 from contextlib import ExitStack
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from hypothesis import strategies as some
 from atoll import errors, store
 from atoll.journal import Record
 from atoll.store import packing
+from atoll.testing import claims
 from tests.store import samples, workers
 
 TEXT = some.text(some.characters(exclude_categories=()), max_size=20)
@@ -208,3 +210,17 @@ def test_two_writers_of_one_run_are_not_mixed(path):
             second.write(Record("begun", 1, 0, {}))
         first.write(Record("begun", 2, 0, {}))
         assert [record.step for record in other.journal("run").read()] == [1, 2]
+
+
+def test_threads_that_write_at_once_are_nobody_else(opened, monkeypatch):
+    """A writer may lose its turn right after its commit; the next one must not take it for a stranger."""
+    journal = opened.journal(opened.create("run"))
+    leave = type(opened.database.writing()).__exit__
+
+    def leave_slowly(self, *raised):
+        leave(self, *raised)
+        time.sleep(0.002)
+
+    monkeypatch.setattr(type(opened.database.writing()), "__exit__", leave_slowly)
+    claims.at_once(lambda number: [journal.write(Record("begun", number, 0, {})) for _ in range(10)], 4)
+    assert len(list(journal.read())) == 40

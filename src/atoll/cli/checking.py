@@ -16,8 +16,8 @@ from atoll.cli import options
 
 type Status = Literal["ok", "missing", "broken"]
 
-EXTRAS_LEFT_OUT = ("all", "dev")
-KEYS = {"OPENAI_API_KEY": "openai:NAME", "ANTHROPIC_API_KEY": "Anthropic's models", "GOOGLE_API_KEY": "Google's models"}
+KEYS = {"OPENAI_API_KEY": "openai:NAME"}
+EXTRAS_IN_USE: frozenset[str] = frozenset()  # those that change anything so far; the others are declared for later
 LEVELS: Mapping[str, str] = {"L0": "a process of its own with limits"}
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -121,7 +121,7 @@ def _required(package: str) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]
     """Returns what a package always needs, and what each of its extras adds."""
     needed, extras = list[str](), dict[str, list[str]]()
     for line in metadata.requires(package) or ():
-        if (found := _REQUIREMENT.match(line)) is None or found[3] in EXTRAS_LEFT_OUT:
+        if (found := _REQUIREMENT.match(line)) is None or not (found[3] is None or found[3] in EXTRAS_IN_USE):
             continue
         inner = [name for extra in (found[2] or "").split(",") for name in _of_extra(found[1], extra.strip())]
         (extras.setdefault(found[3], []) if found[3] else needed).extend([found[1], *inner])

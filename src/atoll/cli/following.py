@@ -43,12 +43,12 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
         output.print_json({**data, "status": "failed", "error": str(failure)} if failure else data)
     if failure is not None:
         raise failure
-    return 0
+    return 1 if summary.status == "failed" else 0
 
 
 def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:
     evolver = session.evolver
-    watch = watching.Silence() if quiet else watching.make_watch(evolver, session.budget, screen)
+    watch = watching.Silence() if quiet else watching.make_watch(session, screen)
     with watch:
         try:
             evolver.start()
@@ -56,6 +56,8 @@ def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:
             while not evolver.reason:
                 time.sleep(TURN_SECONDS)
                 watch.refresh()
+                if session.lost:
+                    evolver.stop(f"failed: {session.lost}")
                 if session.seconds is not None and time.monotonic() - since >= session.seconds:
                     evolver.stop(f"budget of {session.seconds:g} seconds used")
             evolver.join()
@@ -70,6 +72,8 @@ def explain(screen: Console, event: archipelago.EvolverEvent | system.OnStarted)
         return
     for title, value in event.payload.items():
         told = str(value).rstrip()
+        if title == "docstring" and "source" in event.payload:
+            continue  # it stands in the source
         if "\n" in told:
             output.say(screen, f"  {title}\n{textwrap.indent(told, '      ')}")
         elif told:
@@ -83,7 +87,8 @@ def tell(console: Console, kept: store.Store, summary: runs.Summary, seconds: fl
     took = [f"{used.steps:,} steps", f"{used.evaluations:,} judged", f"{used.failures:,} failed"]
     if cost.calls:
         took += [f"{cost.calls:,} calls", f"{cost.tokens_in + cost.tokens_out:,} tokens", f"${cost.usd:.4f}"]
-    output.say(console, f"{summary.status.capitalize()} ({summary.reason}) after {seconds:.1f} s: {', '.join(took)}.")
+    said = summary.status.capitalize() + (f" ({summary.reason})" if summary.reason != summary.status else "")
+    output.say(console, f"{said} after {seconds:.1f} s: {', '.join(took)}.")
     _warn(console, kept, summary)
     best = kept.candidates(summary.run).get(summary.best) if summary.best else None
     found = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
@@ -92,7 +97,7 @@ def tell(console: Console, kept: store.Store, summary: runs.Summary, seconds: fl
     for line in (watching.excerpt(best.content) if best and best.step else "").splitlines():
         output.say(console, f"    {line}")
     output.say(console, f"\nBaselines: not run. Saved as run {summary.run} in {kept.database.name}. Next:")
-    for why, command in next_commands(kept, summary.run):
+    for why, command in next_commands(kept, summary):
         output.say(console, f"  {why + ':':26} {command}")
 
 
@@ -117,12 +122,11 @@ def _reasons(kept: store.Store, run: str) -> list[str]:
     return failed
 
 
-def next_commands(kept: store.Store, run: str) -> list[tuple[str, str]]:
-    """Returns what to do next, with commands that work as they stand."""
-    name, where = output.own_name(), kept.database.name
+def next_commands(kept: store.Store, summary: runs.Summary) -> list[tuple[str, str]]:
+    """Returns the two things to do next, with commands that work as they stand."""
+    name, where, run = output.own_name(), kept.database.name, summary.run
     rest = "" if where == "atoll.db" else f" --store {output.quoted(where)}"
-    return [
-        ("what was found", f"{name} best {run}{rest}"),
-        ("how it came about", f"{name} lineage {run}{rest}"),
-        ("go on", f"{name} resume {run} --iterations 1000{rest}"),
-    ][:2]
+    found = ("what was found", f"{name} best {run}{rest}")
+    if summary.status != "done":
+        return [found, ("go on", f"{name} resume {run}{rest}")]
+    return [found, ("how it came about", f"{name} lineage {run}{rest}")]

@@ -80,6 +80,10 @@ def copy(source: Path, folder: Path) -> Sequence[Path]:
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / path, folder / path)
+        readme = folder / "README.md"
+        if readme.exists():  # its commands are for the new folder
+            said = readme.read_text("utf-8").replace(f"examples/{source.name}", folder.as_posix())
+            readme.write_text(said, "utf-8")
     except OSError as error:
         raise errors.SetupError(f"{error.filename} cannot be made: {error.strerror}.") from error
     return files

@@ -12,7 +12,10 @@ LLMOption = Annotated[
     typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME@http://127.0.0.1:8000/v1; none: no model."),
 ]
 IterationsOption = Annotated[int | None, typer.Option(min=0, metavar="N", help="Steps; 0 scores the start only.")]
-BudgetOption = Annotated[str | None, typer.Option(metavar="LIMITS", help="60s, '$1' or 500evals; several with commas.")]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option(metavar="LIMITS", help="60s, 10m, '$1', 500evals, 100calls, 20000tokens; several with commas."),
+]
 WorkersOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="Steps at work at once.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the configuration; repeatable.")

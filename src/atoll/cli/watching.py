@@ -9,11 +9,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from atoll import archipelago, cluster, control, errors, function
+from atoll import archipelago, control, errors, function, runs
 from atoll.cli import output
 from atoll.runs import text
 
 REFRESH_SECONDS = 0.1
+QUIET_SECONDS = 10.0  # after which a pipe hears that the run is still alive
 MANY_ISLANDS = 12  # more do not fit on a screen; the best of them are shown
 
 
@@ -28,16 +29,17 @@ class Watch(Protocol):
     def __exit__(self, *raised: object) -> None: ...
 
 
-def make_watch(evolver: cluster.Evolver, budget: control.Budget, console: Console) -> Watch:
+def make_watch(session: runs.Session, console: Console) -> Watch:
     """Returns what suits the console."""
     is_live = console.is_terminal and not console.is_dumb_terminal
-    return Board(evolver, budget, console) if is_live else Lines(evolver, console)
+    return Board(session, console) if is_live else Lines(session, console)
 
 
-def gist(program: str) -> str:
-    """Returns the line of a program that says most: the last one, which returns."""
-    lines = [line.strip() for line in program.splitlines() if line.strip() and not line.strip().startswith("#")]
-    return text.visible(lines[-1]) if lines else ""
+def gist(program: str, start: str) -> str:
+    """Returns what a program has that the start has not, on one line; of the start itself its last line."""
+    if program != start:
+        return text.news(program, start)
+    return text.visible(program.strip().rpartition("\n")[2].strip())
 
 
 def excerpt(program: str, num_lines: int = 30) -> str:
@@ -63,8 +65,8 @@ class Silence:
 class Board:
     """A table of the islands that changes in place."""
 
-    def __init__(self, evolver: cluster.Evolver, budget: control.Budget, console: Console) -> None:
-        self._evolver, self._budget = evolver, budget
+    def __init__(self, session: runs.Session, console: Console) -> None:
+        self._evolver, self._budget, self._start = session.evolver, session.budget, session.start
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=False)
         self._began_at = self._drawn_at = time.monotonic()
 
@@ -98,7 +100,7 @@ class Board:
         for island, fn in rows:
             numbers = (str(island.index), str(island.epoch), text.number(fn.score()), str(_step(fn)))
             is_best = fn.evaluation is best
-            table.add_row(*numbers, Text(gist(str(fn.skeleton()))), style="bold green" if is_best else "")
+            table.add_row(*numbers, Text(gist(str(fn.skeleton()), self._start)), style="bold green" if is_best else "")
 
     def _status(self) -> str:
         spent, seconds = self._evolver.spending, time.monotonic() - self._began_at
@@ -123,11 +125,12 @@ def seconds_left(budget: control.Budget, spent: control.Spending, seconds: float
 
 
 class Lines:
-    """One line for each candidate that is better than all before."""
+    """One line for each candidate that is better than all before, and now and then a sign of life."""
 
-    def __init__(self, evolver: cluster.Evolver, console: Console) -> None:
-        self._evolver, self._console = evolver, console
+    def __init__(self, session: runs.Session, console: Console) -> None:
+        self._evolver, self._start, self._console = session.evolver, session.start, console
         self._best, self._began_at = -float("inf"), time.monotonic()
+        self._said_at = self._began_at
         self._exits = ExitStack()
 
     def __enter__(self) -> Self:
@@ -138,7 +141,13 @@ class Lines:
         self._exits.close()
 
     def refresh(self) -> None:
-        pass
+        if time.monotonic() - self._said_at >= QUIET_SECONDS:
+            spent = self._evolver.spending
+            self._say(spent.iterations, f"{spent.evaluations:,} judged, best {text.number(self._best)}")
+
+    def _say(self, step: int, told: str) -> None:
+        self._said_at = time.monotonic()
+        output.say(self._console, f"{self._said_at - self._began_at:7.1f} s  step {step:>6,}  {told}")
 
     def _hear(self, event: archipelago.IslandEvent) -> None:
         fn = event.payload
@@ -146,8 +155,7 @@ class Lines:
         if score is None or score <= self._best:
             return
         self._best = score
-        when = f"{time.monotonic() - self._began_at:7.1f} s  step {_step(fn):>6,}"
-        output.say(self._console, f"{when}  best {text.number(score):>12}  {gist(str(fn.skeleton()))[:100]}")
+        self._say(_step(fn), f"best {text.number(score):>12}  {gist(str(fn.skeleton()), self._start)[:100]}")
 
 
 def _step(fn: function.Function) -> int:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from atoll import function
 from atoll.mutation.fences import fenced_code
+from atoll.mutation.markers import spliced
 from atoll.mutation.skeletons import skeleton_of
 
 
@@ -27,7 +28,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Asks a model once per step and takes the program out of its reply.
+    """Asks a model once per step and takes the program out of its reply; outside of EVOLVE-BLOCKs nothing changes.
 
     Attributes:
         llm: Who is asked.
@@ -43,13 +44,14 @@ class Rewrite:
         """Returns one child.
 
         Raises:
-            ValueError: The reply has no program in it, or only the parent again.
+            ValueError: The reply has no program in it, has lost a marker, or is only the parent again.
         """
         parent = task.parents[-1]
         reply = self.llm(self.ask(task))
         text = self.read(reply.text)
         if text is None:
             raise ValueError(f"{reply.model} replied without a program: {reply.text[:80]!r}. Ask for one fenced block.")
+        text = spliced(str(parent.skeleton()), text)
         if text.split() == str(parent.skeleton()).split():
             raise ValueError(f"{reply.model} replied with the program that it was shown.")
         return [function.draft(parent, skeleton_of(parent, text), engine="rewrite", model=reply.model)]

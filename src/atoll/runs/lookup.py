@@ -1,12 +1,14 @@
 """Finding a run by what somebody typed."""
 
+import re
+
 from atoll import errors, store
 
 LATEST = "latest"
 
 
 def find(kept: store.Store, name: str) -> str:
-    """Returns the id of a run by its id, by the beginning or end of one, or `latest`.
+    """Returns the id of a run by its id, by the beginning or end of one, `latest`, or `latest~1` for the one before.
 
     Raises:
         NotFound: There is none, or several fit.
@@ -16,8 +18,11 @@ def find(kept: store.Store, name: str) -> str:
         return name
     if not ids:
         raise errors.NotFound(f"There is no run in {kept.database.name} yet: start one with 'atoll run TASK'.")
-    if name == LATEST:
-        return ids[0]
+    if found := re.fullmatch(rf"{LATEST}(?:~(\d+))?", name):
+        back = int(found[1] or 0)
+        if back < len(ids):
+            return ids[back]
+        raise errors.NotFound(f"There are only {len(ids)} runs in {kept.database.name}, so none is {name}.")
     close = [id for id in ids if name and (id.startswith(name) or id.endswith(name))]
     if len(close) == 1:
         return close[0]

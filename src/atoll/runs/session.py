@@ -8,8 +8,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from atoll import config, control, errors, journal, llm, store, system
+from atoll.runs.patience import Patience
 from atoll.runs.summary import Totals, totals
 
+FIXED = {"seed", "window", "deterministic"}  # keys of [run] on which everything depends
 ALL = -1  # the island of a record that concerns all of them
 
 type MakeLLM = Callable[[config.Plan], llm.LLM | None]
@@ -48,6 +50,7 @@ class Session:
     Attributes:
         run: The run's id.
         budget: What it may use in all.
+        start: The text that evolution begins with.
         evolver: Ready to start.
         seconds: When to stop it from outside, if ever: an ordered run itself knows no clock.
         sandbox: The level at which candidates run.
@@ -69,7 +72,9 @@ class Session:
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
         asked = model(plan)
-        durable = llm.Durable(asked) if asked is not None else None
+        self._patience = Patience(asked) if asked is not None else None
+        _check_budget(self.budget, has_model=asked is not None)
+        durable = llm.Durable(self._patience) if self._patience is not None else None
         parts = system.Parts(plan.folder, durable, plan.sandbox.limits(), plan.run.workers, plan.run.seed)
         built = plan.builder().build(plan.task, plan.options, parts)
         try:
@@ -86,6 +91,11 @@ class Session:
             built.close()
             raise
 
+    @property
+    def lost(self) -> str:
+        """Why there is no hope of going on, for whoever follows the run; empty while there is."""
+        return self._patience.lost if self._patience is not None else ""
+
     def _make_evolver(self, built: system.Built, order: _Order) -> None:
         plan, records = self.plan, self._kept.journal(self.run)
         self.seconds = self.budget.seconds if order.is_ordered else None
@@ -100,10 +110,22 @@ class Session:
             ordered=order.is_ordered,
             window=order.window,
         )
-        self.sandbox = built.sandbox
-        self.evolver = system.Evolver(made, built.report, built.close)
+        self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
+        self.evolver = system.Evolver(made, {**built.report, **self._report(order)}, built.close)
         data = {"sandbox": built.sandbox, "llm": plan.run.llm, "run": plan.run.model_dump(mode="json")}
         records.write(journal.Record("started", 0, ALL, data))
+
+    def _report(self, order: _Order) -> Mapping[str, Any]:
+        limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
+        said = [f"{limit:g} {name}" for name, limit in limits.items() if limit is not None]
+        said += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
+        how = f"by steps, {order.window} in flight: the same seed gives the same run"
+        return {
+            "model": self.plan.run.llm,
+            "seed": self.plan.run.seed,
+            "limits": ", ".join(said),
+            "order": how if order.is_ordered else "free: what is done first counts first",
+        }
 
     def _order(self, run: str | None, built: system.Built) -> _Order:
         """Orders the steps wherever no clock has a say, so that the same seed gives the same run."""
@@ -145,13 +167,47 @@ def resume(
         raise errors.SetupError(f"Run {run} comes from no task folder: go on with the program that made it.")
     if not Path(stored["folder"]).is_dir():
         raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
+    _check_changes(changes)
     is_limit = {"iterations", "budget", "target"}.intersection(key for layer in changes for key in layer.get("run", {}))
     old = {name: value for name, value in stored.items() if name not in ("is_ordered", "window", "files")}
+    started = [record.data for record in kept.journal(run).of_kind("started")]
+    if started and "run" in started[-1]:  # what was changed for an earlier resume stays changed
+        old["run"] = {**old["run"], **{name: started[-1]["run"][name] for name in ("llm", "workers")}}
     if is_limit:
         old["run"] = {**old["run"], "iterations": None, "budget": None, "target": None}
     plan = config.Plan.from_data(old, changes)
     budget = further(plan.budget(), totals(kept, run)) if is_limit else plan.budget()
     return Session(kept, plan, run=run, budget=budget, model=model)
+
+
+def _check_changes(changes: Sequence[config.Sections]) -> None:
+    """Refuses what a run that began cannot change.
+
+    Raises:
+        SetupError: One of the changes is such.
+    """
+    for layer in changes:
+        for section, keys in layer.items():
+            fixed = section not in ("run", "llm", "sandbox") or FIXED.intersection(keys)
+            if fixed:
+                key = next(iter(keys), "")
+                raise errors.SetupError(
+                    f"{section}.{key} is what this run began with and stays: start a new run for another."
+                )
+
+
+def _check_budget(budget: control.Budget, *, has_model: bool) -> None:
+    """Refuses a budget that would never end a run.
+
+    Raises:
+        SetupError: It counts what only a model uses, and there is none.
+    """
+    if not has_model and all(getattr(budget, name) is None for name in ("iterations", "evaluations", "seconds")):
+        bought = [name for name in ("calls", "tokens", "usd") if getattr(budget, name) is not None]
+        if bought:
+            raise errors.SetupError(
+                f"A budget of {bought[0]} never ends without a model: give --llm, or e.g. 60s or 500evals."
+            )
 
 
 def further(budget: control.Budget, used: Totals) -> control.Budget:

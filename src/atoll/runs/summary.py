@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from atoll import evaluation, store
 
-type Status = Literal["running", "done", "interrupted", "stopped", "failed", "cut"]
+type Status = Literal["running", "paused", "done", "interrupted", "stopped", "failed", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Summary:
     """A run in a few numbers.
 
     Attributes:
-        status: `running` while a process writes it; `cut` if one died; else how it ended.
+        status: `running` or `paused` while a process writes it; `cut` if that died; else how it ended.
         reason: Why it ended, in words; empty if it has not.
         best: Id of the best candidate, None where nothing has a score.
     """
@@ -107,7 +107,9 @@ def summarise(kept: store.Store, run: str) -> Summary:
 
 def _ending(kept: store.Store, run: str) -> tuple[Status, str]:
     if kept.holder(run) is not None:
-        return "running", ""
+        orders = [record.data["kind"] for record in kept.journal(run).of_kind("controlled")]
+        brakes = [kind for kind in orders if kind in ("pause", "resume")]
+        return "paused" if brakes[-1:] == ["pause"] else "running", ""
     last = kept.journal(run).last()
     if last is None or last.kind != "ended":
         return "cut", ""

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import linecache
+import os
 import pickle
 import random
 import sys
@@ -58,7 +59,7 @@ class Scoring:
             except BaseException as error:  # the boundary to the candidate: exit() is a failure of this input
                 if not any("failure" in result for result in results):
                     _show(where, error)
-                results.append({"failure": worker.told(error)})
+                results.append({"failure": f"{worker.told(error)}{_place(error)}"})
         return results
 
 
@@ -85,6 +86,17 @@ def _seed() -> None:
     random.seed(0)
     with contextlib.suppress(KeyError, AttributeError):  # it is not loaded, or only half
         sys.modules["numpy"].random.seed(0)
+
+
+def _place(error: BaseException) -> str:
+    """Says where it was raised: in a line of the function, or of the task's own file."""
+    way = error.__traceback__
+    while way and way.tb_next:
+        way = way.tb_next
+    if way is None:
+        return ""
+    file, line = way.tb_frame.f_code.co_filename, way.tb_lineno
+    return f" (line {line} of the function)" if file == _FILE else f" ({os.path.basename(file)}, line {line})"
 
 
 def _show(where: int, error: BaseException) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, insert, select
@@ -28,6 +29,7 @@ class StoredJournal:
         last = select(func.max(_records.seq)).where(_records.run == bindparam("run"))
         self._last = Prepared(engine, last, ["run"])
         self._candidates = projection.Writer(engine)
+        self._turn = Lock()  # from the look at the end to the note of the new one: threads write in turns
         self._end: int | None = None  # where the journal ended when this object last saw it
 
     def write(self, *records: journal.Record) -> None:
@@ -43,18 +45,22 @@ class StoredJournal:
             return
         packed = [_pack(record) for record in records]
         bodies = [body for each in packed for body in each.bodies]
-        with self._database.writing() as connection:
-            cursor = connection.connection.cursor()
-            first = 1 + self._check_alone(self._last.value(cursor, self._run) or 0)
-            about, rows = projection.Projection(self._run), []
-            for seq, (record, (text, links, _)) in enumerate(zip(records, packed, strict=True), first):
-                rows.append((self._run, seq, record.kind, record.step, record.island, text, links))
-                about.take(seq, record)
-            self._insert.run(cursor, rows)
-            self._candidates.write(cursor, about)
-            if bodies:
-                keep(connection, bodies)
-        self._end = first + len(records) - 1
+        with self._turn:
+            with self._database.writing() as connection:
+                cursor = connection.connection.cursor()
+                end = self._check_alone(self._last.value(cursor, self._run) or 0)
+                self._put(cursor, end + 1, records, packed)
+                if bodies:
+                    keep(connection, bodies)
+            self._end = end + len(records)
+
+    def _put(self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[Packed]) -> None:
+        about, rows = projection.Projection(self._run), []
+        for seq, (record, (text, links, _)) in enumerate(zip(records, packed, strict=True), first):
+            rows.append((self._run, seq, record.kind, record.step, record.island, text, links))
+            about.take(seq, record)
+        self._insert.run(cursor, rows)
+        self._candidates.write(cursor, about)
 
     def _check_alone(self, end: int) -> int:
         """Refuses to write behind somebody else's records: two runs in one journal could never be told apart."""

@@ -1,0 +1,27 @@
+"""EVOLVE-BLOCK markers: what stands between them may change, and nothing else."""
+
+import re
+
+_BLOCK = re.compile(r"^[^\n]*EVOLVE-BLOCK-START[^\n]*\n(.*?)^[^\n]*EVOLVE-BLOCK-END", re.M | re.S)
+
+
+def has_blocks(text: str) -> bool:
+    return _BLOCK.search(text) is not None
+
+
+def spliced(parent: str, child: str) -> str:
+    """Returns the parent with the blocks of the child; without markers in the parent, the child as it is.
+
+    Raises:
+        ValueError: The child has not as many blocks as the parent.
+    """
+    old, new = list(_BLOCK.finditer(parent)), [found[1] for found in _BLOCK.finditer(child)]
+    if not old:
+        return child
+    if len(new) != len(old):
+        raise ValueError(f"the reply has {len(new)} EVOLVE-BLOCKs and the program has {len(old)}: keep all markers.")
+    parts, end = list[str](), 0
+    for found, body in zip(old, new, strict=True):
+        parts += [parent[end : found.start(1)], body]
+        end = found.end(1)
+    return "".join([*parts, parent[end:]])

@@ -1,0 +1,40 @@
+"""When to give up on a model: a run should not use up its steps on one that does not answer."""
+
+from threading import Lock
+
+from atoll import llm
+
+MOST_FAULTS = 10  # in a row; the model has had its retries for each of them
+MOST_REFUSALS = 3  # in a row, of the kind that no repetition helps: a wrong key, a wrong name
+
+
+class Patience:
+    """A model that counts how often in a row it gave no reply; thread-safe.
+
+    Attributes:
+        lost: Why to give up; empty while there is hope.
+    """
+
+    def __init__(self, model: llm.LLM) -> None:
+        self._model, self._lock = model, Lock()
+        self._faults = self._refusals = 0
+        self.lost = ""
+
+    def __call__(self, prompt: str) -> llm.Reply:
+        if self.lost:
+            raise llm.NoReply(self.lost)
+        try:
+            reply = self._model(prompt)
+        except Exception as error:
+            self._count(error)
+            raise
+        with self._lock:
+            self._faults = self._refusals = 0
+        return reply
+
+    def _count(self, error: Exception) -> None:
+        is_refusal = isinstance(error, llm.NoReply) and error.status in (401, 402, 403, 404)
+        with self._lock:
+            self._faults, self._refusals = self._faults + 1, self._refusals + is_refusal
+            if self._faults >= MOST_FAULTS or self._refusals >= MOST_REFUSALS:
+                self.lost = self.lost or f"the model gave no reply {self._faults} times in a row: {error}"
