@@ -1,5 +1,7 @@
 """Configurations: where they come from, what they mean, and what is wrong with them."""
 
+from pathlib import Path
+
 import pytest
 
 from atoll import config, control, errors
@@ -154,3 +156,11 @@ def test_a_budget_is_read_with_its_unit(text, budget):
 def test_a_budget_that_is_none_is_refused(text):
     with pytest.raises(errors.SetupError, match=r"write e\.g\. 60s"):
         config.parse_budget(text)
+
+
+@pytest.mark.parametrize("name", config.SYSTEMS)
+def test_every_key_and_its_default_is_in_the_reference(name):
+    page = (Path(__file__).resolve().parents[1] / "docs" / "settings.md").read_text(encoding="utf-8")
+    for key, default in config.describe(name):
+        said = "none" if default == "null" else f"`{default}`"
+        assert f"| `{key}` | {said} |" in page

@@ -13,7 +13,9 @@ StoreOption = Annotated[
     str, typer.Option("--store", metavar="URL", envvar="ATOLL_STORE", help="Where runs are kept: a file or a URL.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its beginning or end, 'latest' or 'latest~1'.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, its beginning or end, 'latest' or 'latest~1'.")
+]
 
 
 def opened(url: str) -> Any:
