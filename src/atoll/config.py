@@ -116,17 +116,11 @@ class Plan:
         Raises:
             SetupError: A key or a value is wrong.
         """
-        merged: dict[str, Any] = {}
-        for layer in layers:
-            for name, value in layer.items():
-                merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
-        name = merged.pop("system", None)
+        name, merged = _merged(layers)
         models = _models(name)
-        for section, keys in merged.items():
+        for section in merged:
             if section not in models:
                 raise errors.SetupError(f"There is no section [{section}]{nearest(section, models)}.")
-            if not isinstance(keys, Mapping):
-                raise errors.SetupError(f"[{section}] is a section with keys of its own, not {keys!r:.40}.")
         known = [key for section, model in models.items() for key in keys_of(section, model)]
         made = {section: check(section, model, merged.get(section, {}), known) for section, model in models.items()}
         plan = cls(name, folder, made["task"], made[name], *(cast(Any, made[each]) for each in COMMON))
@@ -181,7 +175,7 @@ def load(task: Path, changes: Sequence[Sections] = ()) -> Plan:
 def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no text, or numbers and nesting beyond all measure
         raise errors.SetupError(f"{file} is no TOML: {error}.") from error
     except OSError as error:
         raise errors.SetupError(f"{file} cannot be read: {error.strerror}.") from error
@@ -196,14 +190,29 @@ def _implied(folder: Path, named: object) -> Sections:
     return {}
 
 
+def _merged(layers: Sequence[Sections]) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """Returns the system's name and the sections, later layers over earlier ones."""
+    name: Any = None
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for section, keys in layer.items():
+            if section == "system":
+                name = keys
+            elif isinstance(keys, Mapping):
+                merged[section] = {**merged.get(section, {}), **keys}
+            else:
+                raise errors.SetupError(f"[{section}] is a section with keys of its own, not {keys!r:.40}.")
+    return name, merged
+
+
 def _models(name: object) -> dict[str, type[Settings]]:
-    if name not in SYSTEMS:
-        said = f"{FILE} names no system" if name is None else f"There is no system {name!r}"
+    if not isinstance(name, str) or name not in SYSTEMS:
+        said = f"{FILE} names no system" if name is None else f"There is no system {name!r:.40}"
         raise errors.SetupError(
             f'{said}{nearest(str(name), SYSTEMS)}: write system = "...", one of {", ".join(SYSTEMS)}.'
         )
-    builder = find(str(name))
-    return {"task": builder.Task, str(name): builder.Options, **COMMON}
+    builder = find(name)
+    return {"task": builder.Task, name: builder.Options, **COMMON}
 
 
 def parse_set(text: str) -> Sections:
@@ -220,16 +229,18 @@ def parse_set(text: str) -> Sections:
         parsed = tomllib.loads(f"value = {value.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
+    except (ValueError, RecursionError) as error:
+        raise errors.SetupError(f"The value of --set {path.strip()} cannot be read: {error}.") from error
     return {section: {key: parsed}}
 
 
 _AMOUNTS = {
-    "seconds": re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)"),
-    "usd": re.compile(r"\$\s*(\d+(?:\.\d+)?)()"),
-    "evaluations": re.compile(r"(\d+)\s*(evals?|evaluations?)"),
-    "calls": re.compile(r"(\d+)\s*(calls?)"),
-    "tokens": re.compile(r"(\d+)\s*(tokens?)"),
-    "iterations": re.compile(r"(\d+)\s*(its?|iterations?|steps?)"),
+    "seconds": re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(s|m|min|h)"),
+    "usd": re.compile(r"\$\s*(\d{1,12}(?:\.\d+)?)()"),
+    "evaluations": re.compile(r"(\d{1,18})\s*(evals?|evaluations?)"),
+    "calls": re.compile(r"(\d{1,18})\s*(calls?)"),
+    "tokens": re.compile(r"(\d{1,18})\s*(tokens?)"),
+    "iterations": re.compile(r"(\d{1,18})\s*(its?|iterations?|steps?)"),
 }
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 

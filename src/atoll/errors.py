@@ -73,7 +73,8 @@ class Caught:
 def attempt[T](call: Callable[[], T], passing: tuple[type[Exception], ...] = (JournalFailed,)) -> T | Caught:
     """Runs foreign code (an engine, a judge, a gate) and returns what it raised as data.
 
-    A journal that cannot be written is no bad candidate: it passes through, and so does what else `passing` names.
+    A journal that cannot be written is no bad candidate: it passes through, and so does what else `passing` names,
+    such as a set-up that cannot work.
     """
     try:
         return call()

@@ -297,7 +297,7 @@ class DefaultFunction:
             raise errors.AlreadyEvaluated("It was evaluated before: clone it with its skeleton to judge it again.")
         if self._profilers:
             self._profilers.emit(OnEvaluate("on_evaluate", list(self._inputs)))
-        found = errors.attempt(lambda: self._judge(self._skeleton))
+        found = errors.attempt(lambda: self._judge(self._skeleton), passing=(errors.JournalFailed, errors.SetupError))
         if isinstance(found, errors.Caught):
             found = evaluation.failed(f"the judge raised {found}")
         self.evaluation = evaluation.clean(found)

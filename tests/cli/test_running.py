@@ -142,6 +142,28 @@ class TestRepetition:
         results = [run(capsys, *given, "--workers", workers)[0]["run"] for workers in ("4", "1")]
         assert len({self.export(capsys, each) for each in results}) == 1
 
+    @pytest.mark.parametrize("workers", ["1", "4"])
+    def test_what_programs_print_and_raise_is_the_same_in_every_worker(self, capsys, folder, workers):
+        """No folder of a worker, no address in memory and no warning that is shown only once gets into the bytes."""
+        (folder / "open").mkdir()
+        (folder / "open" / "initial_program.py").write_text("KNOB = 0.5\nOTHER = 2.0\n")
+        (folder / "open" / "evaluator.py").write_text(
+            "import runpy, sys, warnings\n"
+            "def evaluate(path):\n"
+            "    print(path, object(), file=sys.stderr)\n"
+            "    warnings.warn('often')\n"
+            "    names = runpy.run_path(path)\n"
+            "    assert names['KNOB'] < 0.7, object()\n"
+            "    return {'combined_score': names['KNOB']}\n"
+        )
+        exports = set()
+        for _ in range(2):
+            result, _ = run(capsys, "run", "open", "--deterministic", "--iterations", "40", "--workers", workers)
+            exports.add(self.export(capsys, result["run"]))
+        one, _ = run(capsys, "run", "open", "--deterministic", "--iterations", "40", "--workers", "2")
+        assert {self.export(capsys, one["run"])} == exports
+        assert result["failures"] > 0
+
     def test_an_exported_line_has_what_programs_look_for(self, capsys):
         result, _ = run(capsys, "run", "task", "--iterations", "10")
         lines = [json.loads(line) for line in self.export(capsys, result["run"]).splitlines()]

@@ -28,7 +28,7 @@ def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -
     return score
 
 
-@pytest.mark.parametrize(("example", "evaluations"), [("llmsr_oscillator", 80), ("funsearch_capset", 150)])
+@pytest.mark.parametrize(("example", "evaluations"), [("llmsr_oscillator", 80), ("funsearch_capset", 400)])
 def test_syntax_finds_more_than_changes_of_constants_alone(example, evaluations):
     syntax = [best(EXAMPLES / example, mutation.Syntax(), evaluations, seed) for seed in range(5)]
     constants = [best(EXAMPLES / example, mutation.Constants(), evaluations, seed) for seed in range(5)]

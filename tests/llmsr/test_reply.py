@@ -62,6 +62,34 @@ def test_imports_and_helpers_move_inside():
     assert set(names) == {"f", "__builtins__"}
 
 
+def test_constants_and_classes_come_along_and_future_imports_do_not():
+    text = (
+        "from __future__ import annotations\nfrom math import *\nimport math\nRATE: float = 2.0\nNOTE = '''a\n  b'''\n"
+        "class Box:\n    size = 3\n\ndef half(z):\n    return z / 2\n\n"
+        "def f_v2(x, n=2):\n    return half(x) * RATE + Box.size + len(NOTE)\n"
+    )
+    names: dict[str, object] = {}
+    exec(read(text), names)
+    assert names["f"](4.0) == 12.0  # type: ignore[operator]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "~" * 4000 + "`\n",
+        "```" + "a" * 8000 + "`",
+        "```python\n" + "@a\n" * 2000 + "```",
+        "x = (\n" * 5000,
+        "\\\n" * 5000,
+    ],
+    ids=["tildes", "a long label", "decorators", "brackets", "continuations"],
+)
+def test_no_reply_takes_long_to_be_refused(text):
+    with pytest.raises(ValueError, match="reply"):
+        read(text)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

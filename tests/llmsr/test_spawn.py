@@ -235,6 +235,35 @@ def test_a_function_that_never_ends_is_killed_and_the_run_goes_on():
     assert evolver.best_fn().candidate is not None
 
 
+SCALE = 2.0
+
+
+def scaled(x: float, y: float, k: float = SCALE) -> float:
+    """Uses a name of its module in its header."""
+    return k * x
+
+
+def test_names_in_the_header_are_found_too():
+    evolver = llmsr.spawn_evolver(make(equation=scaled), budget=control.Budget(iterations=0))
+    evolver.run()
+    assert evolver.best_fn().score() is not None
+
+
+def test_a_budget_of_calls_is_kept_by_many_workers():
+    def slow(prompt: str) -> str:
+        time.sleep(0.01)
+        return scripted(prompt)
+
+    evolver = llmsr.spawn_evolver(make(llm=slow, num_parallel=8), budget=control.Budget(calls=20))
+    evolver.run()
+    assert evolver.spending.cost.calls == 20
+
+
+def test_a_model_that_is_none_ends_the_run_with_what_to_do():
+    with pytest.raises(errors.SetupError, match="let it return a str"):
+        llmsr.spawn_evolver(make(llm=lambda prompt: None), budget=control.Budget(iterations=5)).run()
+
+
 class TestPyMutationEngine(testing.ProposerSuite):
     """The engine keeps the promises of every proposer: a step is a function of its task."""
 

@@ -94,5 +94,5 @@ def test_a_judge_scores_in_a_real_worker():
         judge = SandboxJudge(workers, read_scores(fmean, partial=False))
         assert judge(function.PyAstSkeleton("def f(x): return x + 1")).scores == (0.0, -1.0, -2.0)
         found = judge(function.PyAstSkeleton("def f(x): return [][x]"))
-    assert found.failure == "input 0: IndexError: list index out of range"
+    assert found.failure == "input 0: IndexError: list index out of range (line 1 of the function)"
     assert "return [][x]" in found.feedback

@@ -57,8 +57,8 @@ def test_ctrl_c_on_the_terminal_does_not_reach_a_worker(workers):
 
 def test_a_worker_has_the_environment_that_it_needs_and_no_more(workers):
     found = value(workers, "import os; answer = dict(os.environ)")
-    fixed = "PYTHONHASHSEED OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS MALLOC_ARENA_MAX HOME TMPDIR"
-    assert {name for name in found if not name.startswith("LC_")} <= {*fixed.split(), "PATH", "LANG", "LD_LIBRARY_PATH"}
+    fixed = "PYTHONHASHSEED PYTHONWARNINGS OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS MALLOC_ARENA_MAX"
+    assert {name for name in found if not name.startswith("LC_")} <= {*fixed.split(), "HOME", "TMPDIR", "PATH", "LANG", "LD_LIBRARY_PATH"}
     assert found["HOME"] == found["TMPDIR"] != os.environ.get("HOME")
 
 

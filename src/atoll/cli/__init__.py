@@ -1,5 +1,9 @@
 """The command line. One file per group of verbs; what they need is imported when they run, so that help is instant."""
 
+import contextlib
+import errno
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
@@ -16,6 +20,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)  # a full disk, a closed stream
+
 # In the order in which somebody meets them; `--help` lists them so.
 VERBS: Mapping[str, Callable[..., int | None]] = {
     "demo": demo.demo,
@@ -52,11 +58,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _tell(str(error), 2)
     except errors.AtollError as error:
         return _tell(str(error), 1)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter complains at its end
+            return 0  # whoever reads has seen enough
+        if error.errno not in UNWRITABLE:
+            raise
+        return _tell(f"The output could not be written: {error.strerror}.", 1)
     return status or 0
 
 
 def _tell(sentence: str, status: int) -> int:
-    print(f"atoll: {sentence}", file=sys.stderr)
+    """Says one sentence, in which the words of others may stand: what could take over a terminal is spelled out."""
+    plain = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], sentence)
+    with contextlib.suppress(OSError):  # nobody listens
+        print(f"atoll: {plain}", file=sys.stderr)
     return status
 
 

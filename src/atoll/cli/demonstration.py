@@ -13,7 +13,9 @@ EXAMPLE = "kinetic_energy"
 def show(*, seconds: float, steps: int, seed: int, workers: int, store_url: str, as_json: bool) -> int:
     """Explains, runs, saves and sums up; returns the exit status."""
     folder = examples.examples_dir() / EXAMPLE
-    plan = config.load(folder, [{"run": {"iterations": steps, "seed": seed, "workers": workers}}])
+    plan = config.load(
+        folder, [{"run": {"iterations": steps, "seed": seed, "workers": workers, "deterministic": True}}]
+    )
     with store.Store(store_url) as kept:
         explain(output.err(), folder)
         session = runs.Session(kept, plan)

@@ -48,7 +48,7 @@ def export(
         raise errors.SetupError(f"export was given {said}: choose one of {', '.join(FORMATS[:-1])} and {FORMATS[-1]}.")
     with options.opened(store) as kept:
         found = runs.find(kept, run)
-        num_pieces = deliver(pieces(kept, found, wanted[0]), to)
+        num_pieces = deliver(pieces(kept, found, wanted[0]), to, is_foreign=True)
     if wanted == ["--dataset"] and not num_pieces:
         print(f"atoll: Run {found} asked no model, so its dataset is empty.", file=sys.stderr)
 

@@ -1,16 +1,18 @@
 """A session from its start to its last line: shown while it runs, summed up at its end."""
 
+import logging
+import os
+import signal
 import textwrap
 import time
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 
 from atoll import archipelago, errors, runs, store, system
-from atoll.cli import output, watching
-from atoll.runs import text
+from atoll.cli import options, output, watching
+from atoll.runs import failures, text
 
 TURN_SECONDS = 0.02
 
@@ -29,7 +31,7 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
     if not quiet:
         output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
         session.evolver.use_profiler(lambda event: explain(screen, event))
-    with session:
+    with session, _warnings_told(screen, quiet):
         try:
             _watch(session, screen, quiet)
         except errors.RunFailed as error:
@@ -44,6 +46,29 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
     if failure is not None:
         raise failure
     return 1 if summary.status == "failed" else 0
+
+
+class _Teller(logging.Handler):
+    """Writes the warnings of a run where its progress is written."""
+
+    def __init__(self, screen: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        output.say(self._screen, f"  {record.getMessage()}")
+
+
+@contextmanager
+def _warnings_told(screen: Console, quiet: bool) -> Iterator[None]:
+    log, teller = logging.getLogger("atoll"), logging.NullHandler() if quiet else _Teller(screen)
+    log.addHandler(teller)
+    terminated = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end is that of Ctrl-C
+    try:
+        yield
+    finally:
+        log.removeHandler(teller)
+        signal.signal(signal.SIGTERM, terminated)
 
 
 def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:
@@ -103,29 +128,16 @@ def tell(console: Console, kept: store.Store, summary: runs.Summary, seconds: fl
 
 def _warn(console: Console, kept: store.Store, summary: runs.Summary) -> None:
     """Says so where most of the work was in vain, with the commonest reason."""
-    if summary.totals.failures * 2 <= summary.totals.steps or not summary.totals.steps:
-        return
-    reasons = Counter(_reasons(kept, summary.run))
-    if reasons:
-        reason, count = reasons.most_common(1)[0]
-        output.say(console, f"More than half of the steps failed; the commonest reason ({count}): {reason[:300]}")
-
-
-def _reasons(kept: store.Store, run: str) -> list[str]:
-    records = kept.journal(run).of_kind("applied")
-    failed: list[str] = []
-    for record in records:
-        data: Mapping[str, Any] = record.data
-        failed += [data["failure"]] if "failure" in data else []
-        decisions = (child["decision"] for child in data["children"])
-        failed += [decision[1] for decision in decisions if decision[2] == "judge"]
-    return failed
+    if summary.totals.failures * 2 > summary.totals.steps:
+        commonest = failures.losses(kept, summary.run).failures[0]
+        told = f"More than half of the steps failed; the commonest reason ({commonest.count}): {commonest.text[:300]}"
+        output.say(console, told)
 
 
 def next_commands(kept: store.Store, summary: runs.Summary) -> list[tuple[str, str]]:
     """Returns the two things to do next, with commands that work as they stand."""
     name, where, run = output.own_name(), kept.database.name, summary.run
-    rest = "" if where == "atoll.db" else f" --store {output.quoted(where)}"
+    rest = "" if where == os.environ.get("ATOLL_STORE", options.DEFAULT_STORE) else f" --store {output.quoted(where)}"
     found = ("what was found", f"{name} best {run}{rest}")
     if summary.status != "done":
         return [found, ("go on", f"{name} resume {run}{rest}")]

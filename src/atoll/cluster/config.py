@@ -104,10 +104,9 @@ class EvolverConfig:
         Raises:
             SetupError: A number is out of range, or an ordered run would depend on the clock.
         """
-        window = 1 if self.window is None else self.window
-        numbers = {"num_islands": self.island_config.num_islands, "num_parallel": self.num_parallel, "window": window}
-        for name, value in numbers.items():
-            if value < 1:
+        numbers = {"num_islands": self.island_config.num_islands, "num_parallel": self.num_parallel}
+        for name, value in {**numbers, "window": self.window}.items():
+            if value is not None and value < 1:
                 raise errors.SetupError(f"{name} is {value}; it must be at least 1.")
         timed = schedule.uses_clock or self.budget.seconds is not None or self.budget.usd is not None
         if self.ordered and timed:

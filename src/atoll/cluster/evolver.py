@@ -288,11 +288,16 @@ class Evolver:
         return records.begun(ticket)
 
     def _allowance(self) -> int | None:
-        """Returns a share of the evaluations that are neither used nor promised, so that the budget holds."""
-        limit = self._steering.budget.evaluations
-        if limit is None:
+        """Returns a share of the evaluations that are neither used nor promised, so that the budget holds.
+
+        A step in flight may call a model once more, so it counts as a call that is promised.
+        """
+        budget, flying = self._steering.budget, self._flying.values()
+        if flying and budget.calls is not None and self.spending.cost.calls + len(flying) >= budget.calls:
+            return 0
+        if budget.evaluations is None:
             return None
-        left = limit - self.spending.evaluations - sum(ticket.allowance or 0 for ticket in self._flying.values())
+        left = budget.evaluations - self.spending.evaluations - sum(ticket.allowance or 0 for ticket in flying)
         return max(1, left // self._window) if left > 0 else 0
 
     def _why_stop(self) -> str | None:

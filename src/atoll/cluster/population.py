@@ -45,9 +45,8 @@ class Population:
         self._cluster_profilers.use(shared.cluster_profiler_fn)
         self.islands = [self._make_island(index, 0) for index in range(shared.num_islands)]
         self.held: dict[str, function.Function] = {}
-        self.fault = ""
         self.best: function.Function | None = None
-        self._best_score = -math.inf
+        self.fault, self._best_score = "", -math.inf
         self.spending = control.Spending()
         self.applied = self.last_improved = self.idle = 0  # idle: steps since one that judged anything
 

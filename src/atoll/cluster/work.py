@@ -146,7 +146,7 @@ class Work:
         ledger = Ledger(self._ticket.step, self._ticket.island, self._bench.journal, self._stored.replies, prefix)
         token = Ledger.current.set(ledger)
         try:
-            return errors.attempt(call), ledger.cost
+            return errors.attempt(call, passing=(errors.JournalFailed, errors.SetupError)), ledger.cost
         finally:
             Ledger.current.reset(token)
 

@@ -1,5 +1,6 @@
 """A language model: one prompt in, one reply out."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -67,5 +68,6 @@ class Durable:
 
 def _to_data(reply: Reply) -> Mapping[str, JSON]:
     cost = reply.cost
-    usage = [cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd]
+    amounts = (cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd)
+    usage = [each if math.isfinite(each) and each > 0 else 0 for each in amounts]  # a model may say anything
     return {"text": reply.text, "model": reply.model, "usage": usage}

@@ -81,7 +81,9 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run from a task folder; its file is read here and run in the workers only."""
     path = parts.folder / task.file
     start = source.of_file(path, task.function)
-    comment = task.comment if task.comment is not None else ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    comment = (
+        task.comment if task.comment is not None else ast.get_docstring(ast.parse(path.read_text("utf-8-sig"))) or ""
+    )
     job = partial(sandbox.score_file, str(path), task.evaluator, task.inputs)
     subject = _Subject(start, comment, (), job, files=[path])
     return subject.build(options, parts.llm, parts.limits, parts.workers, parts.seed)
@@ -89,8 +91,10 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
 
 def _names_of(fn: Callable[..., Any]) -> Mapping[str, Any]:
     """Returns what a function finds in its module, and what new functions may use beside it."""
-    seen = inspect.getclosurevars(fn)
-    own = {**seen.globals, **seen.nonlocals}
+    seen, places = inspect.getclosurevars(fn), getattr(fn, "__globals__", {})
+    header = ast.parse(source.of_function(fn).header + " pass").body[0]  # defaults and annotations have names too
+    named = {node.id for node in ast.walk(header) if isinstance(node, ast.Name) and node.id in places}
+    own = {**{name: places[name] for name in named}, **seen.globals, **seen.nonlocals}
     return {**NAMES, **{name: value for name, value in own.items() if value is not fn}}
 
 
@@ -118,11 +122,12 @@ class _Subject:
         self, options: Options, model: llm.LLM | None, limits: sandbox.Limits, workers: int, seed: int
     ) -> system.Built:
         chosen = find_preset(options.preset)
+        engine = self._engine(model)
         place = sandbox.Workers(self.make_job, limits, num_workers=workers)
         place.warm()
         judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
         props = function.DefaultFunctionProps(function.PyAstSkeleton(self.start.text), self.inputs, judge=judge)
-        initial, engine = function.DefaultFunction(props), self._engine(model)
+        initial = function.DefaultFunction(props)
         for part in (initial, engine):
             part.use_profiler(self.hear)
         islands = cluster.IslandConfig(
@@ -141,6 +146,8 @@ class _Subject:
 
     def _engine(self, model: llm.LLM | None) -> PyMutationEngine | Announced:
         if model is None:
+            if not mutation.can_rewrite(self.start.text):
+                raise errors.SetupError(f"{self.start.name} has nothing that its syntax could change: give a model.")
             return Announced(mutation.Syntax.fitting(self.start.text))
         return PyMutationEngine(self.comment, self.start.docstring, model)
 

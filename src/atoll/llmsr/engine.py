@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from atoll import function, llm, profiler
+from atoll import function, llm, mutation, profiler
 from atoll.llmsr import prompt, reply
 from atoll.llmsr.source import functions
 
@@ -35,7 +35,7 @@ class PyMutationEngine:
         answer = self._llm(prompt.make(sources, self._comment, self._docstring))
         text = reply.read(answer.text, sources[-1], len(sources))
         parent = ordered[-1]
-        child = function.draft(parent, rewritten(parent, text), engine="llm", model=answer.model)
+        child = function.draft(parent, mutation.skeleton_of(parent, text), engine="llm", model=answer.model)
         self._profilers.emit(function.OnMutated("on_mutated", (fn_list, child)))
         return child
 
@@ -57,9 +57,3 @@ class Announced:
         for child in children:
             self._profilers.emit(function.OnMutated("on_mutated", (parents, child)))
         return children
-
-
-def rewritten(parent: function.Function, text: str) -> function.AnySkeleton:
-    """Returns a skeleton of the parent's kind with another text."""
-    skeleton = parent.skeleton()
-    return skeleton.rewritten(text) if isinstance(skeleton, function.Rewritable) else function.PyAstSkeleton(text)

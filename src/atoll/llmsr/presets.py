@@ -78,8 +78,9 @@ class Preset:
 
     def schedule(self, options: Options, seed: int) -> cluster.RoundRobin:
         """Returns whose turn it is and when islands are reset; without a clock unless a period is asked for."""
-        seconds = options.reset_period or self.reset_seconds
-        count = options.reset_evaluations
+        seconds, count = options.reset_period, options.reset_evaluations
+        if count is None and seconds is None:
+            seconds = self.reset_seconds
         if count is None and seconds is None:
             count = RESET_EVALUATIONS_PER_ISLAND * options.num_islands
         turns = self.turns(options.num_islands, reset_every=count, reset_seconds=seconds, resets=self.resets)

@@ -2,12 +2,15 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from atoll import mutation
 from atoll.llmsr import prompt
 from atoll.llmsr.source import Source, functions
+
+LONGEST = 50_000  # characters
+MOST_CUTS = 20  # of lines that make no sense: each costs a parse of all before it
 
 
 def read(text: str, parent: Source, number: int) -> str:
@@ -22,16 +25,19 @@ def read(text: str, parent: Source, number: int) -> str:
         number: The version that was asked for.
 
     Raises:
-        ValueError: There is no function in it, it has other arguments, or it calls another version.
+        ValueError: There is no function in it, it is too long, has other arguments, or calls another version.
+        SyntaxError: It does not compile.
     """
     code = mutation.fenced_code(text) or text
+    if len(code) > LONGEST:
+        raise ValueError(f"the reply has {len(code):,} characters, more than the {LONGEST:,} that a function may have")
     found = _function(code, parent, number)
     found = replace(found.renamed(parent.name), header=parent.header)
     source = found.with_docstring(parent.documentation)
     others = [name for name in _names(source) if re.fullmatch(rf"{re.escape(parent.name)}_v\d+", name)]
     if others:
         raise ValueError(f"the reply calls {others[0]}, which is another version")
-    ast.parse(source)
+    compile(source, "<reply>", "exec", dont_inherit=True)
     return source
 
 
@@ -47,7 +53,7 @@ def _function(code: str, parent: Source, number: int) -> Source:
         raise ValueError(
             f"the reply's {name} takes ({', '.join(chosen.arguments)}), not ({', '.join(parent.arguments)})"
         )
-    luggage = [*_imports(whole), *(source.text.rstrip("\n") for source in _helpers(found, chosen, parent))]
+    luggage = _luggage(whole, chosen.name, parent.name)
     body = "\n".join((*(_indented(each, chosen.indent) for each in luggage), chosen.body))
     return replace(chosen, body=body)
 
@@ -55,7 +61,7 @@ def _function(code: str, parent: Source, number: int) -> Source:
 def _longest_prefix(code: str) -> str:
     """Returns as many of the first lines as Python understands."""
     lines = code.splitlines()
-    while lines:
+    for _ in range(MOST_CUTS):
         try:
             ast.parse("\n".join(lines))
         except SyntaxError as error:
@@ -63,8 +69,8 @@ def _longest_prefix(code: str) -> str:
         except ValueError:  # a null byte
             return ""
         else:
-            break
-    return "\n".join(lines)
+            return "\n".join(lines)
+    return ""
 
 
 def _body_alone(code: str, parent: Source) -> Source:
@@ -78,14 +84,15 @@ def _body_alone(code: str, parent: Source) -> Source:
     return found
 
 
-def _imports(code: str) -> Iterator[str]:
-    return (ast.unparse(node) for node in ast.parse(code).body if isinstance(node, ast.Import | ast.ImportFrom))
-
-
-def _helpers(found: dict[str, Source], chosen: Source, parent: Source) -> Sequence[Source]:
-    """Returns the functions beside the chosen one that are no versions."""
-    is_version = re.compile(rf"{re.escape(parent.name)}(_v\d+)?")
-    return [source for source in found.values() if source is not chosen and not is_version.fullmatch(source.name)]
+def _luggage(code: str, chosen: str, name: str) -> Iterator[str]:
+    """Yields what stands beside the function and may be needed in it: imports, constants, helpers, no versions."""
+    kept = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef
+    is_version = re.compile(rf"{re.escape(name)}(_v\d+)?")
+    for node in ast.parse(code).body:
+        is_named = isinstance(node, ast.FunctionDef) and (node.name == chosen or is_version.fullmatch(node.name))
+        is_odd = isinstance(node, ast.ImportFrom) and (node.module == "__future__" or node.names[0].name == "*")
+        if isinstance(node, kept) and not is_named and not is_odd:
+            yield ast.unparse(node)  # its texts of several lines are on one line then, so it may be indented
 
 
 def _indented(text: str, indent: str) -> str:

@@ -125,7 +125,12 @@ def of_function(fn: Callable[..., Any]) -> Source:
         text = textwrap.dedent(inspect.getsource(fn))
     except OSError as error:
         raise errors.SetupError(f"The source of {fn.__name__} was not found: define it in a file.") from error
-    found = next(functions(text), None)
+    try:
+        found = next(functions(text), None)
+    except SyntaxError as error:
+        raise errors.SetupError(
+            f"The source of {fn.__name__} cannot be read ({error}): define it in a module."
+        ) from error
     if found is None:
         raise errors.SetupError(f"{fn.__name__} is not defined with a plain 'def': an equation is no coroutine.")
     return found
@@ -138,7 +143,7 @@ def of_file(path: Path, name: str) -> Source:
         SetupError: The file does not define it, or is no Python.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         found = {source.name: source for source in functions(text)}
     except OSError as error:
         raise errors.SetupError(f"{path} cannot be read ({error.strerror}): task.file must name a file.") from error

@@ -5,10 +5,6 @@ import re
 _BLOCK = re.compile(r"^[^\n]*EVOLVE-BLOCK-START[^\n]*\n(.*?)^[^\n]*EVOLVE-BLOCK-END", re.M | re.S)
 
 
-def has_blocks(text: str) -> bool:
-    return _BLOCK.search(text) is not None
-
-
 def spliced(parent: str, child: str) -> str:
     """Returns the parent with the blocks of the child; without markers in the parent, the child as it is.
 

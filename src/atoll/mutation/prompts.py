@@ -30,7 +30,7 @@ def program_prompt(
     if len(bare) > max_chars:
         raise errors.SetupError(
             f"A program of {len(str(parent.skeleton()))} characters does not fit into a prompt of {max_chars}: "
-            "raise max_chars."
+            "shorten it."
         )
     spare = max_chars - len(_prompt("?", parent, language, (), "", "")) + 1
     return _prompt(_middle_cut(task_description.strip(), spare), parent, language, (), "", "")

@@ -59,16 +59,15 @@ def read(value: Any) -> evaluation.Evaluation:
 def _text(path: Path, key: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise errors.SetupError(f"{path} cannot be read: {key} must name a text file.") from error
 
 
 def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> function.Proposer:
     language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
     if model is not None:
-        return mutation.Rewrite(
-            model, partial(mutation.program_prompt, task_description=task.description, language=language)
-        )
+        ask = partial(mutation.program_prompt, task_description=task.description, language=language)
+        return mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=language))
     if suffix != ".py" or not mutation.can_rewrite(text):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."

@@ -60,7 +60,7 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 def _read(file: Path) -> dict[str, Any]:
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, OSError) as error:
         raise errors.SetupError(f"{file} is no YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(found or {}, dict):
         raise errors.SetupError(f"{file} holds a {type(found).__name__}, not keys with values.")
@@ -73,7 +73,7 @@ def _sections(program: str, found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     task = {"program": program, "description": prompt.get("system_message")}
     run = {"iterations": found.get("max_iterations"), "seed": found.get("random_seed")}
     # OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
-    sandbox = {"seconds": evaluator.get("timeout", 300), "memory_mb": evaluator.get("memory_limit_mb") or 8192}
+    sandbox = {"seconds": evaluator.get("timeout") or 300, "memory_mb": evaluator.get("memory_limit_mb") or 8192}
     options = {"num_islands": database.get("num_islands"), "migration_interval": database.get("migration_interval")}
     sections = {"task": task, "programs": options, "run": run, "sandbox": sandbox}
     return {

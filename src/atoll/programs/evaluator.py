@@ -4,8 +4,8 @@ import importlib.util
 import inspect
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -35,13 +35,10 @@ class Evaluating:
         self._evaluate, self._suffix = module.evaluate, suffix
 
     def __call__(self, program: str) -> JSON:
-        with tempfile.NamedTemporaryFile("w", suffix=self._suffix, encoding="utf-8", delete_on_close=False) as file:
-            file.write(program)
-            file.close()
-            found = self._evaluate(file.name)
-            if inspect.isawaitable(found):
-                found = _wait(found)
-        return _plain(found)
+        path = Path(f"program{self._suffix}").absolute()  # in the empty folder in which every request starts
+        path.write_text(program, encoding="utf-8")
+        found = self._evaluate(str(path))
+        return _plain(_wait(found) if inspect.isawaitable(found) else found)
 
 
 def _wait(found: Any) -> Any:

@@ -35,6 +35,6 @@ class Patience:
     def _count(self, error: Exception) -> None:
         is_refusal = isinstance(error, llm.NoReply) and error.status in (401, 402, 403, 404)
         with self._lock:
-            self._faults, self._refusals = self._faults + 1, self._refusals + is_refusal
+            self._faults, self._refusals = self._faults + 1, self._refusals + 1 if is_refusal else 0
             if self._faults >= MOST_FAULTS or self._refusals >= MOST_REFUSALS:
                 self.lost = self.lost or f"the model gave no reply {self._faults} times in a row: {error}"

@@ -85,10 +85,12 @@ class Session:
                     "compare with new ones: put them back, or start a new run."
                 )
             self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files})
-            self._claim = kept.claim(self.run)
+            self._claim, self._close = kept.claim(self.run), built.close
             self._make_evolver(built, order)
         except BaseException:
             built.close()
+            if claim := getattr(self, "_claim", None):
+                claim.release()
             raise
 
     @property
@@ -112,7 +114,7 @@ class Session:
         )
         self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
         self.evolver = system.Evolver(made, {**built.report, **self._report(order)}, built.close)
-        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "run": plan.run.model_dump(mode="json")}
+        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data()}
         records.write(journal.Record("started", 0, ALL, data))
 
     def _report(self, order: _Order) -> Mapping[str, Any]:
@@ -149,6 +151,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
         self._claim.release()
 
 
@@ -170,9 +173,10 @@ def resume(
     _check_changes(changes)
     is_limit = {"iterations", "budget", "target"}.intersection(key for layer in changes for key in layer.get("run", {}))
     old = {name: value for name, value in stored.items() if name not in ("is_ordered", "window", "files")}
-    started = [record.data for record in kept.journal(run).of_kind("started")]
-    if started and "run" in started[-1]:  # what was changed for an earlier resume stays changed
-        old["run"] = {**old["run"], **{name: started[-1]["run"][name] for name in ("llm", "workers")}}
+    for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
+        last = record.data["plan"]
+        old |= {"llm": last["llm"], "sandbox": last["sandbox"]}
+        old["run"] = {**old["run"], "llm": last["run"]["llm"], "workers": last["run"]["workers"]}
     if is_limit:
         old["run"] = {**old["run"], "iterations": None, "budget": None, "target": None}
     plan = config.Plan.from_data(old, changes)
@@ -186,14 +190,13 @@ def _check_changes(changes: Sequence[config.Sections]) -> None:
     Raises:
         SetupError: One of the changes is such.
     """
-    for layer in changes:
-        for section, keys in layer.items():
-            fixed = section not in ("run", "llm", "sandbox") or FIXED.intersection(keys)
-            if fixed:
-                key = next(iter(keys), "")
-                raise errors.SetupError(
-                    f"{section}.{key} is what this run began with and stays: start a new run for another."
-                )
+    for section, keys in ((section, keys) for layer in changes for section, keys in layer.items()):
+        fixed = list(keys) if section not in config.COMMON else [key for key in keys if key in FIXED]
+        if fixed and section in (*config.SYSTEMS, "task", *config.COMMON):
+            key = fixed[0]
+            raise errors.SetupError(
+                f"{section}.{key} is what this run began with and stays: start a new run for another."
+            )
 
 
 def _check_budget(budget: control.Budget, *, has_model: bool) -> None:

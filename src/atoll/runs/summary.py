@@ -107,7 +107,9 @@ def summarise(kept: store.Store, run: str) -> Summary:
 
 def _ending(kept: store.Store, run: str) -> tuple[Status, str]:
     if kept.holder(run) is not None:
-        orders = [record.data["kind"] for record in kept.journal(run).of_kind("controlled")]
+        orders = list[str]()
+        for record in kept.journal(run).of_kind("started", "controlled"):  # a pause ends with the process that obeyed
+            orders = [] if record.kind == "started" else [*orders, record.data["kind"]]
         brakes = [kind for kind in orders if kind in ("pause", "resume")]
         return "paused" if brakes[-1:] == ["pause"] else "running", ""
     last = kept.journal(run).last()

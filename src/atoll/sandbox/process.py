@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -25,10 +26,13 @@ _MOST_SECONDS = 1e7  # what an alarm can be set to
 _LONGEST_FAILURE = 16 * 2**10  # bytes that an answer may have besides its value
 _FORGED = "it wrote to the channel of its worker"
 
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 # What a worker inherits. LD_LIBRARY_PATH is no secret, and some interpreters do not start without it.
 _KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")
 _FIXED = {
     "PYTHONHASHSEED": "0",
+    # Every time, and not once per process: else what a candidate hears depends on who was judged before it.
+    "PYTHONWARNINGS": "always::UserWarning,always::RuntimeWarning,always::SyntaxWarning",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -97,7 +101,8 @@ class Process:
             failure, self.is_spent, value = self._exchange(request, self._limits.seconds)
         except Breach as breach:
             failure, self.is_spent = str(breach), True
-        return Answer(value, failure, self._printed(), time.perf_counter() - since)
+        seconds = time.perf_counter() - since
+        return Answer(value, failure and self._placeless(failure), self._placeless(self._printed()), seconds)
 
     def kill(self) -> None:
         """Kills the worker and its children; whoever waits for its answer learns that it died."""
@@ -141,7 +146,7 @@ class Process:
             stdin=channel.fileno(),
             stdout=self._print.fileno(),
             stderr=self._print.fileno(),
-            env=kept | _FIXED | {"HOME": self._folder, "TMPDIR": self._folder},
+            env=kept | _FIXED | {"HOME": self._desk, "TMPDIR": self._desk},
             pass_fds=[life],
             start_new_session=True,  # Ctrl-C is for the parent alone, and one kill reaches the children too
         )
@@ -199,6 +204,10 @@ class Process:
         with contextlib.suppress(ValueError):
             return f"its process died with signal {-status} ({signal.Signals(-status).name})"
         return f"its process died with signal {-status}"
+
+    def _placeless(self, text: str) -> str:
+        """Returns a text without what differs from worker to worker: their folders, and addresses in memory."""
+        return _ADDRESS.sub("0x...", text.replace(self._desk, ".").replace(self._folder, "."))
 
     def _printed(self) -> str:
         most, there = self._limits.output_bytes, os.fstat(self._print.fileno()).st_size

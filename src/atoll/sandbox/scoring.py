@@ -85,7 +85,9 @@ def _seed() -> None:
     """Gives every candidate the same dice, else its score would depend on who was judged before it."""
     random.seed(0)
     with contextlib.suppress(KeyError, AttributeError):  # it is not loaded, or only half
-        sys.modules["numpy"].random.seed(0)
+        numpy: Any = sys.modules["numpy"]
+        numpy.random.seed(0)
+        numpy.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
 
 
 def _place(error: BaseException) -> str:
