@@ -109,7 +109,7 @@ def test_a_long_description_is_cut_last_and_a_program_never():
     assert len(prompt) <= 800
     assert "begin " in prompt
     assert SHORT in prompt
-    with pytest.raises(errors.SetupError, match="raise max_chars"):
+    with pytest.raises(errors.SetupError, match="shorten it"):
         mutation.program_prompt(task(fn("x = 1\n" * 500)), task_description="", max_chars=1_000)
 
 

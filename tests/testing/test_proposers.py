@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from atoll import errors, evaluation, function, llm, testing
+from atoll import evaluation, function, llm, testing
 from atoll.candidate import JSON
 
 
@@ -198,7 +198,7 @@ class Silent:
     def __init__(self, model: llm.LLM) -> None: ...
 
     def propose(self, task: function.Task) -> Sequence[function.Function]:
-        raise errors.SetupError("no key")
+        raise OSError("no key")
 
 
 @pytest.mark.parametrize(
