@@ -14,7 +14,7 @@ from atoll.sandbox.sandbox import Limits
 
 FRAME = struct.Struct("!Q")
 TRACE_SIGNAL = signal.SIGUSR1  # whoever gets it prints where it is
-_RESULT = 3
+_RESULT, _REQUEST = 3, 4
 _MORE = 8  # descriptors that the interpreter and we hold
 
 
@@ -38,30 +38,40 @@ class Cell:
     filter: seccomp.Filter | None
     num_tasks: int | None
 
-    def run(self, body: bytes | bytearray, result: int, streams: tuple[int, int]) -> NoReturn:
-        """Runs the job in this process, which ends with it; `streams`: nothing to read, and where to print."""
+    def run(self, request: int, result: int, streams: tuple[int, int]) -> NoReturn:
+        """Binds this process, waits for the request, runs the job and ends.
+
+        Args:
+            request: The pipe that the request comes through.
+            result: The pipe that takes the one frame of the answer.
+            streams: Nothing to read, and where to print.
+        """
         status = 1
         try:
+            request, result = worker.own(request), worker.own(result)  # one may lie where the other goes
             os.dup2(result, _RESULT)
-            _send(self._verdict(body, streams).encode())
+            os.dup2(request, _REQUEST)
+            _send(self._verdict(streams).encode())
             status = 0
         finally:
             os._exit(status)  # with no farewell: what the candidate left for the exit must not run
 
-    def _verdict(self, body: bytes | bytearray, streams: tuple[int, int]) -> worker.Verdict:
+    def _verdict(self, streams: tuple[int, int]) -> worker.Verdict:
         try:
-            kernel.die_with_parent()
             desk = self._bind(streams)
         except OSError as error:  # no candidate runs in a jail that is open
             return worker.Verdict(f"the jail could not be closed: {worker.told(error)}")
+        body = _receive()
+        os.close(_REQUEST)
         return _Trial(self.job, desk, self.limits).run(body)
 
     def _bind(self, streams: tuple[int, int]) -> worker.Desk:
+        kernel.die_with_parent()
         if self.ruleset:
             self.ruleset.enter()
         for fd, source in enumerate((streams[0], streams[1], streams[1])):
             os.dup2(source, fd)
-        os.closerange(_RESULT + 1, 2**20)
+        os.closerange(_REQUEST + 1, 2**20)
         os.chdir(self.scratch)
         desk = worker.Desk(self.scratch, self.limits.output_bytes)
         faulthandler.register(TRACE_SIGNAL)
@@ -92,6 +102,14 @@ class _Trial(worker.Trial):
     def _raised(self, error: BaseException) -> worker.Verdict:
         failure = breaches.raised(error, self._limits)
         return super()._raised(error) if failure is None else worker.Verdict(failure)
+
+
+def _receive() -> bytes:
+    """Reads the request: all until the zygote closes the pipe."""
+    chunks = []
+    while chunk := os.read(_REQUEST, 2**20):
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _send(body: bytes) -> None:

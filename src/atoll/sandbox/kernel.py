@@ -65,6 +65,10 @@ def change_root(folder: str) -> None:
     os.chdir("/")
 
 
+def set_hostname(name: str) -> None:
+    call("sethostname", name.encode(), len(name))
+
+
 def no_new_privileges() -> None:
     """No program that is started from here on gains rights; Landlock and seccomp ask for it."""
     _prctl(_NO_NEW_PRIVS, 1)

@@ -2,14 +2,14 @@
 
 import contextlib
 import os
-import socket
 import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from atoll.sandbox import kernel, shelves
+from atoll.sandbox import kernel
 
 SCRATCH = "/tmp"
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SPACES = kernel.NEW_MOUNTS | kernel.NEW_PIDS | kernel.NEW_IPC | kernel.NEW_UTS
 _MOST_FILES = 20_000
 
@@ -49,7 +49,7 @@ def leave_the_others(plan: Plan) -> None:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
-    socket.sethostname("jail")
+    kernel.set_hostname("jail")
 
 
 def build(plan: Plan) -> None:
@@ -63,7 +63,7 @@ def build(plan: Plan) -> None:
     kernel.mount("tmpfs", top, "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "mode=0755,size=4m")
     for path in plan.readable:
         _show(path, top)
-    for path in shelves.DEVICES:
+    for path in DEVICES:
         _bind(path, top + path, kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_EXEC)
     os.symlink(SCRATCH, f"{top}/dev/shm")
     _make_scratch(top + SCRATCH, plan)

@@ -14,7 +14,6 @@ _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1")
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGES = os.path.dirname(_OWN)  # where Atoll itself is found; a checkout need not be installed
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 class Shelves(NamedTuple):

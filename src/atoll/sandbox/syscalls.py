@@ -80,7 +80,8 @@ NETWORK = """
 # What the jail itself needs to be built; candidates have none of it.
 OURS = """
     capset:126:91 landlock_add_rule:445:445 landlock_create_ruleset:444:444 landlock_restrict_self:446:446
-    mount:165:40 mount_setattr:442:442 pivot_root:155:41 seccomp:317:277 umount2:166:39 unshare:272:97
+    mount:165:40 mount_setattr:442:442 pivot_root:155:41 seccomp:317:277 sethostname:170:161
+    umount2:166:39 unshare:272:97
 """
 
 

@@ -16,7 +16,17 @@ from atoll.sandbox.zygote import Settings
 
 _GRACE_SECONDS = 10.0  # for a zygote to keep the limit of time by itself, and to tidy up
 _LONGEST_FAILURE = 2000
-_START = "import sys; sys.path.insert(0, sys.argv[2]); from atoll.sandbox import zygote; zygote.main(int(sys.argv[1]))"
+# The package would load all that a parent needs, and every module more makes every fork slower (`threading` alone by
+# half a millisecond): a stub stands for it until the zygote's own modules have found each other.
+_START = """
+import sys, types
+sys.path.insert(0, sys.argv[2])
+stub = sys.modules["atoll.sandbox"] = types.ModuleType("atoll.sandbox")
+stub.__path__ = [sys.argv[3]]
+from atoll.sandbox import zygote
+del sys.modules["atoll.sandbox"]
+zygote.main(int(sys.argv[1]))
+"""
 
 
 class Warden(Process):
@@ -58,7 +68,7 @@ class Warden(Process):
         )
 
     def _program(self, life: int) -> list[str]:
-        return ["-c", _START, str(life), shelves.PACKAGES]
+        return ["-c", _START, str(life), shelves.PACKAGES, os.path.dirname(__file__)]
 
     def _environment(self) -> dict[str, str]:
         return super()._environment() | {"PATH": os.defpath} | dict(self._profile.env)

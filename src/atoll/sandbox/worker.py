@@ -4,6 +4,7 @@ Started as a script of its own, it imports nothing but the standard library unti
 there in a few hundredths of a second wherever it was started. The parent imports the module for the form of a frame.
 """
 
+import _thread
 import contextlib
 import fcntl
 import io
@@ -14,7 +15,6 @@ import resource
 import signal
 import struct
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
@@ -256,10 +256,10 @@ def _company() -> tuple[int, bool]:
     try:
         if hasattr(os, "waitid"):  # (not on macOS before Python 3.13)
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            return threading.active_count(), True
+            return _thread._count(), True
     except ChildProcessError:
         pass
-    return threading.active_count(), False
+    return _thread._count(), False
 
 
 def limit_memory(memory_mb: int | None) -> str | None:

@@ -10,16 +10,15 @@ import os
 import pickle
 import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from atoll.sandbox import kernel, landlock, privileges, root, seccomp, shelves, worker
+from atoll.sandbox import kernel, landlock, privileges, root, seccomp, worker
 from atoll.sandbox.cell import Cell
 from atoll.sandbox.sandbox import Limits
 from atoll.sandbox.ward import Ward
 
-_OURS = 2  # processes of a user that are no candidate's: keeper and zygote
+_OURS = 3  # processes of a user that are no candidate's: keeper, zygote and the spare that waits for the next one
 
 
 class Settings(NamedTuple):
@@ -90,7 +89,7 @@ class Zygote:
         if self._has_root and not os.access(os.__file__, os.R_OK):
             raise OSError(13, f"only its owner may read Python's own files in {os.path.dirname(os.__file__)}")
         _settle(self._scratch)
-        self.ward = Ward(cell, is_first=self._has_root)
+        self.ward = Ward(cell, is_first=self._has_root, may_start=self._settings.may_start)
 
     def _enter_root(self) -> None:
         settings, limits = self._settings, self._limits
@@ -132,7 +131,7 @@ class Zygote:
         read = landlock.READ | landlock.LIST
         rules = [(path, read) for path in (["/"] if self._has_root else settings.readable)]
         rules += [(path, read | landlock.EXECUTE) for path in settings.startable]
-        rules += [(path, landlock.READ | landlock.WRITE) for path in shelves.DEVICES]
+        rules += [(path, landlock.READ | landlock.WRITE) for path in root.DEVICES]
         return [*rules, (self._scratch, landlock.WORK | (landlock.EXECUTE if settings.builds else 0))]
 
     def _num_tasks(self, apart: bool) -> int | None:
@@ -154,7 +153,8 @@ def _keep(pid: int) -> NoReturn:
 def _settle(scratch: str) -> None:
     """Has everything that looks for a home or a folder for temporary files find the scratch folder."""
     os.environ |= {"HOME": scratch, "TMPDIR": scratch}
-    tempfile.tempdir = None
+    if "tempfile" in sys.modules:
+        vars(sys.modules["tempfile"])["tempdir"] = None  # it was looked for before there was a jail
     os.chdir(scratch)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
