@@ -53,7 +53,10 @@ def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
 def script(folder: Path, text: str) -> subprocess.Popen[str]:
     """Starts a program of its own in another folder."""
     file = folder / "program.py"
-    file.write_text("import os, sys, time\nfrom atoll.sandbox import Jail, Limits, Scoring, Workers\n" + textwrap.dedent(text), encoding="utf-8")
+    file.write_text(
+        "import os, sys, time\nfrom atoll.sandbox import Jail, Limits, Scoring, Workers\n" + textwrap.dedent(text),
+        encoding="utf-8",
+    )
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(file)],
         cwd=folder,

@@ -1,6 +1,7 @@
 """The process of one candidate: forked, bound, used once."""
 
 import faulthandler
+import json
 import os
 import resource
 import signal
@@ -15,6 +16,15 @@ from atoll.sandbox.sandbox import Limits
 FRAME = struct.Struct("!Q")
 TRACE_SIGNAL = signal.SIGUSR1  # whoever gets it prints where it is
 _RESULT, _REQUEST = 3, 4
+_REHEARSAL = """
+def f(x, *rest, y=1.5, **named):
+    total = [each * y for each in range(x) if each % 2]
+    try:
+        return {"total": sum(total), "text": f"{x}{rest}", **named}
+    except ValueError as error:
+        raise
+answer = [f(each, each, z=each) for each in range(20)]
+"""
 _MORE = 8  # descriptors that the interpreter and we hold
 
 
@@ -61,6 +71,7 @@ class Cell:
             desk = self._bind(streams)
         except OSError as error:  # no candidate runs in a jail that is open
             return worker.Verdict(f"the jail could not be closed: {worker.told(error)}")
+        _rehearse()
         body = _receive()
         os.close(_REQUEST)
         return _Trial(self.job, desk, self.limits).run(body)
@@ -102,6 +113,13 @@ class _Trial(worker.Trial):
     def _raised(self, error: BaseException) -> worker.Verdict:
         failure = breaches.raised(error, self._limits)
         return super()._raised(error) if failure is None else worker.Verdict(failure)
+
+
+def _rehearse() -> None:
+    """Compiles and runs a little, so that the pages this touches are our own before the clock runs."""
+    names: dict[str, Any] = {}
+    exec(compile(_REHEARSAL, "<rehearsal>", "exec"), names)
+    json.loads(json.dumps(names["answer"]))
 
 
 def _receive() -> bytes:
