@@ -136,8 +136,8 @@ def latencies(rounds: int) -> dict[str, list[float]]:
                 found[name].append(took)
         if number % 10 == 0:
             found["fresh python with numpy"].append(seconds(fresh))
-    for box in (*jails.values(), workers, bare):
-        box.close()
+    for close in (*(jail.close for jail in jails.values()), workers.close, bare.close):
+        close()
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from atoll.sandbox import Limits, Workers
+from atoll.sandbox import Limits, Sandbox
 
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000)
 
@@ -26,14 +26,14 @@ def programs() -> Any:
     return run
 
 
-def value(workers: Workers, program: str) -> Any:
-    answer = workers.run(program)
+def value(box: Sandbox, program: str) -> Any:
+    answer = box.run(program)
     assert answer.failure is None, f"{answer.failure}\n{answer.output}"
     return answer.value
 
 
-def pid_of(workers: Workers) -> int:
-    return int(value(workers, "import os; answer = os.getpid()"))
+def pid_of(box: Sandbox) -> int:
+    return int(value(box, "import os; answer = os.getpid()"))
 
 
 def is_alive(pid: int) -> bool:

@@ -22,6 +22,7 @@ from tests.sandbox.boxes import programs, value
 
 LEVEL = sandbox.level_of(sandbox.probe())
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000, disk_mb=32)
+USERS_TESTS = ("test_attacks.py", "test_profiles.py")
 SECRET = "a secret of the user"
 
 pytestmark = pytest.mark.skipif(LEVEL < "L2", reason=" ".join(sandbox.missing(sandbox.probe())))
@@ -143,7 +144,8 @@ def test_two_candidates_at_once_do_not_find_each_other(jail):
         program = """
 import os
 answer = []
-for folder, _, files in os.walk("/tmp"): answer += files
+for folder, _, files in os.walk(os.path.dirname(os.path.dirname(os.getcwd()))):
+    answer += [each for each in files if each == "mine"]
 for pid in range(1, 400):
     try: os.kill(pid, 0); answer.append(pid)
     except OSError: pass
@@ -184,7 +186,15 @@ def test_an_ordinary_user_is_guarded_alike(tmp_path):
         pytest.skip("these tests run as an ordinary user already")
     if LEVEL != "L3":
         pytest.skip("needs namespaces to show Python to another user")
-    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", str(Path(__file__))]
+    arguments = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        *(str(Path(__file__).with_name(name)) for name in USERS_TESTS),
+    ]
     found = ordinary.run([*arguments, "--basetemp", "{folder}/base", "-k", "not ordinary"], tmp_path)
     assert found.returncode == 0, found.stdout[-5000:]
     assert found.stdout.count(".") > len(attacks.ALL)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from atoll.sandbox import kernel
 
-SCRATCH = "/tmp"
+SCRATCH = "/atoll-scratch"  # where nobody has a task or a Python of his own
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SPACES = kernel.NEW_MOUNTS | kernel.NEW_PIDS | kernel.NEW_IPC | kernel.NEW_UTS
 _MOST_FILES = 20_000
@@ -67,6 +67,8 @@ def build(plan: Plan) -> None:
         _bind(path, top + path, kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_EXEC)
     os.symlink(SCRATCH, f"{top}/dev/shm")
     _make_scratch(top + SCRATCH, plan)
+    with contextlib.suppress(FileExistsError):  # something below it is shown
+        os.symlink(SCRATCH, f"{top}/tmp")
     kernel.mount("none", top, "", kernel.REMOUNT | kernel.BIND | kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEV)
     kernel.change_root(top)
 

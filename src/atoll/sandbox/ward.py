@@ -84,6 +84,9 @@ class Ward:
         return Child(pid, os.pidfd_open(pid), request, result)
 
     def _run(self, spare: Child | None, body: bytearray) -> Found:
+        if spare and _can_read(spare.ended):  # somebody killed it, before any candidate was in it
+            self._bury(spare)
+            spare = None
         child = spare or self._fork()
         since = time.monotonic()
         try:
@@ -92,6 +95,11 @@ class Ward:
         finally:
             os.close(child.result)
             os.close(child.ended)
+
+    def _bury(self, child: Child) -> None:
+        for fd in (child.request, child.result, child.ended):
+            os.close(fd)
+        os.waitpid(child.pid, 0)
 
     def _watch(self, child: Child, since: float) -> Found:
         frame, tell = self._collect(child, since + self._limits.seconds)
@@ -125,7 +133,7 @@ class Ward:
             if len(frame) > self._most:
                 return frame, breaches.returned_too_much
             if child.ended in ready:
-                while len(frame) <= self._most and _has_more(child.result) and _take(child.result, frame):
+                while len(frame) <= self._most and _can_read(child.result) and _take(child.result, frame):
                     pass
                 return frame, None
             if left <= 0:
@@ -183,8 +191,8 @@ def _take(result: int, frame: bytearray) -> bool:
     return bool(chunk)
 
 
-def _has_more(result: int) -> bool:
-    return bool(select.select([result], [], [], 0)[0])
+def _can_read(fd: int) -> bool:
+    return bool(select.select([fd], [], [], 0)[0])
 
 
 def _trace(child: Child) -> None:
