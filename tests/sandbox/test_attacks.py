@@ -181,7 +181,14 @@ def test_a_limit_of_time_explains_itself(jail):
         assert re.search(r"\[jail\] limit of wall clock: 0.3 s; used: \d", answer.output)
 
 
-def test_an_ordinary_user_is_guarded_alike(tmp_path):
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "reads or writes or network or others or forgeries or fork_bomb",
+        pytest.param("not ordinary", marks=pytest.mark.slow),
+    ],
+)
+def test_an_ordinary_user_is_guarded_alike(tmp_path, chosen):
     if os.geteuid() != 0:
         pytest.skip("these tests run as an ordinary user already")
     if LEVEL != "L3":
@@ -195,7 +202,7 @@ def test_an_ordinary_user_is_guarded_alike(tmp_path):
         "--import-mode=importlib",
         *(str(Path(__file__).with_name(name)) for name in USERS_TESTS),
     ]
-    found = ordinary.run([*arguments, "--basetemp", "{folder}/base", "-k", "not ordinary"], tmp_path)
+    found = ordinary.run([*arguments, "--basetemp", "{folder}/base", "-k", chosen], tmp_path)
     assert found.returncode == 0, found.stdout[-5000:]
-    assert found.stdout.count(".") > len(attacks.ALL)
+    assert found.stdout.count(".") > 100
     assert "s" not in found.stdout.partition("[")[0]

@@ -38,6 +38,7 @@ class TestJailL2(TestJailL3):
 
 
 @jails
+@pytest.mark.slow
 class TestJailL1(TestJailL3):
     level = "L1"
 

@@ -32,7 +32,8 @@ def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | Non
         elif code == 0x54:
             value &= k
         else:
-            at += if_so if (value == k if code == 0x15 else value & k) else if_not
+            holds = {0x15: value == k, 0x25: value > k, 0x35: value >= k, 0x45: bool(value & k)}[code]
+            at += if_so if holds else if_not
 
 
 def test_the_tables_are_those_of_the_kernel():
@@ -46,8 +47,8 @@ def test_the_tables_are_those_of_the_kernel():
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_what_is_harmless_is_allowed_and_what_is_not_named_is_refused(arch):
-    for name in ("read", "mmap", "openat", "exit_group"):
-        assert run(arch, Rights(), name) == ALLOW
+    for name, number in syscalls.numbers(syscalls.HARMLESS, on=syscalls.ARCHS[arch]).items():
+        assert run(arch, Rights(), number) == ALLOW, name
     for name in ("mount", "unshare", "pivot_root", "seccomp", "socket", "execve", "fchmod", "truncate"):
         assert run(arch, Rights(), name) == ERRNO | errno.EPERM
     assert run(arch, Rights(), 9999) == ERRNO | errno.EPERM
@@ -94,6 +95,7 @@ def test_calls_are_judged_by_their_arguments(arch):
 def test_every_jump_lands(arch):
     for rights in (Rights(), Rights(True, True, True, True, True)):
         steps = assemble(syscalls.ARCHS[arch], rights)
+        assert all(max(step.if_so, step.if_not) < 256 for step in steps)
         assert len(steps) < 4096  # the kernel's limit
         assert all(
             at + 1 + max(step.if_so, step.if_not) < len(steps) or step.code == 6 for at, step in enumerate(steps)
