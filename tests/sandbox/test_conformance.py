@@ -33,6 +33,7 @@ class TestJailL3(SandboxSuite):
 
 
 @jails
+@pytest.mark.slow  # the attacks are made at L2 too
 class TestJailL2(TestJailL3):
     level = "L2"
 

@@ -60,8 +60,8 @@ def test_a_jail_that_lost_a_process_is_replaced(jail, which):
 
 
 def test_a_zygote_that_does_not_answer_is_ended(jail, monkeypatch):
-    monkeypatch.setattr("atoll.sandbox.warden._GRACE_SECONDS", 0.5)
-    with Jail(programs, Limits(seconds=0.5), level=jail.level) as made:
+    monkeypatch.setattr("atoll.sandbox.warden._GRACE_SECONDS", 0.2)
+    with Jail(programs, Limits(seconds=0.2), level=jail.level) as made:
         made.warm()
         stuck = pids_of(made)
         os.kill(stuck[1] if jail.level == "L3" else stuck[0], signal.SIGSTOP)
@@ -79,8 +79,7 @@ def test_jails_that_nobody_closes_end_when_nobody_can_use_them():
     until(lambda: not any(map(is_alive, pids)))
 
 
-@pytest.mark.parametrize("level", ["L3", "L2"])
-@pytest.mark.parametrize("busy", ["time.sleep(60)", "sum(range(10 ** 12))"])
+@pytest.mark.parametrize(("level", "busy"), [("L3", "time.sleep(60)"), ("L2", "sum(range(10 ** 12))")])
 def test_a_jail_ends_with_a_parent_that_is_killed(tmp_path, temp_dir, level, busy):
     text = f"""
     import threading
