@@ -181,7 +181,9 @@ def test_a_limit_of_time_explains_itself(jail):
         assert re.search(r"\[jail\] limit of wall clock: 0.3 s; used: \d", answer.output)
 
 
-@pytest.mark.parametrize("chosen", ["reads or writes or others", pytest.param("not ordinary", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "chosen", ["(reads or writes or others) and not ordinary", pytest.param("not ordinary", marks=pytest.mark.slow)]
+)
 def test_an_ordinary_user_is_guarded_alike(tmp_path, chosen):
     if os.geteuid() != 0:
         pytest.skip("these tests run as an ordinary user already")
@@ -198,5 +200,5 @@ def test_an_ordinary_user_is_guarded_alike(tmp_path, chosen):
     ]
     found = ordinary.run([*arguments, "--basetemp", "{folder}/base", "-k", chosen], tmp_path)
     assert found.returncode == 0, found.stdout[-5000:]
-    assert found.stdout.count(".") > 100
+    assert found.stdout.count(".") > 90
     assert "s" not in found.stdout.partition("[")[0]
