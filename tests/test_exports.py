@@ -25,7 +25,8 @@ NAMES = {
         Constants Model Rewrite Syntax Vocabulary can_rewrite fenced fenced_code program_prompt skeleton_of
     """,
     "atoll.sandbox": """
-        Answer Job Limits MakeJob Sandbox SandboxJudge Scoring Workers read_scores score_file
+        LEVELS Answer Calling Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge Scoring Workers
+        level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
         Blobs Candidates Claim MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox

@@ -1,5 +1,6 @@
 """Sandboxes that run programs, and what tests ask of them."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from atoll.sandbox import Limits, Workers
+from atoll.sandbox import Limits, Sandbox
 
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000)
 
@@ -26,14 +27,14 @@ def programs() -> Any:
     return run
 
 
-def value(workers: Workers, program: str) -> Any:
-    answer = workers.run(program)
+def value(box: Sandbox, program: str) -> Any:
+    answer = box.run(program)
     assert answer.failure is None, f"{answer.failure}\n{answer.output}"
     return answer.value
 
 
-def pid_of(workers: Workers) -> int:
-    return int(value(workers, "import os; answer = os.getpid()"))
+def pid_of(box: Sandbox) -> int:
+    return int(value(box, "import os; answer = os.getpid()"))
 
 
 def is_alive(pid: int) -> bool:
@@ -53,7 +54,10 @@ def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
 def script(folder: Path, text: str) -> subprocess.Popen[str]:
     """Starts a program of its own in another folder."""
     file = folder / "program.py"
-    file.write_text("import os, sys, time\nfrom atoll.sandbox import *\n" + textwrap.dedent(text), encoding="utf-8")
+    file.write_text(
+        "import os, sys, time\nfrom atoll.sandbox import Jail, Limits, Scoring, Workers\n" + textwrap.dedent(text),
+        encoding="utf-8",
+    )
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(file)],
         cwd=folder,
@@ -65,6 +69,8 @@ def script(folder: Path, text: str) -> subprocess.Popen[str]:
 
 def traces() -> tuple[int, list[str], list[str]]:
     """Returns what a sandbox could leave: descriptors, files, children."""
-    tasks = Path("/proc/self/task").iterdir()
-    children = [pid for task in tasks for pid in (task / "children").read_text().split()]
+    children = list[str]()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
+            children += (task / "children").read_text().split()
     return len(os.listdir("/proc/self/fd")), os.listdir(tempfile.gettempdir()), children

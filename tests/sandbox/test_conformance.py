@@ -9,6 +9,10 @@ from atoll import function, sandbox
 from atoll.testing.judges import JudgeSuite
 from atoll.testing.sandboxes import SandboxSuite
 
+jails = pytest.mark.skipif(
+    sandbox.level_of(sandbox.probe()) != "L3", reason=f"needs L3: {' '.join(sandbox.missing(sandbox.probe()))}"
+)
+
 
 def call(skeleton, value):
     return skeleton(value)
@@ -17,6 +21,41 @@ def call(skeleton, value):
 class TestWorkers(SandboxSuite):
     def make(self, make_job, limits, num_workers):
         return sandbox.Workers(make_job, limits, num_workers)
+
+
+@jails
+class TestJailL3(SandboxSuite):
+    starts_programs = False
+    level = "L3"
+
+    def make(self, make_job, limits, num_workers):
+        return sandbox.Jail(make_job, limits, num_workers, level=self.level)
+
+
+@jails
+@pytest.mark.slow  # the attacks are made at L2 too
+class TestJailL2(TestJailL3):
+    level = "L2"
+
+
+@jails
+@pytest.mark.slow
+class TestJailL1(TestJailL3):
+    level = "L1"
+
+
+@jails
+class TestSandboxJudgeInJail(JudgeSuite):
+    @pytest.fixture(autouse=True)
+    def _closing(self) -> Iterator[None]:
+        with sandbox.Jail(functools.partial(sandbox.Scoring, call, [1.0, 4.0], {"math": math})) as self.jail:
+            yield
+
+    def make(self):
+        return sandbox.SandboxJudge(self.jail, sandbox.read_scores(fmean, partial=False))
+
+    def good(self):
+        return function.PyAstSkeleton("def f(x): return math.sqrt(x)")
 
 
 class TestSandboxJudge(JudgeSuite):

@@ -1,20 +1,36 @@
 """Where candidates run, apart from everything that they could harm."""
 
 from atoll.sandbox.files import score_file
+from atoll.sandbox.jail import Jail
 from atoll.sandbox.judge import SandboxJudge, read_scores
+from atoll.sandbox.levels import LEVELS, Probe, level_of, missing, probe
+from atoll.sandbox.opening import open
+from atoll.sandbox.outputs import Calling, OutputsJudge
+from atoll.sandbox.profiles import Profile, profile_of
 from atoll.sandbox.sandbox import Answer, Job, Limits, MakeJob, Sandbox
 from atoll.sandbox.scoring import Scoring
 from atoll.sandbox.workers import Workers
 
 __all__ = [
+    "LEVELS",
     "Answer",
+    "Calling",
+    "Jail",
     "Job",
     "Limits",
     "MakeJob",
+    "OutputsJudge",
+    "Probe",
+    "Profile",
     "Sandbox",
     "SandboxJudge",
     "Scoring",
     "Workers",
+    "level_of",
+    "missing",
+    "open",
+    "probe",
+    "profile_of",
     "read_scores",
     "score_file",
 ]

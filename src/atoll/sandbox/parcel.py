@@ -38,7 +38,7 @@ def _by_value() -> Iterator[None]:
     known = cloudpickle.list_registry_pickle_by_value()
     listed: dict[str, object] = dict(sys.modules)
     modules = [each for name, each in listed.items() if isinstance(each, ModuleType) and each.__name__ == name]
-    roots = {path for path in sys.path if _holds_packages(path)}
+    roots = {path for path in sys.path if holds_packages(path)}
     ours = [each for each in modules if each.__name__ not in known and not _is_importable(each, roots)]
     for module in ours:
         cloudpickle.register_pickle_by_value(module)
@@ -60,7 +60,7 @@ def _is_importable(module: ModuleType, roots: set[str]) -> bool:
     return place.endswith(end) and place.removesuffix(end) in roots
 
 
-def _holds_packages(path: str) -> bool:
+def holds_packages(path: str) -> bool:
     """Says whether packages are installed in a folder, as site-packages or by `pip install --target`."""
     try:
         return os.path.basename(path) in _INSTALLED or any(name.endswith(".dist-info") for name in os.listdir(path))

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,17 +13,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from atoll import errors
-from atoll.sandbox import worker
+from atoll.sandbox import scratch, worker
 from atoll.sandbox.sandbox import Answer, Limits
 
 START_SECONDS = 300.0  # for a job that loads its data; it is trusted, but the user should not wait for ever
 _LOOK_SECONDS = 0.1  # how often it is seen that a worker died whose child holds the channel open
 _MOST_SECONDS = 1e7  # what an alarm can be set to
 _LONGEST_FAILURE = 16 * 2**10  # bytes that an answer may have besides its value
-_FORGED = "it wrote to the channel of its worker"
+FORGED = "it wrote to the channel of its worker"
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 # What a worker inherits. LD_LIBRARY_PATH is no secret, and some interpreters do not start without it.
@@ -72,11 +71,10 @@ class Process:
         Raises:
             SetupError: It cannot.
         """
-        limits = self._limits
-        settings = worker.Settings(list(path), self._desk, self._seconds, limits.memory_mb, limits.output_bytes)
         self._channel.settimeout(START_SECONDS)
+        settings = json.dumps(self._settings(path)._asdict()).encode()
         try:
-            failure, _, _ = self._exchange(json.dumps(settings._asdict()).encode() + b"\n" + parcel, START_SECONDS)
+            failure, _, _ = _verdict(self._swap(settings + b"\n" + parcel, START_SECONDS))
         except Breach as breach:
             failure = " ".join([str(breach), *self._printed().splitlines()[-1:]])
         self._printed()  # what making the job printed is no candidate's output
@@ -98,7 +96,7 @@ class Process:
         value: Any = None
         failure: str | None
         try:
-            failure, self.is_spent, value = self._exchange(request, self._limits.seconds)
+            failure, self.is_spent, value = _verdict(self._swap(request, self._limits.seconds))
         except Breach as breach:
             failure, self.is_spent = str(breach), True
         seconds = time.perf_counter() - since
@@ -138,38 +136,50 @@ class Process:
             channel.close()
             os.close(life)
 
-    def _spawn(self, channel: socket.socket, life: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-P", "-X", "utf8", "-X", "faulthandler", worker.__file__, str(life)]
+    def _settings(self, path: Sequence[str]) -> NamedTuple:
+        """Returns what the worker is told first."""
+        limits = self._limits
+        return worker.Settings(list(path), self._desk, self._seconds, limits.memory_mb, limits.output_bytes)
+
+    def _program(self, life: int) -> list[str]:
+        """Returns what Python is to run, and its arguments; `life` closes with the parent."""
+        return [worker.__file__, str(life)]
+
+    def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
+        return kept | _FIXED | {"HOME": self._desk, "TMPDIR": self._desk}
+
+    def _spawn(self, channel: socket.socket, life: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            command,
+            [sys.executable, "-P", "-X", "utf8", "-X", "faulthandler", *self._program(life)],
             stdin=channel.fileno(),
             stdout=self._print.fileno(),
             stderr=self._print.fileno(),
-            env=kept | _FIXED | {"HOME": self._desk, "TMPDIR": self._desk},
+            env=self._environment(),
             pass_fds=[life],
             start_new_session=True,  # Ctrl-C is for the parent alone, and one kill reaches the children too
         )
 
-    def _exchange(self, body: bytes, seconds: float) -> tuple[str | None, bool, Any]:
+    def _swap(self, body: bytes, seconds: float) -> bytes:
+        """Sends a frame and returns the one that comes back.
+
+        Raises:
+            Breach: None did.
+        """
         deadline = time.monotonic() + seconds
         token = os.urandom(16)
         try:
             self._channel.sendall(worker.HEAD.pack(token, len(body)) + body)
-            answer = self._receive(token, deadline)
+            return self._receive(token, deadline)
         except TimeoutError:
             raise Breach(f"it took longer than {seconds:g} s") from None
         except OSError:
             raise Breach(self._death()) from None
-        match _read(answer):
-            case [str() | None as failure, bool() as is_spent, value]:
-                return failure, is_spent, value
-        raise Breach(_FORGED)
 
     def _receive(self, token: bytes, deadline: float) -> bytes:
         sent, size = worker.HEAD.unpack(self._take(worker.HEAD.size, deadline))
         if sent != token:
-            raise Breach(_FORGED)
+            raise Breach(FORGED)
         if size > self._limits.output_bytes + _LONGEST_FAILURE:
             most = worker.amount(self._limits.output_bytes)
             raise Breach(f"it returned {worker.amount(size)}, more than {most}")
@@ -221,8 +231,7 @@ class Process:
         """Empties the folder in which the last request worked; False: that request spoilt the folder itself."""
         try:
             if os.listdir(self._desk):
-                shutil.rmtree(self._desk)
-                os.mkdir(self._desk)
+                scratch.wipe(self._desk)
             return not os.path.islink(self._desk)
         except OSError:
             return False
@@ -231,13 +240,27 @@ class Process:
 def _remove(folder: str) -> None:
     """Removes a folder into which children of a dead worker may write for another moment."""
     for _ in range(50):
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            scratch.wipe(folder)
+            os.rmdir(folder)
         if not os.path.exists(folder):
             break
         time.sleep(0.01)
 
 
-def _read(answer: bytes) -> Any:
+def _verdict(answer: bytes) -> tuple[str | None, bool, Any]:
+    """Returns a verdict: why there is no value, whether the worker is spent, and the value.
+
+    Raises:
+        Breach: It is none.
+    """
+    match read(answer):
+        case [str() | None as failure, bool() as is_spent, value]:
+            return failure, is_spent, value
+    raise Breach(FORGED)
+
+
+def read(answer: bytes) -> Any:
     """Returns the answer as data, never unpickled: a candidate ran in the process that it came from."""
     try:
         return json.loads(answer)

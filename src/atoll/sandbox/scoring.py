@@ -15,7 +15,7 @@ from atoll import errors, function
 from atoll.candidate import JSON, NOTHING
 from atoll.sandbox import parcel, worker
 
-_FILE = "<skeleton>"  # what the traceback of a PyAstSkeleton calls its source
+FILE = "<skeleton>"  # what the traceback of a PyAstSkeleton calls its source
 
 
 class Scoring:
@@ -41,16 +41,16 @@ class Scoring:
         if not inputs:
             raise errors.SetupError("there are no evaluation inputs: give at least one")
         self._evaluator, self._names = evaluator, names
-        self._copy = _copier(list(inputs))
-        _seed()  # loads the dice, which would count as time of the first candidate
+        self._copy = copier(list(inputs))
+        seed()  # loads the dice, which would count as time of the first candidate
 
     def __call__(self, source: str) -> list[dict[str, JSON]]:
         """Returns for each input `{"score": number}`, or `{"failure": "ValueError: ..."}`.
 
         A score may also be other plain data that the evaluator returned, such as None: whoever reads it decides.
         """
-        _seed()
-        linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
+        seed()
+        linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
         skeleton = function.PyAstSkeleton(source, self._names)
         results: list[dict[str, JSON]] = []
         for where, each in enumerate(self._copy()):
@@ -58,12 +58,12 @@ class Scoring:
                 results.append({"score": _plain(self._evaluator(skeleton, each))})
             except BaseException as error:  # the boundary to the candidate: exit() is a failure of this input
                 if not any("failure" in result for result in results):
-                    _show(where, error)
+                    show(where, error)
                 results.append({"failure": f"{worker.told(error)}{_place(error)}"})
         return results
 
 
-def _copier(inputs: list[Any]) -> Callable[[], list[Any]]:
+def copier(inputs: list[Any]) -> Callable[[], list[Any]]:
     """Returns what copies the inputs: a candidate that sorts one in place must not spoil it for those after it."""
     try:
         packed = parcel.pack(inputs)
@@ -81,7 +81,7 @@ def _plain(result: Any) -> JSON:
     return result  # type: ignore[no-any-return]  # it is JSON, or the line above raised
 
 
-def _seed() -> None:
+def seed() -> None:
     """Gives every candidate the same dice, else its score would depend on who was judged before it."""
     random.seed(0)
     with contextlib.suppress(KeyError, AttributeError):  # it is not loaded, or only half
@@ -98,13 +98,13 @@ def _place(error: BaseException) -> str:
     if way is None:
         return ""
     file, line = way.tb_frame.f_code.co_filename, way.tb_lineno
-    return f" (line {line} of the function)" if file == _FILE else f" ({os.path.basename(file)}, line {line})"
+    return f" (line {line} of the function)" if file == FILE else f" ({os.path.basename(file)}, line {line})"
 
 
-def _show(where: int, error: BaseException) -> None:
+def show(where: int, error: BaseException) -> None:
     """Prints how the candidate came to the first failure, which tells the next proposal most."""
     way = error.__traceback__
-    while way and way.tb_frame.f_code.co_filename != _FILE:
+    while way and way.tb_frame.f_code.co_filename != FILE:
         way = way.tb_next
     with contextlib.suppress(BaseException):  # an exception or a stream that the candidate made
         sys.stderr.write(f"input {where}:\n")

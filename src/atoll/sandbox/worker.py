@@ -4,6 +4,7 @@ Started as a script of its own, it imports nothing but the standard library unti
 there in a few hundredths of a second wherever it was started. The parent imports the module for the form of a frame.
 """
 
+import _thread
 import contextlib
 import fcntl
 import io
@@ -14,7 +15,6 @@ import resource
 import signal
 import struct
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
@@ -115,7 +115,7 @@ class Desk:
 
     def __init__(self, folder: str, output_bytes: int) -> None:
         self._folder, self._output_bytes = folder, output_bytes
-        self._print, self._null = _own(os.dup(1)), _own(os.open(os.devnull, os.O_RDWR))
+        self._print, self._null = own(os.dup(1)), own(os.open(os.devnull, os.O_RDWR))
         self._depth = sys.getrecursionlimit()
         self._stream = self._open()
         self._lay_out()
@@ -156,20 +156,20 @@ class Worker:
         self._channel, self._settings = channel, settings
         self._desk = Desk(settings.desk, settings.output_bytes)
         self._company = _company()
-        self._job: Callable[[Any], Any]
+        self._trial: Trial
 
     def start(self, token: bytes, parcel: bytearray) -> None:
         failure = self._make(parcel)
         self._desk.finish()
         self._company = _company()
-        self._channel.send(token, Verdict(failure or _limit_memory(self._settings.memory_mb)).encode())
+        self._channel.send(token, Verdict(failure or limit_memory(self._settings.memory_mb)).encode())
 
     def serve(self) -> NoReturn:
         pid = os.getpid()
         while True:
             token, body = self._channel.receive()
             self._desk.clear(2 * self._settings.seconds + 10)
-            verdict = self._run(body)
+            verdict = self._trial.run(body)
             if os.getpid() != pid:
                 os._exit(0)  # the candidate forked, and this is its child that came back
             if _company() != self._company:
@@ -179,37 +179,44 @@ class Worker:
     def _make(self, parcel: bytearray) -> str | None:
         """Unpacks and makes the job, before the memory is limited: it is trusted, and may load what it likes."""
         try:
-            self._job = pickle.loads(parcel)()
+            job = pickle.loads(parcel)()
         except BaseException as error:  # whatever it is, the parent tells the user
             return told(error)
+        self._trial = Trial(job, self._desk, self._settings.memory_mb, self._settings.output_bytes)
         return None
 
-    def _run(self, body: bytearray) -> Verdict:
+
+class Trial:
+    """One job and what one request may use of memory and output."""
+
+    def __init__(self, job: Callable[[Any], Any], desk: Desk, memory_mb: int | None, output_bytes: int) -> None:
+        self._job, self._desk = job, desk
+        self._memory_mb, self._output_bytes = memory_mb, output_bytes
+
+    def run(self, body: bytes | bytearray) -> Verdict:
         """Runs the job; the one place where a candidate's exceptions end."""
         try:
             value = self._job(json.loads(body))
             verdict = self._returned(value)
-        except MemoryError as error:
-            verdict = Verdict(self._too_much() or f"it raised {told(error)}", is_spent=True)
-            _quietly(self._desk.show, error)
         except BaseException as error:
-            # A SystemError is the interpreter's own, after it ran out of memory in a bad place.
-            verdict = Verdict(f"it raised {told(error)}", is_spent=isinstance(error, SystemError))
+            verdict = self._raised(error)
             _quietly(self._desk.show, error)
         _quietly(self._desk.finish)
         return verdict
 
-    def _too_much(self) -> str | None:
-        memory_mb = self._settings.memory_mb
-        return None if memory_mb is None else f"it used more than {memory_mb} MiB"
+    def _raised(self, error: BaseException) -> Verdict:
+        if isinstance(error, MemoryError) and self._memory_mb is not None:
+            return Verdict(f"it used more than {self._memory_mb} MiB", is_spent=True)
+        # A SystemError is the interpreter's own, after it ran out of memory in a bad place.
+        return Verdict(f"it raised {told(error)}", is_spent=isinstance(error, MemoryError | SystemError))
 
     def _returned(self, value: object) -> Verdict:
         try:
             text = json.dumps(value, default=_refuse)
         except (TypeError, ValueError, RecursionError) as error:
             return Verdict(f"it returned what is no plain data: {str(error)[:_LONGEST]}")
-        if len(text) > self._settings.output_bytes:
-            return Verdict(f"it returned {amount(len(text))}, more than {amount(self._settings.output_bytes)}")
+        if len(text) > self._output_bytes:
+            return Verdict(f"it returned {amount(len(text))}, more than {amount(self._output_bytes)}")
         return Verdict(None, value=text)
 
 
@@ -249,41 +256,46 @@ def _company() -> tuple[int, bool]:
     try:
         if hasattr(os, "waitid"):  # (not on macOS before Python 3.13)
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            return threading.active_count(), True
+            return _thread._count(), True
     except ChildProcessError:
         pass
-    return threading.active_count(), False
+    return _thread._count(), False
 
 
-def _limit_memory(memory_mb: int | None) -> str | None:
+def limit_memory(memory_mb: int | None) -> str | None:
     """Limits the address space, or says why that would leave nothing to the candidate."""
-    if memory_mb is None:
-        return None
-    if os.path.exists("/proc/self/statm"):
+    failure = too_little(memory_mb)
+    if memory_mb is not None and failure is None:
+        limit(resource.RLIMIT_AS, memory_mb * 2**20)
+    return failure
+
+
+def too_little(memory_mb: int | None) -> str | None:
+    """Says why a limit of memory would leave nothing to a candidate, if so."""
+    if memory_mb is not None and os.path.exists("/proc/self/statm"):
         with open("/proc/self/statm") as statm:
             used = int(statm.read().split()[0]) * resource.getpagesize()
         if used + _ROOM > memory_mb * 2**20:
             return (
                 f"it takes {used // 2**20} MiB before any candidate runs, and memory_mb={memory_mb} leaves too little"
             )
-    _limit(resource.RLIMIT_AS, memory_mb * 2**20)
     return None
 
 
-def _own(fd: int) -> int:
+def own(fd: int) -> int:
     """Moves a descriptor out of the way, where no program that a candidate starts inherits it."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _PRIVATE)
     os.close(fd)
     return moved
 
 
-def _limit(kind: int, value: int) -> None:
+def limit(kind: int, value: int) -> None:
     most = resource.getrlimit(kind)[1]
     value = value if most == resource.RLIM_INFINITY else min(value, most)
     resource.setrlimit(kind, (value, value))
 
 
-def _end_with_parent(life: int) -> None:
+def end_with_parent(life: int) -> None:
     """Has the kernel kill this process and its children as soon as the parent's end of a pipe is closed.
 
     It needs nothing of the interpreter, so it works in the middle of a C call too, and unlike PR_SET_PDEATHSIG it is
@@ -301,8 +313,8 @@ def begin(channel: Channel) -> Worker:
     line, _, parcel = body.partition(b"\n")
     settings = Settings(**json.loads(line))
     sys.path[:] = settings.path
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, LARGEST_FILE)
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_FSIZE, LARGEST_FILE)
     worker = Worker(channel, settings)
     worker.start(token, parcel)
     return worker
@@ -310,8 +322,8 @@ def begin(channel: Channel) -> Worker:
 
 def main(life: int) -> NoReturn:
     """Serves until the parent goes; descriptor 0 is the channel, `life` closes with the parent."""
-    _end_with_parent(life)
-    begin(Channel(_own(os.dup(0)))).serve()
+    end_with_parent(life)
+    begin(Channel(own(os.dup(0)))).serve()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,264 @@
+"""What an evaluation costs in the jail, beside a bare fork and a fresh Python, in turns in the same run.
+
+Every way runs the same candidate: compile it, execute it, sort a small numpy array. The bare fork is a zygote with
+the same imports and no jail: a pipe, `os.fork`, the candidate, `os.waitpid`. Ways are measured in turns, one of each
+per round, so that other work on the machine hits them alike; the median and the quietest tenth are told. A jail forks
+its next process while nobody waits for it; without such a pause it costs what the rows at the end say.
+"""
+
+import argparse
+import functools
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from atoll import sandbox
+from bench import outcome
+
+PROGRAM = "import numpy as np\nanswer = float(np.sort(np.arange(100.0)[::-1])[3])"
+FRESH = "import numpy as np\nprint(float(np.sort(np.arange(100.0)[::-1])[3]))"
+FAULTS = (
+    "import os; os._exit(3)",
+    "import ctypes; ctypes.string_at(0)",
+    "raise SystemExit",
+    "open('left', 'w').write('x' * 1000)\n1 / 0",
+    "import os; os.fork()",
+    "x = bytearray(2**40)",
+    "import os; os.write(3, b'noise')",
+    "print('x' * 10**6)\nanswer = 3.0",
+    "import os\nfor depth in range(300): os.mkdir('d'); os.chdir('d')",
+    "import threading, time\n[threading.Thread(target=time.sleep, args=(9,)).start() for _ in range(9)]",
+)
+LIMITS = sandbox.Limits(seconds=5.0, memory_mb=1024)
+WANTED_MS, WANTED_RATIO, WANTED_SPEEDUP, WANTED_BATCH_MS = 5.0, 1.6, 50.0, 0.2
+
+
+def programs() -> Callable[[str], Any]:
+    """Makes the job: numpy is loaded once, in the zygote."""
+    import numpy  # noqa: F401
+
+    def run(program: str) -> Any:
+        names: dict[str, Any] = {}
+        exec(compile(program, "<candidate>", "exec"), names)
+        return names.get("answer")
+
+    return run
+
+
+def batch(size: int) -> Callable[[str], Any]:
+    """Makes a job that calls the candidate on many inputs in one fork."""
+    import numpy as np
+
+    inputs = [np.arange(100.0)[::-1] + each for each in range(size)]
+
+    def run(program: str) -> Any:
+        names: dict[str, Any] = {"np": np}
+        exec(program, names)
+        return [names["f"](each) for each in inputs]
+
+    return run
+
+
+class BareFork:
+    """A zygote without a jail, in a process of its own that loads what the jailed one loads."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", "from bench import sandbox; sandbox.serve_bare()"]
+        self._popen = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_one_thread())
+
+    def __call__(self) -> None:
+        assert self._popen.stdin
+        assert self._popen.stdout
+        self._popen.stdin.write(json.dumps(PROGRAM).encode() + b"\n")
+        self._popen.stdin.flush()
+        assert json.loads(self._popen.stdout.readline()) == 3.0
+
+    def close(self) -> None:
+        self._popen.communicate()
+
+
+def serve_bare() -> None:
+    """Forks for every line of the input."""
+    job = programs()
+    gc.freeze()
+    for line in sys.stdin:
+        result, given = os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.write(given, json.dumps(job(json.loads(line))).encode())
+            os._exit(0)
+        os.close(given)
+        answer = os.read(result, 1000)
+        os.close(result)
+        os.waitpid(pid, 0)
+        sys.stdout.write(answer.decode() + "\n")
+        sys.stdout.flush()
+
+
+def _one_thread() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+
+
+def fresh() -> None:
+    subprocess.run([sys.executable, "-c", FRESH], check=True, capture_output=True, env=_one_thread())
+
+
+def asked(box: sandbox.Sandbox) -> None:
+    answer = box.run(PROGRAM)
+    assert answer.value == 3.0, answer
+
+
+def seconds(call: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def latencies(rounds: int) -> dict[str, list[float]]:
+    """Measures all ways in turns; a fresh Python every tenth round only."""
+    level = sandbox.level_of(sandbox.probe())
+    jails = {name: sandbox.Jail(programs, LIMITS, level=name) for name in ("L3", "L2") if name <= level}
+    workers, bare = sandbox.Workers(programs, LIMITS), BareFork()
+    ways: dict[str, Callable[[], None]] = {f"jail {name}": functools.partial(asked, jails[name]) for name in jails}
+    ways |= {"bare fork": bare, "worker, no jail (L0)": functools.partial(asked, workers)}
+    found: dict[str, list[float]] = {name: [] for name in (*ways, "fresh python with numpy")}
+    for number in range(-5, rounds):
+        for name, way in ways.items():
+            took = seconds(way)
+            if number >= 0:
+                found[name].append(took)
+        if number % 10 == 0:
+            found["fresh python with numpy"].append(seconds(fresh))
+    for close in (*(jail.close for jail in jails.values()), workers.close, bare.close):
+        close()
+    return found
+
+
+def streamed(rounds: int) -> dict[str, list[float]]:
+    """Measures one evaluation right after the other, where nothing can be prepared while nobody waits."""
+    bare = BareFork()
+    found: dict[str, list[float]] = {"jail L3, one right after the other": [], "bare fork, the same": []}
+    with sandbox.Jail(programs, LIMITS) as box:
+        for _ in range(rounds // 25):
+            ways: list[Callable[[], None]] = [functools.partial(asked, box), bare]
+            for name, way in zip(found, ways, strict=True):
+                way()
+                found[name] += [seconds(way) for _ in range(25)]
+    bare.close()
+    return found
+
+
+def batched(rounds: int, size: int) -> list[float]:
+    """Measures many inputs per fork; returns seconds per input."""
+    with sandbox.Jail(functools.partial(batch, size), LIMITS) as box:
+        box.warm()
+        taken = []
+        for _ in range(rounds):
+            answer = box.run("def f(x): return float(np.sort(x)[3])")
+            assert answer.failure is None, answer
+            taken.append(answer.seconds / size)
+    return taken
+
+
+def table(found: dict[str, list[float]]) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for name, taken in found.items():
+        tenth = statistics.quantiles(taken, n=10)
+        rows.append([name, len(taken), *(1000 * each for each in (tenth[0], statistics.median(taken), tenth[-1]))])
+    return rows
+
+
+def stress(count: int) -> list[list[object]]:
+    """Runs many evaluations, every fifth a fault, and tells what is left of them."""
+    with tempfile.TemporaryDirectory() as folder, sandbox.Jail(programs, LIMITS, num_workers=2) as box:
+        tempfile.tempdir = folder
+        asked(box)
+        before, answered, right, memory = traces(), 0, 0, []
+        for number in range(count):
+            is_fault = number % 5 == 4
+            answer = box.run(FAULTS[number // 5 % len(FAULTS)] if is_fault else PROGRAM)
+            answered += 1
+            right += is_fault or answer.value == 3.0
+            if number % (count // 10) == 0:
+                memory.append(family_mb())
+        after = traces()
+        tempfile.tempdir = None
+    kept = [["evaluations answered", answered], ["right answers and faults", right]]
+    kept += [[f"{name} before, after", f"{before[name]}, {after[name]}"] for name in before]
+    return [*kept, ["MiB of parent and zygotes, tenth by tenth", " ".join(f"{each:.0f}" for each in memory)]]
+
+
+def traces() -> dict[str, int]:
+    return {"descriptors": len(os.listdir("/proc/self/fd")), "processes": len(family())}
+
+
+def family() -> list[int]:
+    """Returns all descendants of this process."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                parent = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, ValueError):
+                continue
+            parents.setdefault(parent, []).append(int(name))
+    found, rest = [], [os.getpid()]
+    while rest:
+        rest += (below := parents.get(rest.pop(), []))
+        found += below
+    return found
+
+
+def family_mb() -> float:
+    pages = 0
+    for pid in (os.getpid(), *family()):
+        try:
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except OSError:
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def verdicts(rows: Sequence[Sequence[Any]], per_input_ms: float) -> list[str]:
+    medians = {row[0]: float(row[3]) for row in rows}
+    jail, bare, new = medians["jail L3"], medians["bare fork"], medians["fresh python with numpy"]
+    said = [
+        (f"Median at L3: {jail:.2f} ms; wanted at most {WANTED_MS:g} ms", jail <= WANTED_MS),
+        (f"L3 is {jail / bare:.2f} times a bare fork; wanted at most {WANTED_RATIO:g}", jail / bare <= WANTED_RATIO),
+        (
+            f"L3 is {new / jail:.0f} times faster than a fresh Python; wanted {WANTED_SPEEDUP:g}",
+            new / jail >= WANTED_SPEEDUP,
+        ),
+        (f"An input in a batch: {per_input_ms:.3f} ms; wanted {WANTED_BATCH_MS:g} ms", per_input_ms <= WANTED_BATCH_MS),
+    ]
+    return [f"{text}: {'yes' if is_good else 'NO'}." for text, is_good in said]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="50 rounds, nothing is kept")
+    parser.add_argument(
+        "--stress", type=int, default=0, metavar="N", help="N evaluations, every fifth a fault, instead"
+    )
+    options = parser.parse_args()
+    if options.stress:
+        outcome.show("sandbox", {"after many evaluations": (["what", "found"], stress(options.stress))})
+        return
+    rounds = 50 if options.quick else 400
+    rows = table({**latencies(rounds), **streamed(rounds)})
+    per_input = batched(20, 200)
+    columns = ["way", "times", "p10 ms", "median ms", "p90 ms"]
+    notes = verdicts(rows, 1000 * statistics.median(per_input))
+    (outcome.show if options.quick else outcome.keep)("sandbox", {"one evaluation": (columns, rows)}, notes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""A jail for candidates: levels L1 to L3."""
+
+from collections.abc import Sequence
+
+from atoll import errors
+from atoll.sandbox import levels
+from atoll.sandbox.profiles import NARROW, Profile
+from atoll.sandbox.sandbox import Limits, MakeJob
+from atoll.sandbox.slots import Slots
+from atoll.sandbox.warden import Warden
+
+_USUAL = Limits()
+
+
+class Jail(Slots):
+    """Runs each request in a process of its own, forked from a zygote that made the job and then locked itself in.
+
+    The job is made with all rights, in a fresh Python whose environment is empty; then the rights go. What a
+    candidate changes is gone with its process; docs/sandbox.md says what it can do at which level.
+
+    Args:
+        make_job: Makes the job, in every zygote.
+        limits: What one request may use.
+        num_workers: How many requests run at once, each in a jail of its own; one starts when it is first needed.
+        path: Where modules are looked for; None: where this process does. Only installed ones can be imported later.
+        level: `L1`, `L2` or `L3`; None: the strongest that this machine has.
+        profile: What the task needs beyond the usual.
+        probed: What this machine has; None: it is tried.
+
+    Raises:
+        SetupError: This machine has no such level, a limit makes no sense, or the job cannot be sent.
+    """
+
+    def __init__(
+        self,
+        make_job: MakeJob,
+        limits: Limits = _USUAL,
+        num_workers: int = 1,
+        path: Sequence[str] | None = None,
+        *,
+        level: str | None = None,
+        profile: Profile = NARROW,
+        probed: levels.Probe | None = None,
+    ) -> None:
+        self._probe = levels.probe() if probed is None else probed
+        strongest = levels.level_of(self._probe)
+        self._level, self._profile = level or strongest, profile
+        if self._level not in levels.JAILS or self._level > strongest:
+            raise errors.SetupError(levels.refusal(self._probe, self._level))
+        super().__init__(make_job, limits, num_workers, path)
+
+    @property
+    def level(self) -> str:
+        return self._level
+
+    def _process(self) -> Warden:
+        return Warden(self._limits, self._level, self._probe, self._profile)

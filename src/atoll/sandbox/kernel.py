@@ -1,0 +1,101 @@
+"""The kernel, by its own calls: what Python's standard library does not offer."""
+
+import ctypes
+import functools
+import os
+
+from atoll.sandbox import syscalls
+
+NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
+NEW_USER, NEW_PIDS, NEW_NET = 0x10000000, 0x20000000, 0x40000000
+READ_ONLY, NO_SUID, NO_DEV, NO_EXEC, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+
+_AT_RECURSIVE = 0x8000
+_DETACH = 2
+_NO_NEW_PRIVS, _CHILD_SUBREAPER, _DEATH_SIGNAL, _DUMPABLE = 38, 36, 1, 4
+_CAPABILITIES_3 = 0x20080522
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@functools.cache
+def _number(name: str) -> int:
+    arch = syscalls.arch()
+    if arch is None:
+        raise OSError(38, "this architecture is not known to the jail")
+    return syscalls.numbers(syscalls.OURS, on=arch)[name]
+
+
+def call(name: str, *args: object) -> int:
+    """Makes a system call.
+
+    Raises:
+        OSError: The kernel refused; the text names the call.
+    """
+    given = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
+    result = int(_libc().syscall(ctypes.c_long(_number(name)), *given))
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{name}: {os.strerror(error)}")
+    return result
+
+
+def unshare(flags: int) -> None:
+    call("unshare", flags)
+
+
+def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
+    call("mount", source.encode(), target.encode(), kind.encode(), flags, data.encode())
+
+
+def set_mount(target: str, flags: int) -> None:
+    """Adds flags to a mount and all below it; those of a bind mount are its own."""
+    wanted = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)  # to set, to clear, propagation, user namespace
+    call("mount_setattr", -100, target.encode(), _AT_RECURSIVE, wanted, ctypes.sizeof(wanted))
+
+
+def change_root(folder: str) -> None:
+    """Makes a mount the root and forgets all that was mounted before."""
+    os.chdir(folder)
+    call("pivot_root", b".", b".")
+    call("umount2", b".", _DETACH)
+    os.chdir("/")
+
+
+def set_hostname(name: str) -> None:
+    call("sethostname", name.encode(), len(name))
+
+
+def no_new_privileges() -> None:
+    """No program that is started from here on gains rights; Landlock and seccomp ask for it."""
+    _prctl(_NO_NEW_PRIVS, 1)
+
+
+def adopt_orphans() -> None:
+    """Has children whose parent ended become children of this process, not of init."""
+    _prctl(_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process when the thread that forked it ends."""
+    _prctl(_DEATH_SIGNAL, 9)
+
+
+def hide_memory() -> None:
+    """Lets no other process without privileges look into this one."""
+    _prctl(_DUMPABLE, 0)
+
+
+def drop_capabilities() -> None:
+    """Gives up every capability, for good."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0)
+    call("capset", header, (ctypes.c_uint32 * 6)())
+
+
+def _prctl(*args: int) -> None:
+    if _libc().prctl(*(ctypes.c_ulong(arg) for arg in (*args, *(0,) * (5 - len(args))))):
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl {args[0]}: {os.strerror(error)}")

@@ -1,0 +1,48 @@
+"""The strongest sandbox that there is."""
+
+from atoll import errors
+from atoll.sandbox import levels
+from atoll.sandbox.jail import Jail
+from atoll.sandbox.profiles import NARROW, Profile
+from atoll.sandbox.sandbox import Limits, MakeJob
+from atoll.sandbox.workers import Workers
+
+_USUAL = Limits()
+
+
+def open(
+    make_job: MakeJob,
+    limits: Limits = _USUAL,
+    num_workers: int = 1,
+    *,
+    require: str | None = None,
+    unsafe: bool = False,
+    profile: Profile = NARROW,
+    probed: levels.Probe | None = None,
+) -> Jail | Workers:
+    """Returns a jail, or workers where this machine can do no better.
+
+    Args:
+        make_job: Makes the job, in every worker.
+        limits: What one request may use.
+        num_workers: How many requests run at once.
+        require: The weakest level that will do, `L1` to `L3`.
+        unsafe: Whether L0 will do, where candidates are a model's and can do all that the user can.
+        profile: What the task needs beyond the usual.
+        probed: What this machine has; None: it is tried.
+
+    Raises:
+        SetupError: The machine has no sandbox as strong as that; the message says what is missing.
+    """
+    probed = levels.probe() if probed is None else probed
+    level = levels.level_of(probed)
+    if require is not None and (require not in levels.LEVELS or level < require):
+        raise errors.SetupError(levels.refusal(probed, require))
+    if level != "L0":
+        return Jail(make_job, limits, num_workers, profile=profile, probed=probed)
+    if not unsafe:
+        raise errors.SetupError(
+            "Here candidates could do all that you can (sandbox L0), and a model writes them: allow that with "
+            f"--unsafe, or get a jail. {' '.join(levels.missing(probed))}"
+        )
+    return Workers(make_job, limits, num_workers)

@@ -1,0 +1,256 @@
+"""What candidates try, and what is then said of them. `W` is the world outside: paths, ports and process numbers."""
+
+from typing import NamedTuple
+
+ABSENT = r"it raised FileNotFoundError"  # at L3 there is nothing there
+DENIED = r"it tried what the jail forbids: PermissionError"
+BLOCKED = r"it tried what the jail forbids: PermissionError: \[Errno 1\] Operation not permitted"
+NO_FILE = rf"{ABSENT}|{DENIED}"
+NO_WRITE = rf"{ABSENT}|it tried what the jail forbids: (OSError: \[Errno 30\]|PermissionError)"
+
+SYSCALL = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *args):
+    if libc.syscall(number, *args) < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+"""
+
+
+class Attack(NamedTuple):
+    """A program, and what its failure must match; or its answer, where trying leads to nothing."""
+
+    program: str
+    failure: str = ""
+    answer: object = None
+
+
+def reading(path: str) -> Attack:
+    return Attack(f"answer = open({path}).read()", NO_FILE)
+
+
+def calling(number: str, *args: str) -> Attack:
+    return Attack(f"{SYSCALL}\ncall({', '.join([number, *args])})", BLOCKED)
+
+
+READS = {
+    "a file of the home": reading("W['home'] + '/.netrc'"),
+    "the list of the home": Attack("import os; answer = os.listdir(W['home'])", NO_FILE),
+    "the passwords": reading("'/etc/shadow'"),
+    "the users": reading("'/etc/passwd'"),
+    "the store": reading("W['store']"),
+    "the evaluator's source": reading("W['evaluator']"),
+    "the test data": reading("W['data']"),
+    "the environment": Attack("import os; answer = 'SECRET' in str(dict(os.environ))", answer=False),
+    "the environment of the parent": reading("f\"/proc/{W['parent']}/environ\""),
+    "the memory of the parent": reading("f\"/proc/{W['parent']}/mem\""),
+    "its own environment by /proc": reading("'/proc/self/environ'"),
+    "the root by /proc": reading("'/proc/1/root/etc/shadow'"),
+    "an open descriptor by /proc": reading("'/proc/self/fd/1'"),
+    "the parent's descriptors": Attack("import os; answer = os.listdir(f\"/proc/{W['parent']}/fd\")", NO_FILE),
+    "a link to the passwords": Attack("import os; os.symlink('/etc/shadow', 'x'); answer = open('x').read()", NO_FILE),
+    "a path with many dots": reading("'../' * 20 + 'etc/shadow'"),
+    "the raw disk": reading("'/dev/sda'"),
+    "the terminal": Attack("answer = open('/dev/tty', 'w')", rf"{NO_WRITE}|it raised OSError: \[Errno 6\]"),
+    "the kernel's log": reading("'/dev/kmsg'"),
+    "another scratch folder": Attack(
+        "import os\nanswer = [n for n in os.listdir('..') if os.path.exists('../' + n + '/desk')]\n"
+        "open(W['other'] + '/x')",
+        NO_FILE,
+    ),
+    "what is open": Attack(
+        "import os\nanswer = []\nfor fd in range(256):\n"
+        "    try: os.fstat(fd); answer.append(fd)\n    except OSError: pass\nanswer = len(answer)",
+        answer=6,  # nothing to read, two for printing and a spare of each kind, and the pipe of the result
+    ),
+}
+
+WRITES = {
+    "a new file outside": Attack("open(W['outside'] + '/new', 'w')", NO_WRITE),
+    "a file outside": Attack("open(W['victim'], 'w')", NO_WRITE),
+    "a library of Python": Attack("import os; open(os.__file__, 'a')", NO_WRITE),
+    "the package of the sandbox": Attack("import sys; open(W['package'] + '/sandbox/worker.py', 'a')", NO_WRITE),
+    "a mode outside": Attack("import os; os.chmod(W['victim'], 0o777)", NO_WRITE),
+    "a time outside": Attack("import os; os.utime(W['victim'], (0, 0))", NO_WRITE),
+    "a size outside": Attack("import os; os.truncate(W['victim'], 0)", NO_WRITE),
+    "the mode of a library": Attack("import os; os.chmod(os.__file__, 0o777)", NO_WRITE),
+    "a name outside": Attack("import os; os.rename(W['victim'], W['victim'] + '2')", NO_WRITE),
+    "a removal outside": Attack("import os; os.unlink(W['victim'])", NO_WRITE),
+    "a folder in the root": Attack("import os; os.mkdir('/new')", NO_WRITE),
+    "a way through a link": Attack("import os; os.symlink(W['victim'], 'x'); open('x', 'w')", NO_WRITE),
+    "a second name": Attack("import os; os.link(W['victim'], 'x'); open('x', 'w')", rf"{NO_WRITE}|it raised OSError"),
+    "a device": Attack("import os; os.mknod('null', 0o20666, os.makedev(1, 3))", BLOCKED),
+}
+
+NETWORK = {
+    "tcp": Attack("import socket; socket.create_connection(('127.0.0.1', W['port']), 2)", BLOCKED),
+    "udp": Attack(
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', W['port']))",
+        BLOCKED,
+    ),
+    "a unix socket": Attack("import socket; socket.socket(socket.AF_UNIX).connect(W['unix'])", BLOCKED),
+    "an abstract socket": Attack(
+        "import socket; socket.socket(socket.AF_UNIX).connect('\\0' + W['abstract'])", BLOCKED
+    ),
+    "a name": Attack(
+        "import socket; socket.getaddrinfo('example.com', 80)", r"it raised gaierror|it tried what the jail forbids"
+    ),
+    "a page": Attack(
+        "import urllib.request; urllib.request.urlopen('http://127.0.0.1')", r"it raised URLError|" + BLOCKED
+    ),
+    "a raw socket": Attack("import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)", BLOCKED),
+    "netlink": Attack("import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)", BLOCKED),
+    "a server": Attack("import socket; socket.create_server(('127.0.0.1', 0))", BLOCKED),
+    "a pair that can send to others": Attack(
+        "import socket; a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); a.sendto(b'x', W['unix'])", BLOCKED
+    ),
+}
+
+LIMITS = {
+    "a fork bomb": Attack("import os\nwhile True: os.fork()", BLOCKED),
+    "a thread bomb": Attack(
+        "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+        r"it started more than 64 threads or processes|it used more than 512 MiB",
+    ),
+    "a memory bomb": Attack("x = []\nwhile True: x.append(bytes(2**20))", "it used more than 512 MiB"),
+    "memory of no object": Attack("import mmap; x = mmap.mmap(-1, 2**31)", "it used more than 512 MiB|.*Errno 12"),
+    "a large file": Attack(
+        "with open('x', 'wb') as file:\n    while True: file.write(bytes(2**20))", "it wrote more than 32 MiB to files"
+    ),
+    "many files": Attack(
+        "import time\nfor n in range(64):\n    open(f'x{n}', 'wb').write(bytes(2**20))\n    time.sleep(0.003)\n"
+        "time.sleep(1)",
+        "it wrote more than 32 MiB to files",
+    ),
+    "a flood of printing": Attack(
+        "import os\nwhile True: os.write(1, b'x' * 2**20)", "it wrote more than 32 MiB to files"
+    ),
+    "a flood on the pipe of the result": Attack(
+        "import os\nwhile True: os.write(3, b'x' * 2**16)", "it returned more than 10 kB"
+    ),
+    "a large answer": Attack("answer = 'x' * 10**6", "it returned 1 MB, more than 10 kB"),
+    "a deep answer": Attack(
+        "answer = []\nfor _ in range(10**5): answer = [answer]", "it returned what is no plain data"
+    ),
+    "all descriptors": Attack("x = []\nwhile True: x.append(open('/dev/null'))", "it opened more than 256 files"),
+    "more than the limits": Attack(
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
+        "it raised ValueError: not allowed to raise",
+    ),
+}
+
+TIME = {
+    "sleep": Attack("import time; time.sleep(60)", "it took longer than 0.3 s"),
+    "ignored signals": Attack(
+        "import signal, time\nfor n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n"
+        "    except (OSError, ValueError): pass\ntime.sleep(60)",
+        "it took longer than 0.3 s",
+    ),
+    "a stop": Attack("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", "it took longer than 0.3 s"),
+}
+
+ENDS = {
+    "exit 0": Attack("import os; os._exit(0)", "it left its process with exit status 0"),
+    "exit 3": Attack("import os; os._exit(3)", "it left its process with exit status 3"),
+    "a segfault": Attack("import ctypes; ctypes.string_at(0)", r"its process died with signal 11 \(SIGSEGV\)"),
+    "an abort": Attack("import os; os.abort()", r"its process died with signal 6 \(SIGABRT\)"),
+    "SystemExit": Attack("raise SystemExit(3)", "it raised SystemExit: 3"),
+    "KeyboardInterrupt": Attack("raise KeyboardInterrupt", "it raised KeyboardInterrupt"),
+    "a stack overflow": Attack(
+        "import sys; sys.setrecursionlimit(10**9)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\n"
+        "A().x",
+        "its process died with signal 11|it used more than|it raised (RecursionError|SystemError)",
+    ),
+    "what cannot be printed": Attack(
+        "class Odd(Exception):\n    def __str__(self): raise SystemExit\nraise Odd", "it raised Odd"
+    ),
+}
+
+OTHERS = {
+    "the parent": Attack("import os; os.kill(W['parent'], 9)", BLOCKED),
+    "the zygote": Attack("import os; os.kill(os.getppid(), 9)", BLOCKED),
+    "a stranger": Attack("import os; os.kill(W['stranger'], 9)", BLOCKED),
+    "everybody": Attack("import os; os.kill(-1, 9)", BLOCKED),
+    "its group": Attack("import os; os.killpg(0, 9)", BLOCKED),
+    "a signal by the owner of a pipe": Attack(
+        "import fcntl, os, signal\nr, w = os.pipe()\nfcntl.fcntl(r, fcntl.F_SETSIG, signal.SIGKILL)\n"
+        "fcntl.fcntl(r, fcntl.F_SETOWN, os.getppid())",
+        BLOCKED,
+    ),
+    "a session of its own": Attack("import os; os.fork() or os.setsid()", BLOCKED),
+    "a program": Attack("import subprocess; subprocess.run(['/bin/true'])", rf"{BLOCKED}|{NO_FILE}"),
+    "a program in its place": Attack("import os, sys; os.execv(sys.executable, ['x'])", rf"{BLOCKED}|{NO_FILE}"),
+    "a shell": Attack("import os; answer = os.system('id')", answer=127 << 8),
+    "ptrace": calling("101", "16", "W['parent']", "0", "0"),
+    "the memory of a process": calling("310", "W['parent']", "0", "0", "0", "0", "0"),
+}
+
+CALLS = {
+    "unshare": calling("272", "0x10000000"),
+    "mount": calling("165", "b'none'", "b'/tmp'", "b'tmpfs'", "0", "None"),
+    "umount": calling("166", "b'/tmp'", "2"),
+    "setns": calling("308", "0", "0"),
+    "pivot_root": calling("155", "b'.'", "b'.'"),
+    "chroot": calling("161", "b'/'"),
+    "bpf": calling("321", "0", "None", "0"),
+    "keyctl": calling("250", "0", "-3", "0"),
+    "add_key": calling("248", "b'user'", "b'x'", "b'x'", "1", "-3"),
+    "io_uring": calling("425", "8", "ctypes.create_string_buffer(256)"),
+    "userfaultfd": calling("323", "0"),
+    "perf_event_open": calling("298", "None", "0", "-1", "-1", "0"),
+    "memfd_create": calling("319", "b'x'", "0"),
+    "open_by_handle_at": calling("304", "-100", "None", "0"),
+    "pidfd_open": calling("434", "W['parent']", "0"),
+    "clone into a new user": calling("56", "0x10000011", "0", "0", "0", "0"),
+    "clone3": Attack(f"{SYSCALL}\ncall(435, None, 0)", r"it raised OSError: \[Errno 38\]"),
+    "fork by number": calling("57"),
+    "exec by number": calling("59", "b'/bin/true'", "None", "None"),
+    "setuid": calling("105", "0"),
+    "reboot": calling("169", "0", "0", "0", "None"),
+    "the clock": calling("227", "0", "None"),
+    "a shared segment": calling("29", "1", "100", "0o1666"),
+    "seccomp off": calling("157", "22", "0", "0", "0", "0"),
+    "a terminal's input": Attack(
+        "import fcntl; fcntl.ioctl(1, 0x5412, b'x')", r"it raised OSError: \[Errno 25\]|it tried what the jail forbids"
+    ),
+    "a call of another architecture": Attack(f"{SYSCALL}\ncall(0x40000000 + 57)", BLOCKED),
+}
+
+FORGERIES = {
+    "noise on the pipe": Attack("import os; os.write(3, b'noise')\nanswer = 99", "it wrote to the pipe of its result"),
+    "a frame too many": Attack(
+        "import os; os.write(3, (15).to_bytes(8) + b'[null,false,99]')\nanswer = 99",
+        "it wrote to the pipe of its result",
+    ),
+    "a frame that is no verdict": Attack(
+        "import os; os.write(3, (2).to_bytes(8) + b'[]'); os._exit(0)", "it wrote to the pipe of its result"
+    ),
+    "a deep frame": Attack(
+        "import os; os.write(3, (9000).to_bytes(8) + b'[' * 9000); os._exit(0)", "it wrote to the pipe of its result"
+    ),
+    "a frame that promises more": Attack(
+        "import os; os.write(3, (4 * 10**9).to_bytes(8)); os._exit(0)", "it wrote to the pipe of its result"
+    ),
+    "no pipe": Attack("import os; os.close(3)", "it left its process with exit status 1"),
+    "its own score": Attack("import os; os.write(3, (15).to_bytes(8) + b'[null,false,99]'); os._exit(0)", answer=99),
+    "a zip bomb": Attack(
+        "import io, zipfile, base64\nfile = io.BytesIO()\nwith zipfile.ZipFile(file, 'w', zipfile.ZIP_DEFLATED) as z:\n"
+        "    z.writestr('x', bytes(10**7))\nanswer = base64.b64encode(file.getvalue()).decode()",
+        "it returned 1[0-9.]+ kB, more than 10 kB",
+    ),
+    "a pickle": Attack("import pickle; answer = pickle.dumps(print)", "it returned what is no plain data: bytes"),
+}
+
+ALL = {
+    f"{kind}: {name}": attack
+    for kind, attacks in {
+        "reads": READS,
+        "writes": WRITES,
+        "network": NETWORK,
+        "limits": LIMITS,
+        "ends": ENDS,
+        "others": OTHERS,
+        "calls": CALLS,
+        "forgeries": FORGERIES,
+    }.items()
+    for name, attack in attacks.items()
+}

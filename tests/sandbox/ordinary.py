@@ -1,0 +1,63 @@
+"""Runs Python as an ordinary user, also where the user could not even read it."""
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from atoll.sandbox import kernel
+
+UID = 1000
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs Python with arguments as user 1000; `{folder}` in them is a folder of that user. Needs root."""
+    own = tempfile.mkdtemp(prefix="user-", dir="/tmp")
+    os.chown(own, UID, UID)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "tests.sandbox.ordinary", *(each.replace("{folder}", own) for each in arguments)],
+            cwd=ROOT,
+            env={"PATH": os.defpath, "HOME": own, "TMPDIR": own, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    finally:
+        subprocess.run(["rm", "-rf", own], check=True)
+
+
+def main() -> None:
+    """Shows the user what it must read, in mounts of this process alone, becomes that user and starts Python."""
+    kernel.unshare(kernel.NEW_MOUNTS)
+    kernel.mount("none", "/", "", kernel.RECURSIVE | kernel.PRIVATE)
+    for path in {sys.base_prefix, sys.prefix, str(ROOT)}:
+        _open_way(path)
+    os.setgroups([])
+    os.setresgid(UID, UID, UID)
+    os.setresuid(UID, UID, UID)
+    os.chdir(ROOT)
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+
+
+def _open_way(path: str) -> None:
+    """Puts an open folder over the first closed one on the way, and the path back at its place in it."""
+    for above in reversed(Path(path).parents):
+        if not above.stat().st_mode & stat.S_IXOTH:
+            kept = tempfile.mkdtemp(dir="/tmp")
+            kernel.mount(path, kept, "", kernel.BIND | kernel.RECURSIVE)
+            kernel.mount("tmpfs", str(above), "tmpfs", 0, "mode=0755")
+            os.makedirs(path)
+            kernel.mount(kept, path, "", kernel.BIND | kernel.RECURSIVE)
+            kernel.call("umount2", kept.encode(), 2)
+            os.rmdir(kept)
+            return
+
+
+if __name__ == "__main__":
+    main()

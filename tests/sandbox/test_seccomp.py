@@ -1,0 +1,102 @@
+"""The filter, run as the kernel would run it: on both architectures, without a kernel."""
+
+import errno
+import struct
+
+import pytest
+
+from atoll.sandbox import seccomp, syscalls
+from atoll.sandbox.seccomp import Rights, assemble
+
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+SELF = 77
+ARCHS = list(syscalls.ARCHS)
+
+
+def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | None = None) -> int:
+    """Interprets a filter for one call and returns its verdict."""
+    known = syscalls.ARCHS[arch]
+    tables = (syscalls.HARMLESS, syscalls.CHECKED, syscalls.FILES, syscalls.STARTING, syscalls.NETWORK, syscalls.OURS)
+    number = name if isinstance(name, int) else syscalls.numbers(*tables, on=known)[name]
+    filled = [arg & (2**64 - 1) for arg in (*args, *(0,) * (6 - len(args)))]
+    data = struct.pack("<iIQ6Q", number, known.audit if audit is None else audit, 0, *filled)
+    steps, value, at = assemble(known, rights), 0, 0
+    while True:
+        code, if_so, if_not, k = steps[at]
+        k = SELF if k == seccomp._SELF else k
+        at += 1
+        if code == 0x06:
+            return k
+        if code == 0x20:
+            value = int(struct.unpack_from("<I", data, k)[0])
+        elif code == 0x54:
+            value &= k
+        else:
+            holds = {0x15: value == k, 0x25: value > k, 0x35: value >= k, 0x45: bool(value & k)}[code]
+            at += if_so if holds else if_not
+
+
+def test_the_tables_are_those_of_the_kernel():
+    x86, arm = (syscalls.numbers(syscalls.HARMLESS, on=syscalls.ARCHS[arch]) for arch in ("x86_64", "aarch64"))
+    assert (x86["read"], x86["openat"], x86["futex"], x86["getrandom"]) == (0, 257, 202, 318)
+    assert (arm["read"], arm["openat"], arm["futex"], arm["getrandom"]) == (63, 56, 98, 278)
+    assert "open" not in arm
+    for table in (x86, arm):
+        assert len(set(table.values())) == len(table)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_what_is_harmless_is_allowed_and_what_is_not_named_is_refused(arch):
+    for name, number in syscalls.numbers(syscalls.HARMLESS, on=syscalls.ARCHS[arch]).items():
+        assert run(arch, Rights(), number) == ALLOW, name
+    for name in ("mount", "unshare", "pivot_root", "seccomp", "socket", "execve", "fchmod", "truncate"):
+        assert run(arch, Rights(), name) == ERRNO | errno.EPERM
+    assert run(arch, Rights(), 9999) == ERRNO | errno.EPERM
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_another_architecture_is_the_end(arch):
+    assert run(arch, Rights(), "read", audit=0x40000003) == KILL
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_calls_are_judged_by_their_arguments(arch):
+    narrow, wide = Rights(), Rights(attributes=True, processes=True, signals=True, sessions=True, network=True)
+    refused = ERRNO | errno.EPERM
+    assert run(arch, narrow, "clone", 0x3D0F00) == ALLOW  # a thread
+    assert run(arch, narrow, "clone", 0x11) == refused
+    assert run(arch, narrow, "clone", 0x10000000 | 0x3D0F00) == refused
+    assert run(arch, wide, "clone", 0x11) == ALLOW
+    assert run(arch, wide, "clone", 0x10000011) == refused
+    assert run(arch, wide, "clone3") == ERRNO | errno.ENOSYS
+    assert run(arch, narrow, "kill", SELF) == ALLOW
+    for pid in (1, 0, -1, SELF + 1):
+        assert run(arch, narrow, "kill", pid) == refused
+    assert run(arch, wide, "kill", 5) == ALLOW
+    assert run(arch, wide, "tkill", SELF) == refused
+    assert run(arch, narrow, "prlimit64", 0) == ALLOW
+    assert run(arch, narrow, "prlimit64", 1) == refused
+    assert run(arch, narrow, "fcntl", 3, 1) == ALLOW
+    for command in (8, 10, 15):
+        assert run(arch, wide, "fcntl", 3, command) == refused
+    assert run(arch, narrow, "ioctl", 0, 0x5401) == ALLOW
+    assert run(arch, narrow, "ioctl", 0, 0x5412) == ERRNO | errno.ENOTTY
+    assert run(arch, narrow, "socketpair", 1, 1 | 0o2000000) == ALLOW
+    assert run(arch, narrow, "socketpair", 1, 2) == refused
+    assert run(arch, narrow, "socketpair", 2, 1) == refused
+    assert run(arch, narrow, "prctl", 15) == ALLOW
+    assert run(arch, narrow, "prctl", 22) == refused
+    for name in ("socket", "execve", "fchmod", "setsid"):
+        assert run(arch, wide, name) == ALLOW
+    assert run(arch, Rights(processes=True), "setsid") == refused
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_jump_lands(arch):
+    for rights in (Rights(), Rights(True, True, True, True, True)):
+        steps = assemble(syscalls.ARCHS[arch], rights)
+        assert all(max(step.if_so, step.if_not) < 256 for step in steps)
+        assert len(steps) < 4096  # the kernel's limit
+        assert all(
+            at + 1 + max(step.if_so, step.if_not) < len(steps) or step.code == 6 for at, step in enumerate(steps)
+        )
