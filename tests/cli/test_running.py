@@ -321,6 +321,26 @@ class TestBadInput:
         assert "127.0.0.1:9" in said
 
 
+class TestStoreFaults:
+    def test_a_store_that_is_deleted_meanwhile_is_told_and_is_no_success(self, capsys, folder):
+        place = str(folder / "kept.db")
+        deed = f"    import os\n    os.path.exists({place!r}) and os.unlink({place!r})\n"
+        text = tasks.TASK.replace("    x, height = point", f"{deed}    x, height = point")
+        tasks.make(folder / "task", text)
+        assert cli.main(["run", "task", "--iterations", "5", "--store", "kept.db"]) == 1
+        assert "was deleted, moved or replaced" in capsys.readouterr().err
+
+    def test_a_damaged_row_is_one_sentence(self, capsys):
+        run(capsys, "run", "task", "--iterations", "5")
+        database = sqlite3.connect("atoll.db")
+        database.execute("update records set data = '{oops' where kind = 'applied'")
+        database.commit()
+        database.close()
+        for verb in (["list"], ["show", "latest"], ["resume", "latest"]):
+            assert cli.main(verb) == 1
+            assert "is damaged" in capsys.readouterr().err
+
+
 class TestTerminal:
     @pytest.mark.parametrize("columns", [80, 200])
     def test_the_table_fits(self, columns):

@@ -25,6 +25,7 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
 
     Raises:
         RunFailed: It ended before its time; everything until then is saved, and told if a program listens.
+        StoreFailed: The store is no longer where it was.
     """
     screen, since = output.err(), time.monotonic()
     failure: errors.RunFailed | None = None
@@ -36,6 +37,7 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
             _watch(session, screen, quiet)
         except errors.RunFailed as error:
             failure = error
+    kept.database.check_place()
     seconds = time.monotonic() - since
     summary = runs.summarise(kept, session.run)
     if not (quiet or failure):

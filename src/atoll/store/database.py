@@ -1,5 +1,6 @@
 """One database, its connections and its faults."""
 
+import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -68,6 +69,7 @@ class Database:
                 sqlite.settle(self.engine, busy_seconds)
             with self.writing() as connection:
                 schema.prepare(connection, self.name)
+        self._identity = _identity(self.place) if self.is_file else None
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -109,6 +111,17 @@ class Database:
     def check_open(self) -> None:
         if self._is_closed:
             raise errors.SetupError(f"{self.name} is closed: open it again.")
+
+    def check_place(self) -> None:
+        """Looks whether the file is still the one that was opened: what is written after a `rm` goes nowhere.
+
+        Raises:
+            StoreFailed: It was deleted, moved or replaced.
+        """
+        if self.is_file and (not os.path.exists(self.place) or _identity(self.place) != self._identity):
+            raise errors.StoreFailed(
+                f"{self.name} was deleted, moved or replaced while it was open: its runs are lost."
+            )
 
     def close(self) -> None:
         self._is_closed = True
@@ -169,6 +182,11 @@ class Transaction:
             if self._held is not None:
                 self._held.close()
                 self._held = None
+
+
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
 def _parse(url: str) -> sqlalchemy.URL:

@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from atoll import errors
+
 LONG = 8192  # characters; SQLite reads a row that spills over many pages slowly, and prompts repeat
 
 
@@ -57,13 +59,20 @@ def pack(data: Mapping[str, Any], long: int = LONG) -> Packed:
 
 
 def unpack(text: str, links: str | None, get: Callable[[str], bytes]) -> dict[str, Any]:
-    """Reads back what `pack` wrote; `get` finds a body by its hash."""
-    data: dict[str, Any] = json.loads(text)
-    for *path, name, sha256 in json.loads(links) if links else ():
-        place: Any = data
-        for each in path:
-            place = place[each]
-        place[name] = get(sha256).decode("utf-8", "surrogatepass")
+    """Reads back what `pack` wrote; `get` finds a body by its hash.
+
+    Raises:
+        StoreFailed: It is not what was written.
+    """
+    try:
+        data: dict[str, Any] = json.loads(text)
+        for *path, name, sha256 in json.loads(links) if links else ():
+            place: Any = data
+            for each in path:
+                place = place[each]
+            place[name] = get(sha256).decode("utf-8", "surrogatepass")
+    except (ValueError, TypeError, LookupError, zlib.error) as error:
+        raise errors.StoreFailed(f"A row of the store is damaged ({error}): use a copy that is whole.") from error
     return data
 
 
