@@ -10,8 +10,8 @@ import atoll
 
 NAMES = {
     "atoll": """
-        __version__ archipelago candidate cluster config control errors evaluation function gate journal llm llmsr
-        mutation profiler programs runs sandbox store system testing versions
+        __version__ archipelago candidate cluster config control errors evaluation executor function gate journal llm
+        llmsr mutation profiler programs runs sandbox store system testing versions
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
@@ -24,8 +24,10 @@ NAMES = {
     "atoll.mutation": """
         Constants Model Rewrite Syntax Vocabulary can_rewrite fenced fenced_code program_prompt skeleton_of
     """,
+    "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """
-        LEVELS Answer Calling Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge Scoring Workers
+        LEVELS NARROW Answer Calling Hold Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge
+        Scoring Slots Workers
         level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
@@ -33,7 +35,8 @@ NAMES = {
         StoredJournal StoredVersions open
     """,
     "atoll.testing": """
-        ChooserSuite ClusterSuite DyingJournal FakeClock Fault GateSuite InboxSuite JournalSuite JudgeSuite KeptSuite
+        ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault GateSuite InboxSuite JournalSuite
+        JudgeSuite KeptSuite
         LLMSuite ModelServer Naps Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite
         history settled unscored
     """,

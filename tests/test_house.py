@@ -33,22 +33,22 @@ RANKS = {
     "store": 3,
     "llm": 3,
     "sandbox": 3,
-    "executor": 3,
     "mutation": 3,
-    "system": 4,
-    "playbook": 4,
-    "llmsr": 5,
-    "programs": 5,
-    "mind": 5,
-    "survival": 5,
-    "governed": 5,
-    "config": 6,
-    "runs": 7,
-    "evolve": 7,
-    "cli": 8,
-    "dashboard": 8,
+    "executor": 4,
+    "system": 5,
+    "playbook": 5,
+    "llmsr": 6,
+    "programs": 6,
+    "mind": 6,
+    "survival": 6,
+    "governed": 6,
+    "config": 7,
+    "runs": 8,
+    "evolve": 8,
+    "cli": 9,
+    "dashboard": 9,
 }
-KERNEL, SYSTEM, FACE = 2, 5, 8
+KERNEL, SYSTEM, FACE = 2, 6, 9
 ORDER = {room: place for place, room in enumerate(RANKS)}
 # The names of the package itself and its start: they may import everything, and only a face may import them.
 FRONT = "atoll"

@@ -20,6 +20,7 @@ __all__ = [
     "control",
     "errors",
     "evaluation",
+    "executor",
     "function",
     "gate",
     "journal",

@@ -15,9 +15,9 @@ import importlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 import pydantic
 
@@ -30,6 +30,7 @@ SYSTEMS: Mapping[str, str] = {"programs": "atoll.programs.build", "llmsr": "atol
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
 
+type Names = Annotated[tuple[str, ...], pydantic.Field(strict=False)]  # a list in TOML and JSON
 type Section = Mapping[str, Any]
 type Sections = Mapping[str, Any]
 
@@ -67,14 +68,43 @@ class LLMSettings(Settings):
 
 
 class SandboxSettings(Settings):
-    """Section `[sandbox]`: what judging one candidate may use."""
+    """Section `[sandbox]`: what judging one candidate may use, and what its jail lets in.
+
+    Attributes:
+        seconds: Wall clock.
+        memory_mb: Address space of the process, its libraries included.
+        output_bytes: What the evaluator may return, and what is kept of printing.
+        cpu_seconds: Processor time of each process; None: about `seconds`.
+        disk_mb: All that is written to files.
+        num_processes: Threads and processes at once.
+        num_files: Files that are open at once.
+        slots: Candidates that are judged at once; None: as many as workers, and at most as many as cores.
+        require: The weakest level that will do.
+        trusted: No jail: candidates share warm processes. With a model this needs `--unsafe`.
+        env: Variables of the environment that an evaluation sees; a key's name needs `--unsafe-env`.
+        programs: Programs that it may start, by name or path; `.`: what it builds in its own folder.
+        reads: Files and folders that it may read; relative to the task's folder.
+        network: Whether it has one.
+    """
 
     seconds: float = pydantic.Field(default=30.0, gt=0)
     memory_mb: int | None = pydantic.Field(default=2048, ge=64)
     output_bytes: int = pydantic.Field(1_000_000, ge=1000)
+    cpu_seconds: float | None = pydantic.Field(default=None, gt=0)
+    disk_mb: int = pydantic.Field(default=256, ge=1)
+    num_processes: int = pydantic.Field(default=64, ge=1)
+    num_files: int = pydantic.Field(default=256, ge=16)
+    slots: int | None = pydantic.Field(default=None, ge=1)
+    require: Literal["L1", "L2", "L3"] | None = None
+    trusted: bool = False
+    env: Names = ()
+    programs: Names = ()
+    reads: Names = ()
+    network: bool = False
 
     def limits(self) -> sandbox.Limits:
-        return sandbox.Limits(self.seconds, self.memory_mb, self.output_bytes)
+        names = [field.name for field in fields(sandbox.Limits)]
+        return sandbox.Limits(**{name: getattr(self, name) for name in names})
 
 
 COMMON: Mapping[str, type[Settings]] = {"run": RunSettings, "llm": LLMSettings, "sandbox": SandboxSettings}

@@ -11,8 +11,12 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import pydantic
 
-from atoll import cluster, errors, llm, profiler, sandbox
+from atoll import cluster, errors, executor, llm, profiler
 from atoll.candidate import JSON
+
+BESIDE = (
+    "in the same jail as the candidate, which could forge its own score"  # said where outputs are not scored outside
+)
 
 
 class OnStarted(NamedTuple):
@@ -28,14 +32,14 @@ class Parts(NamedTuple):
     Attributes:
         folder: Where the task is; its files are named relative to it.
         llm: The model, whose replies are stored before they count; None: evolve without one.
-        limits: What judging one candidate may use.
-        workers: Threads that will judge at once.
+        place: Where candidates are judged, and on what terms.
+        workers: Steps at work at once.
         seed: All dice come from it.
     """
 
     folder: Path
     llm: llm.LLM | None
-    limits: sandbox.Limits
+    place: executor.Place
     workers: int
     seed: int
 

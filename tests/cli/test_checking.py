@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from importlib import metadata
 
 import pytest
@@ -27,7 +28,8 @@ def test_a_machine_with_all_that_is_needed_is_well(shell):
     found = checks(told)
     assert found["atoll"]["found"] == metadata.version("atoll")
     assert found["sqlalchemy"]["status"] == "ok"
-    assert found["sandbox"]["found"] == "L0: a process of its own with limits"
+    level = sandbox.level_of(sandbox.probe())
+    assert found["sandbox"]["found"] == f"{level}: {sandbox.LEVELS[level]}"
     assert found["store"]["found"].endswith(", schema 1, 9 runs, writable")
     assert {"python", "cores", "memory"} <= set(found)
     assert not [name for name in found if name.startswith("extra")]  # none of them changes anything yet
@@ -102,9 +104,17 @@ def test_a_sandbox_that_does_not_work_is_a_fault(shell, monkeypatch):
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError("no processes left")
 
-    monkeypatch.setattr(sandbox, "Workers", refuse)
+    monkeypatch.setattr(sandbox, "open", refuse)
     found = checks(shell("doctor", "--json", status=1))["sandbox"]
     assert (found["status"], found["found"]) == ("broken", "OSError: no processes left")
+
+
+def test_a_weaker_machine_is_told_what_it_lacks_and_how_to_get_it(shell, monkeypatch):
+    weak = replace(sandbox.probe(), namespaces="unshare: Operation not permitted", advice="allow user namespaces")
+    monkeypatch.setattr(sandbox, "probe", lambda: weak)
+    found = checks(shell("doctor", "--json"))["sandbox"]
+    assert found["status"] == "missing"
+    assert found["advice"] == "No namespaces (unshare: Operation not permitted): for L3, allow user namespaces."
 
 
 def test_json_is_one_line(capsys):

@@ -4,11 +4,13 @@ import json
 import re
 import sqlite3
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from atoll import cli, store, testing
+from atoll import cli, sandbox, store, testing
+from atoll.sandbox import levels
 from tests.cli import tasks, terminals
 
 
@@ -41,7 +43,7 @@ class TestRun:
         assert {*keys, "seconds", "sandbox"} <= result.keys()
         assert result["status"] == "done"
         assert result["best_score"] > result["initial_score"] == pytest.approx(-16 / 3)
-        assert (result["calls"], result["sandbox"], result["cost_usd"]) == (0, "L0", 0.0)
+        assert (result["calls"], result["sandbox"], result["cost_usd"]) == (0, sandbox.level_of(sandbox.probe()), 0.0)
         assert result["evaluations"] <= 61
         assert re.search(r"\d s  step +\d+  best", said)
 
@@ -321,13 +323,48 @@ class TestBadInput:
         assert "127.0.0.1:9" in said
 
 
+class TestSandbox:
+    def test_a_level_that_this_machine_lacks_is_one_sentence(self, capsys, monkeypatch):
+        weak = replace(sandbox.probe(), namespaces="unshare: not permitted", landlock="no such system call")
+        monkeypatch.setattr(levels, "probe", lambda: weak)
+        assert cli.main(["run", "task", "--require-sandbox", "L2"]) == 2
+        said = capsys.readouterr().err
+        assert "This machine has a sandbox of level L1, not L2. No namespaces" in said
+
+    def test_a_level_that_does_not_exist_is_refused(self, capsys):
+        assert cli.main(["run", "task", "--require-sandbox", "L9"]) == 2
+        assert "sandbox.require" in capsys.readouterr().err
+
+    def test_without_a_jail_a_models_code_needs_leave_and_ours_does_not(self, capsys, monkeypatch):
+        said = "was not tried: this is no Linux"
+        none = sandbox.Probe(namespaces=said, landlock=said, seccomp=said, forks=said)
+        monkeypatch.setattr(levels, "probe", lambda: none)
+        model = ["--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "0"]
+        assert cli.main(["run", "task", *model]) == 2
+        assert "allow that with --unsafe" in capsys.readouterr().err
+        assert run(capsys, "run", "task", *model, "--unsafe")[0]["sandbox"] == "L0"
+        assert run(capsys, "run", "task", "--iterations", "0")[0]["sandbox"] == "L0"
+
+    def test_a_secret_reaches_an_evaluation_only_by_name_and_with_leave(self, capsys, folder, monkeypatch):
+        monkeypatch.setenv("SOME_API_KEY", "7")
+        text = tasks.TASK.replace("    x, height = point", "    import os\n    x, height = point")
+        text = text.replace("return -abs(", "return float(os.environ.get('SOME_API_KEY', 0)) - abs(")
+        tasks.make(folder / "task", text)
+        bare = run(capsys, "run", "task", "--iterations", "0")[0]["best_score"]
+        assert cli.main(["run", "task", "--iterations", "0", "--set", 'sandbox.env=["SOME_API_KEY"]']) == 2
+        assert "--unsafe-env SOME_API_KEY" in capsys.readouterr().err
+        shown = run(capsys, "run", "task", "--iterations", "0", "--unsafe-env", "SOME_API_KEY")[0]["best_score"]
+        assert shown == pytest.approx(bare + 7)
+
+
 class TestStoreFaults:
     def test_a_store_that_is_deleted_meanwhile_is_told_and_is_no_success(self, capsys, folder):
         place = str(folder / "kept.db")
         deed = f"    import os\n    os.path.exists({place!r}) and os.unlink({place!r})\n"
         text = tasks.TASK.replace("    x, height = point", f"{deed}    x, height = point")
         tasks.make(folder / "task", text)
-        assert cli.main(["run", "task", "--iterations", "5", "--store", "kept.db"]) == 1
+        unguarded = ["--set", "sandbox.trusted=true"]  # a jail would not let it
+        assert cli.main(["run", "task", "--iterations", "5", "--store", "kept.db", *unguarded]) == 1
         assert "was deleted, moved or replaced" in capsys.readouterr().err
 
     def test_a_damaged_row_is_one_sentence(self, capsys):

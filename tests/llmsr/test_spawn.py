@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from atoll import archipelago, control, errors, llm, llmsr, sandbox, store, testing
+from atoll import archipelago, control, errors, executor, llm, llmsr, sandbox, store, testing
 from atoll.llmsr import config as configs
 
 FACTOR = 3.0
@@ -227,9 +227,9 @@ def test_a_function_that_never_ends_is_killed_and_the_run_goes_on():
     def model(prompt: str) -> str:
         return "def equation_v1(x: float, y: float) -> float:\n    while True:\n        pass"
 
-    limits = sandbox.Limits(seconds=0.5)
+    place = executor.Place(sandbox.Limits(seconds=0.5))
     budget = control.Budget(iterations=2)
-    evolver = llmsr.spawn_evolver(make(llm=model, num_parallel=1), budget=budget, limits=limits)
+    evolver = llmsr.spawn_evolver(make(llm=model, num_parallel=1), budget=budget, place=place)
     evolver.run()
     assert evolver.spending.evaluations == 2  # the second reply is the first one again
     assert evolver.best_fn().candidate is not None

@@ -18,7 +18,6 @@ type Status = Literal["ok", "missing", "broken"]
 
 KEYS = {"OPENAI_API_KEY": "openai:NAME"}
 EXTRAS_IN_USE: frozenset[str] = frozenset()  # those that change anything so far; the others are declared for later
-LEVELS: Mapping[str, str] = {"L0": "a process of its own with limits"}
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")
@@ -170,17 +169,15 @@ def _double(number: Any) -> Any:
 
 
 def _sandbox() -> Check:
+    """Tries the strongest sandbox that there is, and says what is missing for a stronger one."""
     from atoll import sandbox
 
-    workers = sandbox.Workers(_make_job, sandbox.Limits(seconds=10.0), 1)
-    try:
-        answer = workers.run(21)
-    finally:
-        workers.close()
+    with sandbox.open(_make_job, sandbox.Limits(seconds=10.0), unsafe=True) as box:
+        answer = box.run(21)
     if answer.value != 42:
         raise errors.SetupError(f"A trivial job failed: {answer.failure or answer.value!r}.")
-    level = workers.level
-    return Check("sandbox", "ok", f"{level}: {LEVELS.get(level, 'a jail')}")
+    lacking = " ".join(sandbox.missing(sandbox.probe()))
+    return Check("sandbox", "missing" if lacking else "ok", f"{box.level}: {sandbox.LEVELS[box.level]}", lacking)
 
 
 def _memory_bytes() -> float:

@@ -20,6 +20,14 @@ WorkersOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="Ste
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the configuration; repeatable.")
 ]
+RequireOption = Annotated[
+    str | None, typer.Option("--require-sandbox", metavar="LEVEL", help="Refuse to run in a weaker jail: L1, L2 or L3.")
+]
+UnsafeOption = Annotated[bool, typer.Option("--unsafe", help="Run a model's code even where this machine has no jail.")]
+UnsafeEnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--unsafe-env", metavar="NAME", help="Show candidates a secret of the environment; repeatable."),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing on the way.")]
 
 
@@ -35,6 +43,9 @@ def run(
         bool, typer.Option("--deterministic", help="The same seed gives the same run with any number of workers.")
     ] = False,
     changes: SetOption = None,
+    require_sandbox: RequireOption = None,
+    unsafe: UnsafeOption = False,
+    unsafe_env: UnsafeEnvOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -56,9 +67,10 @@ def run(
 
     given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target, "seed": seed}
     given |= {"workers": workers, "deterministic": deterministic or None}
-    plan = config.load(task, layers(changes, given))
+    plan = config.load(task, layers(changes, given, require_sandbox))
+    allowed = runs.Allowed(unsafe, unsafe_env or ())
     with stores.Store(store) as kept:
-        return following.follow(runs.Session(kept, plan), kept, as_json=as_json, quiet=quiet)
+        return following.follow(runs.Session(kept, plan, allowed=allowed), kept, as_json=as_json, quiet=quiet)
 
 
 def resume(
@@ -68,6 +80,9 @@ def resume(
     budget: Annotated[str | None, typer.Option(metavar="LIMITS", help="So much more: 60s, '$1', 500evals.")] = None,
     workers: WorkersOption = None,
     changes: SetOption = None,
+    require_sandbox: RequireOption = None,
+    unsafe: UnsafeOption = False,
+    unsafe_env: UnsafeEnvOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -85,14 +100,17 @@ def resume(
     from atoll.cli import following
 
     given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "workers": workers}
+    allowed = runs.Allowed(unsafe, unsafe_env or ())
     with options.opened(store) as kept:
-        session = runs.resume(kept, runs.find(kept, run), layers(changes, given))
+        session = runs.resume(kept, runs.find(kept, run), layers(changes, given, require_sandbox), allowed=allowed)
         return following.follow(session, kept, as_json=as_json, quiet=quiet)
 
 
-def layers(changes: list[str] | None, given: dict[str, Any]) -> list[Any]:
+def layers(changes: list[str] | None, given: dict[str, Any], require: str | None = None) -> list[Any]:
     """Returns what the command line changes: first what `--set` says, then the options."""
     from atoll import config
 
     run = {name: value for name, value in given.items() if value is not None}
-    return [*(config.parse_set(each) for each in changes or ()), *([{"run": run}] if run else [])]
+    said = [{"run": run}] if run else []
+    said += [{"sandbox": {"require": require}}] if require else []
+    return [*(config.parse_set(each) for each in changes or ()), *said]

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 import numpy
 import scipy
 
-from atoll import cluster, control, errors, function, journal, llm, mutation, profiler, sandbox, system
+from atoll import cluster, control, errors, executor, function, journal, llm, mutation, profiler, sandbox, system
 from atoll.candidate import JSON
 from atoll.llmsr import source
 from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, Model, Options, Task
@@ -33,11 +34,11 @@ def spawn_evolver(
     seed: int = 0,
     ordered: bool = False,
     records: journal.Journal | None = None,
-    limits: sandbox.Limits | None = None,
+    place: executor.Place | None = None,
 ) -> system.Evolver:
     """Makes an evolver of one function; `start()` begins and returns, `stop()` ends and waits.
 
-    Functions are judged in processes of their own, never in this one: evaluator and inputs are sent there once.
+    Functions are judged in a jail, never in this process: evaluator and inputs are sent there once.
 
     Args:
         config: What evolves and how it is judged.
@@ -47,7 +48,8 @@ def spawn_evolver(
         seed: All dice come from it.
         ordered: The same seed gives the same run, whatever the timing; not with resets or budgets by the clock.
         records: Where the run is kept, e.g. `store.Store("atoll.db").journal(run)`; one that holds a run continues it.
-        limits: What judging one function may use; by default 30 s and 2 GiB.
+        place: What judging one function may use, and how strong its jail must be; by default 30 s, 2 GiB, and the
+            strongest jail that this machine has. Where it has none, functions of a model need `is_unsafe`.
 
     Raises:
         SetupError: The equation is no function defined with `def`, or something cannot be sent to another process.
@@ -57,14 +59,16 @@ def spawn_evolver(
         config.prompt_comment,
         config.evaluation_inputs,
         partial(sandbox.Scoring, config.evaluator, list(config.evaluation_inputs), _names_of(config.equation)),
-        config.profiler_fn,
+        _source_of(config.evaluator),
+        hear=config.profiler_fn,
     )
     is_own_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
     given: dict[str, Any] = {"num_islands": config.num_islands, "num_selected_clusters": config.num_selected_clusters}
     given |= {"reset_period": float(config.reset_period) if is_own_period else None, "preset": preset}
     options = system.check("EvolverConfig", Options, {**given, "reset_evaluations": reset_evaluations})
     model = _model(config.llm)
-    built = subject.build(options, model, limits or sandbox.Limits(), config.num_parallel, seed)
+    usual = executor.Place(num_slots=min(config.num_parallel, executor.cores()), is_unsafe=model is None)
+    built = subject.build(options, model, place or usual, config.num_parallel, seed)
     records = records or journal.Nowhere()
     run = replace(built.config, num_parallel=config.num_parallel, seed=seed, ordered=ordered)
     evolver = system.Evolver(replace(run, journal=records, budget=budget), built.report, built.close)
@@ -81,12 +85,19 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run from a task folder; its file is read here and run in the workers only."""
     path = parts.folder / task.file
     start = source.of_file(path, task.function)
-    comment = (
-        task.comment if task.comment is not None else ast.get_docstring(ast.parse(path.read_text("utf-8-sig"))) or ""
-    )
+    text = path.read_text("utf-8-sig")
+    comment = task.comment if task.comment is not None else ast.get_docstring(ast.parse(text)) or ""
     job = partial(sandbox.score_file, str(path), task.evaluator, task.inputs)
-    subject = _Subject(start, comment, (), job, files=[path])
-    return subject.build(options, parts.llm, parts.limits, parts.workers, parts.seed)
+    subject = _Subject(start, comment, (), job, text, files=[path])
+    return subject.build(options, parts.llm, parts.place, parts.workers, parts.seed)
+
+
+def _source_of(evaluator: Callable[..., Any]) -> str:
+    """Returns an evaluator's source, which says what it needs of its jail; empty where it is not known."""
+    try:
+        return textwrap.dedent(inspect.getsource(evaluator))
+    except (OSError, TypeError):
+        return ""
 
 
 def _names_of(fn: Callable[..., Any]) -> Mapping[str, Any]:
@@ -115,16 +126,16 @@ class _Subject:
     comment: str
     inputs: Sequence[Any]
     make_job: sandbox.MakeJob
+    evaluator: str = ""
     hear: profiler.ProfilerFn[Any] = profiler.default_fn
     files: Sequence[Path] = ()
 
     def build(
-        self, options: Options, model: llm.LLM | None, limits: sandbox.Limits, workers: int, seed: int
+        self, options: Options, model: llm.LLM | None, where: executor.Place, workers: int, seed: int
     ) -> system.Built:
         chosen = find_preset(options.preset)
         engine = self._engine(model)
-        place = sandbox.Workers(self.make_job, limits, num_workers=workers)
-        place.warm()
+        place = where.open(self.make_job, self.evaluator, str(self.files[0].parent) if self.files else None)
         judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
         props = function.DefaultFunctionProps(function.PyAstSkeleton(self.start.text), self.inputs, judge=judge)
         initial = function.DefaultFunction(props)
@@ -165,5 +176,6 @@ class _Subject:
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,
             "workers": workers,
+            "evaluator": system.BESIDE,
             "reset": f"the worse half every {' and every '.join(periods)}",
         }

@@ -19,12 +19,10 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run; the evaluator is run in the workers only."""
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
     text = _text(program, "task.program")
-    _text(evaluator, "task.evaluator")
+    judging = _text(evaluator, "task.evaluator")
     engine = _engine(text, task, program.suffix, parts.llm)
-    place = sandbox.Workers(
-        partial(Evaluating, str(evaluator), program.suffix), parts.limits, num_workers=parts.workers
-    )
-    place.warm()
+    job = partial(Evaluating, str(evaluator), program.suffix)
+    place = parts.place.open(job, judging, str(evaluator.parent))
     judge = sandbox.SandboxJudge(place, read)
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
     islands = cluster.IslandConfig(
@@ -40,6 +38,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "islands": options.num_islands,
         "parents": options.num_parents,
         "workers": parts.workers,
+        "evaluator": system.BESIDE,
         "migration": f"the best of each island every {every} steps" if every else "never",
     }
     config = cluster.EvolverConfig(islands, schedule=schedule)

@@ -1,7 +1,8 @@
 """Runs: to start and resume one, to find one, to sum it up, compare and export it."""
 
 from atoll.runs.lookup import find
+from atoll.runs.place import Allowed
 from atoll.runs.session import Session, further, make_llm, resume
 from atoll.runs.summary import Summary, Totals, summarise, totals
 
-__all__ = ["Session", "Summary", "Totals", "find", "further", "make_llm", "resume", "summarise", "totals"]
+__all__ = ["Allowed", "Session", "Summary", "Totals", "find", "further", "make_llm", "resume", "summarise", "totals"]

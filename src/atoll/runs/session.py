@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from atoll import config, control, errors, journal, llm, store, system
+from atoll.runs import place
 from atoll.runs.patience import Patience
 from atoll.runs.summary import Totals, totals
 
@@ -46,6 +47,7 @@ class Session:
         run: A run that goes on; None: a new one.
         budget: What it may use in all; by default the plan's.
         model: Makes the model that the plan names.
+        allowed: What whoever starts it takes upon themselves.
 
     Attributes:
         run: The run's id.
@@ -69,13 +71,15 @@ class Session:
         run: str | None = None,
         budget: control.Budget | None = None,
         model: MakeLLM = make_llm,
+        allowed: place.Allowed = place.NOTHING,
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
         asked = model(plan)
         self._patience = Patience(asked) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
         durable = llm.Durable(self._patience) if self._patience is not None else None
-        parts = system.Parts(plan.folder, durable, plan.sandbox.limits(), plan.run.workers, plan.run.seed)
+        where = place.place_of(plan, allowed, has_model=asked is not None)
+        parts = system.Parts(plan.folder, durable, where, plan.run.workers, plan.run.seed)
         built = plan.builder().build(plan.task, plan.options, parts)
         try:
             order, files = self._order(run, built), fingerprints(built.files)
@@ -156,7 +160,12 @@ class Session:
 
 
 def resume(
-    kept: store.Store, run: str, changes: Sequence[config.Sections] = (), *, model: MakeLLM = make_llm
+    kept: store.Store,
+    run: str,
+    changes: Sequence[config.Sections] = (),
+    *,
+    model: MakeLLM = make_llm,
+    allowed: place.Allowed = place.NOTHING,
 ) -> Session:
     """Goes on with a run where it ended; limits among the changes replace the old ones and count from there.
 
@@ -181,7 +190,7 @@ def resume(
         old["run"] = {**old["run"], "iterations": None, "budget": None, "target": None}
     plan = config.Plan.from_data(old, changes)
     budget = further(plan.budget(), totals(kept, run)) if is_limit else plan.budget()
-    return Session(kept, plan, run=run, budget=budget, model=model)
+    return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed)
 
 
 def _check_changes(changes: Sequence[config.Sections]) -> None:

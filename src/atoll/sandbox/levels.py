@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from atoll.sandbox import shelves
 
 LEVELS = {
-    "L3": "a root, processes and a network of its own, no rights, Landlock, seccomp, limits",
+    "L3": "namespaces, Landlock, seccomp and limits",
     "L2": "Landlock, seccomp and limits; no namespaces",
-    "L1": "limits, and seccomp where the kernel has it; files are not guarded",
+    "L1": "limits, and seccomp if there; files unguarded",
     "L0": "a process of its own with limits",
 }
 JAILS = ("L1", "L2", "L3")

@@ -17,6 +17,7 @@ def open(
     *,
     require: str | None = None,
     unsafe: bool = False,
+    trusted: bool = False,
     profile: Profile = NARROW,
     probed: levels.Probe | None = None,
 ) -> Jail | Workers:
@@ -28,6 +29,7 @@ def open(
         num_workers: How many requests run at once.
         require: The weakest level that will do, `L1` to `L3`.
         unsafe: Whether L0 will do, where candidates are a model's and can do all that the user can.
+        trusted: Whether L0 is wanted though there is better: candidates share warm processes, which costs least.
         profile: What the task needs beyond the usual.
         probed: What this machine has; None: it is tried.
 
@@ -35,14 +37,20 @@ def open(
         SetupError: The machine has no sandbox as strong as that; the message says what is missing.
     """
     probed = levels.probe() if probed is None else probed
-    level = levels.level_of(probed)
+    level = "L0" if trusted else levels.level_of(probed)
+    if trusted and require is not None:
+        raise errors.SetupError(f"A sandbox of level {require} and none at all cannot both be had: choose one.")
     if require is not None and (require not in levels.LEVELS or level < require):
         raise errors.SetupError(levels.refusal(probed, require))
     if level != "L0":
         return Jail(make_job, limits, num_workers, profile=profile, probed=probed)
+    if not unsafe and trusted:
+        raise errors.SetupError(
+            "Candidates that a model writes would run with all your rights (sandbox.trusted): allow that with --unsafe."
+        )
     if not unsafe:
         raise errors.SetupError(
             "Here candidates could do all that you can (sandbox L0), and a model writes them: allow that with "
             f"--unsafe, or get a jail. {' '.join(levels.missing(probed))}"
         )
-    return Workers(make_job, limits, num_workers)
+    return Workers(make_job, limits, num_workers, env=profile.env)

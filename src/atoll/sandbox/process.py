@@ -12,10 +12,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atoll import errors
+from atoll.candidate import NOTHING
 from atoll.sandbox import scratch, worker
 from atoll.sandbox.sandbox import Answer, Limits
 
@@ -49,8 +50,8 @@ class Process:
     Used by one thread at a time; only `kill` may be called from others.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self._parent = limits, os.getpid()
+    def __init__(self, limits: Limits, env: Mapping[str, str] = NOTHING) -> None:
+        self._limits, self._env, self._parent = limits, env, os.getpid()
         self._seconds = min(limits.seconds, _MOST_SECONDS)
         self.is_spent = False
         try:
@@ -147,7 +148,7 @@ class Process:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
-        return kept | _FIXED | {"HOME": self._desk, "TMPDIR": self._desk}
+        return kept | _FIXED | {"HOME": self._desk, "TMPDIR": self._desk} | dict(self._env)
 
     def _spawn(self, channel: socket.socket, life: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

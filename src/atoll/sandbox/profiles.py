@@ -1,6 +1,7 @@
 """How wide a jail is: what evaluators need beyond a processor and a folder."""
 
 import ast
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -42,17 +43,26 @@ def profile_of(source: str, folder: str | None = None) -> Profile:
 
     Args:
         source: Its text; one that is no Python asks for nothing.
-        folder: Where it lies: may be read if the source names `__file__`, so that it finds its data.
+        folder: Where it lies: may be read if the source names `__file__`, so that it finds its data, or imports a
+            module that lies beside it, maybe late.
     """
     try:
-        names = set(_names(ast.parse(source)))
+        tree = ast.parse(source)
+        imported = set(_imports(tree))
+        names = imported.union(_names(tree))
     except (SyntaxError, ValueError, RecursionError):
         return NARROW
     starts = any(name.partition(".")[0] in _STARTERS for name in names) or not names.isdisjoint(_STARTING_CALLS)
-    return Profile(may_fork=starts, reads=(folder,) if folder and "__file__" in names else ())
+    reads = folder and ("__file__" in names or any(_lies_in(folder, name) for name in imported))
+    return Profile(may_fork=starts, reads=(folder,) if folder and reads else ())
 
 
-def _names(tree: ast.AST) -> Iterator[str]:
+def _lies_in(folder: str, name: str) -> bool:
+    module = os.path.join(folder, name.partition(".")[0])
+    return os.path.isfile(f"{module}.py") or os.path.isfile(os.path.join(module, "__init__.py"))
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -60,5 +70,10 @@ def _names(tree: ast.AST) -> Iterator[str]:
             case ast.ImportFrom(module=module, names=names):
                 yield module or ""
                 yield from (alias.name for alias in names)
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 yield name

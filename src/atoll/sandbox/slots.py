@@ -14,6 +14,7 @@ from typing import Self
 from atoll import errors
 from atoll.candidate import JSON
 from atoll.sandbox import parcel
+from atoll.sandbox.hold import Hold
 from atoll.sandbox.process import Process
 from atoll.sandbox.sandbox import Answer, Limits, MakeJob
 
@@ -36,6 +37,11 @@ class Slots(ABC):
         self._live: set[Process] = set()
         self._finalizer = weakref.finalize(self, _end, self._live)
 
+    @property
+    @abstractmethod
+    def level(self) -> str:
+        """How strong it is, as every sandbox says."""
+
     @abstractmethod
     def _process(self) -> Process:
         """Starts a process that does not know its job yet."""
@@ -49,13 +55,21 @@ class Slots(ABC):
         with self._lent():
             pass
 
-    def run(self, request: JSON) -> Answer:
+    def run(self, request: JSON, hold: Hold | None = None) -> Answer:
+        """Runs the job on one request, as every sandbox does.
+
+        Args:
+            request: Plain data.
+            hold: What lets another thread end it; what it then answers is of no use.
+        """
         try:
             body = json.dumps(request).encode()
         except (TypeError, ValueError, RecursionError) as error:
             return Answer(None, f"the request is no plain data: {error}", "", 0.0)
+        if hold and hold.is_cancelled:
+            return _CLOSED
         with self._lent() as process:
-            answer = process.ask(body) if process else _CLOSED
+            answer = _asked(process, body, hold) if process else _CLOSED
         return _CLOSED if self._is_closed and answer.failure else answer
 
     def close(self) -> None:
@@ -141,6 +155,13 @@ class Slots(ABC):
         with self._turn:
             self._live.discard(process)
         process.end()
+
+
+def _asked(process: Process, body: bytes, hold: Hold | None) -> Answer:
+    if hold is None:
+        return process.ask(body)
+    with hold.of(process):
+        return _CLOSED if hold.is_cancelled else process.ask(body)
 
 
 def _end(processes: set[Process]) -> None:

@@ -34,7 +34,7 @@ class Warden(Process):
 
     def __init__(self, limits: Limits, level: str, probed: Probe, profile: Profile) -> None:
         self._level, self._probe, self._profile = level, probed, profile
-        super().__init__(limits)
+        super().__init__(limits, profile.env)
         self._seconds += _GRACE_SECONDS
 
     def ask(self, request: bytes) -> Answer:
@@ -49,7 +49,8 @@ class Warden(Process):
         if failure is None:
             failure, value = _unpack(frame)
         output = "\n".join(part for part in (self._printed(), note) if part)
-        return Answer(value, failure, output, time.perf_counter() - since)
+        seconds = time.perf_counter() - since
+        return Answer(value, failure and self._placeless(failure), self._placeless(output), seconds)
 
     def _settings(self, path: Sequence[str]) -> NamedTuple:
         profile, shown = self._profile, shelves.of(self._profile)
@@ -71,7 +72,7 @@ class Warden(Process):
         return ["-c", _START, str(life), shelves.PACKAGES, os.path.dirname(__file__)]
 
     def _environment(self) -> dict[str, str]:
-        return super()._environment() | {"PATH": os.defpath} | dict(self._profile.env)
+        return super()._environment() | {"PATH": os.defpath} | dict(self._env)
 
     def _is_tidy(self) -> bool:
         return True  # the zygote wipes, and says so when it cannot

@@ -1,7 +1,8 @@
 """Warm processes of our own that candidates run in: level L0."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from atoll.candidate import NOTHING
 from atoll.sandbox.process import Process
 from atoll.sandbox.sandbox import Limits, MakeJob
 from atoll.sandbox.slots import Slots
@@ -27,14 +28,22 @@ class Workers(Slots):
             whole worker with all that it loaded: numpy takes about 100 MiB of it.
         num_workers: How many requests run at once; a worker starts when it is first needed.
         path: Where the workers look for modules; None: where this process does.
+        env: Variables of the environment that candidates see besides.
 
     Raises:
         SetupError: A limit makes no sense, or the job cannot be sent to a worker.
     """
 
     def __init__(
-        self, make_job: MakeJob, limits: Limits = _USUAL, num_workers: int = 1, path: Sequence[str] | None = None
+        self,
+        make_job: MakeJob,
+        limits: Limits = _USUAL,
+        num_workers: int = 1,
+        path: Sequence[str] | None = None,
+        *,
+        env: Mapping[str, str] = NOTHING,
     ) -> None:
+        self._env = env
         super().__init__(make_job, limits, num_workers, path)
 
     @property
@@ -42,4 +51,4 @@ class Workers(Slots):
         return "L0"
 
     def _process(self) -> Process:
-        return Process(self._limits)
+        return Process(self._limits, self._env)

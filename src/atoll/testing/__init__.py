@@ -12,6 +12,7 @@ from atoll.testing.choosers import ChooserSuite
 from atoll.testing.clock import FakeClock
 from atoll.testing.clusters import ClusterSuite, KeptSuite
 from atoll.testing.cuts import DyingJournal
+from atoll.testing.executors import ExecutorSuite
 from atoll.testing.functions import settled, unscored
 from atoll.testing.gates import GateSuite
 from atoll.testing.histories import history
@@ -31,6 +32,7 @@ __all__ = [
     "ChooserSuite",
     "ClusterSuite",
     "DyingJournal",
+    "ExecutorSuite",
     "FakeClock",
     "Fault",
     "GateSuite",

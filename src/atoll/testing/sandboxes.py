@@ -36,7 +36,7 @@ _FAILURES = {
 }
 
 
-def _maker() -> sandbox.MakeJob:
+def maker() -> sandbox.MakeJob:
     """Returns the maker of a job that runs the request, a Python program, and returns its `answer`.
 
     It is a function inside a function, so that it travels by value and no worker imports all of `atoll.testing`.
@@ -69,13 +69,13 @@ class SandboxSuite(ABC):
     @contextlib.contextmanager
     def opened(self, limits: Limits = LIMITS, num_workers: int = 1) -> Iterator[sandbox.Sandbox]:
         """Lends a sandbox that runs Python programs, and demands that nothing of it is left afterwards."""
-        before = _children()
-        made = self.make(_maker(), limits, num_workers)
+        before = children()
+        made = self.make(maker(), limits, num_workers)
         try:
             yield made
         finally:
             made.close()
-        assert _children() <= before, "a process is left"
+        assert children() <= before, "a process is left"
 
     def test_it_says_how_strong_it_is(self) -> None:
         """Its level is one of the four that users know."""
@@ -233,7 +233,7 @@ class SandboxSuite(ABC):
         def broken() -> Any:
             raise FileNotFoundError("data.csv is not there")
 
-        before = _children()
+        before = children()
         with claims.raises(errors.SetupError) as caught:
             box = self.make(broken, LIMITS, 1)
             try:
@@ -241,13 +241,13 @@ class SandboxSuite(ABC):
             finally:
                 box.close()
         assert "FileNotFoundError: data.csv is not there" in str(caught[0])
-        assert _children() <= before
+        assert children() <= before
 
     def test_a_worker_killed_between_requests_is_replaced(self) -> None:
         """It was nobody's fault, so nobody fails for it."""
         with self.opened() as box:
             pid = _value(box, "import os; answer = os.getpid()")
-            if pid in _children():  # a sandbox may have numbers of its own
+            if pid in children():  # a sandbox may have numbers of its own
                 os.kill(pid, signal.SIGKILL)
                 time.sleep(0.05)
             assert _value(box, "answer = 7") == 7
@@ -259,7 +259,7 @@ def _value(box: sandbox.Sandbox, program: str) -> Any:
     return answer.value
 
 
-def _children() -> set[int]:
+def children() -> set[int]:
     """Returns the process ids of our children, zombies too, where the system tells."""
     if not sys.platform.startswith("linux"):
         return set()

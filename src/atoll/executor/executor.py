@@ -1,0 +1,41 @@
+"""What runs evaluations: on this machine, or on others."""
+
+from typing import Protocol
+
+from atoll import sandbox
+from atoll.candidate import JSON
+
+
+class Pending(Protocol):
+    """A request that was taken on."""
+
+    def result(self, timeout: float | None = None) -> sandbox.Answer:
+        """Waits for the answer.
+
+        Raises:
+            TimeoutError: There is none after so many seconds; the request goes on.
+        """
+
+    def cancel(self) -> None:
+        """Has no more time spent on it: one that waits is dropped, one that runs is killed.
+
+        Its answer is then a failure that says so, unless it was there already.
+        """
+
+
+class Executor(sandbox.Sandbox, Protocol):
+    """Runs one kind of job on many candidates, in as many slots as there are.
+
+    Every request gets exactly one answer. A slot that dies is replaced, and the candidate that it died of has a
+    failure for an answer: it is never tried again, so one that kills its slot costs one slot.
+    """
+
+    @property
+    def num_slots(self) -> int:
+        """How many requests run at once."""
+
+    def submit(self, request: JSON) -> Pending:
+        """Takes a request on; waits while as many wait already as there are slots.
+
+        Called from several threads at once. After `close` it takes none, and the answer is a failure.
+        """

@@ -1,0 +1,66 @@
+"""Where a run's candidates are judged, and on what terms."""
+
+import os
+from dataclasses import dataclass, replace
+
+from atoll import sandbox
+from atoll.executor.local import Local
+
+
+def cores() -> int:
+    """Returns how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_USUAL = sandbox.Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a run lays down about its sandbox, whatever is judged there.
+
+    Attributes:
+        limits: What judging one candidate may use.
+        num_slots: Candidates that are judged at once.
+        require: The weakest level that will do; None: any jail.
+        is_unsafe: Whether it may be none: whoever started the run said so, or no model writes the candidates.
+        is_trusted: Whether candidates share one warm process after another, with no jail; needs `is_unsafe`.
+        profile: What the task names beyond what its evaluator's source asks for.
+    """
+
+    limits: sandbox.Limits = _USUAL
+    num_slots: int = 1
+    require: str | None = None
+    is_unsafe: bool = False
+    is_trusted: bool = False
+    profile: sandbox.Profile = sandbox.NARROW
+
+    def open(self, make_job: sandbox.MakeJob, evaluator: str = "", folder: str | None = None) -> Local:
+        """Opens the slots and starts one, so that a wrong evaluator shows at once.
+
+        Args:
+            make_job: Makes the job, in every slot.
+            evaluator: The evaluator's own source, which may ask for a wider jail.
+            folder: Where it lies.
+
+        Raises:
+            SetupError: The machine has no sandbox as strong as that, or the job cannot be made.
+        """
+        asked, own = sandbox.profile_of(evaluator, folder), self.profile
+        profile = replace(own, may_fork=own.may_fork or asked.may_fork, reads=(*own.reads, *asked.reads))
+        box = sandbox.open(
+            make_job,
+            self.limits,
+            self.num_slots,
+            require=self.require,
+            unsafe=self.is_unsafe,
+            trusted=self.is_trusted,
+            profile=profile,
+        )
+        opened = Local(box, self.num_slots)
+        try:
+            opened.warm()
+        except BaseException:
+            opened.close()
+            raise
+        return opened

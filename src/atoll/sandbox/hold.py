@@ -1,0 +1,35 @@
+"""A hand on a request that runs, by which another thread can end it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from atoll.sandbox.process import Process
+
+
+class Hold:
+    """Ends one request: before it starts, or by the death of the process that works on it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._process: Process | None = None
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Kills the process if there is one, and lets none begin."""
+        with self._lock:
+            self.is_cancelled = True
+            if self._process:
+                self._process.kill()
+
+    @contextmanager
+    def of(self, process: Process) -> Iterator[None]:
+        """Holds a process as long as it works on the request, and not a moment longer: then it is another's."""
+        with self._lock:
+            self._process = process
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._process = None
+                process.is_spent = process.is_spent or self.is_cancelled
