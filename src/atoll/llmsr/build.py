@@ -176,6 +176,6 @@ class _Subject:
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,
             "workers": workers,
-            "evaluator": system.BESIDE,
             "reset": f"the worse half every {' and every '.join(periods)}",
+            "evaluator": system.BESIDE,
         }
