@@ -89,13 +89,14 @@ class Ledger:
 
     Attributes:
         place: (step, call) of the call under way, for models that answer by place and never by arrival.
+        island: Whose step it is.
     """
 
     current: ContextVar["Ledger | None"] = ContextVar("atoll_ledger", default=None)
 
     def __init__(self, step: int, island: int, journal: Journal, stored: Mapping[str, Any], prefix: str = "") -> None:
         self.cost, self.place = FREE, (step, f"{prefix}0")
-        self._island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
+        self.island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
 
     def once(self, request: str, buy: Callable[[], Mapping[str, candidate.JSON]]) -> Mapping[str, Any]:
         """Returns what this call bought before, or buys it and stores it before anybody sees it.
@@ -108,7 +109,7 @@ class Ledger:
         bought, key = self._stored.get(call), candidate.digest(request)
         if bought is None or bought["request"] != key:
             bought = {**buy(), "call": call, "request": key}
-            self._journal.write(Record("replied", step, self._island, bought))
+            self._journal.write(Record("replied", step, self.island, bought))
         self.cost += (Cost(*bought["usage"]) if "usage" in bought else FREE) + Cost(calls=1)
         self.place = (step, f"{self._prefix}{self.cost.calls}")
         return bought
