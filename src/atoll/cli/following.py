@@ -14,8 +14,6 @@ from atoll import archipelago, errors, runs, store, system
 from atoll.cli import options, output, watching
 from atoll.runs import failures, text
 
-TURN_SECONDS = 0.02
-
 
 def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bool = False) -> int:
     """Runs a session to its end and tells how it went; returns the exit status.
@@ -74,23 +72,13 @@ def _warnings_told(screen: Console, quiet: bool) -> Iterator[None]:
 
 
 def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:
-    evolver = session.evolver
     watch = watching.Silence() if quiet else watching.make_watch(session, screen)
     with watch:
         try:
-            evolver.start()
-            since = time.monotonic()
-            while not evolver.reason:
-                time.sleep(TURN_SECONDS)
-                watch.refresh()
-                if session.lost:
-                    evolver.stop(f"failed: {session.lost}")
-                if session.seconds is not None and time.monotonic() - since >= session.seconds:
-                    evolver.stop(f"budget of {session.seconds:g} seconds used")
-            evolver.join()
+            session.go(watch.refresh)
         except KeyboardInterrupt:
             output.say(screen, "Finishing the steps at work; Ctrl-C again stops at once.")
-            evolver.stop("interrupted")
+            session.evolver.stop("interrupted")
 
 
 def explain(screen: Console, event: archipelago.EvolverEvent | system.OnStarted) -> None:

@@ -1,6 +1,7 @@
 """One run under way: its place in the store, its parts and its evolver."""
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from atoll.runs.patience import Patience
 from atoll.runs.summary import Totals, totals
 
 FIXED = {"seed", "window", "deterministic"}  # keys of [run] on which everything depends
+TURN_SECONDS = 0.02
 ALL = -1  # the island of a record that concerns all of them
 
 type MakeLLM = Callable[[config.Plan], llm.LLM | None]
@@ -53,8 +55,8 @@ class Session:
         run: The run's id.
         budget: What it may use in all.
         start: The text that evolution begins with.
-        evolver: Ready to start.
         seconds: When to stop it from outside, if ever: an ordered run itself knows no clock.
+        evolver: Ready to start.
         sandbox: The level at which candidates run.
 
     Raises:
@@ -97,10 +99,26 @@ class Session:
                 claim.release()
             raise
 
-    @property
-    def lost(self) -> str:
-        """Why there is no hope of going on, for whoever follows the run; empty while there is."""
-        return self._patience.lost if self._patience is not None else ""
+    def go(self, on_turn: Callable[[], None] = lambda: None) -> None:
+        """Evolves to the end: of the budget, of the time, or of all hope that the model answers.
+
+        Args:
+            on_turn: Called some dozens of times a second meanwhile, for whoever watches.
+
+        Raises:
+            RunFailed: The run ended before its time; what was written is saved.
+            SetupError: The set-up does not fit the journal.
+        """
+        evolver, since = self.evolver, time.monotonic()
+        evolver.start()
+        while not evolver.reason:
+            time.sleep(TURN_SECONDS)
+            on_turn()
+            if self._patience is not None and self._patience.lost:
+                evolver.stop(f"failed: {self._patience.lost}")
+            if self.seconds is not None and time.monotonic() - since >= self.seconds:
+                evolver.stop(f"budget of {self.seconds:g} seconds used")
+        evolver.join()
 
     def _make_evolver(self, built: system.Built, order: _Order) -> None:
         plan, records = self.plan, self._kept.journal(self.run)
