@@ -31,7 +31,7 @@ NAMES = {
         level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
-        Blobs Candidates Claim MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox
+        Blobs Candidates Claim MemoryBlobs MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox
         StoredJournal StoredVersions open
     """,
     "atoll.testing": """

@@ -17,12 +17,12 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import pydantic
 
 from atoll import control, errors, sandbox
-from atoll.system import Settings, System, check, keys_of, nearest, shown
+from atoll.system import Names, Settings, System, check, keys_of, nearest, shown
 
 FILE = "atoll.toml"
 # The systems by name; a system is imported when it is used, or when a folder without `atoll.toml` may be its.
@@ -30,7 +30,6 @@ SYSTEMS: Mapping[str, str] = {"programs": "atoll.programs.build", "llmsr": "atol
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
 
-type Names = Annotated[tuple[str, ...], pydantic.Field(strict=False)]  # a list in TOML and JSON
 type Section = Mapping[str, Any]
 type Sections = Mapping[str, Any]
 

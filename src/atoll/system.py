@@ -7,12 +7,13 @@ import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import pydantic
 
 from atoll import cluster, errors, executor, llm, profiler
 from atoll.candidate import JSON
+from atoll.evaluation import BlobRef
 
 BESIDE = (
     "in the same jail as the candidate, which could forge its own score"  # said where outputs are not scored outside
@@ -26,6 +27,20 @@ class OnStarted(NamedTuple):
     payload: Mapping[str, JSON]
 
 
+class Bodies(Protocol):
+    """Where the bodies of artifacts are kept: `store.Blobs` is one."""
+
+    def hold(self, body: bytes) -> BlobRef:
+        """Keeps a body and returns what stands for it."""
+
+    def body(self, ref: BlobRef) -> bytes:
+        """Returns a body that is kept.
+
+        Raises:
+            NotFound: It is not.
+        """
+
+
 class Parts(NamedTuple):
     """What the front hands to a builder.
 
@@ -35,6 +50,7 @@ class Parts(NamedTuple):
         place: Where candidates are judged, and on what terms.
         workers: Steps at work at once.
         seed: All dice come from it.
+        bodies: Where artifacts are kept.
     """
 
     folder: Path
@@ -42,6 +58,7 @@ class Parts(NamedTuple):
     place: executor.Place
     workers: int
     seed: int
+    bodies: Bodies
 
 
 class Built(NamedTuple):
@@ -60,6 +77,11 @@ class Built(NamedTuple):
     files: Sequence[Path]
     sandbox: str
     close: Callable[[], None]
+
+
+# Lists in TOML and JSON.
+type Names = Annotated[tuple[str, ...], pydantic.Field(strict=False)]
+type Numbers = Annotated[tuple[float, ...], pydantic.Field(strict=False)]
 
 
 class Settings(pydantic.BaseModel):

@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from atoll import cluster, config, control, executor, function, mutation, sandbox, system
+from atoll import cluster, config, control, executor, function, mutation, sandbox, store, system
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -15,7 +15,9 @@ def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -
     """Returns the best score that an engine finds on a task with so many evaluations."""
     plan = config.load(folder)
     place = executor.Place(sandbox.Limits(10.0), 2, is_unsafe=True, is_trusted=True)
-    built = plan.builder().build(plan.task, plan.options, system.Parts(folder, None, place, 2, seed))
+    built = plan.builder().build(
+        plan.task, plan.options, system.Parts(folder, None, place, 2, seed, store.MemoryBlobs())
+    )
     islands = replace(built.config.island_config, mutation_engine=engine)
     budget = control.Budget(evaluations=evaluations, iterations=5 * evaluations)
     run = replace(built.config, island_config=islands, budget=budget, seed=seed, ordered=True, window=4)

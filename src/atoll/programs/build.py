@@ -1,14 +1,17 @@
 """Puts the evolution of a program together from its folder."""
 
+import os
+import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from statistics import fmean
-from typing import Any
 
-from atoll import cluster, errors, evaluation, function, llm, mutation, sandbox, system
+from atoll import cluster, errors, executor, function, llm, mutation, system
 from atoll.programs.config import Options, Task, discover
-from atoll.programs.evaluator import Evaluating
+from atoll.programs.evaluator import Commanding, Evaluating
+from atoll.programs.judge import FolderJudge
+from atoll.programs.stages import WHOLE, Measure, stages_of
 
 __all__ = ["Options", "Task", "build", "discover"]
 
@@ -19,11 +22,12 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run; the evaluator is run in the workers only."""
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
     text = _text(program, "task.program")
-    judging = _text(evaluator, "task.evaluator")
+    judging = "" if task.command else _text(evaluator, "task.evaluator")
     engine = _engine(text, task, program.suffix, parts.llm)
-    job = partial(Evaluating, str(evaluator), program.suffix)
-    place = parts.place.open(job, judging, str(evaluator.parent))
-    judge = sandbox.SandboxJudge(place, read)
+    place = _open(task, parts, judging, program.suffix)
+    stages = stages_of(judging) if options.cascade else WHOLE
+    measure = Measure(task.metric, task.minimize, task.features)
+    judge = FolderJudge(place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats)
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
     islands = cluster.IslandConfig(
         options.num_islands, options.num_parents, initial, engine, make_pool=partial(_make_pool, options.num_parents)
@@ -39,20 +43,32 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "parents": options.num_parents,
         "workers": parts.workers,
         "evaluator": system.BESIDE,
+        "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
     }
     config = cluster.EvolverConfig(islands, schedule=schedule)
-    return system.Built(config, report, [program, evaluator], place.level, place.close)
+    files = [program] if task.command else [program, evaluator]
+    return system.Built(config, report, files, place.level, place.close)
 
 
-def read(value: Any) -> evaluation.Evaluation:
-    """Makes an evaluation of what the worker found: the score is `combined_score`, else the mean of all metrics."""
-    metrics, artifacts = value["metrics"], value["artifacts"]
-    feedback = "\n".join(f"{name}: {text}" for name, text in artifacts.items())
-    if not metrics:
-        return evaluation.failed("the evaluator returned no number", feedback=feedback)
-    score = metrics["combined_score"] if "combined_score" in metrics else fmean(metrics.values())
-    return evaluation.Evaluation(score, (score,), metrics, feedback)
+def _open(task: Task, parts: system.Parts, judging: str, suffix: str) -> executor.Local:
+    """Opens the place where the evaluator runs: its file, or a command, whose program the jail then lets start."""
+    if not task.command:
+        evaluator = parts.folder / task.evaluator
+        return parts.place.open(partial(Evaluating, str(evaluator), suffix), judging, str(evaluator.parent))
+    found = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
+    if found is None:
+        raise errors.SetupError(f"There is no program {task.command[0]}, which task.command names: install it.")
+    words = [found, *(_beside(parts.folder, word) for word in task.command[1:])]
+    reads = [word for word in words[1:] if os.path.exists(word)]
+    profile = parts.place.profile
+    wider = replace(profile, programs=(*profile.programs, found), reads=(*profile.reads, *reads))
+    return replace(parts.place, profile=wider).open(partial(Commanding, words, suffix))
+
+
+def _beside(folder: Path, word: str) -> str:
+    """Returns the path of a word that names a file of the task, else the word."""
+    return str(folder / word) if (folder / word).is_file() else word
 
 
 def _text(path: Path, key: str) -> str:

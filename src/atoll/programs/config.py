@@ -21,12 +21,23 @@ class Task(system.Settings):
         program: The file that evolves; with EVOLVE-BLOCK markers in it, only what stands between them.
         evaluator: A Python file with `evaluate(path)`, which returns a number or a dict of metrics; higher is better,
             and `combined_score` is the score if there is one, else the mean of all.
+        command: Judges instead of the evaluator: words of a command that prints a number or metrics as JSON in its
+            last line; `{program}` stands for the program's path.
         description: What the program is for, in words, for the model.
+        metric: Which metric is the score; None: `combined_score`, else the mean of all that are no features.
+        minimize: Whether less of it is better.
+        features: Metrics that say what a program is like, not how good it is.
+        repeats: How often each program is judged, where the evaluator is noisy; the score is the mean.
     """
 
     program: str = "initial_program.py"
     evaluator: str = EVALUATOR
+    command: system.Names = ()
     description: str = ""
+    metric: str | None = None
+    minimize: bool = False
+    features: system.Names = ()
+    repeats: int = pydantic.Field(default=1, ge=1, le=1000)
 
 
 class Options(system.Settings):
@@ -36,11 +47,15 @@ class Options(system.Settings):
         num_islands: Populations that evolve apart.
         num_parents: Programs that a new one is made from.
         migration_interval: Steps per island between migrations of the best to the next island; None: never.
+        cascade: Whether an evaluator with `evaluate_stage1` and so on is asked stage by stage.
+        cascade_thresholds: What a stage must reach for the next one to be asked.
     """
 
     num_islands: int = pydantic.Field(default=5, ge=1)
     num_parents: int = pydantic.Field(default=2, ge=1)
     migration_interval: int | None = pydantic.Field(default=50, ge=1)
+    cascade: bool = True
+    cascade_thresholds: system.Numbers = (0.5, 0.75, 0.9)
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
@@ -70,11 +85,16 @@ def _read(file: Path) -> dict[str, Any]:
 def _sections(program: str, found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Translates the keys that we know; OpenEvolve ignores what it does not know, and so do we."""
     database, evaluator, prompt = (_section(found, name) for name in ("database", "evaluator", "prompt"))
-    task = {"program": program, "description": prompt.get("system_message")}
+    features = [name for name in database.get("feature_dimensions") or () if isinstance(name, str)]
+    task = {"program": program, "description": prompt.get("system_message"), "features": features or None}
     run = {"iterations": found.get("max_iterations"), "seed": found.get("random_seed")}
     # OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
     sandbox = {"seconds": evaluator.get("timeout") or 300, "memory_mb": evaluator.get("memory_limit_mb") or 8192}
     options = {"num_islands": database.get("num_islands"), "migration_interval": database.get("migration_interval")}
+    options |= {
+        "cascade": evaluator.get("cascade_evaluation"),
+        "cascade_thresholds": evaluator.get("cascade_thresholds"),
+    }
     sections = {"task": task, "programs": options, "run": run, "sandbox": sandbox}
     return {
         section: {key: value for key, value in keys.items() if value is not None} for section, keys in sections.items()

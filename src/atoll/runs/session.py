@@ -81,7 +81,7 @@ class Session:
         _check_budget(self.budget, has_model=asked is not None)
         durable = llm.Durable(self._patience) if self._patience is not None else None
         where = place.place_of(plan, allowed, has_model=asked is not None)
-        parts = system.Parts(plan.folder, durable, where, plan.run.workers, plan.run.seed)
+        parts = system.Parts(plan.folder, durable, where, plan.run.workers, plan.run.seed, kept.blobs())
         built = plan.builder().build(plan.task, plan.options, parts)
         try:
             order, files = self._order(run, built), fingerprints(built.files)

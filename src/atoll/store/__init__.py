@@ -5,7 +5,7 @@ from atoll.store.candidates import Candidates, Row
 from atoll.store.claim import Claim
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
-from atoll.store.memory import MemoryInbox, MemoryJournal, MemoryVersions
+from atoll.store.memory import MemoryBlobs, MemoryInbox, MemoryJournal, MemoryVersions
 from atoll.store.runs import Run
 from atoll.store.store import Store, open
 from atoll.store.versions import StoredVersions
@@ -14,6 +14,7 @@ __all__ = [
     "Blobs",
     "Candidates",
     "Claim",
+    "MemoryBlobs",
     "MemoryInbox",
     "MemoryJournal",
     "MemoryVersions",

@@ -1,5 +1,6 @@
 """Bodies by their hash."""
 
+import hashlib
 from collections.abc import Iterable
 
 from sqlalchemy import Connection, select
@@ -10,6 +11,7 @@ from atoll.store.database import Database
 from atoll.store.packing import Body
 
 HEAD_BYTES = 80
+INLINE_BYTES = 2000  # what a journal's record may well hold itself: most artifacts are a line or two
 
 _INSERT = sqlite.insert(schema.blobs).on_conflict_do_nothing()
 
@@ -28,6 +30,19 @@ class Blobs:
         head = body[:HEAD_BYTES].decode("utf-8", "replace")
         return evaluation.BlobRef(packed.sha256, packed.size, head)
 
+    def hold(self, body: bytes) -> evaluation.BlobRef:
+        """Returns a reference to a body that `body` gives back: a short text is in it whole, all else is stored."""
+        return inline(body) or self.put(body)
+
+    def body(self, ref: evaluation.BlobRef) -> bytes:
+        """Returns what a reference stands for.
+
+        Raises:
+            NotFound: It is not stored.
+        """
+        held = opened(ref)
+        return self.get(ref.sha256) if held is None else held
+
     def get(self, sha256: str) -> bytes:
         """Returns a body.
 
@@ -39,6 +54,22 @@ class Blobs:
         if found is None:
             raise errors.NotFound(f"There is no blob {sha256}.")
         return Body(*found).open()
+
+
+def inline(body: bytes) -> evaluation.BlobRef | None:
+    """Returns a reference that holds a short text whole; None for what is long, or is no text."""
+    if len(body) > INLINE_BYTES:
+        return None
+    try:
+        return evaluation.BlobRef(hashlib.sha256(body).hexdigest(), len(body), body.decode())
+    except UnicodeDecodeError:
+        return None
+
+
+def opened(ref: evaluation.BlobRef) -> bytes | None:
+    """Returns the body that a reference holds whole, or None."""
+    held = ref.head.encode("utf-8", "surrogatepass")
+    return held if len(held) == ref.size and hashlib.sha256(held).hexdigest() == ref.sha256 else None
 
 
 def keep(connection: Connection, bodies: Iterable[Body]) -> None:

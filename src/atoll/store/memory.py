@@ -1,11 +1,13 @@
-"""Journal, inbox and versions inside one process: for tests, and for runs that nobody wants back."""
+"""Journal, inbox, bodies and versions inside one process: for tests, and for runs that nobody wants back."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from threading import Condition, Lock
 
 from atoll import errors
 from atoll.candidate import JSON
 from atoll.control import Command, Kind
+from atoll.evaluation import BlobRef
 from atoll.journal import Record
 from atoll.versions import Version, check
 
@@ -27,6 +29,21 @@ class MemoryJournal:
         with self._lock:
             records = list(self.records)
         return (record for record in records if island is None or record.island in (island, ALL))
+
+
+class MemoryBlobs:
+    """Bodies inside one process."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, bytes] = {}
+
+    def hold(self, body: bytes) -> BlobRef:
+        key = hashlib.sha256(body).hexdigest()
+        self._bodies[key] = body
+        return BlobRef(key, len(body), body[:80].decode("utf-8", "replace"))
+
+    def body(self, ref: BlobRef) -> bytes:
+        return self._bodies[ref.sha256]
 
 
 class MemoryInbox:

@@ -1,0 +1,59 @@
+"""The stages of an evaluation: how many there are, who passes, and what becomes of their findings."""
+
+import ast
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+WHOLE = ("evaluate",)
+COMBINED = "combined_score"
+
+
+def stages_of(source: str) -> Sequence[str]:
+    """Returns the functions that an evaluator's source defines for a cascade, in order; else `evaluate` alone."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError):
+        return WHOLE
+    defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    stages: list[str] = []
+    while (name := f"evaluate_stage{len(stages) + 1}") in defined:
+        stages.append(name)
+    return stages or WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Makes one score of metrics; higher is better.
+
+    Attributes:
+        metric: Which metric is the score; None: `combined_score`, else the mean of all that are no features.
+        minimize: Whether less of it is better.
+        features: Metrics that say what a program is like, not how good it is.
+    """
+
+    metric: str | None = None
+    minimize: bool = False
+    features: Collection[str] = ()
+
+    def score(self, metrics: Mapping[str, float]) -> float | None:
+        """Returns the score, or None if the metrics hold none."""
+        value = self._value(metrics)
+        return value if value is None or not self.minimize else -value
+
+    def _value(self, metrics: Mapping[str, float]) -> float | None:
+        if self.metric is not None:
+            return metrics.get(self.metric)
+        if COMBINED in metrics:
+            return metrics[COMBINED]
+        counted = [value for name, value in metrics.items() if name not in self.features and not math.isnan(value)]
+        return fmean(counted) if counted else None
+
+
+def passes(metrics: Mapping[str, float], threshold: float) -> bool:
+    """Says whether a stage opens the next one, as OpenEvolve does: by `combined_score`, else the mean but `error`."""
+    counted = [value for name, value in metrics.items() if name != "error" and math.isfinite(value)]
+    if COMBINED in metrics:
+        return metrics[COMBINED] >= threshold
+    return bool(counted) and fmean(counted) >= threshold

@@ -1,0 +1,60 @@
+"""Stages and scores as OpenEvolve has them (P5, P6), and what is better here."""
+
+import math
+
+import pytest
+
+from atoll.programs import stages
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def evaluate(path): ...", ["evaluate"]),
+        ("def evaluate(path): ...\ndef evaluate_stage1(path): ...", ["evaluate_stage1"]),
+        (
+            "def evaluate_stage2(p): ...\nasync def evaluate_stage1(p): ...\ndef evaluate_stage4(p): ...",
+            ["evaluate_stage1", "evaluate_stage2"],
+        ),
+        ("not python", ["evaluate"]),
+        ("", ["evaluate"]),
+    ],
+)
+def test_stages_are_read_from_the_source(source, found):
+    assert list(stages.stages_of(source)) == found
+
+
+@pytest.mark.parametrize(
+    ("metrics", "score"),
+    [
+        ({"combined_score": 0.3, "other": 9.0}, 0.3),
+        ({"a": 1.0, "b": 3.0}, 2.0),
+        ({"a": 1.0, "b": math.nan}, 1.0),
+        ({"a": 1.0, "size": 100.0}, 1.0),
+        ({"size": 100.0}, None),
+        ({}, None),
+    ],
+)
+def test_the_score_is_the_combined_one_else_the_mean_of_what_is_no_feature(metrics, score):
+    assert stages.Measure(features=["size"]).score(metrics) == score
+
+
+def test_one_metric_can_be_the_score_and_less_of_it_better():
+    loss = stages.Measure("loss", minimize=True)
+    assert loss.score({"loss": 2.0, "combined_score": 1.0}) == -2.0
+    assert loss.score({"combined_score": 1.0}) is None
+
+
+@pytest.mark.parametrize(
+    ("metrics", "passed"),
+    [
+        ({"combined_score": 0.5}, True),
+        ({"combined_score": 0.49, "a": 1.0}, False),
+        ({"a": 1.0, "b": 0.0}, True),
+        ({"a": 0.6, "error": 0.0}, True),
+        ({"a": math.nan}, False),
+        ({}, False),
+    ],
+)
+def test_a_stage_opens_the_next_by_its_gate_value(metrics, passed):
+    assert stages.passes(metrics, 0.5) is passed
