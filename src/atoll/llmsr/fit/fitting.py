@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 import numpy as np
+import numpy.typing as npt
 from scipy import optimize
 
 from atoll.llmsr.fit import algebra, starts
@@ -20,10 +21,12 @@ DRAWS = 16  # starts that are only compared, for each one that is followed
 _FIRST_ROWS = 64  # on which starts are compared
 _NEXT_ROWS = 160  # on which they are followed
 _MIDDLE_ROWS = 600  # on which the best of them are
-_ROUNDS = 4  # each with twice the starts of the one before
+_HUNTS = 4  # for the last digits
+_IDLE = 1e-7  # standard deviations of the target: parameters that move it by less have stopped to matter
 _GOOD_NMSE = 1e-4  # no more rounds below it
 _ALIKE = 0.01  # two losses that differ by less are one optimum, found twice: no more rounds either
-_PRECISE_NMSE = 1e-6  # below it the last digits may be worth finding
+_PRECISE_NMSE = 1e-6  # below it the data has next to no noise, and the last digits are worth finding
+_EXACT_NMSE = 1e-24  # below it there is nothing left to find
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ def fit(
     starts: int = 4,
     warm: Sequence[float] | None = None,
     rows: int | None = None,
+    rounds: int = 4,
     max_evaluations: int = 100,
 ) -> Fitted:
     """Finds the parameters with the smallest squared error; a failure is a `Fitted` that says why.
@@ -81,6 +85,7 @@ def fit(
         starts: How many starts are followed in the first round, out of `DRAWS` times as many; none: the warm one only.
         warm: Parameters that are tried first, by index; those of a parent, say.
         rows: Fits to so many rows only, to screen.
+        rounds: How often twice as many starts may be followed, while the best is poor; 1 where time counts more.
         max_evaluations: Of the last descent, on all these rows.
     """
     chosen = data if rows is None else data.subset(rows)
@@ -89,7 +94,9 @@ def fit(
         return failed(complaint, chosen.num_rows)
     with np.errstate(all="ignore"):
         model = Model(algebra.split(expression))
-        return _Fit(model, chosen, max(expression.params, default=-1) + 1).run(rng, starts, warm, max_evaluations)
+        return _Fit(model, chosen, max(expression.params, default=-1) + 1).run(
+            rng, starts, warm, rounds, max_evaluations, rows is None
+        )
 
 
 def _complaint(expression: Expression, data: Data) -> str | None:
@@ -101,6 +108,9 @@ def _complaint(expression: Expression, data: Data) -> str | None:
     return None
 
 
+type Found = list[tuple[float, Array]]  # losses and where they were found, best first
+
+
 class _Fit:
     """One fit, stage by stage."""
 
@@ -108,55 +118,129 @@ class _Fit:
         self._model, self._data, self._num_params = model, data, num_params
         self._num_residuals = self._num_starts = 0
 
-    def run(self, rng: Rng, starts: int, warm: Sequence[float] | None, max_evaluations: int) -> Fitted:
+    def run(
+        self, rng: Rng, starts: int, warm: Sequence[float] | None, rounds: int, max_evaluations: int, is_last: bool
+    ) -> Fitted:
         last = Projection(self._model, self._data)
         if not self._model.nonlinear:
             return self._result(last, np.empty(0))
         dice = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng.getrandbits(64))
-        found = self._rounds(dice, starts, warm)
-        middle = self._data.subset(_MIDDLE_ROWS)
-        if middle is not self._data and found:
-            projection = Projection(self._model, middle)
-            found = sorted((self._descend(projection, place, 30) for _, place in found[:2]), key=lambda each: each[0])
+        follow = Projection(self._model, self._data.subset(max(_NEXT_ROWS, 8 * self._num_params)))
+        found = self._widened(self._rounds(dice, follow, starts, warm, rounds))
+        if is_last and starts:
+            found = self._hunted(dice, follow, starts, found)
         if not found:
             return failed("no start gives finite values on every row", self._data.num_rows, self._num_residuals)
         place = found[0][1]
         for _ in range(3):
-            before, place = self._descend(last, place, max_evaluations, 1e-10)
-            if not 0.0 < before / self._data.variance < _PRECISE_NMSE:
+            loss, place = self._descend(last, place, max_evaluations, 1e-10)
+            if not _EXACT_NMSE < loss / self._data.variance < _PRECISE_NMSE:
                 break
         return self._result(last, place)
 
     def _rounds(
-        self, dice: np.random.Generator, starts: int, warm: Sequence[float] | None
-    ) -> list[tuple[float, Array]]:
-        """Follows more and more starts until one is good or one optimum is found twice; returns them, best first."""
-        follow = Projection(self._model, self._data.subset(max(_NEXT_ROWS, 8 * self._num_params)))
-        found: list[tuple[float, Array]] = []
+        self, dice: np.random.Generator, follow: Projection, starts: int, warm: Sequence[float] | None, rounds: int
+    ) -> Found:
+        """Follows more and more starts until one is good or one optimum is found twice."""
+        found: Found = []
+        fresh: list[float] = []
         fixed = [] if warm is None else [np.array([warm[index] for index in self._model.nonlinear], dtype=np.float64)]
-        for number in range(_ROUNDS if len(self._model.nonlinear) > 2 else 2):
-            places = fixed + self._picked(dice, starts << number, DRAWS * starts << 2 * number)
-            found += [self._descend(follow, place, 12 + 4 * len(place)) for place in places]
-            found = sorted((each for each in found if math.isfinite(each[0])), key=lambda each: each[0])[:8]
-            fixed = []
-            if found and found[0][0] < _GOOD_NMSE * self._data.variance:
-                break
-            if len(found) > 1 and found[1][0] <= (1.0 + _ALIKE) * found[0][0]:
+        for number in range(rounds if len(self._model.nonlinear) > 2 else min(rounds, 2)):
+            near = found[:3] if number else []
+            idle = [self._idle(follow, found, place) for _, place in near]
+            places = fixed + self._picked(dice, starts << number, DRAWS * starts << 2 * number, near, idle)
+            more = [self._descend(follow, place, 12 + 4 * len(place)) for place in places]
+            # Every second start is then one of those places, changed: that it ends there again says nothing.
+            fresh += [loss for loss, _ in (more[::2] if near else more)]
+            found, fixed = _sorted(found + more)[:8], []
+            if self._is_enough(follow, found, fresh):
                 break
         return found
 
-    def _picked(self, dice: np.random.Generator, num_picked: int, num_drawn: int) -> list[Array]:
-        """Returns the best start of each of some groups, so that they do not all lie in one valley."""
+    def _is_enough(self, follow: Projection, found: Found, fresh: Sequence[float]) -> bool:
+        """Decides whether a good optimum was found, or one was found twice, in which every parameter matters."""
+        if not found:
+            return False
+        is_good = found[0][0] < _GOOD_NMSE * self._data.variance
+        is_alike = sum(loss <= (1.0 + _ALIKE) * found[0][0] for loss in fresh) > 1
+        return (is_good or is_alike) and not self._idle(follow, found, found[0][1]).any()
+
+    def _idle(self, follow: Projection, found: Found, place: Array) -> npt.NDArray[np.bool_]:
+        """Says which parameters have stopped to matter at a place, as in a function that is saturated there.
+
+        One that matters nowhere is not counted: the expression has no use for it, wherever it starts.
+        """
+        anywhere = np.max([self._reach(follow, each) for _, each in found], axis=0)
+        idle: npt.NDArray[np.bool_] = (self._reach(follow, place) < _IDLE) & (anywhere >= _IDLE)
+        return idle
+
+    @staticmethod
+    def _reach(follow: Projection, place: Array) -> Array:
+        """Returns by how much the values move when each parameter moves by its own size."""
+        found: Array = np.abs(follow.jacobian(place)).max(axis=1) * np.abs(place)
+        return found / math.sqrt(follow.data.variance)
+
+    def _widened(self, found: Found) -> Found:
+        """Goes on with the best places on more rows."""
+        middle = self._data.subset(_MIDDLE_ROWS)
+        if middle is self._data or not found:
+            return found
+        projection = Projection(self._model, middle)
+        return _sorted([self._descend(projection, place, 30) for _, place in found[:2]])
+
+    def _hunted(self, dice: np.random.Generator, follow: Projection, starts: int, found: Found) -> Found:
+        """Looks for the last digits, where data without noise shows that there may be an exact law.
+
+        There are optima that differ from it in the eighth digit: a function that is saturated everywhere, two that
+        share one series. Parameters are drawn anew around the best, first of all those that have stopped to matter.
+        """
+        for _ in range(_HUNTS):
+            if not found or not _EXACT_NMSE < found[0][0] / self._data.variance < _PRECISE_NMSE:
+                break
+            best = found[0][1]
+            here = follow.loss(best)
+            idle = [self._reach(follow, best) < _IDLE]
+            places = self._picked(dice, 2 * starts, 2 * DRAWS * starts, [(here, best)], idle)
+            more = _sorted([self._descend(follow, place, 40, 1e-8) for place in places])
+            if more and more[0][0] < 0.5 * here:
+                found = self._widened(more)
+        return found
+
+    def _picked(
+        self,
+        dice: np.random.Generator,
+        num_picked: int,
+        num_drawn: int,
+        near: Found,
+        idle: Sequence[npt.NDArray[np.bool_]],
+    ) -> list[Array]:
+        """Returns the best start of each of some groups, so that they do not all lie in one valley.
+
+        Args:
+            dice: Draws them.
+            num_picked: How many groups.
+            num_drawn: How many starts in all.
+            near: Where something was found; half of the starts differ from one of these in some parameters only.
+            idle: Which parameters do not matter there: the first to be drawn anew.
+        """
         if not num_picked:
             return []
         few = self._data.subset(max(_FIRST_ROWS, 2 * self._num_params))
         drawn = starts.draw(self._model.program, few, num_drawn, dice)
         drawn[0] = 1.0  # where the published fitter starts
-        found = losses(self._model, few, drawn)
-        self._num_residuals += num_drawn
+        if near:
+            which = dice.integers(len(near), size=num_drawn)
+            changed = dice.random(drawn.shape) < 1.0 / 3.0
+            stuck = np.array(idle)[which]
+            changed[1::4] = np.where(stuck.any(axis=1)[1::4, None], stuck[1::4], changed[1::4])
+            changed[::2] = True
+            drawn = np.where(changed, drawn, np.array([place for _, place in near])[which])
+        found = losses(self._model, few, np.concatenate([drawn, [place for _, place in near]]) if near else drawn)
+        for known in found[num_drawn:]:
+            found[np.abs(found - known) <= 1e-3 * known] = math.inf  # it is there already
+        self._num_residuals += len(found)
         groups = [np.arange(group, num_drawn, num_picked) for group in range(num_picked)]
-        best = [group[np.argmin(found[group])] for group in groups]
-        return [drawn[each].copy() for each in best if math.isfinite(found[each])]
+        return [drawn[group[np.argmin(found[group])]].copy() for group in groups]
 
     def _descend(
         self, projection: Projection, place: Array, max_evaluations: int, tolerance: float = 1e-4
@@ -188,3 +272,7 @@ class _Fit:
         params = self._model.full(place.tolist(), projection.coefficients.tolist(), self._num_params)
         rows, num_residuals = self._data.num_rows, max(self._num_residuals, 1)
         return Fitted(params, loss, loss / self._data.variance, rows, num_residuals, self._num_starts)
+
+
+def _sorted(found: Found) -> Found:
+    return sorted((each for each in found if math.isfinite(each[0])), key=lambda each: each[0])

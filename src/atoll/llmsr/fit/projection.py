@@ -87,7 +87,12 @@ class Projection:
             result[place] = each
         if not math.isfinite(result.sum()):
             np.nan_to_num(result, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-        return result if self._solver is None else result - self._solver.projected(result)
+        if self._solver is None:
+            return result
+        result -= self._solver.projected(result)
+        return result - self._solver.projected(
+            result
+        )  # twice is enough (Kahan): near terms that are alike, once is not
 
     def _solved(self, nonlinear: Sequence[float]) -> Array:
         self._values = values = self.model.program.forward(self._bound, nonlinear)

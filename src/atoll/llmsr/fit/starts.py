@@ -20,6 +20,7 @@ _PERIODIC = {"sin", "cos", "tan"}
 _BEYOND = 0.2  # of its range: how far outside the data an offset may lie
 _FACTORS = (0.05, 5.0)  # of the inverse scale: how strong a rate may be
 _TURNS = (0.3, 30.0)  # radians per standard deviation
+_PLAIN = 0.25  # how many rates are drawn around 1 whatever the data: laws like plain numbers
 _POWERS = (-3.0, 3.0)
 
 
@@ -104,9 +105,11 @@ class _Draw:
             return self._rng.uniform(*_POWERS, self._shape) if not is_left else np.abs(self._spread(0.3, 3.0))
         size, width = _scales(other, self._shape)
         if op == "*":
+            kind = self._rng.random(self._shape)
+            rate = self._spread(*_FACTORS) / np.where(kind < 0.5, size, width)
             if out in self._periodic:
-                return np.abs(self._spread(*_TURNS)) / width
-            return self._spread(*_FACTORS) / np.where(self._rng.random(self._shape) < 0.7, size, width)
+                rate = np.abs(self._spread(*_TURNS)) / width
+            return np.where(kind < 1.0 - _PLAIN, rate, self._spread(0.1, 10.0))
         if op == "/":
             return self._spread(0.1, 10.0) * size
         if op in _OFFSETS and isinstance(other, np.ndarray) and other.shape[-1] > 1:
