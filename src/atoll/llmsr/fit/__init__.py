@@ -3,6 +3,7 @@
 from atoll.llmsr.fit.data import Data
 from atoll.llmsr.fit.expression import Binary, Constant, Expression, Parameter, Unary, Variable, Where, to_source
 from atoll.llmsr.fit.fitting import Fitted, fit, predict
+from atoll.llmsr.fit.numeric import fit_callable
 from atoll.llmsr.fit.parsing import Broken, Equation, Unsupported, parse
 from atoll.llmsr.fit.program import Program
 
@@ -21,6 +22,7 @@ __all__ = [
     "Variable",
     "Where",
     "fit",
+    "fit_callable",
     "parse",
     "predict",
     "to_source",

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from atoll.llmsr.fit.expression import ONE, Binary, Constant, Expression, Parameter, Unary, Where
+from atoll.llmsr.fit.expression import ONE, Binary, Constant, Expression, Parameter, Unary
 
+_LINEAR = {"+", "-", "*", "/"}
 _LARGEST_PRODUCT = 32  # powers up to this one are written as products: x**3 costs 70 times x*x*x in numpy
 
 
@@ -77,58 +78,50 @@ def split(node: Expression) -> Split:
     """Finds a large set of parameters that enter jointly linearly and takes the expression apart by them."""
     if not node.params:
         return Split({}, node, ())
-    found = _Degrees.of(node, {})
+    linear, _, pairs = _degrees(node, {})
     chosen: set[int] = set()
-    rivals = {index: {other for pair in found.rivals if index in pair for other in pair} for index in found.linear}
-    for index in sorted(found.linear, key=lambda each: (len(rivals[each]), each)):
+    rivals = {index: {other for pair in pairs if index in pair for other in pair} for index in linear}
+    for index in sorted(linear, key=lambda each: (len(rivals[each]), each)):
         if chosen.isdisjoint(rivals[index]):
             chosen.add(index)
     rest, terms = _taken_apart(node, frozenset(chosen))
     return Split(terms, rest, tuple(sorted(node.params - chosen)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Degrees:
-    """In which parameters an expression is linear, in which it is not, and which of the linear ones are multiplied."""
+# In which parameters an expression is linear, in which it is not, and which linear ones are multiplied with each other.
+type _Degrees = tuple[frozenset[int], frozenset[int], frozenset[tuple[int, int]]]
 
-    linear: frozenset[int]
-    others: frozenset[int]
-    rivals: frozenset[tuple[int, int]]
-
-    @staticmethod
-    def of(node: Expression, known: dict[Expression, "_Degrees"]) -> "_Degrees":
-        if node not in known:
-            known[node] = _Degrees._of(node, known)
-        return known[node]
-
-    @staticmethod
-    def _of(node: Expression, known: dict[Expression, "_Degrees"]) -> "_Degrees":
-        if not node.params:
-            return _FREE
-        match node:
-            case Parameter():
-                return _Degrees(node.params, frozenset(), frozenset())
-            case Unary(op="neg", arg=arg):
-                return _Degrees.of(arg, known)
-            case Binary(op="+" | "-" | "*" | "/", left=left, right=right):
-                first, second = _Degrees.of(left, known), _Degrees.of(right, known)
-                return _Degrees._both(node.op, first, second)
-        return _Degrees(frozenset(), node.params, frozenset())
-
-    @staticmethod
-    def _both(op: str, left: "_Degrees", right: "_Degrees") -> "_Degrees":
-        others, rivals = left.others | right.others, left.rivals | right.rivals
-        if op == "/":
-            others |= right.linear
-        linear = (left.linear | right.linear) - others
-        if op == "*" and left.linear and right.linear:
-            twice = left.linear & right.linear
-            linear, others = linear - twice, others | twice
-            rivals |= {(one, other) for one in left.linear for other in right.linear if one != other}
-        return _Degrees(linear, others, rivals)
+_NONE: frozenset[int] = frozenset()
+_NO_RIVALS: frozenset[tuple[int, int]] = frozenset()
 
 
-_FREE = _Degrees(frozenset(), frozenset(), frozenset())
+def _degrees(node: Expression, known: dict[Expression, _Degrees]) -> _Degrees:
+    if not node.params:
+        return _NONE, _NONE, _NO_RIVALS
+    if isinstance(node, Parameter):
+        return node.params, _NONE, _NO_RIVALS
+    found = known.get(node)
+    if found is None:
+        if isinstance(node, Binary) and node.op in _LINEAR:
+            found = _joined(node.op, _degrees(node.left, known), _degrees(node.right, known))
+        elif isinstance(node, Unary) and node.op == "neg":
+            found = _degrees(node.arg, known)
+        else:
+            found = _NONE, node.params, _NO_RIVALS
+        known[node] = found
+    return found
+
+
+def _joined(op: str, left: _Degrees, right: _Degrees) -> _Degrees:
+    others, rivals = left[1] | right[1], left[2] | right[2]
+    if op == "/":
+        others |= right[0]
+    linear = (left[0] | right[0]) - others
+    if op == "*" and left[0] and right[0]:
+        twice = left[0] & right[0]
+        linear, others = linear - twice, others | twice
+        rivals |= {(one, other) for one in left[0] for other in right[0] if one != other}
+    return linear, others, rivals
 
 
 def _taken_apart(node: Expression, chosen: frozenset[int]) -> tuple[Expression | None, dict[int, Expression]]:
@@ -156,14 +149,3 @@ def _taken_apart(node: Expression, chosen: frozenset[int]) -> tuple[Expression |
     if node.op == "/" and len(terms) > 1 and factor.params:
         factor, join_ = Unary("reciprocal", factor), multiply  # one division for all terms
     return rest and join_(rest, factor), {index: join_(term, factor) for index, term in terms.items()}
-
-
-def variables(node: Expression) -> frozenset[int]:
-    """Returns the indices of the columns in an expression."""
-    from_arguments = [variables(each) for each in node.arguments]
-    return frozenset().union(*from_arguments) if from_arguments else _own(node)
-
-
-def _own(node: Expression) -> frozenset[int]:
-    index = getattr(node, "index", None)
-    return frozenset() if index is None or isinstance(node, Parameter | Where) else frozenset((index,))

@@ -18,14 +18,16 @@ class Expression:
     Attributes:
         params: The indices of the parameters in it.
         size: How many nodes it has, as a tree.
+        num_columns: How many columns the data needs for it: one more than the largest index.
         arguments: The nodes that it is made of.
     """
 
-    __slots__ = ("_hash", "arguments", "params", "size")
+    __slots__ = ("_hash", "arguments", "num_columns", "params", "size")
 
     _hash: int
     params: frozenset[int]
     size: int
+    num_columns: int
     arguments: "tuple[Expression, ...]"
 
     def __hash__(self) -> int:
@@ -45,7 +47,7 @@ class Constant(Expression):
 
     def __init__(self, value: float) -> None:
         self.value: Final = float(value)
-        self.arguments, self.params, self.size = (), _NO_PARAMETERS, 1
+        self.arguments, self.params, self.size, self.num_columns = (), _NO_PARAMETERS, 1, 0
         self._hash = hash(("constant", self.value))
 
     def __eq__(self, other: object) -> bool:
@@ -64,7 +66,7 @@ class Variable(Expression):
 
     def __init__(self, index: int) -> None:
         self.index: Final = index
-        self.arguments, self.params, self.size = (), _NO_PARAMETERS, 1
+        self.arguments, self.params, self.size, self.num_columns = (), _NO_PARAMETERS, 1, index + 1
         self._hash = hash(("variable", index))
 
     def __eq__(self, other: object) -> bool:
@@ -83,7 +85,7 @@ class Parameter(Expression):
 
     def __init__(self, index: int) -> None:
         self.index: Final = index
-        self.arguments, self.params, self.size = (), frozenset((index,)), 1
+        self.arguments, self.params, self.size, self.num_columns = (), frozenset((index,)), 1, 0
         self._hash = hash(("parameter", index))
 
     def __eq__(self, other: object) -> bool:
@@ -103,7 +105,7 @@ class Unary(Expression):
     def __init__(self, op: str, arg: Expression) -> None:
         self.op: Final = op
         self.arg: Final = arg
-        self.arguments, self.params, self.size = (arg,), arg.params, arg.size + 1
+        self.arguments, self.params, self.size, self.num_columns = (arg,), arg.params, arg.size + 1, arg.num_columns
         self._hash = hash((op, arg._hash))
 
     def __eq__(self, other: object) -> bool:
@@ -127,6 +129,7 @@ class Binary(Expression):
         self.left: Final = left
         self.right: Final = right
         self.arguments, self.params, self.size = (left, right), _joined(left, right), left.size + right.size + 1
+        self.num_columns = left.num_columns if left.num_columns > right.num_columns else right.num_columns
         self._hash = hash((op, left._hash, right._hash))
 
     def __eq__(self, other: object) -> bool:
@@ -154,6 +157,7 @@ class Where(Expression):
         self.arguments = (condition, left, right)
         self.params = condition.params | left.params | right.params
         self.size = condition.size + left.size + right.size + 1
+        self.num_columns = max(condition.num_columns, left.num_columns, right.num_columns)
         self._hash = hash(("where", condition._hash, left._hash, right._hash))
 
     def __eq__(self, other: object) -> bool:

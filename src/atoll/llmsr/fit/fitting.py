@@ -100,9 +100,8 @@ def fit(
 
 
 def _complaint(expression: Expression, data: Data) -> str | None:
-    unknown = [index for index in algebra.variables(expression) if index >= len(data.names)]
-    if unknown:
-        return f"it uses column {min(unknown)}, and the data has {len(data.names)} ({', '.join(data.names)})"
+    if expression.num_columns > len(data.names):
+        return f"it uses column {expression.num_columns - 1}, and the data has 0 to {len(data.names) - 1}"
     if len(expression.params) > data.num_rows:
         return f"it has {len(expression.params)} parameters, and the data only {data.num_rows} rows"
     return None

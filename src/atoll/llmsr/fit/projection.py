@@ -17,6 +17,8 @@ from atoll.llmsr.fit.expression import ZERO
 from atoll.llmsr.fit.program import Program, Values
 
 _WEAKEST_PIVOT = 1e-5  # of the scaled normal equations; below it they have lost too many digits
+_WEAK_PIVOT = 1e-2  # below it they have lost some
+_SMALL = 1e-8  # of the target's squares: what is left below it needs all digits
 _SMALLEST_SINGULAR = 1e-13  # of the scaled terms, relative to the largest
 _RIDGE = 1e-9  # where many starts are only compared
 
@@ -112,16 +114,18 @@ class Projection:
         self._solver = _Normal.of(terms, self._gram) or _Singular(terms)
         self.coefficients = self._solver.solve(wanted, target)
         found = self.coefficients @ terms - target
-        again = self._solver.solve(terms @ found, found)  # once more on what is left: the digits that squaring lost
-        self.coefficients = self.coefficients - again
-        return self.coefficients @ terms - target
+        if self._solver.is_weak or found @ found < _SMALL * (target @ target):
+            again = self._solver.solve(terms @ found, found)  # once more on what is left: the digits that squaring lost
+            self.coefficients = self.coefficients - again
+            found = self.coefficients @ terms - target
+        return found
 
 
 class _Normal:
     """Normal equations with terms scaled to length one, by Cholesky."""
 
-    def __init__(self, terms: Array, scale: Array, factor: Array) -> None:
-        self._terms, self._scale, self._factor = terms, scale, factor
+    def __init__(self, terms: Array, scale: Array, factor: Array, is_weak: bool) -> None:
+        self._terms, self._scale, self._factor, self.is_weak = terms, scale, factor, is_weak
 
     @staticmethod
     def of(terms: Array, gram: Array) -> "_Normal | None":
@@ -131,7 +135,9 @@ class _Normal:
             return None
         scale = 1.0 / lengths
         factor, failed = lapack.dpotrf(gram * scale * scale[:, None], lower=1, clean=0)
-        return None if failed or factor.diagonal().min() < _WEAKEST_PIVOT else _Normal(terms, scale, factor)
+        if failed or (pivot := factor.diagonal().min()) < _WEAKEST_PIVOT:
+            return None
+        return _Normal(terms, scale, factor, bool(pivot < _WEAK_PIVOT))
 
     def solve(self, wanted: Array, target: Array) -> Array:
         """Returns the coefficients for `terms @ target = wanted`."""
@@ -147,6 +153,8 @@ class _Normal:
 
 class _Singular:
     """Singular values of terms that are alike, or more than the rows can tell apart; the shortest solution."""
+
+    is_weak = True
 
     def __init__(self, terms: Array) -> None:
         lengths = np.sqrt(np.einsum("ij,ij->i", terms, terms))
