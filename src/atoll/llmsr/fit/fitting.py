@@ -21,7 +21,7 @@ DRAWS = 16  # starts that are only compared, for each one that is followed
 _FIRST_ROWS = 64  # on which starts are compared
 _NEXT_ROWS = 160  # on which they are followed
 _MIDDLE_ROWS = 600  # on which the best of them are
-_HUNTS = 4  # for the last digits
+_HUNTS = 2  # for the last digits that find nothing, and no more
 _IDLE = 1e-7  # standard deviations of the target: parameters that move it by less have stopped to matter
 _GOOD_NMSE = 1e-4  # no more rounds below it
 _ALIKE = 0.01  # two losses that differ by less are one optimum, found twice: no more rounds either
@@ -130,11 +130,13 @@ class _Fit:
             found = self._hunted(dice, follow, starts, found)
         if not found:
             return failed("no start gives finite values on every row", self._data.num_rows, self._num_residuals)
-        place = found[0][1]
+        before, place = found[0]
         for _ in range(3):
-            loss, place = self._descend(last, place, max_evaluations, 1e-10)
-            if not _EXACT_NMSE < loss / self._data.variance < _PRECISE_NMSE:
+            loss, place = self._descend(last, place, max_evaluations, 1e-7)
+            # Near an exact law every step gains digits; where it does not, there is none.
+            if not _EXACT_NMSE < loss / self._data.variance < _PRECISE_NMSE or loss > 0.1 * before:
                 break
+            before = loss
         return self._result(last, place)
 
     def _rounds(
@@ -152,16 +154,21 @@ class _Fit:
             # Every second start is then one of those places, changed: that it ends there again says nothing.
             fresh += [loss for loss, _ in (more[::2] if near else more)]
             found, fixed = _sorted(found + more)[:8], []
-            if self._is_enough(follow, found, fresh):
+            if self._is_enough(follow, found, fresh, is_first=not near):
                 break
         return found
 
-    def _is_enough(self, follow: Projection, found: Found, fresh: Sequence[float]) -> bool:
-        """Decides whether a good optimum was found, or one was found twice, in which every parameter matters."""
+    def _is_enough(self, follow: Projection, found: Found, fresh: Sequence[float], *, is_first: bool) -> bool:
+        """Decides whether a good optimum was found, or one was found twice, in which every parameter matters.
+
+        A good one gets a second round for parameters that do not, and no third.
+        """
         if not found:
             return False
         is_good = found[0][0] < _GOOD_NMSE * self._data.variance
         is_alike = sum(loss <= (1.0 + _ALIKE) * found[0][0] for loss in fresh) > 1
+        if is_good and not is_first:
+            return True
         return (is_good or is_alike) and not self._idle(follow, found, found[0][1]).any()
 
     def _idle(self, follow: Projection, found: Found, place: Array) -> npt.NDArray[np.bool_]:
@@ -193,7 +200,8 @@ class _Fit:
         There are optima that differ from it in the eighth digit: a function that is saturated everywhere, two that
         share one series. Parameters are drawn anew around the best, first of all those that have stopped to matter.
         """
-        for _ in range(_HUNTS):
+        fruitless = 0
+        while fruitless < _HUNTS:
             if not found or not _EXACT_NMSE < found[0][0] / self._data.variance < _PRECISE_NMSE:
                 break
             best = found[0][1]
@@ -201,8 +209,10 @@ class _Fit:
             idle = [self._reach(follow, best) < _IDLE]
             places = self._picked(dice, 2 * starts, 2 * DRAWS * starts, [(here, best)], idle)
             more = _sorted([self._descend(follow, place, 40, 1e-8) for place in places])
-            if more and more[0][0] < 0.5 * here:
+            if more and more[0][0] < 0.1 * here:
                 found = self._widened(more)
+            else:
+                fruitless += 1
         return found
 
     def _picked(

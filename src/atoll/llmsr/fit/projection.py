@@ -27,13 +27,12 @@ class Model:
     """The shape of an expression: which parameters are linear, and one program for all its terms."""
 
     def __init__(self, split: algebra.Split) -> None:
-        self.linear = tuple(split.terms)
+        still = [index for index, term in split.terms.items() if not term.params]
+        self.linear = (*still, *(index for index, term in split.terms.items() if term.params))
+        self.num_still = len(still)  # terms that no nonlinear parameter moves; they come first
         self.nonlinear = split.nonlinear
         self.has_rest = split.rest is not None
-        self.program = Program(*split.terms.values(), split.rest or ZERO)
-        moving = [self.program.moving[slot] for slot in self.program.roots]
-        self.still_terms = [place for place in range(len(self.linear)) if not moving[place]]
-        self.moving_terms = [place for place in range(len(self.linear)) if moving[place]]
+        self.program = Program(*(split.terms[index] for index in self.linear), split.rest or ZERO)
 
     def full(self, nonlinear: Sequence[float], linear: Sequence[float], num_params: int) -> tuple[float, ...]:
         """Returns all parameters in the order of their indices; one that is not used is 1."""
@@ -55,9 +54,11 @@ class Projection:
         self._bound = model.program.bind(data)
         self._roots = model.program.roots
         self._terms: Array = np.empty((len(model.linear), data.num_rows))
-        for place in model.still_terms:
+        still = model.num_still
+        for place in range(still):
             self._terms[place] = self._bound[self._roots[place]]
-        self._gram: Array = self._terms @ self._terms.T if model.still_terms else np.empty((len(model.linear),) * 2)
+        self._gram: Array = np.empty((len(model.linear),) * 2)
+        self._gram[:still, :still] = self._terms[:still] @ self._terms[:still].T
         self._bad: Array = np.full(data.num_rows, 1e6 * (math.sqrt(data.variance) + abs(data.mean)))
         self._place: bytes | None = None
         self._values: Values = self._bound
@@ -99,17 +100,17 @@ class Projection:
     def _solved(self, nonlinear: Sequence[float]) -> Array:
         self._values = values = self.model.program.forward(self._bound, nonlinear)
         target = self.data.y - values[self._roots[-1]] if self.model.has_rest else self.data.y
-        terms, moving = self._terms, self.model.moving_terms
-        for place in moving:
+        terms, still = self._terms, self.model.num_still
+        for place in range(still, len(terms)):
             terms[place] = values[self._roots[place]]
         if not len(terms):
             return -target if math.isfinite(target.sum()) else self._bad
-        if moving:
-            block = terms[moving] @ terms.T
-            self._gram[moving] = block
-            self._gram[:, moving] = block.T
+        if still < len(terms):
+            block = terms[still:] @ terms.T
+            self._gram[still:] = block
+            self._gram[:, still:] = block.T
         wanted = terms @ target
-        if not math.isfinite(wanted.sum() + self._gram.trace()):
+        if not math.isfinite(wanted @ wanted):
             return self._bad
         self._solver = _Normal.of(terms, self._gram) or _Singular(terms)
         self.coefficients = self._solver.solve(wanted, target)
@@ -130,12 +131,9 @@ class _Normal:
     @staticmethod
     def of(terms: Array, gram: Array) -> "_Normal | None":
         """Returns None where the terms are too much alike."""
-        lengths = np.sqrt(gram.diagonal())
-        if not lengths.all():
-            return None
-        scale = 1.0 / lengths
+        scale = 1.0 / np.sqrt(gram.diagonal())
         factor, failed = lapack.dpotrf(gram * scale * scale[:, None], lower=1, clean=0)
-        if failed or (pivot := factor.diagonal().min()) < _WEAKEST_PIVOT:
+        if failed or not (pivot := factor.diagonal().min()) >= _WEAKEST_PIVOT:  # it is NaN where a term is zero
             return None
         return _Normal(terms, scale, factor, bool(pivot < _WEAK_PIVOT))
 

@@ -150,8 +150,9 @@ class _Draw:
 def _scales(value: Any, shape: Sequence[int]) -> tuple[Array, Array]:
     """Returns the size and the width of values for each start; 1 where they have none."""
     rows = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    size = np.sqrt(np.mean(rows * rows, axis=-1, keepdims=True))
-    width = np.std(rows, axis=-1, keepdims=True)
+    count = rows.shape[-1]
+    mean, square = rows.sum(axis=-1, keepdims=True) / count, np.einsum("...i,...i", rows, rows)[..., None] / count
+    size, width = np.sqrt(square), np.sqrt(np.maximum(square - mean * mean, 0.0))
     size = np.where(np.isfinite(size) & (size > 0.0), size, 1.0)
     width = np.where(np.isfinite(width) & (width > 0.0), width, size)
     return np.broadcast_to(size, shape), np.broadcast_to(width, shape)
