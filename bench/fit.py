@@ -64,7 +64,8 @@ LAWS = {
     "oscillator2": "params[0]*np.sin(params[1]*x0) + params[2]*x2**3 + params[3]*x1*x2"
     " + params[4]*x1*np.exp(params[5]*x1)",
     "bactgrow": "params[0]*x0*x1/(params[1] + x1)*np.tanh(params[2]*(x2 - params[3]))"
-    "/(1 + params[4]*(x2 - params[5])**4)*np.exp(-np.abs(x3 - params[6]))*np.sin((x3 - params[7])*np.pi/(params[8] - params[7]))**2",
+    "/(1 + params[4]*(x2 - params[5])**4)*np.exp(-np.abs(x3 - params[6]))"
+    "*np.sin((x3 - params[7])*np.pi/(params[8] - params[7]))**2",
 }
 # Columns of the made data: rows, and the range of each column.
 SHAPES: Mapping[str, tuple[int, Sequence[tuple[float, float]]]] = {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from atoll.llmsr import fit
+from atoll.llmsr.fit import operators
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 3.0, (400, 2))
@@ -113,3 +114,25 @@ def test_a_saturated_function_is_drawn_again():
     expression = fit.parse(source, ("x", "v")).expression
     target = fit.predict(expression, (1.0, 2.0, -1.0, 0.5, 3.0, 0.7), X)
     assert fitted(source, target).nmse < 1e-20
+
+
+def grown(dice, depth):
+    """Returns a random expression of every kind of node."""
+    if depth == 0 or dice.random() < 0.1:
+        leaves = [fit.Variable(dice.randrange(2)), fit.Parameter(dice.randrange(6)), fit.Constant(dice.gauss(0, 3))]
+        return dice.choice(leaves)
+    kind, parts = dice.random(), [grown(dice, depth - 1) for _ in range(3)]
+    if kind < 0.35:
+        return fit.Unary(dice.choice(list(operators.UNARY)), parts[0])
+    if kind < 0.95:
+        return fit.Binary(dice.choice(list(operators.BINARY)), *parts[:2])
+    return fit.Where(*parts)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_expression_is_fitted_or_a_failure_and_its_error_is_the_one_of_its_parameters(seed):
+    given, expression = data(np.sin(X[:, 0]) * X[:, 1]), grown(Random(seed), 4)
+    found = fit.fit(expression, given, rng=Random(seed), rounds=1)
+    if found.failure is None:
+        error = np.mean((fit.predict(expression, found.params, X) - given.y) ** 2)
+        assert found.mse == pytest.approx(error, rel=1e-3, abs=1e-12)

@@ -80,6 +80,11 @@ def _pull_exponent(g: Value, x: Value, y: Value, out: Value) -> Value:
     return g * np.where(out == 0.0, 0.0, out * np.log(np.where(x == 0.0, 1.0, x)))
 
 
+def _comparison(compare: Callable[[Value, Value], Value], text: str) -> BinaryOperator:
+    """Returns 1 or 0 as numbers, because numpy does not calculate with truth."""
+    return BinaryOperator(lambda x, y: compare(x, y) * 1.0, None, None, text)
+
+
 BINARY: Mapping[str, BinaryOperator] = {
     "+": BinaryOperator(np.add, lambda g, x, y, out: g, lambda g, x, y, out: g, "({} + {})"),
     "-": BinaryOperator(np.subtract, lambda g, x, y, out: g, lambda g, x, y, out: -g, "({} - {})"),
@@ -102,8 +107,8 @@ BINARY: Mapping[str, BinaryOperator] = {
         "np.arctan2({}, {})",
     ),
     "%": BinaryOperator(np.mod, lambda g, x, y, out: g, lambda g, x, y, out: -g * np.floor(x / y), "({} % {})"),
-    "<": BinaryOperator(np.less, None, None, "({} < {})"),
-    "<=": BinaryOperator(np.less_equal, None, None, "({} <= {})"),
-    ">": BinaryOperator(np.greater, None, None, "({} > {})"),
-    ">=": BinaryOperator(np.greater_equal, None, None, "({} >= {})"),
+    "<": _comparison(np.less, "({} < {})"),
+    "<=": _comparison(np.less_equal, "({} <= {})"),
+    ">": _comparison(np.greater, "({} > {})"),
+    ">=": _comparison(np.greater_equal, "({} >= {})"),
 }

@@ -99,7 +99,7 @@ class _Draw:
 
     def _suited(self, op: str, out: int, is_left: bool, other: Any) -> Array:
         """Returns draws for a parameter that meets a value in an operation."""
-        if other is None:
+        if other is None or isinstance(other, tuple):  # alone, or one side of a choice
             return self._spread(0.1, 3.0)
         if op == "**":
             return self._rng.uniform(*_POWERS, self._shape) if not is_left else np.abs(self._spread(0.3, 3.0))
