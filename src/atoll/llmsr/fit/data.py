@@ -90,7 +90,7 @@ class Data:
         if found is None:
             found = self._applied(node)
             if len(self._cache) >= self._cache_limit:
-                del self._cache[next(iter(self._cache))]  # the oldest
+                self._cache.pop(next(iter(self._cache)), None)  # the oldest; another thread may have been first
             self._cache[node] = found
         return found
 
