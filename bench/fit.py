@@ -190,29 +190,37 @@ def law_table(folder: Path, seeds: int) -> tuple[outcome.Tables, list[str]]:
 
 
 def made_skeleton(dice: Random, num_columns: int, num_terms: int) -> str:
-    """Returns a sum of terms as a search would try them: half of them linear, half with a parameter inside."""
-    terms, used = [], 0
+    """Returns a sum of terms as a search would try them, some with a parameter inside, and a constant."""
+    terms: list[str] = []
+    used = 0
     for _ in range(num_terms):
         one, other = (f"x{dice.randrange(num_columns)}" for _ in range(2))
-        used += 2
-        inner = f"params[{used - 1}]*{one}"
-        forms = [f"np.sin({inner})", f"{other}*np.exp(-{inner}**2)", f"{other}/(1 + {inner}**2)", f"np.tanh({inner})"]
-        forms += [f"{one}*{other}", f"{one}**3", one, f"{one}**2*{other}"]
-        choice = dice.randrange(len(forms))
-        used -= choice >= 4
-        terms.append(f"params[{used - 1 if choice >= 4 else used - 2}]*{forms[choice]}")
-    return " + ".join(terms)
+        inner = f"params[{used + 1}]*{one}"
+        moving = [f"np.sin({inner})", f"{other}*np.exp(-({inner})**2)", f"{other}/(1 + ({inner})**2)"]
+        moving += [f"np.tanh({inner})", f"{other}*np.sin({inner})"]
+        still = [f"{one}*{other}", f"{one}**3", one, f"{one}**2*{other}", f"{one}**2"]
+        form = dice.choice(moving + still)
+        terms.append(f"params[{used}]*{form}")
+        used += 2 if form in moving else 1
+    return " + ".join([*terms, f"params[{used}]"])
 
 
-def made_data(rows: int, num_columns: int = 3) -> fit.Data:
+def made_data(rows: int) -> fit.Data:
     dice = np.random.default_rng(1)
-    table = dice.uniform(-2.0, 2.0, (rows, num_columns))
-    target = np.sin(1.7 * table[:, 0]) * table[:, 1] + 0.3 * table[:, 2] ** 2 + 0.05 * dice.normal(size=rows)
-    return fit.Data(names_of(num_columns), table, target)
+    table = dice.uniform(-2.0, 2.0, (rows, 3))
+    x0, x1, x2 = table.T
+    target = 1.2 * np.sin(1.7 * x0) + 0.3 * x2**2 + x1 * np.exp(-((0.8 * x0) ** 2)) + 0.4 * x1 * x2
+    return fit.Data(names_of(3), table, target + 0.05 * dice.normal(size=rows))
+
+
+def num_no_worse(own: Sequence[Timed], theirs: Sequence[Timed]) -> int:
+    """Counts the errors that are not above theirs by more than a thousandth."""
+    return sum(not one.nmse > other.nmse * 1.001 for one, other in zip(own, theirs, strict=True))
 
 
 def throughput_table(num_skeletons: int) -> tuple[outcome.Tables, list[str]]:
-    columns = ["rows", "published", "ours, default", "ours, one round of 2 starts", "our NMSE lower or equal (default)"]
+    columns = ["rows", "published", "ours, default", "ours, one round of 2 starts"]
+    columns += ["default no worse than published", "one round no worse"]
     rows: list[list[object]] = []
     for size in (SCREEN_ROWS, 10_000):
         data, dice = made_data(size), Random(0)
@@ -221,8 +229,7 @@ def throughput_table(num_skeletons: int) -> tuple[outcome.Tables, list[str]]:
         full = [ours(each, data, 0) for each in sources]
         quick = [ours(each, data, 0, starts=2, rounds=1) for each in sources]
         rates = [1e3 * len(each) / sum(one.milliseconds for one in each) for each in (theirs, full, quick)]
-        won = sum(own.nmse <= their.nmse * (1 + 1e-6) for own, their in zip(full, theirs, strict=True))
-        rows.append([size, *rates, f"{won} of {num_skeletons}"])
+        rows.append([size, *rates, *(f"{num_no_worse(each, theirs)} of {num_skeletons}" for each in (full, quick))])
     return {"Skeletons fitted per CPU second (2 to 5 made terms, fitted once each)": (columns, rows)}, []
 
 

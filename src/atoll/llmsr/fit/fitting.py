@@ -20,10 +20,13 @@ type Rng = Random | np.random.Generator
 DRAWS = 16  # starts that are only compared, for each one that is followed
 _FIRST_ROWS = 64  # on which starts are compared
 _NEXT_ROWS = 160  # on which they are followed
+_FEW = 8  # starts that are all followed to the end; of more, only those that are ahead after the first steps
+_FIRST_STEPS = 10
 _MIDDLE_ROWS = 600  # on which the best of them are
 _HUNTS = 2  # for the last digits that find nothing, and no more
 _IDLE = 1e-7  # standard deviations of the target: parameters that move it by less have stopped to matter
 _GOOD_NMSE = 1e-4  # no more rounds below it
+_FAIR_NMSE = 0.05  # below it two rounds that find nothing better are enough
 _ALIKE = 0.01  # two losses that differ by less are one optimum, found twice: no more rounds either
 _PRECISE_NMSE = 1e-6  # below it the data has next to no noise, and the last digits are worth finding
 _EXACT_NMSE = 1e-24  # below it there is nothing left to find
@@ -142,21 +145,35 @@ class _Fit:
     def _rounds(
         self, dice: np.random.Generator, follow: Projection, starts: int, warm: Sequence[float] | None, rounds: int
     ) -> Found:
-        """Follows more and more starts until one is good or one optimum is found twice."""
+        """Follows more and more starts until one is good, one optimum is found twice, or nothing better is found."""
         found: Found = []
         fresh: list[float] = []
-        fixed = [] if warm is None else [np.array([warm[index] for index in self._model.nonlinear], dtype=np.float64)]
+        fruitless = 0
+        fixed = [np.ones(len(self._model.nonlinear))] if starts > 1 else []  # where the published fitter starts
+        if warm is not None:
+            fixed.append(np.array([warm[index] for index in self._model.nonlinear], dtype=np.float64))
         for number in range(rounds if len(self._model.nonlinear) > 2 else min(rounds, 2)):
             near = found[:3] if number else []
             idle = [self._idle(follow, found, place) for _, place in near]
             places = fixed + self._picked(dice, starts << number, DRAWS * starts << 2 * number, near, idle)
-            more = [self._descend(follow, place, 12 + 4 * len(place)) for place in places]
+            more = self._followed(follow, places)
             # Every second start is then one of those places, changed: that it ends there again says nothing.
             fresh += [loss for loss, _ in (more[::2] if near else more)]
             found, fixed = _sorted(found + more)[:8], []
+            fruitless = fruitless + 1 if near and found[0][0] > (1.0 - _ALIKE) * near[0][0] else 0
+            if fruitless == 2 and found[0][0] < _FAIR_NMSE * self._data.variance:
+                break
             if self._is_enough(follow, found, fresh, is_first=not near):
                 break
         return found
+
+    def _followed(self, follow: Projection, places: Sequence[Array]) -> Found:
+        """Follows some starts to the end, and of many the better ones only; returns them in their order."""
+        if len(places) <= _FEW:
+            return [self._descend(follow, place, 12 + 4 * len(place)) for place in places]
+        found = [self._descend(follow, place, _FIRST_STEPS) for place in places]
+        limit = sorted(loss for loss, _ in found)[len(found) // 4]
+        return [self._descend(follow, each[1], 12 + 4 * len(each[1])) if each[0] <= limit else each for each in found]
 
     def _is_enough(self, follow: Projection, found: Found, fresh: Sequence[float], *, is_first: bool) -> bool:
         """Decides whether a good optimum was found, or one was found twice, in which every parameter matters.
@@ -166,7 +183,9 @@ class _Fit:
         if not found:
             return False
         is_good = found[0][0] < _GOOD_NMSE * self._data.variance
-        is_alike = sum(loss <= (1.0 + _ALIKE) * found[0][0] for loss in fresh) > 1
+        limit = (1.0 + _ALIKE) * found[0][0]
+        is_fair = found[0][0] < _FAIR_NMSE * self._data.variance
+        is_alike = sum(loss <= limit for loss in fresh) > 1 or (is_fair and sum(loss <= limit for loss, _ in found) > 2)
         if is_good and not is_first:
             return True
         return (is_good or is_alike) and not self._idle(follow, found, found[0][1]).any()
@@ -187,12 +206,15 @@ class _Fit:
         return found / math.sqrt(follow.data.variance)
 
     def _widened(self, found: Found) -> Found:
-        """Goes on with the best places on more rows."""
-        middle = self._data.subset(_MIDDLE_ROWS)
-        if middle is self._data or not found:
+        """Goes on with the best places on more rows: a poor fit to few rows says little about the others."""
+        if not found:
             return found
-        projection = Projection(self._model, middle)
-        return _sorted([self._descend(projection, place, 30) for _, place in found[:2]])
+        projection = Projection(self._model, self._data.subset(_MIDDLE_ROWS))
+        kept, num_kept = found[:1], 2 if found[0][0] < _GOOD_NMSE * self._data.variance else 4
+        for each in found[1:]:
+            if len(kept) < num_kept and each[0] > (1.0 + 1e-3) * kept[-1][0]:
+                kept.append(each)
+        return _sorted([self._descend(projection, place, 30) for _, place in kept])
 
     def _hunted(self, dice: np.random.Generator, follow: Projection, starts: int, found: Found) -> Found:
         """Looks for the last digits, where data without noise shows that there may be an exact law.
@@ -201,12 +223,12 @@ class _Fit:
         share one series. Parameters are drawn anew around the best, first of all those that have stopped to matter.
         """
         fruitless = 0
-        while fruitless < _HUNTS:
-            if not found or not _EXACT_NMSE < found[0][0] / self._data.variance < _PRECISE_NMSE:
-                break
+        while found and fruitless < _HUNTS and found[0][0] > _EXACT_NMSE * self._data.variance:
             best = found[0][1]
             here = follow.loss(best)
             idle = [self._reach(follow, best) < _IDLE]
+            if found[0][0] > (_GOOD_NMSE if idle[0].any() else _PRECISE_NMSE) * self._data.variance:
+                break
             places = self._picked(dice, 2 * starts, 2 * DRAWS * starts, [(here, best)], idle)
             more = _sorted([self._descend(follow, place, 40, 1e-8) for place in places])
             if more and more[0][0] < 0.1 * here:
@@ -236,7 +258,6 @@ class _Fit:
             return []
         few = self._data.subset(max(_FIRST_ROWS, 2 * self._num_params))
         drawn = starts.draw(self._model.program, few, num_drawn, dice)
-        drawn[0] = 1.0  # where the published fitter starts
         if near:
             which = dice.integers(len(near), size=num_drawn)
             changed = dice.random(drawn.shape) < 1.0 / 3.0
