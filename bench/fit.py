@@ -10,6 +10,7 @@ with a train.csv); without it the six skeletons are fitted to data made from the
 
 import argparse
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -274,7 +275,7 @@ def bad_input_table() -> outcome.Tables:
 
     def told(source: str, given: fit.Data = data) -> str:
         found: Any = regression.Regression(given.names, given.X, given.y)(source)
-        return str(found.get("failure", f"fitted, NMSE {found.get('nmse', math.nan):.3g}"))
+        return str(found.get("failure", f"fitted, NMSE {found.get('nmse', math.nan):.3g}; {found.get('note')}"))
 
     try:
         fit.Data(data.names, broken, data.y)
@@ -304,7 +305,8 @@ def main() -> None:
     if options.data is not None:
         sys.argv = ["DIR" if each == str(options.data) else each for each in sys.argv]  # results name no folder
     tables, notes = skeleton_table(options.data, options.seeds)
-    notes.append(f"numpy {np.__version__}, scipy {scipy.__version__}; CPU time of one process.")
+    threads = os.environ.get("OPENBLAS_NUM_THREADS", "not set")
+    notes.append(f"numpy {np.__version__}, scipy {scipy.__version__}; OPENBLAS_NUM_THREADS {threads}; CPU time.")
     if options.quick:
         outcome.show("fit", tables, notes)
         return

@@ -57,6 +57,12 @@ def test_a_bad_skeleton_is_a_failure_in_one_sentence(source, sentence):
     assert judged(source) == {"failure": sentence}
 
 
+def test_a_column_that_never_changes_is_noted():
+    table = np.column_stack([X[:, 0], np.ones(len(X))])
+    found = regression.Regression(("x", "v"), table, Y)(LAW)
+    assert found["note"] == "the same in every row, so nothing can be learnt from it: v"
+
+
 def test_a_sandbox_judges_skeletons_and_keeps_their_parameters():
     workers = sandbox.Workers(partial(regression.Regression, ("x", "v"), X, Y))
     try:

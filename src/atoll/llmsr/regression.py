@@ -55,6 +55,8 @@ class Regression:
     ) -> None:
         self._data = fit.Data(columns, X, y)
         self._num_shards, self._starts, self._seed, self._names = num_shards, starts, seed, names
+        still = ", ".join(self._data.constant_columns())
+        self._warning = f"the same in every row, so nothing can be learnt from it: {still}" if still else ""
 
     def __call__(self, source: str) -> JSON:
         """Returns score, scores per shard, params, mse, nmse, a note and the law in numbers; or a failure."""
@@ -91,7 +93,7 @@ class Regression:
             "params": list(found.params),
             "mse": found.mse,
             "nmse": found.nmse,
-            "note": note,
+            "note": "; ".join(each for each in (note, self._warning) if each),
             "law": law,
         }
 
