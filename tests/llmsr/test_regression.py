@@ -15,8 +15,8 @@ LAW = "def equation(x, v, params):\n    return params[0]*np.sin(params[1]*x) + p
 LOOP = "def equation(x, v, params):\n    for i in range(2):\n        x = x + params[i]*v\n    return x"
 
 
-def judged(source, target=Y):
-    return regression.Regression(("x", "v"), X, target)(source)
+def judged(source, target=Y, table=X):
+    return regression.Regression(("x", "v"), table, target)(source)
 
 
 def test_a_law_that_can_be_read_is_never_run():
@@ -59,8 +59,7 @@ def test_a_bad_skeleton_is_a_failure_in_one_sentence(source, sentence):
 
 def test_a_column_that_never_changes_is_noted():
     table = np.column_stack([X[:, 0], np.ones(len(X))])
-    found = regression.Regression(("x", "v"), table, Y)(LAW)
-    assert found["note"] == "the same in every row, so nothing can be learnt from it: v"
+    assert judged(LAW, table=table)["note"] == "the same in every row, so nothing can be learnt from it: v"
 
 
 def test_a_sandbox_judges_skeletons_and_keeps_their_parameters():
