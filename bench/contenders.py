@@ -15,7 +15,7 @@ from bench import end_to_end
 
 NUMBER = re.compile(r"^NUMBER = (\d+)$", re.MULTILINE)
 MODEL = "bench"
-SHOWN_REASONS, SHOWN_CHARS = 3, 90
+SHOWN_REASONS, SHOWN_CHARS = 3, 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class OpenEvolve:
         texts = [str(json.loads(path.read_text(encoding="utf-8"))["code"]) for path in programs]
         called_best = [*sorted(folder.glob("out/best/best_program.py")), *_bests(folder)]
         texts += (bests := [path.read_text(encoding="utf-8") for path in called_best])
-        told = Counter(self._VARIES.sub("N", shortened(line)) for line in self._COMPLAINT.findall(output))
+        told = Counter(shortened(self._VARIES.sub("N", line)) for line in self._COMPLAINT.findall(output))
         return Evidence(
             len(set(self._ITERATION.findall(output))),
             frozenset(int(number) for _, number in self._EVALUATED.findall(output)),

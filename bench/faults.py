@@ -28,6 +28,8 @@ PROSE = "I am sorry, I would rather talk about the weather today."
 BUSY = server.Fault(status=429, headers={"Retry-After": "1"})
 BROKEN = server.Fault(status=500)
 HANG_SECONDS = 15.0
+NOTABLE = 1.25  # runs of the same thing differ by so much
+MEMORY_MB = 512  # as config.yaml has it
 EVERY_TENTH, ALWAYS = range(10, 100_000, 10), range(1, 100_000)
 
 
@@ -59,7 +61,7 @@ class Case:
     checkpoints: int = 10
     is_diff: bool = False
     kill_at: int | None = None
-    limit_seconds: float = 60.0
+    limit_seconds: float = 50.0
 
 
 LOOP, HOARD = "while True: pass", 'hoard = [b"x" * (64 << 20) for _ in range(16)]'
@@ -142,6 +144,7 @@ class Finding:
     ended: str
     exit_status: int
     wall_seconds: float
+    cpu_seconds: float
     iterations: int
     good: int
     not_judged: int
@@ -161,19 +164,24 @@ class Finding:
             "judged": self.not_judged,
             "kept": self.not_kept,
             "faults told from programs": self.passed,
-            "requests an iteration": round(self.requests / max(1, self.iterations), 1),
+            "memory limit": float(self.peak_mb > MEMORY_MB),
             "processes left": self.left_over,
         }
 
+    def costs(self) -> Mapping[str, float]:
+        """Returns what it took; less is better, among those that went to their end."""
+        return {"requests": self.requests, "wall time": self.wall_seconds, "CPU time": self.cpu_seconds}
+
     def text(self, case: Case) -> str:
         said = [
-            f"**{self.ended}**, {self.iterations} of {case.iterations} iterations, {self.wall_seconds:.0f} s",
+            f"**{self.ended}**, {self.iterations} of {case.iterations} iterations, {self.wall_seconds:.0f} s (CPU {self.cpu_seconds:.0f} s)",
             f"good programs judged {self.good - self.not_judged} of {self.good}, on disk {self.good - self.not_kept}",
             f"best {self.best}",
             f"{self.requests} requests",
         ]
-        said += [f"{self.passed} faults taken for programs"] if self.passed else []
-        said += [f"{self.left_over} processes left"] if self.left_over else []
+        said += [f"faults taken for programs: {self.passed}"] if self.passed else []
+        said += [f"a process of {self.peak_mb} MB"] if self.peak_mb > MEMORY_MB else []
+        said += [f"processes left: {self.left_over}"] if self.left_over else []
         return "; ".join([*said, f"told: {', '.join(self.told) or 'nothing'}"]).replace("|", "/")
 
 
@@ -194,6 +202,7 @@ def find(case: Case, contender: contenders.Contender) -> Finding:
             ended=ended(endings[-1], left.iterations, case),
             exit_status=endings[-1].status,
             wall_seconds=round(sum(ending.wall_seconds for ending in endings), 1),
+            cpu_seconds=round(sum(ending.cpu_seconds for ending in endings), 1),
             iterations=left.iterations,
             good=len(author.good),
             not_judged=len(author.good.keys() - left.judged),
@@ -255,9 +264,13 @@ def best(good: Mapping[int, float], left: contenders.Evidence) -> str:
 
 
 def verdict(ours: Finding, theirs: Finding) -> str:
-    """Says in what Atoll is better and in what it is worse."""
+    """Says in what Atoll is better and in what it is worse; costs count where both went to their end."""
     own, other = ours.faults(), theirs.faults()
     better, worse = ([name for name in own if a[name] < b[name]] for a, b in ((own, other), (other, own)))
+    if not own["goes on"] + other["goes on"]:
+        own, other = ours.costs(), theirs.costs()
+        better += [name for name in own if own[name] * NOTABLE < other[name]]
+        worse += [name for name in own if other[name] * NOTABLE < own[name]]
     said = [f"better: {', '.join(better)}"] if better else []
     said += [f"WORSE: {', '.join(worse)}"] if worse else []
     return "; ".join(said) or "the same"
@@ -291,7 +304,9 @@ def notes(
         f"time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one worker with the one loop). "
         f"Atoll's candidates run in the jail, level {level} here. Good programs count the start. After a kill, replies "
         "in flight are good programs that nobody judged. OpenEvolve saves every 10 iterations, where its own is 100, "
-        "but with kills and at the end of a short run; 'on disk' counts all its checkpoints and its best program."
+        "but with kills and at the end of a short run; 'on disk' counts all its checkpoints and its best program. Killed "
+        "without a checkpoint, it can only start again. Costs are compared where both went to their end, and told if they "
+        f"differ by {NOTABLE:g} times; wall time is that of a machine that others use."
     ]
     for system in systems:
         command = system.start(Path("FOLDER"), "http://127.0.0.1:PORT/v1", cases[0].iterations, cases[0].workers)

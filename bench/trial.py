@@ -26,6 +26,7 @@ class Ending:
         status: What it ended with; negative: by this signal.
         output: What it printed and complained.
         wall_seconds: How long it took.
+        cpu_seconds: User and system time of all its processes.
         was_late: It was killed because its time was over.
         quiet_seconds: For how long it had made no progress then.
         peak_mb: The most memory that one of its processes had.
@@ -35,6 +36,7 @@ class Ending:
     status: int
     output: str
     wall_seconds: float
+    cpu_seconds: float
     was_late: bool
     quiet_seconds: float
     peak_mb: float
@@ -57,7 +59,7 @@ def run(
     # Orphans come to us instead of to the first process, so that they can be counted.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     began, peak, was_late = time.monotonic(), 0.0, False
-    moved, reached = began, progress()
+    moved, reached, cpu = began, progress(), 0.0
     own = frozenset(metering.children(os.getpid()))
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
@@ -66,6 +68,7 @@ def run(
         try:
             while process.poll() is None:
                 peak = max(peak, *(resident_mb(pid) for pid in family(process.pid)))
+                cpu = max(cpu, metering.cpu_seconds(process.pid))
                 if progress() > reached:
                     moved, reached = time.monotonic(), progress()
                 if time.monotonic() - began > limit_seconds:
@@ -83,7 +86,7 @@ def run(
         end_orphans(own)
         output.seek(0)
         quiet = began + took - moved
-        return Ending(process.returncode, output.read(), took, was_late, quiet, peak, left)
+        return Ending(process.returncode, output.read(), took, cpu, was_late, quiet, peak, left)
 
 
 def family(pid: int) -> list[int]:

@@ -28,6 +28,7 @@ def test_an_ending_tells_status_output_and_memory(tmp_path):
     )
     assert (ending.status, ending.output, ending.was_late, ending.left_over) == (3, "so far\n", False, 0)
     assert ending.peak_mb > 64
+    assert ending.cpu_seconds > 0
 
 
 def test_who_hangs_is_killed_with_its_children(tmp_path):
@@ -73,14 +74,29 @@ def test_the_best_is_right_if_none_that_was_judged_is_better():
 
 
 def finding(**changes: object) -> faults.Finding:
-    same = {"ended": "to its end", "exit_status": 0, "wall_seconds": 1.0, "iterations": 40, "good": 37, "not_judged": 0}
-    same |= {"not_kept": 0, "passed": 0, "best": "right", "requests": 40, "peak_mb": 9, "left_over": 0, "told": []}
+    same = {"ended": "to its end", "exit_status": 0, "wall_seconds": 10.0, "cpu_seconds": 4.0, "iterations": 40}
+    same |= {
+        "good": 37,
+        "not_judged": 0,
+        "not_kept": 0,
+        "passed": 0,
+        "best": "right",
+        "requests": 40,
+        "peak_mb": 9,
+        "left_over": 0,
+        "told": [],
+    }
     return faults.Finding(**same | changes)  # type: ignore[arg-type]
 
 
 def test_a_verdict_says_where_atoll_is_worse():
     assert faults.verdict(finding(), finding()) == "the same"
     assert faults.verdict(finding(), finding(ended="hung, killed", not_kept=3)) == "better: goes on, kept"
+    assert faults.verdict(finding(wall_seconds=12.0), finding(cpu_seconds=6.0, peak_mb=900)) == (
+        "better: memory limit, CPU time"
+    )
+    assert faults.verdict(finding(wall_seconds=13.0), finding()) == "WORSE: wall time"
+    assert faults.verdict(finding(wall_seconds=13.0), finding(ended="ended early, exit 3")) == "better: goes on"
     assert faults.verdict(finding(left_over=2), finding(best="wrong")) == "better: best; WORSE: processes left"
 
 
