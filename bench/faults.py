@@ -174,7 +174,8 @@ class Finding:
 
     def text(self, case: Case) -> str:
         said = [
-            f"**{self.ended}**, {self.iterations} of {case.iterations} iterations, {self.wall_seconds:.0f} s (CPU {self.cpu_seconds:.0f} s)",
+            f"**{self.ended}**, {self.iterations} of {case.iterations} iterations",
+            f"{self.wall_seconds:.0f} s (CPU {self.cpu_seconds:.0f} s)",
             f"good programs judged {self.good - self.not_judged} of {self.good}, on disk {self.good - self.not_kept}",
             f"best {self.best}",
             f"{self.requests} requests",
@@ -304,9 +305,9 @@ def notes(
         f"time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one worker with the one loop). "
         f"Atoll's candidates run in the jail, level {level} here. Good programs count the start. After a kill, replies "
         "in flight are good programs that nobody judged. OpenEvolve saves every 10 iterations, where its own is 100, "
-        "but with kills and at the end of a short run; 'on disk' counts all its checkpoints and its best program. Killed "
-        "without a checkpoint, it can only start again. Costs are compared where both went to their end, and told if they "
-        f"differ by {NOTABLE:g} times; wall time is that of a machine that others use."
+        "but with kills and at the end of a short run; 'on disk' counts all its checkpoints and its best program. "
+        "Killed without a checkpoint, it can only start again. Costs are compared where both went to their end, and "
+        f"told if they differ by {NOTABLE:g} times; wall time is that of a machine that others use."
     ]
     for system in systems:
         command = system.start(Path("FOLDER"), "http://127.0.0.1:PORT/v1", cases[0].iterations, cases[0].workers)
