@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from threading import Lock
@@ -328,14 +328,12 @@ def chosen(only: Sequence[str], quick: bool) -> list[Case]:
     if not quick:
         return cases
     few = cases if only else [case for case in cases if case.name in QUICK]
-    changed = [asdict(case) | {"treated": case.treated, "limit_seconds": QUICK_LIMIT_SECONDS} for case in few]
-    return [
-        Case(
-            **each
-            | {"iterations": each["iterations"] if each["kill_at"] else min(QUICK_ITERATIONS, each["iterations"])}
-        )
-        for each in changed
-    ]
+    return [replace(case, limit_seconds=QUICK_LIMIT_SECONDS, iterations=shortened(case)) for case in few]
+
+
+def shortened(case: Case) -> int:
+    """Returns the iterations of a quick run; one that is killed on its way keeps its own."""
+    return case.iterations if case.kill_at else min(QUICK_ITERATIONS, case.iterations)
 
 
 def main() -> None:
