@@ -146,6 +146,16 @@ def test_a_large_request_passes(jail):
     assert value(jail, f"answer = len({text!r})") == 5_000_000
 
 
+@pytest.mark.parametrize(
+    "program",
+    [r"answer = {'\ud800': '\udfff!'}", r"import os; os.write(3, bytes(7) + b'\x08[\xed\xa0\x80]'); os._exit(0)"],
+)
+def test_half_a_character_never_leaves(jail, program):
+    answer = jail.run(program)
+    assert answer.value in ({"?": "?!"}, None)
+    assert str(jail.run(r"raise ValueError('\ud800')").failure) == "it raised ValueError: ?"
+
+
 def test_the_folder_for_temporary_files_is_the_scratch_folder(jail):
     assert value(jail, "import os, tempfile; answer = tempfile.gettempdir() == os.getcwd() == os.environ['HOME']")
     with Jail(lambda: __import__("tempfile").gettempdir and programs(), LIMITS, level=jail.level) as made:
