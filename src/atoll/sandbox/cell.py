@@ -95,6 +95,7 @@ class Cell:
 
     def _limit(self) -> None:
         limits, cpu = self.limits, breaches.cpu_seconds(self.limits)
+        breaches.bind(limits)
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # the first only warns, and can be ignored
         worker.limit(resource.RLIMIT_CORE, 0)
         worker.limit(resource.RLIMIT_FSIZE, limits.disk_mb * 2**20)
