@@ -1,5 +1,6 @@
 """How zygotes begin and end, and what is left of them."""
 
+import functools
 import gc
 import os
 import signal
@@ -154,6 +155,28 @@ def test_half_a_character_never_leaves(jail, program):
     answer = jail.run(program)
     assert answer.value in ({"?": "?!"}, None)
     assert str(jail.run(r"raise ValueError('\ud800')").failure) == "it raised ValueError: ?"
+
+
+def keeping_a_log(path):
+    import logging
+
+    logging.basicConfig(filename=path, force=True)
+
+    def run(program):
+        with open("mine", "w") as file:
+            logging.error("not here")
+            file.write(program)
+        return open("mine").read()  # the process ends anyway
+
+    return run
+
+
+def test_what_a_job_opened_to_write_to_is_out_of_the_way(jail, tmp_path):
+    log = tmp_path / "log"
+    with Jail(functools.partial(keeping_a_log, str(log)), LIMITS, level=jail.level) as made:
+        answer = made.run("text")
+    assert (answer.value, answer.failure, answer.output) == ("text", None, "")
+    assert log.read_text() == ""
 
 
 def test_the_folder_for_temporary_files_is_the_scratch_folder(jail):
