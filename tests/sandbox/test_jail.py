@@ -157,6 +157,17 @@ def test_half_a_character_never_leaves(jail, program):
     assert str(jail.run(r"raise ValueError('\ud800')").failure) == "it raised ValueError: ?"
 
 
+def test_few_descriptors_are_enough(tmp_path):
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+        for made in (Jail(lambda: len), Workers(lambda: len)):
+            with made: print(made.run("request"))
+    """
+    with script(tmp_path, program) as started:
+        assert started.communicate(timeout=60)[0].count("value=7, failure=None") == 2
+
+
 def keeping_a_log(path):
     import logging
 
