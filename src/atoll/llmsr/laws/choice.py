@@ -23,6 +23,7 @@ _FEW_VALUES = 20  # a variable with no more different values is held out value b
 _NUM_FOLDS = 4
 _AS_GOOD = 1.25  # errors within this ratio are the same: the smaller law wins
 _FLOOR = 1e-26  # what is below is rounding
+_HOPELESS = 10.0  # times the variance: beyond, all are alike
 _LAST = 24  # of the front, counted from its end: what is smaller is far worse
 
 
@@ -46,7 +47,7 @@ def choose(front: Sequence[Candidate], rows: Rows) -> Candidate:
 
 
 def _mark(candidate: Candidate, rows: Rows, splits: Sequence[tuple[str, Places]]) -> float:
-    """Returns the mean logarithm of the error on held-out rows: half for inner ones, half for edges."""
+    """Returns the logarithm of the mean error on held-out rows: half for inner ones, half for edges."""
     marks: dict[str, list[float]] = {"inner": [], "edge": []}
     for kind, held_out in splits:
         kept = np.setdiff1d(np.arange(len(rows)), held_out, assume_unique=True)
@@ -55,8 +56,9 @@ def _mark(candidate: Candidate, rows: Rows, splits: Sequence[tuple[str, Places]]
             return math.inf
         outside = rows.at(held_out)
         error = outside.error(outside.target - fitted.law.predict(outside.columns))
-        marks[kind].append(math.log(max(error, _FLOOR)))
-    means = [float(np.mean(each)) for each in marks.values() if each]
+        marks[kind].append(min(error, _HOPELESS))
+    # The mean of errors and not of logarithms: a law that fails at one edge fails.
+    means = [math.log(max(float(np.mean(each)), _FLOOR)) for each in marks.values() if each]
     return sum(means) / len(means)
 
 

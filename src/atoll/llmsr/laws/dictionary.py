@@ -1,7 +1,7 @@
 """Thousands of terms at hand, and which of them would explain most of what a law leaves (matching pursuit)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -99,6 +99,29 @@ def _families(factors: Sequence[Factor]) -> list[list[int]]:
 def best(strata: Sequence[Stratum], solution: projection.Solution | None, target: Array, count: int) -> list[law.Term]:
     """Returns the terms that would lower the error most, `count` of each stratum, no two of one shape in it."""
     return [term for stratum in strata for term in _best(stratum, solution, target, count)]
+
+
+def pursue(strata: Sequence[Stratum], target: Array, count: int) -> Iterator[law.Terms]:
+    """Yields sums of terms: one term after the other that explains most of the rest, then without the idlest ones."""
+    terms = [term for stratum in strata for term in stratum.terms]
+    values = np.concatenate([stratum.values for stratum in strata])
+    chosen: list[int] = []
+    solution: projection.Solution | None = None
+    for _ in range(count):
+        gains = _gains(values, solution, target)
+        found = projection.solve(values[[*chosen, int(gains.argmax())]], target) if gains.max() > 0.0 else None
+        if found is None:
+            break
+        chosen.append(int(gains.argmax()))
+        solution = found
+        yield tuple(terms[place] for place in chosen)
+    while solution is not None and len(chosen) > 2:
+        # What a term is worth is what its coefficient explains beside the others: w^2 / inv(A A')_kk.
+        inverse = np.linalg.pinv(values[chosen] @ values[chosen].T)
+        worths = solution.weights**2 / np.maximum(np.diag(inverse), math.ulp(0.0))
+        del chosen[int(worths.argmin())]
+        solution = projection.solve(values[chosen], target)
+        yield tuple(terms[place] for place in chosen)
 
 
 def _best(stratum: Stratum, solution: projection.Solution | None, target: Array, count: int) -> list[law.Term]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from atoll.llmsr.laws import law
 from atoll.llmsr.laws.factor import ABSOLUTE, PLAIN, Columns, Factor
 
@@ -16,21 +18,30 @@ _NEARER_ZERO = 0.1  # what is positive in the data may become this share of its 
 _LEAST_DENOMINATOR = 0.01
 _LARGEST_EXPONENT = 50.0
 _LEAST_BEND = 0.1  # an argument that varies less makes a function a straight line or a constant
+_MOST_TURN, _MOST_RISE = 1.6, 3.0  # of an argument over the widest gap in the data
 _MOST_WAVES = 120.0  # radians over the data: more are noise that happens to fit
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The ranges of the variables: those of the data, and those in which a law must hold."""
+    """The ranges of the variables: those of the data, and those in which a law must hold.
+
+    Attributes:
+        seen: From the smallest to the largest value in the data.
+        declared: Where a law must be finite.
+        gaps: The widest gap between neighbouring values: what happens inside nobody has seen.
+    """
 
     seen: Sequence[Interval]
     declared: Sequence[Interval]
+    gaps: Sequence[float]
 
     @classmethod
     def of(cls, columns: Columns, declared: Sequence[Interval] | None = None) -> Self:
         """Reads the ranges from data; what is declared beyond them is widened from them where nobody says it."""
         seen = [(float(each.min()), float(each.max())) for each in columns]
-        return cls(seen, declared or [_widened(*each) for each in seen])
+        gaps = [float(np.diff(np.unique(each)).max(initial=0.0)) for each in columns]
+        return cls(seen, declared or [_widened(*each) for each in seen], gaps)
 
     def is_positive(self, variable: int) -> bool:
         return self.declared[variable][0] > 0.0
@@ -50,7 +61,10 @@ class Domain:
         return 1.0 + least > _LEAST_DENOMINATOR or 1.0 + most < -_LEAST_DENOMINATOR
 
     def is_telling(self, factor: Factor) -> bool:
-        """Says whether a factor is what its name says on the data: a kink lies inside, an argument varies enough."""
+        """Says whether a factor is what its name says on the data.
+
+        A kink lies inside of it, an argument varies enough, and not too fast for the data to show it.
+        """
         if factor.fn in PLAIN:
             return True
         low, high = _product([self.seen[each] for each in factor.variables])
@@ -59,12 +73,22 @@ class Domain:
                 return False
             if factor.fn == "abs":
                 return True
+        if not self._is_resolved(factor):
+            return False
         width = high - low
         if factor.is_shifted and not low - width < factor.shift < high + width:
             return False
         least, most = _scaled(factor, low, high)
         span = most - least if factor.power == 1 else max(abs(least), abs(most))
         return span >= _LEAST_BEND and (factor.fn not in ("sin", "cos") or span <= _MOST_WAVES)
+
+    def _is_resolved(self, factor: Factor) -> bool:
+        """Says whether a factor stays nearly still between neighbouring values: a wave in a gap is invention."""
+        if len(factor.variables) > 1:
+            return True
+        steepness = abs(factor.theta[0]) ** (1.0 / (factor.power or 1.0))
+        at_most = _MOST_TURN if factor.fn in ("sin", "cos") else _MOST_RISE
+        return factor.fn == "log" or steepness * self.gaps[factor.variables[0]] <= at_most
 
     def accepts(self, terms: law.Terms) -> bool:
         """Says whether every factor is safe and telling."""
@@ -79,6 +103,8 @@ class Domain:
     def _replacement(self, factor: Factor) -> Sequence[Factor]:
         if self.is_telling(factor):
             return (factor,)
+        if factor.fn != "abs" and not self._is_resolved(factor):
+            return ()
         linear = [Factor("pow", (each,)) for each in factor.variables]
         if factor.power == ABSOLUTE and factor.fn == "exp":
             sign = 1.0 if _product([self.seen[each] for each in factor.variables])[0] >= factor.shift else -1.0

@@ -14,7 +14,7 @@ from atoll.llmsr.laws import law, pool, search
 from atoll.llmsr.laws.law import Law
 from atoll.llmsr.laws.projection import Rows
 
-_FROM_NOTHING = 0.01  # how often a step begins with no terms at all
+_FIRST, _FROM_NOTHING = 4, 0.01  # steps that begin with no terms at all: the first, and how often later
 
 
 class Written:
@@ -54,7 +54,7 @@ class LawEngine:
     def propose(self, task: function.Task) -> Sequence[function.Function]:
         parents = [_parent(fn) for fn in task.parents]
         main, other = task.rng.choice(parents), task.rng.choice(parents)
-        if task.rng.random() < _FROM_NOTHING:
+        if task.step <= _FIRST or task.rng.random() < _FROM_NOTHING:
             main = search.Parent(Law((), ()))
         found = self._search.batch(main, other.law, _front(task), task.rng)
         return [self._child(task.parents[-1], each) for each in found]

@@ -11,7 +11,7 @@ from atoll.llmsr.laws.factor import ABSOLUTE, Factor
 from atoll.llmsr.laws.law import Terms
 
 _MOST_TERMS, _MOST_FACTORS, _MOST_TRIALS = 8, 6, 8
-_PER_STRATUM, _PER_PRODUCT = 2, 3
+_PER_STRATUM, _PER_PRODUCT, _MOST_PURSUED = 2, 3, 5
 _KINDS = [("exp", 2.0), ("exp", ABSOLUTE), ("exp", 1.0), ("rec", 2.0), ("rec", 4.0), ("rec", ABSOLUTE), ("rec", 1.0)]
 _KINDS += [("tanh", 1.0), ("sin", 1.0), ("cos", 1.0)]
 _UNSHIFTED = (("exp", 1.0), ("rec", 1.0), ("cos", 1.0))  # here a shift is only another coefficient or wave
@@ -33,6 +33,13 @@ type Move = Callable[[Scene], Iterator[Terms]]
 def add_term(scene: Scene) -> Iterator[Terms]:
     """Adds what explains most of the rest."""
     yield from _completed(scene, scene.terms)
+
+
+def pursue(scene: Scene) -> Iterator[Terms]:
+    """Begins anew: collects terms one by one and drops the idlest again; half of the time from powers alone."""
+    strata = scene.words.terms(scene.rng)[: 1 if scene.rng.random() < 0.5 else None]
+    with np.errstate(all="ignore"):
+        yield from dictionary.pursue(strata, scene.rows.target, _MOST_PURSUED)
 
 
 def replace_term(scene: Scene) -> Iterator[Terms]:
@@ -100,6 +107,7 @@ MOVES: dict[Move, int] = {
     multiply_term: 4,
     replace_factor: 3,
     replace_term: 1,
+    pursue: 1,
     drop_term: 1,
     drop_factor: 1,
     exchange_terms: 1,
@@ -108,9 +116,12 @@ MOVES: dict[Move, int] = {
 }
 
 
+_BEGINNINGS: Sequence[Move] = (add_term, pursue, pursue)
+
+
 def trials(scene: Scene, largest: int) -> list[Terms]:
     """Draws a move and returns the structures that it gives, up to a size; never two of one shape."""
-    choice = scene.rng.choices(list(MOVES), list(MOVES.values()))[0] if scene.terms else add_term
+    choice = scene.rng.choices(list(MOVES), list(MOVES.values()))[0] if scene.terms else scene.rng.choice(_BEGINNINGS)
     found: dict[object, Terms] = {}
     for made in choice(scene):
         terms = law.merged(made)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atoll import cluster, control, errors
-from atoll.llmsr.laws import build, result, table
+from atoll.llmsr.laws import assembly, result, search, table
 from atoll.llmsr.laws.factor import Array
 
 _OPTIONS = ("seconds", "steps", "seed", "names", "num_islands")
@@ -27,6 +27,8 @@ class Regressor:
     Attributes:
         law_: The recommended law (after `fit`).
         front_: (size, error, law as text) of all laws that nothing smaller beats, smallest first.
+        error_: Its mean squared error over the variance of y.
+        num_fits_: How many structures were fitted on the way.
         n_features_in_: How many variables there are.
         feature_names_in_: What they are called in the law.
     """
@@ -67,13 +69,14 @@ class Regressor:
         if self.seconds is None and self.steps is None:
             raise errors.SetupError("The search has no end: give seconds or steps.")
         train = self._train(X, y)
-        config = build.config_of(train, self.num_islands)
+        searched = search.Search(train.rows, train.domain)
+        config = assembly.config_of(train, searched, self.num_islands)
         budget = control.Budget(seconds=self.seconds if self.steps is None else None, iterations=self.steps)
         made = replace(config, num_parallel=1, budget=budget, seed=self.seed, ordered=self.steps is not None)
         evolver = cluster.Evolver(made)
         evolver.run()
         found = result.conclude(evolver, train)
-        self.law_, self.error_ = found.chosen.law, found.chosen.error
+        self.law_, self.error_, self.num_fits_ = found.chosen.law, found.chosen.error, searched.num_fits
         self.front_ = [(each.law.size, each.error, each.law.text(train.names)) for each in found.front]
         self.n_features_in_, self.feature_names_in_ = len(train.names), np.array(train.names, dtype=object)
         return self

@@ -31,18 +31,16 @@ def build(data: str, num_islands: int, parts: system.Parts) -> system.Built:
         "score": "digits of the training data that a law gets right: -log10(NMSE)",
         "islands": num_islands,
     }
-    return system.Built(
-        config_of(train, num_islands), report, [folder / table.TRAIN], "none: laws are data", lambda: None, finish
-    )
+    config = config_of(train, search.Search(train.rows, train.domain), num_islands)
+    return system.Built(config, report, [folder / table.TRAIN], "none: laws are data", lambda: None, finish)
 
 
-def config_of(train: table.Table, num_islands: int) -> cluster.EvolverConfig:
+def config_of(train: table.Table, searched: search.Search, num_islands: int) -> cluster.EvolverConfig:
     """Returns all that a search needs but budget, seed and journal."""
-    rows = train.rows
-    judge = engine.LawJudge(rows, train.names, fit.Data(train.names, train.x, train.y))
+    judge = engine.LawJudge(searched.rows, train.names, fit.Data(train.names, train.x, train.y))
     start = engine.Written(law.Law(((),), (float(train.y.mean()),)), train.names)
     initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=judge))
-    proposer = engine.LawEngine(search.Search(rows, train.domain), train.names)
+    proposer = engine.LawEngine(searched, train.names)
     islands = cluster.IslandConfig(num_islands, 2, initial, proposer, make_pool=pool.make_pool)
     schedule = cluster.RoundRobin(num_islands, migrate_every=MIGRATE_EVERY * num_islands)
     return cluster.EvolverConfig(islands, schedule=schedule)
