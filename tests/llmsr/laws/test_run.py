@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atoll import cli
+from atoll import cli, testing
 
 
 def write(path: Path, rows: int, low: float, high: float) -> None:
@@ -96,3 +96,16 @@ def test_data_that_cannot_be_used_is_named_in_one_sentence(content, said, data, 
 def test_a_folder_without_training_data_is_named(capsys):
     _, told = run(capsys, "run", "task", "--set", "task.data=nowhere", "--iterations", "2", status=2)
     assert "is no folder: task.data must name one with train.csv" in told
+
+
+def test_a_model_writes_equations_whose_constants_are_fitted(capsys):
+    def answer(prompt: str, number: int) -> str:
+        return (
+            "```python\ndef equation_v2(mass, speed, params):\n    return params[0]*mass**2 + params[1]*mass*speed\n```"
+        )
+
+    with testing.ModelServer(answer) as server:
+        result, _ = run(capsys, "run", "task", "--llm", f"openai:tiny@{server.url}", "--iterations", "2")
+    assert result["nmse"]["train"] < 1e-20
+    assert result["nmse"]["test_ood"] < 1e-20
+    assert "params[1]*mass*speed" in result["law"]

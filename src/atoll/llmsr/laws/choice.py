@@ -22,7 +22,7 @@ _EDGE = 0.15  # share of the rows held out at either end of a variable
 _FEW_VALUES = 20  # a variable with no more different values is held out value by value
 _NUM_FOLDS = 4
 _AS_GOOD = 1.25  # errors within this ratio are the same: the smaller law wins
-_FLOOR = 1e-26  # what is below is rounding
+_FLOOR = 1e-28  # what is below is rounding
 _HOPELESS = 10.0  # times the variance: beyond, all are alike
 _LAST = 24  # of the front, counted from its end: what is smaller is far worse
 

@@ -1,6 +1,7 @@
 """What a search came to: the front of error and size, the law that is recommended, and its errors."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +9,9 @@ from atoll import cluster, errors, function
 from atoll.candidate import JSON
 from atoll.llmsr.laws import choice, engine, pool, projection, table
 from atoll.llmsr.laws.choice import Candidate
+from atoll.llmsr.laws.factor import Array
+
+type Predict = Callable[[Array], Array]
 
 _STEPS, _TOLERANCE = 30, 1e-9
 
@@ -56,18 +60,25 @@ def told(result: Result, train: table.Table, folder: Path) -> Mapping[str, JSON]
         SetupError: A test file cannot be read, or has other columns.
     """
     chosen = result.chosen
-    errors_by_split: dict[str, JSON] = {"train": chosen.error}
-    for name in table.TESTS:
-        if (folder / name).is_file():
-            errors_by_split[name.removesuffix(".csv")] = _test_error(chosen, train, folder / name)
+    nmse = errors_of(chosen.law.predict, chosen.error, train, folder)
     front: list[JSON] = [
         {"size": each.law.size, "nmse": each.error, "law": each.law.text(train.names)} for each in result.front
     ]
     law = chosen.law.text(train.names)
-    return {"law": law, "size": chosen.law.size, "nmse": errors_by_split, "target": train.target, "front": front}
+    return {"law": law, "size": chosen.law.size, "nmse": nmse, "target": train.target, "front": front}
 
 
-def _test_error(chosen: Candidate, train: table.Table, path: Path) -> float:
+def errors_of(predict: Predict, error: float, train: table.Table, folder: Path) -> Mapping[str, JSON]:
+    """Returns the errors of a model by split; the test files are opened here.
+
+    Raises:
+        SetupError: A test file cannot be read, or has other columns.
+    """
+    files = [folder / name for name in table.TESTS if (folder / name).is_file()]
+    return {"train": error, **{path.stem: _test_error(predict, train, path) for path in files}}
+
+
+def _test_error(predict: Predict, train: table.Table, path: Path) -> float | None:
     test = table.read(path)
     if test.names != train.names:
         raise errors.SetupError(
@@ -77,4 +88,5 @@ def _test_error(chosen: Candidate, train: table.Table, path: Path) -> float:
     rows = test.rows
     if not rows.variance:
         raise errors.SetupError(f"{path}: the target is the same in every row, so no error can be told; leave it out.")
-    return rows.error(rows.target - chosen.law.predict(rows.columns))
+    found = rows.error(rows.target - predict(rows.columns))
+    return found if math.isfinite(found) else None

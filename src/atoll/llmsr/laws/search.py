@@ -11,7 +11,8 @@ from atoll.llmsr.laws import dictionary, law, moves, projection
 from atoll.llmsr.laws.domain import Domain
 
 LARGEST = 70  # nodes
-EXACT = 1e-24  # an error that only rounding leaves: nothing larger is worth a try
+EXACT = 1e-29  # an error that only rounding leaves: nothing larger is worth a try
+_NEARLY_EXACT, _FEW_NODES = 1e-24, 10  # the law itself may be a little larger than what comes so near
 _SCREENED = (400, 1200, 4000)  # rows that candidates are tried on; more where few mislead
 _MISLED = 1.6  # by so much an error on all rows may exceed that on the screened ones
 _BATCH = 1  # moves in a batch
@@ -64,7 +65,7 @@ class Search:
             rng: Draws the moves.
         """
         rung = self._rung(parent)
-        largest = min([size for size, error in front if error < EXACT], default=LARGEST + 1) - 1
+        largest = _largest(front)
         found: dict[object, projection.Fit] = {}
         for _ in range(_BATCH):
             scene = moves.Scene(parent.law.terms, other.terms, self._rungs[rung], self._dictionary(rung), rng)
@@ -124,6 +125,13 @@ class Search:
                 return None
             return Parent(whole.law, rung, whole.error, made.error)
         return Parent(made.law, rung, made.error, made.error)
+
+
+def _largest(front: Front) -> int:
+    """Returns the size up to which a better law may be hoped for."""
+    exact = [size - 1 for size, error in front if error < EXACT]
+    near = [size + _FEW_NODES for size, error in front if error < _NEARLY_EXACT]
+    return min([*exact, *near, LARGEST])
 
 
 def _rise(found: projection.Fit, front: Front) -> float:
