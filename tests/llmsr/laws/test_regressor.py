@@ -52,6 +52,17 @@ def test_noise_is_not_taken_for_a_law():
     assert law.predict(np.array([[3.0]]))[0] == pytest.approx(9.0, abs=2.5)
 
 
+@pytest.mark.parametrize("unit", [1e-80, 1e-8, 1e8, 1e80])
+def test_the_units_of_a_variable_do_not_matter(unit):
+    found = llmsr.regress(unit * X[:, :1], 3.0 * X[:, 0], steps=4)
+    assert found.predict(unit * X[:3, :1]) == pytest.approx(3.0 * X[:3, 0])
+
+
+def test_a_variable_may_have_two_values_only():
+    found = llmsr.regress([[0.0], [1.0]] * 10, [2.0, 5.0] * 10, steps=8)
+    assert found.predict([[0.0], [1.0]]) == pytest.approx([2.0, 5.0])
+
+
 def test_it_has_the_manners_of_scikit_learn():
     regressor = llmsr.Regressor(seconds=1.0, seed=4)
     again = llmsr.Regressor(**regressor.get_params())
@@ -67,6 +78,7 @@ def test_it_has_the_manners_of_scikit_learn():
         ([[1.0], [np.nan]] * 8, [1.0, 2.0] * 8, "x0 is nan in row 2"),
         ([[1.0], [2.0]] * 8, [1.0] * 16, "the target is 1.0 in every row"),
         ([[1.0], [1.0]] * 8, [1.0, 2.0] * 8, "x0 is 1.0 in every row"),
+        ([[1.0], [2.0]] * 8, [1.0, 1e200] * 8, "use other units"),
         ([[1.0], [2.0]], [1.0, 2.0], "2 rows, fewer than a law has constants"),
         ([[1.0], [2.0]] * 8, [1.0, 2.0], "16 rows, and y 2 values"),
         ([1.0, 2.0], [1.0, 2.0], r"the shape \(2,\)"),

@@ -52,10 +52,9 @@ def _mark(candidate: Candidate, rows: Rows, splits: Sequence[tuple[str, Places]]
     for kind, held_out in splits:
         kept = np.setdiff1d(np.arange(len(rows)), held_out, assume_unique=True)
         fitted = projection.fit(candidate.law.terms, rows.at(kept), steps=8, tolerance=1e-3)
-        if fitted is None:
-            return math.inf
         outside = rows.at(held_out)
-        error = outside.error(outside.target - fitted.law.predict(outside.columns))
+        predicted = None if fitted is None else fitted.law.predict(outside.columns)
+        error = _HOPELESS if predicted is None else outside.error(outside.target - predicted)
         marks[kind].append(min(error, _HOPELESS))
     # The mean of errors and not of logarithms: a law that fails at one edge fails.
     means = [math.log(max(float(np.mean(each)), _FLOOR)) for each in marks.values() if each]

@@ -43,7 +43,8 @@ class Dictionary:
         degree = 4 if num_variables <= 3 else 3 if num_variables <= 8 else 2
         roots = [(factor,) for factor in self.powers if factor.power not in (1.0, 2.0, 3.0, 4.0) or factor.fn == "ln"]
         self._monomials: list[law.Term] = [*grid.monomials(num_variables, degree), *roots]
-        self._monomial_values = law.design(tuple(self._monomials), rows.columns)
+        with np.errstate(all="ignore"):
+            self._monomial_values = law.design(tuple(self._monomials), rows.columns)
         self._low = [
             place
             for place, term in enumerate(self._monomials)

@@ -135,7 +135,15 @@ def _product(intervals: Sequence[Interval]) -> Interval:
 
 
 def _scaled(factor: Factor, low: float, high: float) -> Interval:
-    """Returns the interval of k z for a variable in an interval."""
+    """Returns the interval of k z for a variable in an interval; all numbers where it cannot be computed."""
+    try:
+        ends = _ends(factor, low, high)
+    except OverflowError:
+        return -math.inf, math.inf
+    return (min(ends), max(ends)) if all(map(math.isfinite, ends)) else (-math.inf, math.inf)
+
+
+def _ends(factor: Factor, low: float, high: float) -> Interval:
     low, high = low - factor.shift, high - factor.shift
     if factor.power not in (1.0, 3.0):
         exponent = factor.power or 1.0
@@ -144,5 +152,4 @@ def _scaled(factor: Factor, low: float, high: float) -> Interval:
     elif factor.power == 3.0:
         low, high = low**3, high**3
     scale = factor.theta[0]
-    ends = scale * low, scale * high
-    return (min(ends), max(ends)) if all(map(math.isfinite, ends)) else (-math.inf, math.inf)
+    return scale * low, scale * high

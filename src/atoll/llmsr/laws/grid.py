@@ -17,13 +17,15 @@ _QUANTILES = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of bumps and steps: the half range of the data over this
 _RATES = (0.3, 1.0, 2.0, 4.0, 8.0)
 _SATURATIONS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+_MOST_PAIRED = 8  # variables: with more, pairs inside a function would be most of all factors
+_NARROWEST = 1e-60
 _SLOWEST, _NUM_WAVES, _NUM_SHIFTED_WAVES = 0.4 * np.pi, 48, 12
 
 
 def factors(columns: Columns, domain: Domain) -> list[Factor]:
     """Returns all factors with constants of their own that are safe to use."""
     made = itertools.chain.from_iterable(_of_variable(place, values) for place, values in enumerate(columns))
-    pairs = itertools.combinations(range(len(columns)), 2)
+    pairs = itertools.combinations(range(len(columns)), 2) if len(columns) <= _MOST_PAIRED else ()
     joint = itertools.chain.from_iterable(_of_pair(pair, columns[pair[0]] * columns[pair[1]]) for pair in pairs)
     return [factor for factor in itertools.chain(made, joint) if domain.is_safe(factor) and domain.is_telling(factor)]
 
@@ -47,8 +49,8 @@ def monomials(num_variables: int, degree: int) -> list[law.Term]:
 
 def _of_variable(place: int, values: Array) -> Iterator[Factor]:
     at, width = (place,), float(values.max() - values.min())
-    if width <= 0.0:
-        return
+    if not _NARROWEST < width < 1.0 / _NARROWEST:
+        return  # constant, or in units in which no power could be computed: powers of it remain
     places = [float(each) for each in np.quantile(values, _QUANTILES)]
     yield from _waves(at, float(values.min()), width)
     for rate, sign in itertools.product(_RATES, (1.0, -1.0)):

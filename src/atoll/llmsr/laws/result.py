@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from atoll import cluster, errors, function
 from atoll.candidate import JSON
-from atoll.llmsr.laws import choice, engine, pool, projection, table
+from atoll.llmsr.laws import choice, engine, law, pool, projection, table
 from atoll.llmsr.laws.choice import Candidate
 from atoll.llmsr.laws.factor import Array
 
@@ -26,7 +26,8 @@ class Result(NamedTuple):
 def conclude(evolver: cluster.Evolver, train: table.Table) -> Result:
     """Polishes the front on all training rows and chooses from it; reads nothing but these rows."""
     rows, domain = train.rows, train.domain
-    found = choice.front_of(list(_kept(evolver)), pool.SMALLER)
+    mean = Candidate(law.Law(((),), (float(train.y.mean()),)), 1.0)  # always there, whatever else was found
+    found = choice.front_of([mean, *_kept(evolver)], pool.SMALLER)
     polished = [_polished(each, rows) for each in found]
     sound = [new if domain.accepts(new.law.terms) else old for new, old in zip(polished, found, strict=True)]
     front = choice.front_of(sound, pool.SMALLER)
@@ -64,8 +65,8 @@ def told(result: Result, train: table.Table, folder: Path) -> Mapping[str, JSON]
     front: list[JSON] = [
         {"size": each.law.size, "nmse": each.error, "law": each.law.text(train.names)} for each in result.front
     ]
-    law = chosen.law.text(train.names)
-    return {"law": law, "size": chosen.law.size, "nmse": nmse, "target": train.target, "front": front}
+    text = chosen.law.text(train.names)
+    return {"law": text, "size": chosen.law.size, "nmse": nmse, "target": train.target, "front": front}
 
 
 def errors_of(predict: Predict, error: float, train: table.Table, folder: Path) -> Mapping[str, JSON]:

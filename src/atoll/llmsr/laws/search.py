@@ -14,6 +14,7 @@ LARGEST = 70  # nodes
 EXACT = 1e-29  # an error that only rounding leaves: nothing larger is worth a try
 _NEARLY_EXACT, _FEW_NODES = 1e-24, 10  # the law itself may be a little larger than what comes so near
 _SCREENED = (400, 1200, 4000)  # rows that candidates are tried on; more where few mislead
+_MOST_CELLS = 40_000  # screened rows times variables: a dictionary has some hundred columns for every variable
 _MISLED = 1.6  # by so much an error on all rows may exceed that on the screened ones
 _BATCH = 1  # moves in a batch
 _MARGIN = 4.0  # an error this much above the front's may still come down
@@ -48,7 +49,8 @@ class Search:
         self.rows, self.domain = rows, domain
         # Evenly along the target: a few hundred rows drawn blindly miss the rare large values that carry the variance.
         order = np.argsort(rows.target, kind="stable")
-        counts = sorted({min(count, len(rows)) for count in _SCREENED})
+        most = min(len(rows), max(_SCREENED[0], _MOST_CELLS // len(rows.columns)))
+        counts = sorted({min(count, most) for count in _SCREENED})
         self._rungs = [rows.at(order[np.linspace(0, len(rows) - 1, count).round().astype(np.intp)]) for count in counts]
         self._words: dict[int, dictionary.Dictionary] = {}
         self._memory: dict[tuple[law.Terms, int, int], projection.Fit | None] = {}
@@ -64,8 +66,11 @@ class Search:
             front: Who must be beaten, or nearly so, at its size.
             rng: Draws the moves.
         """
-        rung = self._rung(parent)
-        largest = _largest(front)
+        with np.errstate(all="ignore"):  # what overflows is no candidate, and nobody need hear of it
+            return self._children(parent, other, front, rng)
+
+    def _children(self, parent: Parent, other: law.Law, front: Front, rng: Random) -> Sequence[Parent]:
+        rung, largest = self._rung(parent), _largest(front)
         found: dict[object, projection.Fit] = {}
         for _ in range(_BATCH):
             scene = moves.Scene(parent.law.terms, other.terms, self._rungs[rung], self._dictionary(rung), rng)

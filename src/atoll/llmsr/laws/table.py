@@ -18,6 +18,8 @@ from atoll.llmsr.laws.projection import Rows
 TRAIN, TESTS = "train.csv", ("test_id.csv", "test_ood.csv")
 LEAST_ROWS = 8  # fewer than the constants of most laws
 
+LARGEST = 1e100  # of a value; its inverse, of a range
+
 
 class Table(NamedTuple):
     """Named columns and a target.
@@ -86,6 +88,8 @@ def check(names: Sequence[str], x: Array, y: Array, what: str) -> None:
             raise errors.SetupError(
                 f"{what}: {name} is {column[wrong[0]]} in row {wrong[0] + 1} of {len(y)}: fill it in or leave it out."
             )
+        if np.abs(column).max(initial=0.0) > LARGEST or 0.0 < np.ptp(column) < 1.0 / LARGEST:
+            raise errors.SetupError(f"{what}: {name} has values whose squares no computer holds: use other units.")
         if len(y) >= LEAST_ROWS and np.ptp(column) == 0.0:
             raise errors.SetupError(f"{what}: {name} is {column[0]} in every row: leave the column out.")
     if len(y) < LEAST_ROWS:
