@@ -163,6 +163,7 @@ def main() -> None:
         others = [each for each in stored() if (each.method, each.problem, each.seed, each.seconds) not in here]
         plain = [each._asdict() for each in (*others, *runs)]
         RUNS.write_text(json.dumps({"runs": plain}, indent=1) + "\n")
+    sys.argv[1:] = ["DIR" if each == str(options.data) else each for each in sys.argv[1:]]  # no path of this machine
     keep(runs, [each for each in stored() if each not in runs])
 
 
