@@ -20,7 +20,7 @@ NAMES = {
         reset_worst_half
     """,
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
-    "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
+    "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
         Constants Model Rewrite Syntax Vocabulary can_rewrite fenced fenced_code program_prompt skeleton_of
     """,
