@@ -141,14 +141,15 @@ class _Subject:
         )
         schedule = chosen.schedule(options, seed)
         report = self._report(options, schedule, model, workers)
-        config = cluster.EvolverConfig(islands, schedule=schedule)
+        config = cluster.EvolverConfig(islands, schedule=schedule, learner=getattr(engine, "learner", None))
         return system.Built(config, report, self.files, place.level, place.close)
 
     def _engine(self, model: llm.LLM | None) -> PyMutationEngine | Announced:
         if model is None:
             if not mutation.can_rewrite(self.start.text):
                 raise errors.SetupError(f"{self.start.name} has nothing that its syntax could change: give a model.")
-            return Announced(mutation.Syntax.fitting(self.start.text))
+            mixed = mutation.without_llm(self.start.text)
+            return Announced(mixed, mixed.learner)
         return PyMutationEngine(self.comment, self.start.docstring, model)
 
     def _report(
@@ -160,7 +161,7 @@ class _Subject:
             "source": self.start.text,
             "comment": self.comment,
             "docstring": self.start.docstring,
-            "engine": "syntax, no LLM" if model is None else "LLM",
+            "engine": "syntax and tuner, no LLM" if model is None else "LLM",
             "preset": options.preset,
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,
