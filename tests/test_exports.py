@@ -22,8 +22,8 @@ NAMES = {
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
     "atoll.mutation": """
-        Bandit Constants Mixed Model Rewrite Syntax Tuner Unfit Vocabulary can_rewrite fenced fenced_code mixed_with
-        program_prompt skeleton_of tunable without_llm
+        Bandit Constants Mixed Model Refined Rewrite Syntax Tuner Unfit Vocabulary can_rewrite fenced fenced_code
+        mixed_with program_prompt skeleton_of tunable without_llm
     """,
     "atoll.sandbox": """
         LEVELS Answer Calling Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge Scoring Workers

@@ -135,4 +135,4 @@ def test_a_model_is_one_of_the_engines_and_a_tuner_joins_where_something_is_decl
     assert list(mutation.mixed_with(Named("llm"), "no python").engines) == ["llm"]
     declared = "def f(x):\n    decay = 0.5  # tunable: 0..1\n    return decay * x\n"
     assert list(mutation.mixed_with(Named("llm"), declared).engines) == ["llm", "tuner"]
-    assert list(mutation.without_llm(declared).engines) == ["syntax", "tuner"]
+    assert list(mutation.without_llm(declared).engines) == ["syntax", "refined", "tuner"]

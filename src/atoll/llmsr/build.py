@@ -122,7 +122,8 @@ class _Subject:
         self, options: Options, model: llm.LLM | None, limits: sandbox.Limits, workers: int, seed: int
     ) -> system.Built:
         chosen = find_preset(options.preset)
-        engine = self._engine(model)
+        mixed = self._engine(model)
+        engine = Announced(mixed)
         place = sandbox.Workers(self.make_job, limits, num_workers=workers)
         place.warm()
         judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
@@ -141,16 +142,15 @@ class _Subject:
         )
         schedule = chosen.schedule(options, seed)
         report = self._report(options, schedule, model, workers)
-        config = cluster.EvolverConfig(islands, schedule=schedule, learner=getattr(engine, "learner", None))
+        config = cluster.EvolverConfig(islands, schedule=schedule, learner=mixed.learner)
         return system.Built(config, report, self.files, place.level, place.close)
 
-    def _engine(self, model: llm.LLM | None) -> PyMutationEngine | Announced:
+    def _engine(self, model: llm.LLM | None) -> mutation.Mixed:
         if model is None:
             if not mutation.can_rewrite(self.start.text):
                 raise errors.SetupError(f"{self.start.name} has nothing that its syntax could change: give a model.")
-            mixed = mutation.without_llm(self.start.text)
-            return Announced(mixed, mixed.learner)
-        return PyMutationEngine(self.comment, self.start.docstring, model)
+            return mutation.without_llm(self.start.text)
+        return mutation.mixed_with(PyMutationEngine(self.comment, self.start.docstring, model), self.start.text)
 
     def _report(
         self, options: Options, schedule: cluster.RoundRobin, model: llm.LLM | None, workers: int

@@ -43,8 +43,8 @@ class PyMutationEngine:
 class Announced:
     """A proposer whose work is announced like a mutation engine's."""
 
-    def __init__(self, proposer: function.Proposer, learner: function.Learner | None = None) -> None:
-        self._proposer, self.learner = proposer, learner
+    def __init__(self, proposer: function.Proposer) -> None:
+        self._proposer = proposer
         self._profilers = profiler.Profilers[function.MutationEngineEvent]()
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[function.MutationEngineEvent]) -> profiler.Remove:

@@ -5,6 +5,7 @@ from atoll.mutation.constants import Constants
 from atoll.mutation.fences import fenced, fenced_code
 from atoll.mutation.mixed import Bandit, Mixed
 from atoll.mutation.prompts import program_prompt
+from atoll.mutation.refined import Refined
 from atoll.mutation.rewrite import Model, Rewrite
 from atoll.mutation.skeletons import skeleton_of
 from atoll.mutation.syntax import Syntax, Vocabulary, can_rewrite
@@ -13,7 +14,7 @@ from atoll.mutation.unfit import Unfit
 
 # fmt: off
 __all__ = [
-    "Bandit", "Constants", "Mixed", "Model", "Rewrite", "Syntax", "Tuner", "Unfit", "Vocabulary", "can_rewrite",
-    "fenced", "fenced_code", "mixed_with", "program_prompt", "skeleton_of", "tunable", "without_llm",
+    "Bandit", "Constants", "Mixed", "Model", "Refined", "Rewrite", "Syntax", "Tuner", "Unfit", "Vocabulary",
+    "can_rewrite", "fenced", "fenced_code", "mixed_with", "program_prompt", "skeleton_of", "tunable", "without_llm",
 ]
 # fmt: on

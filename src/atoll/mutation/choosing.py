@@ -2,6 +2,7 @@
 
 from atoll import function
 from atoll.mutation.mixed import Mixed
+from atoll.mutation.refined import Refined
 from atoll.mutation.syntax import Syntax, Vocabulary
 from atoll.mutation.tuner import Tuner, declared
 
@@ -14,7 +15,8 @@ def without_llm(text: str, vocabulary: Vocabulary | None = None) -> Mixed:
         ValueError: It is no Python, or nothing in it may change.
     """
     declared(text)
-    return Mixed.of({"syntax": Syntax.fitting(text, vocabulary), "tuner": Tuner(with_literals=True)})
+    syntax = Syntax.fitting(text, vocabulary)
+    return Mixed.of({"syntax": syntax, "refined": Refined(syntax), "tuner": Tuner(with_literals=True)})
 
 
 def mixed_with(engine: function.Proposer | function.MutationEngine, text: str, name: str = "llm") -> Mixed:

@@ -114,16 +114,16 @@ class Mixed:
 
     Attributes:
         engines: By the name that each one notes with its children.
-        learner: What advises it; hand it to the evolver too.
+        learner: What advises it; hand it to the evolver too. None where there is nothing to choose.
     """
 
     engines: Mapping[str, function.Proposer]
-    learner: Bandit = field(compare=False)
+    learner: Bandit | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, engines: Mapping[str, function.Proposer]) -> "Mixed":
         """Returns a mix with a bandit of its own."""
-        return cls(engines, Bandit(list(engines)))
+        return cls(engines, Bandit(list(engines)) if len(engines) > 1 else None)
 
     def propose(self, task: function.Task) -> Sequence[function.Function]:
         """Returns the children of the first engine that can make some.

@@ -87,11 +87,11 @@ def literals(text: str, *, most: int = 12) -> Declared:
 
 
 def _around(name: str, value: float, demand: Kind) -> Tunable:
-    """Returns a range three times as wide as a number is large; it may change its sign."""
+    """Returns a range around a number: ten times as far as it is from 0, either sign, and fine near to it."""
     if demand == "power":
         return Tunable(name, float(value), min(value, 0.25 if value > 0 else -4.0), max(value, 4.0))
-    reach = max(2 * abs(value), 1.0)
-    return Tunable(name, float(value), value - reach, value + reach)
+    reach, scale = max(10 * abs(value), 50.0), 0.3 * max(abs(value), 1.0)
+    return Tunable(name, float(value), -reach, reach, scale=scale)
 
 
 def _calls(tree: ast.Module, listing: Listing) -> Iterator[tuple[Tunable, tuple[int, int]]]:

@@ -45,23 +45,34 @@ class Tuner:
             Unfit: The parent has nothing to tune.
         """
         parent = _parent(task)
-        found = self._declared(str(parent.skeleton()))
+        tuned, trials = self.tuned(task, parent, parent.score() if parent.evaluation else None)
+        if tuned is None:
+            return []
+        return [function.draft(parent, tuned, parents=[parent], engine=NAME, trials=trials)]
+
+    def tuned(
+        self, task: function.Task, fn: function.Function, score: float | None
+    ) -> tuple[function.AnySkeleton | None, int]:
+        """Searches for better constants of a function; returns it with them, None if there are none, and the trials.
+
+        Raises:
+            Unfit: It has nothing to tune.
+        """
+        found = self._declared(str(fn.skeleton()))
         search = Optimiser(found.tunables, task.rng.getrandbits(32))
-        search.tell(search.space.start, parent.score() if parent.evaluation else None)
-        limit = min(self.budget, self.budget if task.allowance is None else task.allowance)
+        search.tell(search.space.start, score)
+        limit = self.budget if task.allowance is None else min(self.budget, task.allowance)
         trials = 0
         while trials < limit and search.since_best <= self.patience + len(search.space):
             point = search.ask()
             if point is None:
                 break
-            draft = function.draft(parent, skeleton_of(parent, found.written(point)), parents=[parent], engine=NAME)
+            draft = function.draft(fn, skeleton_of(fn, found.written(point)), parents=[fn], engine=NAME)
             [evaluated] = task.judge([draft])
             search.tell(point, evaluated.score)
             trials += 1
-        if search.best.point == search.space.start:
-            return []
-        skeleton = skeleton_of(parent, found.written(search.best.point))
-        return [function.draft(parent, skeleton, parents=[parent], engine=NAME, trials=trials)]
+        is_better = search.best.point != search.space.start
+        return skeleton_of(fn, found.written(search.best.point)) if is_better else None, trials
 
     def can_tune(self, text: str) -> bool:
         """Says whether a text has something to tune."""

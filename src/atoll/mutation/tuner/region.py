@@ -26,6 +26,7 @@ class Region:
         self._surrogate = Surrogate(space.features(space.to_unit(space.start)[None, :]).shape[1])
         self._length, self._wins, self._losses = _FIRST, 0, 0
         self._patience = max(4, len(space) // 2)
+        self._has_steps = any(math.isfinite(each.num_values) for each in space.tunables)
 
     def note(self, is_better: bool) -> None:
         """Learns whether the last point was a new best."""
@@ -41,7 +42,7 @@ class Region:
         """Returns the most promising point that is not known."""
         warped = _warped(scores)
         self._surrogate.fit(self._space.features(known), warped)
-        best = known[int(numpy.argmax(scores))]
+        known, best = self._space.snapped(known), known[int(numpy.argmax(scores))]
         candidates = self._candidates(best, rng)
         for round in range(_REFINEMENTS + 1):
             gains = self._gains(candidates, known, warped.max())
@@ -80,8 +81,10 @@ class Region:
         mean, deviation = self._surrogate.predict(self._space.features(candidates))
         z = (mean - best) / deviation
         gains = numpy.log(deviation) + _log_improvement(z)
-        distances = numpy.abs(candidates[:, None, :] - known[None, :, :]).max(2).min(1)
-        return numpy.where(distances < 1e-9, -math.inf, gains)
+        if not self._has_steps:
+            return numpy.asarray(gains)  # nothing is drawn twice from a continuum
+        seen = {row.tobytes() for row in known}
+        return numpy.where([row.tobytes() in seen for row in candidates], -math.inf, gains)
 
 
 def _warped(scores: Array) -> Array:

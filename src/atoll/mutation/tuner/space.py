@@ -28,6 +28,7 @@ class Tunable:
         high: The most it may be.
         is_whole: Only whole numbers.
         choices: What it may be instead of a range.
+        scale: Numbers far above it are searched by their logarithm, whatever their sign; 0 searches all evenly.
 
     Raises:
         SetupError: The bounds are reversed or no numbers, or the start is outside of them.
@@ -39,6 +40,7 @@ class Tunable:
     high: float = 1.0
     is_whole: bool = False
     choices: tuple[Value, ...] = ()
+    scale: float = 0.0
 
     def __post_init__(self) -> None:
         if self.choices:
@@ -80,6 +82,9 @@ class Tunable:
             return (value - math.ceil(self.low) + 0.5) / self.num_values
         if self.low == self.high:
             return 0.5
+        if self.scale:
+            low, high = math.asinh(self.low / self.scale), math.asinh(self.high / self.scale)
+            return (math.asinh(value / self.scale) - low) / (high - low)
         if self.is_log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -91,9 +96,16 @@ class Tunable:
             return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
         if self.is_whole:
             return math.ceil(self.low) + min(int(unit * self.num_values), int(self.num_values) - 1)
-        width, ratio = self.high - self.low, self.high / self.low if self.is_log else 1.0
-        raw = self.low * ratio**unit if self.is_log else self.low + unit * width
+        raw = self._stretched(unit)
         return min(max(float(f"{raw:.7g}"), self.low), self.high)
+
+    def _stretched(self, unit: float) -> float:
+        if self.scale:
+            low, high = math.asinh(self.low / self.scale), math.asinh(self.high / self.scale)
+            return self.scale * math.sinh(low + unit * (high - low))
+        if self.is_log:
+            return self.low * math.pow(self.high / self.low, unit)
+        return self.low + unit * (self.high - self.low)
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,21 @@ class Surrogate:
         self._theta = numpy.concatenate([numpy.full(num_columns, self._centre), [0.0, math.log(1e-3)]])
         self._x: Array = numpy.empty((0, num_columns))
         self._alpha: Array = numpy.empty(0)
-        self._root: Array = numpy.empty((0, 0))
-        self._is_first = True
+        self._inverse: Array = numpy.empty((0, 0))  # of the root of the kernel
+        self._is_first, self._num_fitted = True, 0
 
     def fit(self, x: Array, y: Array) -> None:
-        """Takes in standardised scores, and moves lengths, amplitude and noise some steps uphill (Rprop)."""
+        """Takes in standardised scores; lengths, amplitude and noise are learned anew whenever a tenth is new."""
         self._x = x
         squares = (x[:, None, :] - x[None, :, :]) ** 2
+        if len(y) >= self._num_fitted + max(1, self._num_fitted // 10):
+            self._climb(squares, y)
+            self._num_fitted = len(y)
+        self._inverse = numpy.linalg.inv(numpy.linalg.cholesky(self._kernel(self._theta, squares)[0]))
+        self._alpha = self._inverse.T @ (self._inverse @ y)
+
+    def _climb(self, squares: Array, y: Array) -> None:
+        """Moves the parameters some steps uphill (Rprop: it asks for the signs of slopes alone)."""
         theta, steps = self._theta, numpy.full(len(self._theta), 0.1)
         best, best_value, before = theta, -math.inf, numpy.zeros(len(theta))
         for _ in range(_FIRST_STEPS if self._is_first else _STEPS):
@@ -44,9 +52,6 @@ class Surrogate:
             theta = self._bounded(theta + steps * numpy.sign(slope))
             before = slope
         self._theta, self._is_first = best, False
-        kernel = self._kernel(best, squares)[0]
-        self._root = numpy.linalg.cholesky(kernel)
-        self._alpha = numpy.linalg.solve(self._root.T, numpy.linalg.solve(self._root, y))
 
     @property
     def lengths(self) -> Array:
@@ -59,7 +64,7 @@ class Surrogate:
         squares = (scaled**2).sum(1)[:, None] + (known**2).sum(1)[None, :] - 2 * scaled @ known.T
         amplitude = math.exp(self._theta[-2])
         cross = amplitude * _matern(numpy.sqrt(numpy.maximum(squares, 0.0)))
-        half = numpy.linalg.solve(self._root, cross.T)
+        half = self._inverse @ cross.T
         variance = numpy.maximum(amplitude - (half**2).sum(0), 1e-12)
         return cross @ self._alpha, numpy.sqrt(variance)
 
