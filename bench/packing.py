@@ -141,6 +141,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--fresh", action="store_true", help="forget the searches that are done")
     given = parser.parse_args()
+    np.seterr(all="ignore")  # a rule that overflows somewhere may still pack well
     parts: dict[str, Any] = json.loads(PARTS.read_text()) if PARTS.exists() and not given.fresh else {}
     for name, family in FAMILIES.items():
         for seed in range(given.seeds):
@@ -179,6 +180,13 @@ def report(parts: Mapping[str, Any], given: argparse.Namespace) -> None:
         "other generated lists, uniform 60 of 120, 30 of 250 and 20 of 500, Weibull 5 of 5000: below best fit on each "
         "of these, then the lowest mean. 3000 and 1200 evaluations for each search, from best fit on.",
         "A rule sees the size of the item and the free space of a bin, and nothing else.",
+        "How far this is a discovery: not far. The syntax engine's edit `threshold` (np.where(x < b, level, x)), its "
+        "weight and the range of its levels were settled after trying, on generated lists, rules of the published "
+        "shape 'a tight bin or one that stays wide'. The search found where the threshold belongs and its two "
+        "numbers; that such a rule lay one edit away was our doing. The seeds above say how often it is found: the "
+        "chosen rule is the best of five by validation, not the usual one. Earlier trials with other training lists "
+        "(20 of 120, 20 of 250 and 10 of 500 together; 40 of 120 and 8 of 500) and without that edit, or with less of "
+        "it, stayed near best fit on the uniform lists; 8 lists of 500 alone did not.",
         *(f"The rule for {name}:\n\n```python\n{text}```" for name, text in chosen.items()),
     ]
     outcome.keep("packing", tables, notes, rules=chosen)

@@ -140,7 +140,10 @@ def choosing(site: Site, palette: Palette) -> ast.expr | None:
 
 
 def parting(site: Site, palette: Palette) -> ast.expr | None:
-    """Lets an array be something else where it is itself above or below a number: a threshold, by element."""
+    """Lets an array be something else where it is itself above or below a number: a threshold, by element.
+
+    Settled with online bin packing in mind, where published rules have this shape; see bench/results/packing.md.
+    """
     where, is_leaf = palette.functions.where, isinstance(site.node, ast.Constant | ast.Name)
     if site.demand != "array" or site.kind != "array" or where is None or (is_leaf and palette.rng.random() < 0.5):
         return None
