@@ -34,7 +34,9 @@ class Patience:
 
     def _count(self, error: Exception) -> None:
         is_refusal = isinstance(error, llm.NoReply) and error.status in (401, 402, 403, 404)
+        is_down = isinstance(error, llm.NoReply) and error.is_down
         with self._lock:
             self._faults, self._refusals = self._faults + 1, self._refusals + 1 if is_refusal else 0
-            if self._faults >= MOST_FAULTS or self._refusals >= MOST_REFUSALS:
-                self.lost = self.lost or f"the model gave no reply {self._faults} times in a row: {error}"
+            if is_down or self._faults >= MOST_FAULTS or self._refusals >= MOST_REFUSALS:
+                often = f" {self._faults} times in a row" if self._faults > 1 else ""
+                self.lost = self.lost or f"the model gave no reply{often}: {error}"
