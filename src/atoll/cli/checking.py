@@ -16,8 +16,15 @@ from atoll.cli import options
 
 type Status = Literal["ok", "missing", "broken"]
 
-KEYS = {"OPENAI_API_KEY": "openai:NAME"}
-EXTRAS_IN_USE: frozenset[str] = frozenset()  # those that change anything so far; the others are declared for later
+KEYS = {
+    "OPENAI_API_KEY": "openai:NAME",
+    "ANTHROPIC_API_KEY": "anthropic:NAME",
+    "GOOGLE_API_KEY": "google:NAME",
+    "OPENROUTER_API_KEY": "openrouter:NAME",
+}
+EXTRAS_IN_USE = frozenset(
+    {"anthropic", "google", "local"}
+)  # those that change anything so far; the others are declared for later
 LEVELS: Mapping[str, str] = {"L0": "a process of its own with limits"}
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 

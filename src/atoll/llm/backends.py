@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx2
 import openai
-from pydantic_ai import models
+from pydantic_ai import exceptions, models
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers import Provider
@@ -14,15 +14,18 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from atoll import errors
 from atoll.llm.endpoint import SERVICES, Endpoint
 
-# Servers that are compatible with OpenAI's know `max_tokens`, and only some its successor.
-_COMPATIBLE = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+# Servers that are compatible with OpenAI's know `max_tokens`, and only some its successor. A stream that does not say
+# why it ended was cut.
+_COMPATIBLE = OpenAIModelProfile(
+    openai_chat_supports_max_completion_tokens=False, openai_chat_streaming_requires_finish_reason=True
+)
 
 
 def make(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
     """Returns the model of an endpoint, whose requests go through one HTTP client.
 
     Raises:
-        SetupError: Its service needs a package that is not installed.
+        SetupError: Its service needs a package that is not installed, or does not like its name.
     """
     extra = SERVICES[endpoint.service].extra
     try:
@@ -35,6 +38,8 @@ def make(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
                 return _openrouter(endpoint, http)
             case _:
                 return _chat(endpoint, http)
+    except exceptions.UserError as error:
+        raise errors.SetupError(f"{endpoint.service}:{endpoint.model} cannot be asked: {error}") from error
     except ImportError as error:
         if not extra:
             raise

@@ -91,15 +91,20 @@ class Chat:
                 if error.status_code not in (400, 422):
                     raise
                 self._can_enforce = False  # the schema stands in the prompt too, so it is asked for without force
-        if not stream:
-            return await self._model.request(request, options, _PLAIN)
-        async with self._model.request_stream(request, options, _PLAIN) as streamed:
-            async for _ in streamed:
-                pass
-        response = streamed.get()
-        if response.finish_reason is None:
-            raise httpx2.ReadError("the stream ended before the reply did")
-        return response
+        return await (self._streamed(request, options) if stream else self._model.request(request, options, _PLAIN))
+
+    async def _streamed(
+        self, request: list[messages.ModelMessage], options: settings.ModelSettings
+    ) -> messages.ModelResponse:
+        try:
+            async with self._model.request_stream(request, options, _PLAIN) as streamed:
+                async for _ in streamed:
+                    pass
+        except exceptions.ModelAPIError as error:
+            if type(error) is not exceptions.ModelAPIError:
+                raise
+            raise httpx2.ReadError("the stream ended before the reply did") from None
+        return streamed.get()
 
     def _reply(self, response: messages.ModelResponse) -> Reply:
         text = response.text

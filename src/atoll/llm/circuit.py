@@ -21,7 +21,7 @@ class Circuit:
         self._policy, self._clock = policy, clock
         self._failures = 0  # tries in a row, of all callers
         self._failing_since = 0.0
-        self._rest_until = 0.0
+        self._rest_until, self._rests = 0.0, 0
         self._is_probed = False  # the one try of an open circuit is under way
         self._why = ""
 
@@ -39,14 +39,13 @@ class Circuit:
             NoReply: The server has been down for too long.
         """
         while (seconds := self._seconds_left()) > 0:
-            self._check_hope()
-            await asyncio.sleep(seconds if self.is_open else seconds + spread * self._policy.backoff_seconds)
-        self._check_hope()
+            hope = self._seconds_of_hope()
+            await asyncio.sleep(min(seconds, hope) if self.is_open else seconds + spread * self._policy.backoff_seconds)
         self._is_probed = self.is_open
 
     def succeeded(self) -> None:
         """Notes a reply, or a refusal: somebody is there."""
-        self._failures, self._is_probed = 0, False
+        self._failures, self._rests, self._is_probed = 0, 0, False
 
     def failed(self, error: NoReply) -> None:
         """Notes a try that may succeed later."""
@@ -54,26 +53,24 @@ class Circuit:
         self._failing_since = self._failing_since if self._failures else now
         self._failures, self._is_probed, self._why = self._failures + 1, False, str(error)
         rest = error.retry_seconds or 0.0
-        if error.status in _BUSY and not rest:
-            rest = self._pause(self._failures)
-        if self.is_open:
-            rest = max(rest, self._pause(self._failures - self._policy.trip_after + 2))
+        if (error.status in _BUSY or self.is_open) and now >= self._rest_until:
+            self._rests += 1  # those who flew together when it failed make one rest, not a longer one each
+            rest = max(rest, self._policy.backoff_seconds * 2.0 ** min(self._rests - 1, 30))
         self._rest_until = max(self._rest_until, now + min(rest, self._policy.max_wait_seconds))
 
     def left(self) -> None:
         """Notes a try that nobody waits for any more."""
         self._is_probed = False
 
-    def _pause(self, number: int) -> float:
-        return self._policy.backoff_seconds * 2.0 ** min(number - 1, 30)
-
     def _seconds_left(self) -> float:
         if self.is_open and self._is_probed:
             return _TURN_SECONDS
         return self._rest_until - self._clock()
 
-    def _check_hope(self) -> None:
+    def _seconds_of_hope(self) -> float:
+        """Returns how long it is worth to wait for a server that is down."""
         seconds = self._clock() - self._failing_since
         if self.is_open and seconds >= self._policy.outage_seconds:
             why = f"{self._why} It has been so for {seconds:.0f} seconds and {self._failures} requests."
             raise NoReply(why, is_transient=True, is_down=True)
+        return self._policy.outage_seconds - seconds

@@ -81,6 +81,7 @@ class Local:
         self._threads, self._options = threads, {"timeout_seconds": DEFAULT_SECONDS, **options}
         self._lock = Lock()
         self._model: OpenAICompatible | None = None
+        self._process: subprocess.Popen[str] | None = None
 
     def __repr__(self) -> str:
         return f"Local({weights.NAME!r})"
@@ -96,6 +97,13 @@ class Local:
             self._model = self._model or self._started()
         return self._model(prompt)
 
+    def close(self) -> None:
+        """Ends the server; the next prompt starts another."""
+        with self._lock:
+            self._model, process, self._process = None, self._process, None
+        if process is not None:
+            _end(process)
+
     def _started(self) -> OpenAICompatible:
         file = weights.path()
         if not file.is_file():
@@ -109,6 +117,7 @@ class Local:
             text=True,
             env={**os.environ, KEY_VARIABLE: key},
         )
+        self._process = process
         atexit.register(_end, process)
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], _START_SECONDS)

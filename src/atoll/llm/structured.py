@@ -11,6 +11,8 @@ from atoll import errors
 from atoll.llm.llm import LLM, JSONPrompt
 
 _MAX_SHOWN = 2000  # characters of a wrong reply in the prompt that asks for a better one
+_MAX_FAULTS = 100  # brackets that begin no JSON: a long program has thousands
+_START = re.compile(r"[\[{]")
 _FENCE = re.compile(r"```[a-zA-Z0-9]*\s*\n(.*?)```", re.DOTALL)
 
 _WANTED = """{prompt}
@@ -76,16 +78,16 @@ def extract(text: str) -> Iterator[Any]:
     for part in (text, *reversed(_FENCE.findall(text))):
         try:
             yield json.loads(part)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     decoder = json.JSONDecoder()
-    found, position = list[tuple[int, Any]](), 0
-    while start := re.compile(r"[\[{]").search(text, position):
+    found, position, faults = list[tuple[int, Any]](), 0, 0
+    while faults < _MAX_FAULTS and (start := _START.search(text, position)):
         try:
             value, position = decoder.raw_decode(text, start.start())
             found.append((start.start() - position, value))
         except (ValueError, RecursionError):
-            position = start.end()
+            position, faults = start.end(), faults + 1
     yield from (value for _, value in sorted(found, key=lambda each: each[0]))
 
 

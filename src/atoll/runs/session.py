@@ -7,8 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from atoll import config, control, errors, journal, llm, store, system
+from atoll import cluster, config, control, errors, journal, llm, store, system
+from atoll.llm import routing
+from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
+from atoll.runs.replaying import replay_lines
 from atoll.runs.summary import Totals, totals
 
 FIXED = {"seed", "window", "deterministic"}  # keys of [run] on which everything depends
@@ -17,15 +20,18 @@ ALL = -1  # the island of a record that concerns all of them
 type MakeLLM = Callable[[config.Plan], llm.LLM | None]
 
 
-def make_llm(plan: config.Plan) -> llm.LLM | None:
-    """Returns the model that a plan names, or None.
+def make_llm(plan: config.Plan, kept: store.Store | None = None) -> llm.LLM | None:
+    """Returns the model that a plan names, or None; `replay:RUN` is a run of the store, where there is no such file.
 
     Raises:
         SetupError: The name is not understood, or its key is missing.
+        NotFound: There is neither such a file nor such a run.
     """
-    wanted = plan.llm
-    sampling = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens}
-    return llm.make_llm(plan.run.llm, **sampling, timeout_seconds=wanted.timeout_seconds)
+    scheme, _, rest = (part.strip() for part in plan.run.llm.partition(":"))
+    if scheme.lower() == "replay" and kept is not None and rest and not Path(rest).exists():
+        run = find(kept, rest)
+        return llm.Replay(replay_lines(kept, run), where=f"Run {run}")
+    return llm.make_llm(plan.run.llm, **plan.llm.options())
 
 
 class _Order(NamedTuple):
@@ -68,15 +74,17 @@ class Session:
         *,
         run: str | None = None,
         budget: control.Budget | None = None,
-        model: MakeLLM = make_llm,
+        model: MakeLLM | None = None,
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
-        asked = model(plan)
-        self._patience = Patience(asked) if asked is not None else None
+        asked = make_llm(plan, kept) if model is None else model(plan)
+        self._patience = Patience(asked, self._give_up) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
         durable = llm.Durable(self._patience) if self._patience is not None else None
         parts = system.Parts(plan.folder, durable, plan.sandbox.limits(), plan.run.workers, plan.run.seed)
         built = plan.builder().build(plan.task, plan.options, parts)
+        if isinstance(asked, llm.Ensemble):
+            built = built._replace(config=_routed(built.config, plan.llm, asked))
         try:
             order, files = self._order(run, built), fingerprints(built.files)
             if run is not None and files != kept.run(run).config["files"]:
@@ -97,6 +105,9 @@ class Session:
     def lost(self) -> str:
         """Why there is no hope of going on, for whoever follows the run; empty while there is."""
         return self._patience.lost if self._patience is not None else ""
+
+    def _give_up(self, why: str) -> None:
+        self.evolver.stop(f"failed: {why}")
 
     def _make_evolver(self, built: system.Built, order: _Order) -> None:
         plan, records = self.plan, self._kept.journal(self.run)
@@ -156,7 +167,7 @@ class Session:
 
 
 def resume(
-    kept: store.Store, run: str, changes: Sequence[config.Sections] = (), *, model: MakeLLM = make_llm
+    kept: store.Store, run: str, changes: Sequence[config.Sections] = (), *, model: MakeLLM | None = None
 ) -> Session:
     """Goes on with a run where it ended; limits among the changes replace the old ones and count from there.
 
@@ -182,6 +193,14 @@ def resume(
     plan = config.Plan.from_data(old, changes)
     budget = further(plan.budget(), totals(kept, run)) if is_limit else plan.budget()
     return Session(kept, plan, run=run, budget=budget, model=model)
+
+
+def _routed(made: cluster.EvolverConfig, wanted: config.LLMSettings, ensemble: llm.Ensemble) -> cluster.EvolverConfig:
+    """Returns a configuration whose steps are advised which model to ask."""
+    learner = routing.make(wanted.route, ensemble, plateau_steps=wanted.plateau_steps)
+    islands = replace(made.island_config, mutation_engine=llm.Routed(made.island_config.mutation_engine))
+    both = learner if made.learner is None else routing.Advisers(made.learner, learner)
+    return replace(made, island_config=islands, learner=both)
 
 
 def _check_changes(changes: Sequence[config.Sections]) -> None:

@@ -1,12 +1,10 @@
-"""An OpenAI-compatible server of chat completions that says what a test tells it to say."""
+"""A server of models that says what a test tells it to say, to OpenAI's, Anthropic's and Google's clients."""
 
 import contextlib
 import json
 import math
-import re
 import socket
 import socketserver
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -14,6 +12,8 @@ from io import BufferedIOBase
 from threading import Condition, Event, Lock, Thread
 from types import TracebackType
 from typing import Any, Self
+
+from atoll.testing.server import shapes
 
 type Answer = Callable[[str, int], str]
 
@@ -60,8 +60,7 @@ class Request:
 
     def prompt(self) -> str:
         """Returns the text of the last message."""
-        content = self.data()["messages"][-1]["content"]
-        return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        return shapes.prompt_of(self.data())
 
 
 class ModelServer:
@@ -143,7 +142,7 @@ class ModelServer:
 
     def _respond(self, request: Request) -> Iterator[bytes]:
         """Yields the response in pieces; to yield less than all of it hangs up."""
-        if not request.path.endswith("/chat/completions"):
+        if not shapes.is_known(request.path):
             yield _response(404, _error(f"There is nothing at {request.path}."))
             return
         with self._lock:
@@ -169,24 +168,11 @@ class ModelServer:
             return _response(status, fault.body, fault.headers, fault.content_type)
         if status != 200:
             return _response(status, _error(_reason(status)), fault.headers, fault.content_type)
-        completion = self._completion(request, number)
-        if request.data().get("stream"):
-            return _response(200, _events(completion), fault.headers, "text/event-stream")
-        return _response(200, json.dumps(completion), fault.headers, fault.content_type)
-
-    def _completion(self, request: Request, number: int) -> dict[str, Any]:
-        prompt = request.prompt()
-        text = self._answer(prompt, number)
-        message = {"role": "assistant", "content": text}
-        tokens = [len(prompt.split()), len(text.split())]
-        return {
-            "id": f"completion-{number}",
-            "object": "chat.completion",
-            "created": int(time.time()),
-            "model": request.data().get("model", "unnamed"),
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
-        }
+        data = request.data()
+        found = shapes.answer(request.path, data, number, self._answer(request.prompt(), number)) or {}
+        if data.get("stream"):
+            return _response(200, shapes.events(found), fault.headers, "text/event-stream")
+        return _response(200, json.dumps(found), fault.headers, fault.content_type)
 
 
 class _Listener(socketserver.ThreadingTCPServer):
@@ -261,18 +247,6 @@ def _response(
     lines = [f"HTTP/1.1 {status} {_reason(status)}", f"Content-Type: {content_type}"]
     lines += [f"Content-Length: {len(content)}", *(f"{name}: {value}" for name, value in (headers or {}).items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
-
-
-def _events(completion: Mapping[str, Any]) -> str:
-    """Returns a completion as a stream of server-sent events, a word each."""
-    choice = completion["choices"][0]
-    words = re.findall(r"\S*\s*", choice["message"]["content"])
-    steps = [{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": None} for word in words]
-    steps.append({"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]})
-    shared = {**completion, "object": "chat.completion.chunk"}
-    chunks = [{**shared, "choices": [step], "usage": None} for step in steps]
-    chunks.append({**shared, "choices": [], "usage": completion["usage"]})
-    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
 
 
 def _reason(status: int) -> str:
