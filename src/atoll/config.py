@@ -79,9 +79,16 @@ class LLMSettings(Settings):
     cli_arguments: str = ""
 
     def options(self) -> dict[str, Any]:
-        """Returns what a model is made with."""
+        """Returns what a model is made with.
+
+        Raises:
+            SetupError: The arguments for a command line cannot be read.
+        """
         given = self.model_dump(exclude={"route", "plateau_steps"})
-        return {**given, "cli_arguments": shlex.split(self.cli_arguments)}
+        try:
+            return {**given, "cli_arguments": shlex.split(self.cli_arguments)}
+        except ValueError as error:
+            raise errors.SetupError(f"llm.cli_arguments {self.cli_arguments!r:.60} cannot be read: {error}.") from None
 
 
 class SandboxSettings(Settings):

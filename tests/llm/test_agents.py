@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atoll import errors, llm
+from atoll import errors, llm, testing
 from atoll.llm import agents
 
 # Tells what it was started with, in the shape that the agent of its name has.
@@ -134,3 +134,11 @@ def test_one_that_hangs_is_killed_with_all_that_it_started(bin_dir, tmp_path):
     assert caught.value.is_transient
     time.sleep(1.2)
     assert not (tmp_path / "alive").exists()
+
+
+class TestCommandLine(testing.LLMSuite):
+    def make(self) -> llm.CommandLine:
+        return agents.make("cat")
+
+    def expected(self, prompt: str) -> str:
+        return prompt

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from atoll import errors, function, gate, llm
+from atoll import errors, function, gate, llm, testing
 from atoll.evaluation import Cost
 from atoll.llm import routing
 from atoll.llm.ensemble import ADVICE, Ensemble, Member
-from atoll.testing import settled
 
 
 def saying(name: str) -> llm.FromFunction:
@@ -49,7 +48,7 @@ def outcome(name: str, parent: float, child: float | None, usd: float = 0.0) -> 
 
 
 def scored(score: float) -> function.Function:
-    return settled(score)
+    return testing.settled(score)
 
 
 def test_a_step_asks_the_model_that_it_was_advised_of_and_the_rest_ask_the_first():
@@ -158,3 +157,11 @@ def test_several_learners_advise_together():
     both = routing.Advisers(routing.Weights(members(a=1)), routing.Plateau(members(b=1), 3))
     both.learn(outcome("a", 1.0, 2.0))
     assert both.advise(Random(0)) == {ADVICE: "b"}
+
+
+class TestEnsemble(testing.LLMSuite):
+    def make(self) -> Ensemble:
+        return Ensemble([Member("down", failing()), *members(a=1)])
+
+    def expected(self, prompt: str) -> str:
+        return f"a says {prompt}"

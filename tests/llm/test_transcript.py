@@ -1,9 +1,11 @@
 """A real model's run on the oscillator, repeated from its transcript: Qwen2.5-Coder-1.5B on one thread, 40 proposals.
 
-The transcript was made by
+The transcript was made in 49 minutes, beside other work on two cores, by
 
-    atoll run examples/llmsr_oscillator --llm local --iterations 40 --workers 1 --seed 1 --set llmsr.num_islands=2 \\
-        --set llm.temperature=0.8 --set llm.max_tokens=300
+    atoll llm serve --port 18431
+    atoll run examples/llmsr_oscillator --iterations 40 --workers 1 --seed 1 --set llmsr.num_islands=2 \\
+        --llm openai:qwen2.5-coder-1.5b-instruct-q4_k_m@http://127.0.0.1:18431/v1 \\
+        --set llm.temperature=0.8 --set llm.max_tokens=300 --set llm.timeout_seconds=240
     atoll export latest --replay -o tests/llm/data/oscillator.jsonl
 
 It is replayed by place, so that a prompt whose words have changed since still gets its reply.

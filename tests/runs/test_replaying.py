@@ -35,10 +35,12 @@ def test_a_run_is_repeated_bit_for_bit_from_the_store_and_from_a_file(capsys, fo
         num_requests = server.num_requests
         assert cli.main(["export", live, "--replay", "-o", "replies.jsonl"]) == 0
         by_id = run(capsys, f"replay:{live}")
-        by_name = run(capsys, "replay:latest~1")
+        by_name = run(capsys, "replay:latest")
         assert server.num_requests == num_requests == 12
     by_file = run(capsys, "replay:replies.jsonl", "--store", "other.db")
     assert exported(live) == exported(by_id) == exported(by_name) == exported(by_file, "other.db")
+    with store.Store("atoll.db") as kept:
+        assert kept.run(by_name).config["run"]["llm"] == f"replay:{by_id}"
     assert len((folder / "replies.jsonl").read_text().splitlines()) == 12
 
 

@@ -27,11 +27,19 @@ def make_llm(plan: config.Plan, kept: store.Store | None = None) -> llm.LLM | No
         SetupError: The name is not understood, or its key is missing.
         NotFound: There is neither such a file nor such a run.
     """
-    scheme, _, rest = (part.strip() for part in plan.run.llm.partition(":"))
-    if scheme.lower() == "replay" and kept is not None and rest and not Path(rest).exists():
-        run = find(kept, rest)
+    if kept is not None and (run := _replayed(plan, kept)):
         return llm.Replay(replay_lines(kept, run), where=f"Run {run}")
     return llm.make_llm(plan.run.llm, **plan.llm.options())
+
+
+def _replayed(plan: config.Plan, kept: store.Store) -> str | None:
+    """Returns the run of the store that a plan wants to hear again, if any.
+
+    Raises:
+        NotFound: It names neither a file nor a run.
+    """
+    scheme, _, rest = (part.strip() for part in plan.run.llm.partition(":"))
+    return find(kept, rest) if scheme.lower() == "replay" and rest and not Path(rest).exists() else None
 
 
 class _Order(NamedTuple):
@@ -77,6 +85,9 @@ class Session:
         model: MakeLLM | None = None,
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
+        if run is None and model is None and (heard := _replayed(plan, kept)):
+            # By its id: `latest` would be this run itself when it goes on.
+            self.plan = plan = replace(plan, run=plan.run.model_copy(update={"llm": f"replay:{heard}"}))
         asked = make_llm(plan, kept) if model is None else model(plan)
         self._patience = Patience(asked, self._give_up) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
