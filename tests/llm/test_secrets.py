@@ -26,9 +26,10 @@ def key_of(name: str) -> str:
     return f"sk-planted-{name.lower().replace('_', '-')}-7h3k3y"
 
 
-def atoll(folder: Path, *arguments: str) -> str:
+def atoll(folder: Path, *commands: list[str]) -> str:
+    """Runs verbs in one process that has all keys, and returns what they said."""
     environment = {**os.environ, **{name: key_of(name) for name in NAMES}, "XDG_CACHE_HOME": str(folder / "cache")}
-    command = [sys.executable, "-m", "atoll", *arguments]
+    command = [sys.executable, "-c", f"from atoll import cli\nfor each in {commands!r}: cli.main(each)"]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
     )
@@ -43,13 +44,12 @@ def told(tmp_path_factory) -> tuple[Path, str]:
     body = f'{{"error": {{"message": "{key_of("OPENAI_API_KEY")} is tired"}}}}'
     faults = {1: Fault(500, body=body), 2: Fault(400, body=body), 3: Fault(body=key_of("OPENAI_API_KEY"))}
     with ModelServer(tasks.answer, faults=faults) as server:
-        said = atoll(folder, "run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "8", "--json")
+        said = atoll(folder, ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "8", "--json"])
         assert all(key_of("OPENAI_API_KEY") in request.headers["authorization"] for request in server.requests)
         assert server.num_requests >= 8
-    for options in (["--jsonl"], ["--csv"], ["--dataset"], ["--html"], ["--replay"]):
-        said += atoll(folder, "export", "latest", *options, "-o", f"export{options[0]}")
-    for verb in (["show", "latest"], ["report", "latest"], ["doctor"], ["best", "latest"]):
-        said += atoll(folder, *verb)
+    formats = ("--jsonl", "--csv", "--dataset", "--html", "--replay")
+    exports = [["export", "latest", each, "-o", f"export{each}"] for each in formats]
+    said += atoll(folder, *exports, ["show", "latest"], ["report", "latest"], ["doctor"], ["best", "latest"])
     return folder, said
 
 
