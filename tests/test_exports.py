@@ -19,7 +19,10 @@ NAMES = {
         SoftmaxChooser WeightChooser by_instance by_score by_signature everyone funsearch_pool generations
         reset_worst_half
     """,
-    "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
+    "atoll.llm": """
+        LLM CommandLine Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member NoReply OpenAICompatible
+        Price Recorder Replay Reply Routed Unreadable ask_json make_llm
+    """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
         Bandit Constants Mixed Model Refined Rewrite Syntax Tuner Unfit Vocabulary can_rewrite fenced fenced_code

@@ -13,6 +13,7 @@ Later wins: defaults, what the folder implies, `atoll.toml`, the command line.
 
 import importlib
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -62,8 +63,32 @@ class LLMSettings(Settings):
     """Section `[llm]`; what is not set is left to the provider."""
 
     temperature: float | None = pydantic.Field(default=None, ge=0)
+    top_p: float | None = pydantic.Field(default=None, gt=0, le=1)
+    top_k: int | None = pydantic.Field(default=None, ge=1)
+    seed: int | None = None
     max_tokens: int | None = pydantic.Field(default=None, ge=1)
-    timeout_seconds: float = pydantic.Field(default=60.0, gt=0)
+    thinking: Literal["off", "minimal", "low", "medium", "high"] | None = None
+    stream: bool = False
+    timeout_seconds: float | None = pydantic.Field(default=None, gt=0)
+    retries: int = pydantic.Field(default=2, ge=0)
+    backoff_seconds: float = pydantic.Field(default=0.5, ge=0)
+    max_wait_seconds: float = pydantic.Field(default=60.0, ge=0)
+    outage_seconds: float = pydantic.Field(default=120.0, ge=0)
+    route: Literal["weights", "bandit", "plateau"] = "weights"
+    plateau_steps: int = pydantic.Field(default=20, ge=1)
+    cli_arguments: str = ""
+
+    def options(self) -> dict[str, Any]:
+        """Returns what a model is made with.
+
+        Raises:
+            SetupError: The arguments for a command line cannot be read.
+        """
+        given = self.model_dump(exclude={"route", "plateau_steps"})
+        try:
+            return {**given, "cli_arguments": shlex.split(self.cli_arguments)}
+        except ValueError as error:
+            raise errors.SetupError(f"llm.cli_arguments {self.cli_arguments!r:.60} cannot be read: {error}.") from None
 
 
 class SandboxSettings(Settings):

@@ -32,7 +32,8 @@ def test_a_machine_with_all_that_is_needed_is_well(shell):
     assert found["sandbox"]["found"] == f"{level}: {sandbox.LEVELS[level]}"
     assert found["store"]["found"].endswith(", schema 1, 9 runs, writable")
     assert {"python", "cores", "memory"} <= set(found)
-    assert not [name for name in found if name.startswith("extra")]  # none of them changes anything yet
+    # Those that change anything so far.
+    assert {"extra anthropic", "extra google", "extra local"} == {name for name in found if name.startswith("extra")}
 
 
 def test_every_line_says_ok_or_missing_and_fits_a_terminal(shell, monkeypatch):

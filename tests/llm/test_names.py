@@ -76,7 +76,7 @@ def test_a_replay_is_made_of_a_file(tmp_path: Path) -> None:
         ("replay", "perhaps you mean replay:FILE"),
         ("replay:", "names no file"),
         ("replay:/no/such/file", "Replies cannot be read from /no/such/file: No such file"),
-        ("anthropic:claude", "There is no model 'anthropic:claude': understood are none, openai:NAME, "),
+        ("nobody:claude", "There is no model 'nobody:claude': understood are none, openai:NAME, "),
         ("openai:m@127.0.0.1:80/v1", "The address '127.0.0.1:80/v1' of model 'm' is none: begin it with http://"),
         ("openai:m@localhost", "begin it with http://"),
         ("openai:m@", "begin it with http://"),

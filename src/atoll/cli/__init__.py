@@ -12,7 +12,18 @@ import typer
 
 import atoll
 from atoll import errors
-from atoll.cli import checking, comparing, controlling, demo, exporting, initialising, listing, running, showing
+from atoll.cli import (
+    checking,
+    comparing,
+    controlling,
+    demo,
+    exporting,
+    initialising,
+    listing,
+    modelling,
+    running,
+    showing,
+)
 
 app = typer.Typer(
     add_completion=False,
@@ -41,6 +52,7 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
 }
 for name, verb in VERBS.items():
     app.command(name)(verb)
+app.add_typer(modelling.app, name="llm")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

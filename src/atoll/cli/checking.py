@@ -16,8 +16,14 @@ from atoll.cli import options
 
 type Status = Literal["ok", "missing", "broken"]
 
-KEYS = {"OPENAI_API_KEY": "openai:NAME"}
-EXTRAS_IN_USE: frozenset[str] = frozenset()  # those that change anything so far; the others are declared for later
+KEYS = {
+    "OPENAI_API_KEY": "openai:NAME",
+    "ANTHROPIC_API_KEY": "anthropic:NAME",
+    "GOOGLE_API_KEY": "google:NAME",
+    "OPENROUTER_API_KEY": "openrouter:NAME",
+}
+# Those that change anything so far; the others are declared for later.
+EXTRAS_IN_USE = frozenset({"anthropic", "google", "local"})
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")

@@ -13,7 +13,7 @@ import typer
 from atoll import errors
 from atoll.cli import options
 
-FORMATS = ("--jsonl", "--csv", "--dataset", "--html")
+FORMATS = ("--jsonl", "--csv", "--dataset", "--html", "--replay")
 
 ToOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
@@ -26,10 +26,11 @@ def export(
     csv: Annotated[bool, typer.Option("--csv", help="All candidates, for a spreadsheet.")] = False,
     dataset: Annotated[bool, typer.Option("--dataset", help="Prompts, replies and scores, to tune a model.")] = False,
     html: Annotated[bool, typer.Option("--html", help="A page that opens in any browser, offline too.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="All replies, for --llm replay:FILE.")] = False,
     to: ToOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Writes a run out, in one of four formats.
+    """Writes a run out, in one of five formats.
 
     Equal runs give equal bytes with --jsonl, --csv and --dataset.
 
@@ -39,25 +40,26 @@ def export(
       atoll export latest --csv -o run.csv
       atoll export latest --html -o run.html
       atoll export latest --dataset -o tuning.jsonl
+      atoll export latest --replay -o replies.jsonl
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs  # with SQLAlchemy: help need not wait for it
 
-    wanted = [name for name, is_wanted in zip(FORMATS, (jsonl, csv, dataset, html), strict=True) if is_wanted]
+    wanted = [name for name, is_wanted in zip(FORMATS, (jsonl, csv, dataset, html, replay), strict=True) if is_wanted]
     if len(wanted) != 1:
         said = "no format" if not wanted else f"{' and '.join(wanted)} at once"
         raise errors.SetupError(f"export was given {said}: choose one of {', '.join(FORMATS[:-1])} and {FORMATS[-1]}.")
     with options.opened(store) as kept:
         found = runs.find(kept, run)
         num_pieces = deliver(pieces(kept, found, wanted[0]), to, is_foreign=True)
-    if wanted == ["--dataset"] and not num_pieces:
-        print(f"atoll: Run {found} asked no model, so its dataset is empty.", file=sys.stderr)
+    if wanted[0] in ("--dataset", "--replay") and not num_pieces:
+        print(f"atoll: Run {found} asked no model, so its {wanted[0][2:]} is empty.", file=sys.stderr)
 
 
 def pieces(kept: Any, run: str, wanted: str) -> Iterator[str]:
     """Yields a run in a format, one of `FORMATS`, in pieces with their line ends."""
     import json
 
-    from atoll.runs import dataset, page, spreadsheet
+    from atoll.runs import dataset, page, replaying, spreadsheet
 
     match wanted:
         case "--jsonl":
@@ -66,6 +68,8 @@ def pieces(kept: Any, run: str, wanted: str) -> Iterator[str]:
             return spreadsheet.to_csv(kept.candidates(run))
         case "--dataset":
             return (f"{json.dumps(record)}\n" for record in dataset.dataset(kept, run))
+        case "--replay":
+            return (f"{line}\n" for line in replaying.replay_lines(kept, run))
         case _:
             return page.page(kept, run)
 

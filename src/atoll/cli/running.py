@@ -9,7 +9,7 @@ from atoll.cli import options
 
 LLMOption = Annotated[
     str | None,
-    typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME@http://127.0.0.1:8000/v1; none: no model."),
+    typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME, openai:NAME@URL, local; none: no model."),
 ]
 IterationsOption = Annotated[int | None, typer.Option(min=0, metavar="N", help="Steps; 0 scores the start only.")]
 BudgetOption = Annotated[

@@ -1,9 +1,21 @@
 """Language models behind one protocol."""
 
+from atoll.llm.agents import CommandLine
 from atoll.llm.callable import FromFunction
-from atoll.llm.llm import LLM, Durable, NoReply, Reply
+from atoll.llm.ensemble import Ensemble, Member, Routed
+from atoll.llm.llm import LLM, Durable, JSONPrompt, NoReply, Reply
+from atoll.llm.local import Local
+from atoll.llm.mailbox import Mailbox
 from atoll.llm.names import make_llm
-from atoll.llm.provider import OpenAICompatible
+from atoll.llm.price import Price
+from atoll.llm.provider import Hosted, OpenAICompatible
 from atoll.llm.recording import Recorder, Replay
+from atoll.llm.structured import Unreadable, ask_json
 
-__all__ = ["LLM", "Durable", "FromFunction", "NoReply", "OpenAICompatible", "Recorder", "Replay", "Reply", "make_llm"]
+# fmt: off
+__all__ = [
+    "LLM", "CommandLine", "Durable", "Ensemble", "FromFunction", "Hosted", "JSONPrompt", "Local", "Mailbox", "Member",
+    "NoReply", "OpenAICompatible", "Price", "Recorder", "Replay", "Reply", "Routed", "Unreadable", "ask_json",
+    "make_llm",
+]
+# fmt: on

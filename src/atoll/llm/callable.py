@@ -1,9 +1,12 @@
 """Your own function as a language model."""
 
+import importlib
 import inspect
+import runpy
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from atoll import errors
 from atoll.evaluation import Cost
@@ -43,3 +46,25 @@ class FromFunction:
             raise errors.SetupError(f"The function {self._name} is async: give one that is not.")
         kind = type(found).__name__
         raise errors.SetupError(f"The function {self._name} returned {kind}: let it return a str or an llm.Reply.")
+
+
+def load(text: str) -> FromFunction:
+    """Returns the model of `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
+
+    Raises:
+        SetupError: There is no such file, module or function.
+    """
+    where, _, name = text.rpartition(":")
+    if not where or not name.isidentifier():
+        raise errors.SetupError(f"'python:{text}' names no function: write python:FILE.py:FUNCTION.")
+    try:
+        function = runpy.run_path(where).get(name) if where.endswith(".py") else _of_module(where, name)
+    except (OSError, ImportError) as error:
+        raise errors.SetupError(f"The function of 'python:{text}' cannot be loaded: {error}.") from error
+    if function is None:
+        raise errors.SetupError(f"{where} has no function {name!r}: name one that takes a prompt and returns a str.")
+    return FromFunction(function, name=name)
+
+
+def _of_module(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name, None)

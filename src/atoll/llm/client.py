@@ -13,32 +13,27 @@ from pydantic_ai.settings import ModelSettings
 
 from atoll.llm import loop
 from atoll.llm.chat import Chat
+from atoll.llm.circuit import Circuit
 from atoll.llm.endpoint import Endpoint
 from atoll.llm.llm import NoReply, Reply
+from atoll.llm.policy import Policy
+from atoll.llm.sampling import Sampling
 
 
 class Client:
     """Asks a model, with retries; called from several threads at once, also in a forked child."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        temperature: float | None,
-        max_tokens: int | None,
-        timeout_seconds: float,
-        retries: int,
-        backoff_seconds: float,
-    ) -> None:
-        self._endpoint, self._timeout_seconds = endpoint, timeout_seconds
-        self._retries, self._backoff_seconds = retries, backoff_seconds
-        self._settings = ModelSettings()
-        if temperature is not None:
-            self._settings["temperature"] = temperature
-        if max_tokens is not None:
-            self._settings["max_tokens"] = max_tokens
+    def __init__(self, endpoint: Endpoint, sampling: Sampling, policy: Policy) -> None:
+        self._endpoint, self._policy = endpoint, policy
+        self._settings, self._is_streamed = _settings(sampling), sampling.stream
+        self._circuit = Circuit(policy)
         self._lock = Lock()
         self._connected: tuple[asyncio.AbstractEventLoop, Chat] | None = None
+
+    @property
+    def can_enforce(self) -> bool:
+        """Whether the provider holds a reply to a JSON schema, as far as is known."""
+        return self._chat().can_enforce
 
     def __call__(self, prompt: str) -> Reply:
         chat, start = self._chat(), time.perf_counter()
@@ -46,17 +41,34 @@ class Client:
         return replace(reply, cost=replace(reply.cost, seconds=time.perf_counter() - start))
 
     async def _ask(self, chat: Chat, prompt: str) -> Reply:
-        tries = 0
+        policy, tries, spread = self._policy, 0, _spread(prompt)
         while True:
+            await self._circuit.enter(spread)
+            tries += 1
             try:
-                return await chat.ask(prompt, self._settings)
+                return await self._try(chat, prompt)
             except NoReply as error:
-                tries += 1
-                if not error.is_transient or tries > self._retries:
+                if (error.retry_seconds or 0.0) > policy.max_wait_seconds:
+                    raise _resting(error, policy) from None
+                if not error.is_transient or tries > policy.retries:
                     raise _after(error, tries) from None
-                pause = max(self._backoff_seconds * 2 ** (tries - 1), error.retry_seconds or 0.0)
             # Those who were refused together shall not come back together.
-            await asyncio.sleep(min(pause, self._timeout_seconds) * (1.0 + _spread(prompt)))
+            await asyncio.sleep(policy.backoff_seconds * 2.0 ** (tries - 1) * (1.0 + spread))
+
+    async def _try(self, chat: Chat, prompt: str) -> Reply:
+        try:
+            reply = await chat.ask(prompt, self._settings, stream=self._is_streamed)
+        except NoReply as error:
+            if error.is_transient:
+                self._circuit.failed(error)
+            else:
+                self._circuit.succeeded()
+            raise
+        except BaseException:
+            self._circuit.left()
+            raise
+        self._circuit.succeeded()
+        return reply
 
     def _chat(self) -> Chat:
         """Returns what speaks on the loop of this process: a forked child has a loop and connections of its own."""
@@ -64,7 +76,7 @@ class Client:
         if self._connected is None or self._connected[0] is not current:
             with self._lock:
                 if self._connected is None or self._connected[0] is not current:
-                    chat = Chat(self._endpoint, self._timeout_seconds, is_direct=_is_direct(self._endpoint))
+                    chat = Chat(self._endpoint, self._policy.timeout_seconds, is_direct=_is_direct(self._endpoint))
                     weakref.finalize(chat, loop.PROCESS.spawn, current, chat.http.aclose)
                     self._connected = (current, chat)
         return self._connected[1]
@@ -84,6 +96,32 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _settings(sampling: Sampling) -> ModelSettings:
+    """Returns what is not left to the provider; its SDK repeats nothing, because we do."""
+    found = ModelSettings(max_retries=0)
+    if sampling.temperature is not None:
+        found["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        found["top_p"] = sampling.top_p
+    if sampling.top_k is not None:
+        found["top_k"] = sampling.top_k
+    if sampling.seed is not None:
+        found["seed"] = sampling.seed
+    if sampling.max_tokens is not None:
+        found["max_tokens"] = sampling.max_tokens
+    if sampling.thinking is not None:
+        found["thinking"] = False if sampling.thinking == "off" else sampling.thinking
+    return found
+
+
+def _resting(error: NoReply, policy: Policy) -> NoReply:
+    seconds = error.retry_seconds or 0.0
+    message = (
+        f"{error} The server wants to be left alone for {seconds:g} seconds, and we wait {policy.max_wait_seconds:g}."
+    )
+    return NoReply(message, status=error.status, is_transient=True, retry_seconds=seconds, is_down=True)
 
 
 def _after(error: NoReply, tries: int) -> NoReply:

@@ -1,14 +1,50 @@
 """Where a model is, and by which key it is asked."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from atoll import errors
 
-PUBLIC_URL = "https://api.openai.com/v1"
-KEY_VARIABLE = "OPENAI_API_KEY"
-URL_VARIABLE = "OPENAI_BASE_URL"
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Who offers models.
+
+    Attributes:
+        url: Where, unless one says otherwise.
+        key_variables: Of the environment; the first that is set counts.
+        url_variable: Of the environment: another address.
+        is_own: The server is on this machine and mostly wants no key.
+        extra: What must be installed for it besides, as an extra of this package.
+    """
+
+    url: str
+    key_variables: tuple[str, ...]
+    url_variable: str = ""
+    is_own: bool = False
+    extra: str = ""
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+
+# All but those with an extra speak OpenAI's chat completions.
+SERVICES: Mapping[str, Service] = {
+    "openai": Service("https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    "anthropic": Service("https://api.anthropic.com", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", extra="anthropic"),
+    "google": Service(
+        "https://generativelanguage.googleapis.com", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), extra="google"
+    ),
+    "openrouter": Service("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    "minimax": Service("https://api.minimax.io/v1", ("MINIMAX_API_KEY",)),
+    "ollama": Service("http://127.0.0.1:11434/v1", ("OLLAMA_API_KEY",), "OLLAMA_BASE_URL", is_own=True),
+    "vllm": Service("http://127.0.0.1:8000/v1", ("VLLM_API_KEY",), "VLLM_BASE_URL", is_own=True),
+    "lmstudio": Service("http://127.0.0.1:1234/v1", ("LMSTUDIO_API_KEY",), "LMSTUDIO_BASE_URL", is_own=True),
+    "llamacpp": Service("http://127.0.0.1:8080/v1", ("LLAMACPP_API_KEY",), "LLAMACPP_BASE_URL", is_own=True),
+}
 
 _NO_KEY = "no-key"  # most own servers want none, but the client wants to send one
 _GIVE_ONE = "give one like http://127.0.0.1:8000/v1"
@@ -19,11 +55,13 @@ class Endpoint:
     """One model of one server.
 
     Attributes:
+        service: A key of `SERVICES`.
         model: As the server calls it.
         base_url: Without a slash at its end.
         api_key: Sent to the server and shown to nobody.
     """
 
+    service: str
     model: str
     base_url: str
     api_key: str = field(repr=False)
@@ -34,37 +72,43 @@ class Endpoint:
 
     @property
     def is_public(self) -> bool:
-        """Whether the server is OpenAI's own, and not only compatible with it."""
-        return self.host == urlsplit(PUBLIC_URL).hostname
+        """Whether the server is the service's own, and not only compatible with it."""
+        return self.host == SERVICES[self.service].host
+
+    @property
+    def key_variable(self) -> str:
+        """Where a key is looked for first."""
+        return SERVICES[self.service].key_variables[0]
 
     @property
     def is_encrypted(self) -> bool:
         return self.base_url.startswith("https:")
 
 
-def find(model: str, base_url: str | None, api_key: str | None) -> Endpoint:
+def find(service: str, model: str, base_url: str | None, api_key: str | None) -> Endpoint:
     """Returns the endpoint; what is None comes from the environment.
 
     Raises:
         SetupError: There is no name, the address is none, or the key is missing or no key.
     """
-    name = model.strip()
+    about, name = SERVICES[service], model.strip()
     if not name:
         raise errors.SetupError("The model has no name: give the name by which the server knows it.")
-    url = _checked_url(base_url or os.environ.get(URL_VARIABLE) or PUBLIC_URL)
-    key = (os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key).strip()
-    found = Endpoint(name, url, key or _NO_KEY)
-    if not key and found.is_public:
+    variable = about.key_variables[0]
+    url = _checked_url(base_url or os.environ.get(about.url_variable) or about.url, variable)
+    given = next((key for key in map(os.environ.get, about.key_variables) if key), "") if api_key is None else api_key
+    found = Endpoint(service, name, url, given.strip() or _NO_KEY)
+    if not given.strip() and found.is_public and not about.is_own:
         raise errors.SetupError(
-            f"There is no key for {url}: set {KEY_VARIABLE}, or name a server of your own that needs none, "
+            f"There is no key for {url}: set {variable}, or name a server of your own that needs none, "
             f"like openai:{name}@http://127.0.0.1:8000/v1."
         )
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise errors.SetupError(f"The key for {url} has blanks or odd characters in it: set {KEY_VARIABLE} again.")
+    if not (found.api_key.isascii() and found.api_key.isprintable()) or " " in found.api_key:
+        raise errors.SetupError(f"The key for {url} has blanks or odd characters in it: set {variable} again.")
     return found
 
 
-def _checked_url(text: str) -> str:
+def _checked_url(text: str, variable: str) -> str:
     text = text.strip().rstrip("/")
     try:
         url = urlsplit(text)
@@ -73,7 +117,7 @@ def _checked_url(text: str) -> str:
         raise errors.SetupError(f"The address {text!r} is none ({error}): {_GIVE_ONE}.") from None
     if "@" in url.netloc:  # it may be a password, so the address is not shown
         host = url.netloc.rpartition("@")[2]
-        raise errors.SetupError(f"The address of {host} has an '@' in it: put the key into {KEY_VARIABLE} instead.")
+        raise errors.SetupError(f"The address of {host} has an '@' in it: put the key into {variable} instead.")
     if url.scheme not in ("http", "https") or not url.hostname or any(each.isspace() for each in text):
         raise errors.SetupError(f"The address {text!r} is no http:// or https:// address of a server: {_GIVE_ONE}.")
     if url.query or url.fragment:

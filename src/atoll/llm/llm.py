@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from atoll import errors
 from atoll.candidate import JSON
@@ -33,6 +33,22 @@ class LLM(Protocol):
         """Returns one reply; raises, best a `NoReply`, when there is none after all retries."""
 
 
+class JSONPrompt(str):
+    """A prompt that asks for JSON, in its words and also by a schema, for providers that can hold a reply to one.
+
+    It is a text like any other to whoever records, counts or forwards prompts.
+    """
+
+    __slots__ = ("schema",)
+
+    def __new__(cls, text: str, schema: Mapping[str, JSON]) -> Self:
+        prompt = super().__new__(cls, text)
+        prompt.schema = schema
+        return prompt
+
+    schema: Mapping[str, JSON]
+
+
 class NoReply(errors.AtollError):
     """A model gave no reply; the message names the model and says why, and never holds a key.
 
@@ -40,13 +56,21 @@ class NoReply(errors.AtollError):
         status: The HTTP status of the server's answer, if it gave one.
         is_transient: Whether the same request may succeed later.
         retry_seconds: How long the server wants to be left alone, if it said so.
+        is_down: Whether asking anybody else's prompt is in vain too, for long: a run may as well end.
     """
 
     def __init__(
-        self, message: str, *, status: int | None = None, is_transient: bool = False, retry_seconds: float | None = None
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        is_transient: bool = False,
+        retry_seconds: float | None = None,
+        is_down: bool = False,
     ) -> None:
         super().__init__(message)
         self.status, self.is_transient, self.retry_seconds = status, is_transient, retry_seconds
+        self.is_down = is_down
 
 
 class Durable:

@@ -1,54 +1,77 @@
-"""A server that speaks OpenAI's chat completions: OpenAI itself, a gateway, vLLM, llama.cpp, Ollama."""
+"""A model behind an API: OpenAI's, a gateway's, Anthropic's, Google's, or that of a server of one's own."""
 
-import math
-from collections.abc import Callable
 from threading import Lock
+from typing import Any, Protocol
 
-from atoll import errors
-from atoll.llm import endpoint
+from atoll.llm import endpoint, price
 from atoll.llm.llm import Reply
+from atoll.llm.policy import Policy
+from atoll.llm.sampling import Sampling, Thinking
 
 
-class OpenAICompatible:
+class Client(Protocol):
+    """What speaks with the server: `client.Client`, which takes more than a second to import."""
+
+    @property
+    def can_enforce(self) -> bool: ...
+
+    def __call__(self, prompt: str, /) -> Reply: ...
+
+
+class Hosted:
     """Asks one model of one server; calls of several threads are answered at the same time."""
 
     def __init__(
         self,
+        service: str,
         model: str,
         *,
         base_url: str | None = None,
         api_key: str | None = None,
         temperature: float | None = None,
+        top_p: float | None = None,
+        top_k: int | None = None,
+        seed: int | None = None,
         max_tokens: int | None = None,
+        thinking: Thinking | None = None,
+        stream: bool = False,
         timeout_seconds: float = 60.0,
         retries: int = 2,
         backoff_seconds: float = 0.5,
+        max_wait_seconds: float = 60.0,
+        outage_seconds: float = 120.0,
     ) -> None:
         """Checks the set-up and connects to nothing yet.
 
         Args:
+            service: Who offers it, one of `endpoint.SERVICES`.
             model: As the server calls it.
-            base_url: Where the server is, mostly ending in /v1. None takes OPENAI_BASE_URL, or OpenAI's own.
-            api_key: None takes OPENAI_API_KEY. A server other than OpenAI's may want none.
-            temperature: None leaves it to the server.
-            max_tokens: The most that a reply may have. None leaves it to the server.
-            timeout_seconds: How long one try may take in all.
-            retries: How often a try is repeated that failed for a busy, broken or unreachable server.
-            backoff_seconds: The first pause before such a repetition; each further one is twice as long.
+            base_url: Where the server is, mostly ending in /v1. None takes the service's own, or what its variable
+                in the environment says.
+            api_key: None takes the service's variable. A server of one's own may want none.
+            temperature: This and the next six are those of `Sampling`: None leaves them to the server.
+            top_p: See there.
+            top_k: See there.
+            seed: See there.
+            max_tokens: See there.
+            thinking: See there.
+            stream: See there.
+            timeout_seconds: This and the next four are those of `Policy`.
+            retries: See there.
+            backoff_seconds: See there.
+            max_wait_seconds: See there.
+            outage_seconds: See there.
 
         Raises:
             SetupError: The address is none, the key is missing or no key, or an option is out of its range.
         """
-        self._endpoint = endpoint.find(model, base_url, api_key)
-        self._temperature, self._timeout_seconds = temperature, _checked("timeout_seconds", timeout_seconds, above=0)
-        self._max_tokens, self._retries = max_tokens, int(_checked("retries", retries))
-        self._backoff_seconds = _checked("backoff_seconds", backoff_seconds)
-        if temperature is not None:
-            _checked("temperature", temperature)
-        if max_tokens is not None:
-            _checked("max_tokens", max_tokens, above=0)
+        self._endpoint = endpoint.find(service, model, base_url, api_key)
+        self._policy = Policy(
+            timeout_seconds, retries, backoff_seconds, max_wait_seconds, outage_seconds=outage_seconds
+        )
+        self._sampling = Sampling(temperature, top_p, top_k, seed, max_tokens, thinking, stream)
         self._lock = Lock()
-        self._client: Callable[[str], Reply] | None = None
+        self._client: Client | None = None
 
     @property
     def model(self) -> str:
@@ -58,35 +81,49 @@ class OpenAICompatible:
     def base_url(self) -> str:
         return self._endpoint.base_url
 
+    @property
+    def max_tokens(self) -> int | None:
+        """The most that a reply may have; None: as many as the provider likes."""
+        return self._sampling.max_tokens
+
+    @property
+    def price(self) -> price.Price | None:
+        """What its tokens cost, if that is known."""
+        return price.find(self._endpoint.service, self.model, self.base_url)
+
+    @property
+    def can_enforce(self) -> bool:
+        """Whether it holds a reply to a JSON schema; the first look takes a second."""
+        return self._connected().can_enforce
+
     def __repr__(self) -> str:
-        return f"OpenAICompatible({self.model!r}, base_url={self.base_url!r})"
+        return f"{type(self).__name__}({self.model!r}, base_url={self.base_url!r})"
 
     def __call__(self, prompt: str) -> Reply:
         """Returns the reply; its seconds are those of all tries.
 
         Raises:
             NoReply: There is none after all retries; the message says why and what to do.
+            SetupError: The service needs a package that is not installed.
         """
+        return self._connected()(prompt)
+
+    def _connected(self) -> Client:
         client = self._client
         if client is None:
             with self._lock:
                 self._client = client = self._client or self._make_client()
-        return client(prompt)
+        return client
 
-    def _make_client(self) -> Callable[[str], Reply]:
+    def _make_client(self) -> Client:
         from atoll.llm import client  # takes more than a second; whoever never asks does not pay for it
 
-        return client.Client(
-            self._endpoint,
-            temperature=self._temperature,
-            max_tokens=self._max_tokens,
-            timeout_seconds=self._timeout_seconds,
-            retries=self._retries,
-            backoff_seconds=self._backoff_seconds,
-        )
+        return client.Client(self._endpoint, self._sampling, self._policy)
 
 
-def _checked(name: str, value: float, above: float | None = None) -> float:
-    if not math.isfinite(value) or (value < 0 if above is None else value <= above):
-        raise errors.SetupError(f"{name} is {value}: give {'0 or more' if above is None else f'more than {above}'}.")
-    return value
+class OpenAICompatible(Hosted):
+    """A server that speaks OpenAI's chat completions: OpenAI itself, a gateway, vLLM, llama.cpp, Ollama."""
+
+    def __init__(self, model: str, *, service: str = "openai", **options: Any) -> None:
+        """Checks the set-up and connects to nothing yet; the options are those of `Hosted`."""
+        super().__init__(service, model, **options)

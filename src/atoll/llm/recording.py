@@ -1,14 +1,14 @@
 """Replies on file: what a model said once can be heard again, without the model.
 
 One JSON object per line: the place (step, call) in the run or null, the digest of the prompt, the prompt, the reply.
+The prompts are there for people; a replay needs their digests only.
 """
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from atoll import candidate, errors
 from atoll.evaluation import Cost
@@ -38,8 +38,7 @@ class Recorder:
     def __call__(self, prompt: str) -> Reply:
         place = _place()  # before the model is asked: a durable one moves on to the next
         reply = self._llm(prompt)
-        line = {"place": place, "digest": candidate.digest(prompt), "prompt": prompt, **_to_data(reply)}
-        self._append(json.dumps(line).encode() + b"\n")
+        self._append(f"{to_line(place, prompt, reply)}\n".encode())
         return reply
 
     def _append(self, line: bytes) -> None:
@@ -56,19 +55,27 @@ class Replay:
     gets the replies to that prompt in recorded order, each once.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        """Reads the file.
+    def __init__(self, source: str | Path | Iterable[str], *, where: str = "", by_place: bool = False) -> None:
+        """Reads the recording.
+
+        Args:
+            source: A file, or its lines from elsewhere.
+            where: What it is called in messages; by default the file.
+            by_place: A prompt whose words have changed since still gets the reply of its place, if that has one.
 
         Raises:
             SetupError: There is no such file, or it is no recording.
         """
-        self._path, self._lock = Path(path), Lock()
+        self._where, self._lock = where or str(source), Lock()
         self._placed: dict[tuple[int, str, str], Reply] = {}
+        self._loose: dict[Place, Reply] = {}
         self._queues: defaultdict[str, deque[Reply]] = defaultdict(deque)
-        for place, digest, reply in self._entries():
+        for place, digest, reply in self._entries(_lines(source) if isinstance(source, str | Path) else source):
             self._queues[digest].append(reply)
             if place is not None:
                 self._placed[(*place, digest)] = reply  # the last one: what a step that ran again went on with
+                if by_place:
+                    self._loose[place] = reply
 
     def __call__(self, prompt: str) -> Reply:
         """Returns what was recorded.
@@ -79,38 +86,51 @@ class Replay:
         digest, place = candidate.digest(prompt), _place()
         if place is not None and (*place, digest) in self._placed:
             return self._placed[(*place, digest)]
+        if place in self._loose:
+            return self._loose[place]
         with self._lock:
             if digest not in self._queues:
                 raise errors.NotFound(
-                    f"{self._path} has no reply to the prompt {prompt!r:.80} ({digest[:12]}): record one."
+                    f"{self._where} has no reply to the prompt {prompt!r:.80} ({digest[:12]}): record one."
                 )
             if not self._queues[digest]:
                 raise errors.NotFound(
-                    f"{self._path} has no further reply to the prompt {prompt!r:.80} ({digest[:12]}): record more."
+                    f"{self._where} has no further reply to the prompt {prompt!r:.80} ({digest[:12]}): record more."
                 )
             return self._queues[digest].popleft()
 
-    def _entries(self) -> Iterator[tuple[Place | None, str, Reply]]:
-        number = 0
-        try:
-            whole, _, _ = self._path.read_text(encoding="utf-8").rpartition("\n")
-            for line in whole.split("\n") if whole else ():
-                number += 1
+    def _entries(self, lines: Iterable[str]) -> Iterator[tuple[Place | None, str, Reply]]:
+        for number, line in enumerate(lines, 1):
+            try:
                 found = json.loads(line)
                 place = None if found["place"] is None else (int(found["place"][0]), str(found["place"][1]))
                 yield place, str(found["digest"]), Reply(found["text"], found["model"], Cost(*found["usage"]))
-        except OSError as error:
-            raise errors.SetupError(f"Replies cannot be read from {self._path}: {error.strerror}.") from error
-        except (ValueError, TypeError, LookupError):
-            raise errors.SetupError(
-                f"{self._path} is no recording of replies, line {number} is none: give a file that a Recorder wrote."
-            ) from None
+            except (ValueError, TypeError, LookupError):
+                raise errors.SetupError(
+                    f"{self._where} is no recording of replies, line {number} is none: "
+                    "give a file that a Recorder or 'atoll export --replay' wrote."
+                ) from None
+
+
+def to_line(place: Place | None, prompt: str, reply: Reply) -> str:
+    """Returns a reply as a line of a recording, without its end."""
+    amounts = reply.cost.to_data()
+    data = {"text": reply.text, "model": reply.model, "usage": amounts}
+    return json.dumps({"place": place, "digest": candidate.digest(prompt), "prompt": prompt, **data})
+
+
+def _lines(path: str | Path) -> Iterator[str]:
+    try:
+        whole, _, _ = Path(path).read_text(encoding="utf-8").rpartition("\n")
+    except OSError as error:
+        raise errors.SetupError(f"Replies cannot be read from {path}: {error.strerror}.") from error
+    except ValueError:
+        raise errors.SetupError(
+            f"{path} is no recording of replies, it is no text: give a file that a Recorder wrote."
+        ) from None
+    return iter(whole.split("\n") if whole else ())
 
 
 def _place() -> Place | None:
     ledger = Ledger.current.get()
     return None if ledger is None else ledger.place
-
-
-def _to_data(reply: Reply) -> Mapping[str, Any]:
-    return {"text": reply.text, "model": reply.model, "usage": reply.cost.to_data()}

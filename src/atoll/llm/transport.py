@@ -8,6 +8,15 @@ import asyncio
 
 import httpx2
 
+MAX_ANSWER_BYTES = 4 * 2**20  # no proposal is that long; a server that goes mad should not take our memory with it
+
+
+class TooLong(httpx2.ReadError):
+    """The answer has more bytes than anybody would read."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the answer has more than {MAX_ANSWER_BYTES:,} bytes")
+
 
 class Transport(httpx2.AsyncBaseTransport):
     """Keeps as many connections as there were requests at once; for one server and one event loop."""
@@ -127,9 +136,9 @@ async def _response(reader: asyncio.StreamReader) -> tuple[httpx2.Response, bool
     if fields.get(b"transfer-encoding", b"").endswith(b"chunked"):
         body = await _chunks(reader)
     elif b"content-length" in fields or status in (204, 304):
-        body = await reader.readexactly(int(fields.get(b"content-length", 0)))
+        body = await reader.readexactly(_checked_size(int(fields.get(b"content-length", 0))))
     else:
-        body, version = await reader.read(), b""  # the end of the connection is the end of the answer
+        body, version = await _rest(reader), b""  # the end of the connection is the end of the answer
     reader.feed_eof()
     has_more = await reader.read()  # more than was announced: whatever it is, it answers nothing
     is_kept = version == b"HTTP/1.1" and fields.get(b"connection") != b"close" and not has_more
@@ -138,8 +147,24 @@ async def _response(reader: asyncio.StreamReader) -> tuple[httpx2.Response, bool
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
     parts: list[bytes] = []
+    total = 0
     while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+        total = _checked_size(total + size)
         parts.append((await reader.readexactly(size + 2))[:-2])
     while len(await reader.readuntil(b"\r\n")) > 2:
         pass  # trailers
     return b"".join(parts)
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    parts: list[bytes] = []
+    while part := await reader.read(2**16):
+        parts.append(part)
+        _checked_size(sum(map(len, parts)) if len(parts) % 64 == 0 else 0)
+    return b"".join(parts)
+
+
+def _checked_size(size: int) -> int:
+    if size > MAX_ANSWER_BYTES:
+        raise TooLong
+    return size

@@ -8,10 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from atoll import config, control, errors, journal, llm, store, system
+from atoll import cluster, config, control, errors, journal, llm, store, system
 from atoll.candidate import plain
+from atoll.llm import routing
 from atoll.runs import place
+from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
+from atoll.runs.replaying import replay_lines
 from atoll.runs.summary import Totals, totals
 
 FIXED = {"seed", "window", "deterministic"}  # keys of [run] on which everything depends
@@ -21,15 +24,26 @@ ALL = -1  # the island of a record that concerns all of them
 type MakeLLM = Callable[[config.Plan], llm.LLM | None]
 
 
-def make_llm(plan: config.Plan) -> llm.LLM | None:
-    """Returns the model that a plan names, or None.
+def make_llm(plan: config.Plan, kept: store.Store | None = None) -> llm.LLM | None:
+    """Returns the model that a plan names, or None; `replay:RUN` is a run of the store, where there is no such file.
 
     Raises:
         SetupError: The name is not understood, or its key is missing.
+        NotFound: There is neither such a file nor such a run.
     """
-    wanted = plan.llm
-    sampling = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens}
-    return llm.make_llm(plan.run.llm, **sampling, timeout_seconds=wanted.timeout_seconds)
+    if kept is not None and (run := _replayed(plan, kept)):
+        return llm.Replay(replay_lines(kept, run), where=f"Run {run}")
+    return llm.make_llm(plan.run.llm, **plan.llm.options())
+
+
+def _replayed(plan: config.Plan, kept: store.Store) -> str | None:
+    """Returns the run of the store that a plan wants to hear again, if any.
+
+    Raises:
+        NotFound: It names neither a file nor a run.
+    """
+    scheme, _, rest = (part.strip() for part in plan.run.llm.partition(":"))
+    return find(kept, rest) if scheme.lower() == "replay" and rest and not Path(rest).exists() else None
 
 
 class _Order(NamedTuple):
@@ -73,17 +87,22 @@ class Session:
         *,
         run: str | None = None,
         budget: control.Budget | None = None,
-        model: MakeLLM = make_llm,
+        model: MakeLLM | None = None,
         allowed: place.Allowed = place.NOTHING,
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
-        asked = model(plan)
-        self._patience = Patience(asked) if asked is not None else None
+        if run is None and model is None and (heard := _replayed(plan, kept)):
+            # By its id: `latest` would be this run itself when it goes on.
+            self.plan = plan = replace(plan, run=plan.run.model_copy(update={"llm": f"replay:{heard}"}))
+        asked = make_llm(plan, kept) if model is None else model(plan)
+        self._patience = Patience(asked, self._give_up) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
         durable = llm.Durable(self._patience) if self._patience is not None else None
         where = place.place_of(plan, allowed, has_model=asked is not None)
         parts = system.Parts(plan.folder, durable, where, plan.run.workers, plan.run.seed, kept.blobs())
         built = plan.builder().build(plan.task, plan.options, parts)
+        if isinstance(asked, llm.Ensemble):
+            built = built._replace(config=_routed(built.config, plan.llm, asked))
         try:
             order, files = self._order(run, built), fingerprints(built.files)
             if run is not None and files != kept.run(run).config["files"]:
@@ -115,11 +134,12 @@ class Session:
         while not evolver.reason:
             time.sleep(TURN_SECONDS)
             on_turn()
-            if self._patience is not None and self._patience.lost:
-                evolver.stop(f"failed: {self._patience.lost}")
             if self.seconds is not None and time.monotonic() - since >= self.seconds:
                 evolver.stop(f"budget of {self.seconds:g} seconds used")
         evolver.join()
+
+    def _give_up(self, why: str) -> None:
+        self.evolver.stop(f"failed: {why}")
 
     def _make_evolver(self, built: system.Built, order: _Order) -> None:
         plan, records = self.plan, self._kept.journal(self.run)
@@ -197,7 +217,7 @@ def resume(
     run: str,
     changes: Sequence[config.Sections] = (),
     *,
-    model: MakeLLM = make_llm,
+    model: MakeLLM | None = None,
     allowed: place.Allowed = place.NOTHING,
 ) -> Session:
     """Goes on with a run where it ended; limits among the changes replace the old ones and count from there.
@@ -224,6 +244,14 @@ def resume(
     plan = config.Plan.from_data(old, changes)
     budget = further(plan.budget(), totals(kept, run)) if is_limit else plan.budget()
     return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed)
+
+
+def _routed(made: cluster.EvolverConfig, wanted: config.LLMSettings, ensemble: llm.Ensemble) -> cluster.EvolverConfig:
+    """Returns a configuration whose steps are advised which model to ask."""
+    learner = routing.make(wanted.route, ensemble, plateau_steps=wanted.plateau_steps)
+    islands = replace(made.island_config, mutation_engine=llm.Routed(made.island_config.mutation_engine))
+    both = learner if made.learner is None else routing.Advisers(made.learner, learner)
+    return replace(made, island_config=islands, learner=both)
 
 
 def _check_changes(changes: Sequence[config.Sections]) -> None:

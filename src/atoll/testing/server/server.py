@@ -1,11 +1,11 @@
-"""An OpenAI-compatible server of chat completions that says what a test tells it to say."""
+"""A server of models that says what a test tells it to say, to OpenAI's, Anthropic's and Google's clients."""
 
 import contextlib
 import json
+import math
 import socket
 import socketserver
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from io import BufferedIOBase
@@ -13,8 +13,11 @@ from threading import Condition, Event, Lock, Thread
 from types import TracebackType
 from typing import Any, Self
 
+from atoll.testing.server import shapes
+
 type Answer = Callable[[str, int], str]
 
+_PIECES = 32
 _PATIENCE_SECONDS = 5.0  # for the last replies when the server closes
 
 
@@ -28,6 +31,9 @@ class Fault:
         body: Sent instead of what would be sent: no JSON, or JSON without choices.
         headers: Sent besides the usual ones.
         hangs_up: The connection is closed and there is no response.
+        content_type: Of the response.
+        drip_seconds: The response comes in 32 pieces with a pause before each.
+        cut: The connection is closed after this share of the response.
     """
 
     status: int = 200
@@ -35,6 +41,9 @@ class Fault:
     body: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     hangs_up: bool = False
+    content_type: str = "application/json"
+    drip_seconds: float = 0.0
+    cut: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +60,7 @@ class Request:
 
     def prompt(self) -> str:
         """Returns the text of the last message."""
-        content = self.data()["messages"][-1]["content"]
-        return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        return shapes.prompt_of(self.data())
 
 
 class ModelServer:
@@ -68,6 +76,7 @@ class ModelServer:
         *,
         faults: Mapping[int, Fault] | Fault = Fault(),  # noqa: B008 - frozen
         port: int = 0,
+        key: str | None = None,
     ) -> None:
         """Listens at once.
 
@@ -76,8 +85,9 @@ class ModelServer:
                 from several threads.
             faults: Treats these requests badly, by number; or all of them.
             port: 0 takes one that is free.
+            key: Who sends another one is refused; None lets everybody in.
         """
-        self._answer, self._faults = answer, faults
+        self._answer, self._faults, self._key = answer, faults, key
         self._requests: list[Request] = []
         self._lock, self._is_closing = Lock(), Event()
         self._listener = _Listener(port, self._respond)
@@ -130,35 +140,39 @@ class ModelServer:
     ) -> None:
         self.close()
 
-    def _respond(self, request: Request) -> bytes | None:
-        """Returns the whole response, or None to hang up."""
-        if not request.path.endswith("/chat/completions"):
-            return _response(404, _error(f"There is nothing at {request.path}."))
+    def _respond(self, request: Request) -> Iterator[bytes]:
+        """Yields the response in pieces; to yield less than all of it hangs up."""
+        if not shapes.is_known(request.path):
+            yield _response(404, _error(f"There is nothing at {request.path}."))
+            return
         with self._lock:
             number = len(self._requests)
             self._requests.append(request)
         fault = self._faults.get(number, Fault()) if isinstance(self._faults, Mapping) else self._faults
-        body = fault.body
-        if body is None:
-            body = self._completion(request, number) if fault.status == 200 else _error(_reason(fault.status))
+        response = self._made(request, number, fault)
         self._is_closing.wait(fault.delay_seconds)
-        return None if fault.hangs_up else _response(fault.status, body, fault.headers)
+        if fault.hangs_up:
+            return
+        response = response[: math.ceil(len(response) * fault.cut)]
+        size = math.ceil(len(response) / (_PIECES if fault.drip_seconds else 1))
+        for start in range(0, len(response), size):
+            self._is_closing.wait(fault.drip_seconds)
+            yield response[start : start + size]
+        if fault.cut < 1.0:
+            raise ConnectionAbortedError("as planned")
 
-    def _completion(self, request: Request, number: int) -> str:
-        prompt = request.prompt()
-        text = self._answer(prompt, number)
-        message = {"role": "assistant", "content": text}
-        tokens = [len(prompt.split()), len(text.split())]
-        return json.dumps(
-            {
-                "id": f"completion-{number}",
-                "object": "chat.completion",
-                "created": int(time.time()),
-                "model": request.data().get("model", "unnamed"),
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
-            }
-        )
+    def _made(self, request: Request, number: int, fault: Fault) -> bytes:
+        is_known = self._key is None or request.headers.get("authorization") == f"Bearer {self._key}"
+        status = fault.status if is_known else 401
+        if fault.body is not None and is_known:
+            return _response(status, fault.body, fault.headers, fault.content_type)
+        if status != 200:
+            return _response(status, _error(_reason(status)), fault.headers, fault.content_type)
+        data = request.data()
+        found = shapes.answer(request.path, data, number, self._answer(request.prompt(), number)) or {}
+        if data.get("stream"):
+            return _response(200, shapes.events(found), fault.headers, "text/event-stream")
+        return _response(200, json.dumps(found), fault.headers, fault.content_type)
 
 
 class _Listener(socketserver.ThreadingTCPServer):
@@ -168,7 +182,7 @@ class _Listener(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 256  # 64 workers connect at once; the usual 5 would cost some of them a second
 
-    def __init__(self, port: int, respond: Callable[[Request], bytes | None]) -> None:
+    def __init__(self, port: int, respond: Callable[[Request], Iterator[bytes]]) -> None:
         self.respond, self.num_opened = respond, 0
         self.open = set[socket.socket]()
         self.change = Condition()
@@ -204,10 +218,12 @@ class _Connection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # the client has gone, or speaks no HTTP
             while (request := _read(self.rfile)) is not None:
-                response = self.server.respond(request)
-                if response is None:
+                is_answered = False
+                for piece in self.server.respond(request):
+                    self.connection.sendall(piece)  # mostly all of it: two would wait 40 ms for each other's receipt
+                    is_answered = True
+                if not is_answered:
                     return
-                self.connection.sendall(response)  # in one piece: two would wait 40 ms for each other's receipt
 
 
 def _read(file: BufferedIOBase) -> Request | None:
@@ -224,9 +240,11 @@ def _read(file: BufferedIOBase) -> Request | None:
     return Request(words[1].decode("latin-1"), headers, body) if len(body) == size else None
 
 
-def _response(status: int, body: str, headers: Mapping[str, str] | None = None) -> bytes:
+def _response(
+    status: int, body: str, headers: Mapping[str, str] | None = None, content_type: str = "application/json"
+) -> bytes:
     content = body.encode()
-    lines = [f"HTTP/1.1 {status} {_reason(status)}", "Content-Type: application/json"]
+    lines = [f"HTTP/1.1 {status} {_reason(status)}", f"Content-Type: {content_type}"]
     lines += [f"Content-Length: {len(content)}", *(f"{name}: {value}" for name, value in (headers or {}).items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
 

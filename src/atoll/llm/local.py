@@ -1,0 +1,165 @@
+"""A real model on this machine, with no key: llama.cpp in a process of its own, on loopback, for us alone.
+
+`python -m atoll.llm.local` serves until its standard input closes, so it goes when whoever started it goes.
+"""
+
+import argparse
+import atexit
+import logging
+import os
+import secrets
+import select
+import subprocess
+import sys
+import time
+from importlib import util
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from atoll import errors
+from atoll.llm import weights
+from atoll.llm.llm import Reply
+from atoll.llm.provider import OpenAICompatible
+
+DEFAULT_SECONDS = 300.0  # for a reply: some tokens a second on one thread, and others may wait before it
+KEY_VARIABLE = "ATOLL_LOCAL_KEY"
+
+_START_SECONDS = 120.0
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """llama.cpp with one model, on a port of loopback; it lives as long as this object."""
+
+    def __init__(self, file: Path, *, port: int = 0, threads: int = 1, context: int = 4096, key: str = "") -> None:
+        """Loads the model.
+
+        Args:
+            file: Its weights.
+            port: 0 takes one that is free.
+            threads: llama.cpp's threads spin: more than there are idle cores make it slower, not faster.
+            context: Tokens of prompt and reply together.
+            key: Who sends another one is refused; empty lets everybody on this machine in.
+
+        Raises:
+            SetupError: `xllamacpp` is not installed.
+        """
+        xllamacpp = _xllamacpp()
+        params = xllamacpp.CommonParams()
+        params.model.path, params.model_alias = str(file), {weights.NAME}
+        params.hostnames, params.port = ["127.0.0.1"], port
+        params.n_ctx, params.n_parallel, params.ui = context, 1, False
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+        params.cors_origins = "http://127.0.0.1"  # no page in a browser may ask it
+        params.verbosity = 0
+        if key:
+            params.api_keys = [key]
+        self._server = xllamacpp.Server(params)
+
+    @property
+    def url(self) -> str:
+        """The base address that clients are given."""
+        return f"{self._server.listening_address}/v1"
+
+
+class Local:
+    """The local model: fetched when it is first asked and is not there, served by a process that goes with this one."""
+
+    def __init__(self, *, threads: int = 1, **options: Any) -> None:
+        """Checks that it can run; starts nothing yet.
+
+        Args:
+            threads: Of the server.
+            options: Of `Hosted`.
+
+        Raises:
+            SetupError: `xllamacpp` is not installed.
+        """
+        if util.find_spec("xllamacpp") is None:
+            raise errors.SetupError(_MISSING)
+        self._threads, self._options = threads, {"timeout_seconds": DEFAULT_SECONDS, **options}
+        self._lock = Lock()
+        self._model: OpenAICompatible | None = None
+        self._process: subprocess.Popen[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"Local({weights.NAME!r})"
+
+    def __call__(self, prompt: str) -> Reply:
+        """Returns its reply.
+
+        Raises:
+            NoReply: There is none.
+            SetupError: The weights cannot be had, or the server does not start.
+        """
+        with self._lock:
+            self._model = self._model or self._started()
+        return self._model(prompt)
+
+    def close(self) -> None:
+        """Ends the server; the next prompt starts another."""
+        with self._lock:
+            self._model, process, self._process = None, self._process, None
+        if process is not None:
+            _end(process)
+
+    def _started(self) -> OpenAICompatible:
+        file = weights.path()
+        if not file.is_file():
+            weights.fetch(_log.warning)
+        key = secrets.token_hex(16)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "atoll.llm.local", "--threads", str(self._threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, KEY_VARIABLE: key},
+        )
+        self._process = process
+        atexit.register(_end, process)
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], _START_SECONDS)
+        url = process.stdout.readline().strip() if ready else ""
+        if not url.startswith("http://127.0.0.1:"):
+            _end(process)
+            raise errors.SetupError("The local model does not start: see what 'atoll llm serve' says.")
+        return OpenAICompatible(weights.NAME, base_url=url, api_key=key, **self._options)
+
+
+_MISSING = "A local model needs xllamacpp, which is not installed: pip install 'atoll[local]'."
+
+
+def _xllamacpp() -> Any:
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise errors.SetupError(_MISSING) from error
+    return xllamacpp
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m atoll.llm.local", description="Serves the local model.")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    weights.check(weights.path())
+    server = Server(weights.path(), port=options.port, threads=options.threads, key=os.environ.get(KEY_VARIABLE, ""))
+    sys.stdout.write(f"{server.url}\n")
+    sys.stdout.flush()
+    while os.read(sys.stdin.fileno(), 4096):
+        time.sleep(0)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,20 @@
+"""What the models of a run said, as a recording from which the run can be repeated without them."""
+
+from collections.abc import Iterator
+
+from atoll import llm, store
+from atoll.evaluation import Cost
+from atoll.llm import recording
+
+
+def replay_lines(kept: store.Store, run: str) -> Iterator[str]:
+    """Yields the replies of a run as lines that `llm.Replay` reads, those of judges too, in the order of arrival.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    for record in kept.journal(run).of_kind("replied"):
+        data = record.data
+        if "prompt" in data and "text" in data:
+            reply = llm.Reply(data["text"], str(data.get("model") or "unknown"), Cost(*data["usage"]))
+            yield recording.to_line((record.step, str(data["call"])), data["prompt"], reply)

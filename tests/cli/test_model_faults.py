@@ -1,0 +1,71 @@
+"""A run whose model fails ends with exit status 1 and the reason, and everything until then is saved."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from atoll import cli, testing
+from atoll.testing import Fault
+from tests.cli import tasks
+
+HASTE = ("--set", "llm.backoff_seconds=0.01", "--set", "llm.outage_seconds=0.3", "--set", "llm.timeout_seconds=2")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key-0123")
+    monkeypatch.delenv("ATOLL_STORE", raising=False)
+    tasks.make(tmp_path / "task")
+
+
+def run(capsys, url: str, *options: str, status: int = 1) -> tuple[dict[str, Any], str]:
+    arguments = ["run", "task", "--llm", f"openai:m@{url}", "--iterations", "40", *HASTE, *options, "--json"]
+    assert cli.main(arguments) == status
+    told = capsys.readouterr()
+    return json.loads(told.out), told.err
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "most_requests"),
+    [
+        (Fault(500), "status 500", 20),
+        (Fault(429), "status 429", 20),
+        (Fault(429, headers={"Retry-After": "3600"}), "left alone for 3600 seconds", 4),
+        (Fault(401), "Set a valid key in OPENAI_API_KEY", 6),
+        (Fault(404), "Check the name of the model", 6),
+        (Fault(body="no JSON"), "gave no reply 10 times in a row", 14),
+    ],
+)
+def test_a_model_that_is_down_refused_or_none_ends_the_run_with_a_reason(capsys, fault, reason, most_requests):
+    since = time.monotonic()
+    with testing.ModelServer(faults=fault) as server:
+        result, said = run(capsys, server.url)
+        assert server.num_requests <= most_requests
+    assert time.monotonic() - since < 20
+    assert (result["status"], result["evaluations"]) == ("failed", 1)
+    assert reason in result["reason"]
+    assert result["steps"] < 20
+    assert "complete" not in said
+
+
+def test_a_run_that_ended_so_goes_on_when_the_model_is_back(capsys):
+    with testing.ModelServer(tasks.answer, faults={n: Fault(500) for n in range(6, 60)}) as server:
+        result, _ = run(capsys, server.url)
+        assert result["status"] == "failed"
+        assert result["evaluations"] > 1
+        port = int(server.url.split(":")[2][:-3])
+    with testing.ModelServer(tasks.answer, port=port):
+        assert cli.main(["resume", result["run"], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 40
+
+
+def test_garbage_counts_and_shows(capsys):
+    with testing.ModelServer(lambda prompt, number: "I would rather not.") as server:
+        result, said = run(capsys, server.url, status=0)
+        assert server.num_requests == 40
+    assert (result["calls"], result["failures"], result["evaluations"]) == (40, 40, 1)
+    assert "More than half of the steps failed" in said
+    assert "the reply holds no function" in said

@@ -1,0 +1,47 @@
+"""`atoll llm`: to get a local model, to serve it, and to see what one can do."""
+
+import json
+
+import pytest
+
+from atoll import cli, testing
+from atoll.llm import weights
+from tests.llm.test_weights import PIECES, small  # noqa: F401 - a fixture
+
+
+def test_ping_tells_latency_speed_price_and_abilities(capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
+    with testing.ModelServer(lambda prompt, number: "a b c d") as server:
+        assert cli.main(["llm", "ping", f"openai:gpt-4o-mini@{server.url}", "--json"]) == 0
+        assert server.num_requests == 1
+        found = json.loads(capsys.readouterr().out)
+        assert (found["model"], found["tokens_out"], found["reply"]) == ("gpt-4o-mini", 4, "a b c d")
+        assert found["latency_seconds"] >= 0
+        assert found["tokens_per_second"] > 0
+        assert (found["usd_per_mtok_in"], found["usd_per_mtok_out"]) == (0.15, 0.6)
+        assert found["json_schema"] in (True, False)
+        assert cli.main(["llm", "ping", f"openai:own@{server.url}"]) == 0
+        assert "usd per mtok in      unknown" in capsys.readouterr().out
+
+
+def test_ping_says_why_there_is_no_reply(capsys):
+    with testing.ModelServer(faults=testing.Fault(503)) as server:
+        assert cli.main(["llm", "ping", f"openai:m@{server.url}"]) == 1
+        assert "status 503" in capsys.readouterr().err
+        assert server.num_requests == 1
+    assert cli.main(["llm", "ping", "none"]) == 2
+
+
+@pytest.mark.usefixtures("small")
+def test_fetch_tells_what_it_does_and_where_the_file_is(capsys, monkeypatch):
+    monkeypatch.setattr(weights.fetch, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
+    monkeypatch.setattr(weights, "NUM_BYTES", 1)
+    assert cli.main(["llm", "fetch"]) == 0
+    assert f"{len(PIECES)} of {len(PIECES)}" in capsys.readouterr().out
+    assert weights.path().exists()
+
+
+@pytest.mark.usefixtures("small")
+def test_serve_wants_the_model_first(capsys):
+    assert cli.main(["llm", "serve"]) == 2
+    assert "atoll llm fetch" in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""A folder as a model: whoever answers its files is the model."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from atoll import errors, llm, testing
+
+
+class Postman:
+    """Answers every prompt in a folder by another thread, until he is told to go."""
+
+    def __init__(self, folder: Path, answer: Callable[[str], str]) -> None:
+        self._folder, self._answer, self._is_over = folder, answer, Event()
+        self._thread = Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._is_over.wait(0.02):
+            for asked in self._folder.glob("*.prompt.md"):
+                reply = asked.with_name(asked.name.replace(".prompt.", ".reply."))
+                if not reply.exists():
+                    reply.write_text(self._answer(asked.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+@pytest.fixture
+def postman(tmp_path):
+    made = Postman(tmp_path, lambda prompt: f"{len(prompt)} characters")
+    yield made
+    made.stop()
+
+
+class TestMailbox(testing.LLMSuite):
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path, postman):
+        self.path = tmp_path
+
+    def make(self) -> llm.Mailbox:
+        return llm.Mailbox(self.path, timeout_seconds=20)
+
+
+def test_the_files_of_a_prompt_have_the_name_of_its_place_and_stay(tmp_path, postman):
+    model = llm.Mailbox(tmp_path / "new" / "box", timeout_seconds=0.1)
+    with pytest.raises(llm.NoReply, match=r"Nobody put [0-9a-f]{12}\.reply\.md into .* within 0\.1 seconds"):
+        model("hi")
+    assert [path.read_text() for path in (tmp_path / "new" / "box").iterdir()] == ["hi"]
+
+
+def test_an_answer_that_came_while_nobody_waited_is_found(tmp_path):
+    model = llm.Mailbox(tmp_path, timeout_seconds=0.05)
+    with pytest.raises(llm.NoReply):
+        model("hi")
+    (asked,) = tmp_path.glob("*.prompt.md")
+    asked.with_name(asked.name.replace("prompt", "reply")).write_text("late")
+    time.sleep(0.6)
+    assert model("hi").text == "late"
+
+
+def test_a_folder_that_cannot_be_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.SetupError, match="There can be no mailbox"):
+        llm.make_llm(f"mailbox:{tmp_path}/file/box")
+    with pytest.raises(errors.SetupError, match="names no folder"):
+        llm.make_llm("mailbox:")

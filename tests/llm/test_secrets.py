@@ -1,0 +1,71 @@
+"""Keys: planted in the environment, and then every byte that a run writes is searched for them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from atoll.llm.endpoint import SERVICES
+from atoll.testing.server import Fault, ModelServer
+from tests.cli import tasks
+
+NAMES = [name for service in SERVICES.values() for name in service.key_variables]
+# The candidate looks for keys itself, and says what it finds as loudly as it can.
+LOOK = """
+    import os
+    print(dict(os.environ))
+    assert "planted" not in str(os.environ)
+"""
+TASK = tasks.TASK.replace("def evaluate(line, point):\n", f"def evaluate(line, point):{LOOK}")
+
+
+def key_of(name: str) -> str:
+    return f"sk-planted-{name.lower().replace('_', '-')}-7h3k3y"
+
+
+def atoll(folder: Path, *commands: list[str]) -> str:
+    """Runs verbs in one process that has all keys, and returns what they said."""
+    environment = {**os.environ, **{name: key_of(name) for name in NAMES}, "XDG_CACHE_HOME": str(folder / "cache")}
+    command = [sys.executable, "-c", f"from atoll import cli\nfor each in {commands!r}: cli.main(each)"]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> tuple[Path, str]:
+    """Runs a task with a model that repeats the key it was sent, at first with faults; returns folder and output."""
+    folder = tmp_path_factory.mktemp("secrets")
+    tasks.make(folder / "task", TASK)
+    body = f'{{"error": {{"message": "{key_of("OPENAI_API_KEY")} is tired"}}}}'
+    faults = {1: Fault(500, body=body), 2: Fault(400, body=body), 3: Fault(body=key_of("OPENAI_API_KEY"))}
+    with ModelServer(tasks.answer, faults=faults) as server:
+        said = atoll(folder, ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "8", "--json"])
+        assert all(key_of("OPENAI_API_KEY") in request.headers["authorization"] for request in server.requests)
+        assert server.num_requests >= 8
+    formats = ("--jsonl", "--csv", "--dataset", "--html", "--replay")
+    exports = [["export", "latest", each, "-o", f"export{each}"] for each in formats]
+    said += atoll(folder, *exports, ["show", "latest"], ["report", "latest"], ["doctor"], ["best", "latest"])
+    return folder, said
+
+
+def test_no_key_is_in_any_byte_that_was_written_or_told(told):
+    folder, said = told
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert {"atoll.db", "export--html", "export--replay"} <= {path.name for path in files}
+    shutil.copy(folder / "atoll.db", folder / "copy.db")
+    for name in NAMES:
+        assert key_of(name) not in said
+        for path in files:
+            assert key_of(name).encode() not in path.read_bytes(), path.name
+
+
+def test_the_candidates_saw_no_key(told):
+    folder, said = told
+    assert '"status": "done"' in said
+    assert "AssertionError" not in said
+    assert b"planted" not in (folder / "atoll.db").read_bytes()

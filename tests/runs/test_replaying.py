@@ -1,0 +1,71 @@
+"""A run is repeated from its own replies, from the store or from a file, without its model."""
+
+import json
+
+import pytest
+
+from atoll import cli, store, testing
+from tests.cli import tasks
+
+SAME = ("--iterations", "12", "--seed", "5", "--workers", "2", "--json", "-q")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ATOLL_STORE", raising=False)
+    tasks.make(tmp_path / "task")
+    return tmp_path
+
+
+def run(capsys, model: str, *options: str) -> str:
+    """Runs the task and returns the run's id."""
+    assert cli.main(["run", "task", "--llm", model, *SAME, *options]) == 0, capsys.readouterr().err
+    return str(json.loads(capsys.readouterr().out)["run"])
+
+
+def exported(run: str, path: str = "atoll.db") -> list[str]:
+    with store.Store(path) as kept:
+        return [line.replace(run, "RUN") for line in kept.export(run)]
+
+
+def test_a_run_is_repeated_bit_for_bit_from_the_store_and_from_a_file(capsys, folder):
+    with testing.ModelServer(tasks.answer) as server:
+        live = run(capsys, f"openai:m@{server.url}")
+        num_requests = server.num_requests
+        assert cli.main(["export", live, "--replay", "-o", "replies.jsonl"]) == 0
+        by_id = run(capsys, f"replay:{live}")
+        by_name = run(capsys, "replay:latest")
+        assert server.num_requests == num_requests == 12
+    by_file = run(capsys, "replay:replies.jsonl", "--store", "other.db")
+    assert exported(live) == exported(by_id) == exported(by_name) == exported(by_file, "other.db")
+    with store.Store("atoll.db") as kept:
+        assert kept.run(by_name).config["run"]["llm"] == f"replay:{by_id}"
+    assert len((folder / "replies.jsonl").read_text().splitlines()) == 12
+
+
+def test_a_replay_of_nothing_is_refused(capsys):
+    assert cli.main(["run", "task", "--llm", "replay:nothing"]) == 2
+    assert "There is no run in atoll.db yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("route", ["weights", "bandit", "plateau"])
+def test_a_run_with_an_ensemble_makes_the_same_choices_again(capsys, route):
+    with testing.ModelServer(tasks.answer) as one, testing.ModelServer(tasks.answer) as other:
+        names = f"openai:one@{one.url}*0.5,openai:other@{other.url}*0.5"
+        options = ("--set", f"llm.route={route}", "--set", "llm.plateau_steps=4")
+        runs = [run(capsys, names, *options) for _ in range(2)]
+        assert one.num_requests
+        assert other.num_requests
+        assert one.num_requests + other.num_requests == 24
+    assert exported(runs[0]) == exported(runs[1])
+    with store.Store("atoll.db") as kept:
+        advice = [record.data["advice"]["llm"] for record in kept.journal(runs[0]).of_kind("begun")]
+    assert {name.split("@")[0] for name in advice} == {"openai:one", "openai:other"}
+
+
+def test_a_member_that_fails_is_replaced(capsys):
+    with testing.ModelServer(tasks.answer) as good, testing.ModelServer(faults=testing.Fault(500)) as bad:
+        names = f"openai:bad@{bad.url}*0.5,openai:good@{good.url}*0.5"
+        run(capsys, names, "--set", "llm.backoff_seconds=0.001", "--set", "llm.outage_seconds=0.1")
+        assert good.num_requests == 12
