@@ -20,8 +20,8 @@ NAMES = {
         reset_worst_half
     """,
     "atoll.llm": """
-        LLM CommandLine Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member NoReply OpenAICompatible
-        Price Recorder Replay Reply Routed Unreadable ask_json make_llm
+        LLM CommandLine Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member Metered NoReply
+        OpenAICompatible Price Priced Purse Recorder Replay Reply Routed Unreadable ask_json make_llm
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """

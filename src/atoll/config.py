@@ -42,6 +42,7 @@ class RunSettings(Settings):
         llm: A model by name; `none`: evolve without one.
         iterations: Steps; without it and without a budget 1,000.
         budget: What the run may use besides, e.g. "60s", "$1", "500evals", or several of them with commas.
+        island_budget: What one island may use of a model, e.g. "$0.1" or "50calls".
         target: Stops once the best score reaches it.
         seed: All dice come from it.
         workers: Steps at work at once.
@@ -52,6 +53,7 @@ class RunSettings(Settings):
     llm: str = "none"
     iterations: int | None = pydantic.Field(default=None, ge=0)
     budget: str | None = None
+    island_budget: str | None = None
     target: float | None = None
     seed: int = 0
     workers: int = pydantic.Field(default=2, ge=1)
@@ -77,6 +79,8 @@ class LLMSettings(Settings):
     route: Literal["weights", "bandit", "plateau"] = "weights"
     plateau_steps: int = pydantic.Field(default=20, ge=1)
     cli_arguments: str = ""
+    price_in: float | None = pydantic.Field(default=None, ge=0)
+    price_out: float | None = pydantic.Field(default=None, ge=0)
 
     def options(self) -> dict[str, Any]:
         """Returns what a model is made with.
@@ -84,7 +88,7 @@ class LLMSettings(Settings):
         Raises:
             SetupError: The arguments for a command line cannot be read.
         """
-        given = self.model_dump(exclude={"route", "plateau_steps"})
+        given = self.model_dump(exclude={"route", "plateau_steps", "price_in", "price_out"})
         try:
             return {**given, "cli_arguments": shlex.split(self.cli_arguments)}
         except ValueError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Condition
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from atoll import control
 from atoll.evaluation import FREE, Cost
 from atoll.journal import Ledger
 from atoll.llm.llm import LLM, NoReply, Reply
+from atoll.llm.price import Price
 
 _LIMITS = ("usd", "tokens", "calls")
 
@@ -117,6 +118,19 @@ class Metered:
             reply = self.llm(prompt)
             bill.append(Cost(reply.cost.seconds, reply.cost.tokens_in, reply.cost.tokens_out, reply.cost.usd, 1))
         return reply
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A model whose replies cost what a price says, whatever its provider says."""
+
+    llm: LLM
+    price: Price
+
+    def __call__(self, prompt: str) -> Reply:
+        reply = self.llm(prompt)
+        usd = self.price.usd(reply.cost.tokens_in, reply.cost.tokens_out)
+        return replace(reply, cost=replace(reply.cost, usd=usd))
 
 
 def _amounts(budget: control.Budget) -> Mapping[str, float]:

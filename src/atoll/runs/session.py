@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 from atoll import cluster, config, control, errors, journal, llm, store, system
 from atoll.candidate import plain
 from atoll.llm import routing
-from atoll.runs import place
+from atoll.runs import place, spending
 from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
 from atoll.runs.replaying import replay_lines
@@ -91,13 +91,14 @@ class Session:
         allowed: place.Allowed = place.NOTHING,
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
+        self._cost: spending.Tariff | None = None
         if run is None and model is None and (heard := _replayed(plan, kept)):
             # By its id: `latest` would be this run itself when it goes on.
             self.plan = plan = replace(plan, run=plan.run.model_copy(update={"llm": f"replay:{heard}"}))
         asked = make_llm(plan, kept) if model is None else model(plan)
         self._patience = Patience(asked, self._give_up) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
-        durable = llm.Durable(self._patience) if self._patience is not None else None
+        durable = self._durable(asked, run)
         where = place.place_of(plan, allowed, has_model=asked is not None)
         parts = system.Parts(plan.folder, durable, where, plan.run.workers, plan.run.seed, kept.blobs())
         built = plan.builder().build(plan.task, plan.options, parts)
@@ -137,6 +138,16 @@ class Session:
             if self.seconds is not None and time.monotonic() - since >= self.seconds:
                 evolver.stop(f"budget of {self.seconds:g} seconds used")
         evolver.join()
+
+    def _durable(self, asked: llm.LLM | None, run: str | None) -> llm.LLM | None:
+        """Returns the model as steps ask it: stored replies first, then within the budget, then with patience."""
+        if asked is None or self._patience is None:
+            return None
+        tariff = spending.tariff_of(asked, self.plan.llm)
+        spending.check(self.plan, self.budget, tariff)
+        self._cost = tariff
+        self.purse = spending.purse_of(self.plan, self.budget, self._kept, run, lambda why: self.evolver.stop(why))
+        return llm.Durable(spending.metered(self._patience, tariff, self.purse, self.plan.llm))
 
     def _give_up(self, why: str) -> None:
         self.evolver.stop(f"failed: {why}")
@@ -179,8 +190,10 @@ class Session:
         said = [f"{limit:g} {name}" for name, limit in limits.items() if limit is not None]
         said += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
         how = f"by steps, {order.window} in flight: the same seed gives the same run"
+        cost = {"cost": spending.told(self._cost, self.budget, self.start)} if self._cost else {}
         return {
             "model": self.plan.run.llm,
+            **cost,
             "seed": self.plan.run.seed,
             "limits": ", ".join(said),
             "order": how if order.is_ordered else "free: what is done first counts first",

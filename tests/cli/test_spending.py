@@ -1,0 +1,95 @@
+"""A budget in dollars, tokens or calls holds, whatever is in flight; `--json` and the store tell the same."""
+
+import json
+
+import pytest
+
+from atoll import cli, store, testing
+from tests.cli import tasks
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tasks.make(tmp_path / "task")
+    return tmp_path
+
+
+@pytest.fixture
+def server():
+    with testing.ModelServer(tasks.answer) as server:
+        yield server
+
+
+def run(capsys, *arguments, status=0):
+    assert cli.main([*arguments, "--json"]) == status, capsys.readouterr().err
+    told = capsys.readouterr()
+    return json.loads(told.out.splitlines()[-1]), told.err
+
+
+PRICED = ["--set", "llm.price_in=10", "--set", "llm.price_out=100", "--set", "llm.max_tokens=200"]
+
+
+def bought(run_id):
+    """Returns what all replies of a run in the store have cost: dollars, tokens and how many they are."""
+    with store.Store("atoll.db") as kept:
+        usages = [record.data["usage"] for record in kept.journal(run_id).of_kind("replied")]
+    return sum(each[3] for each in usages), sum(each[1] + each[2] for each in usages), len(usages)
+
+
+def test_ten_cents_and_64_workers_are_never_exceeded(capsys, server):
+    model = ["--llm", f"openai:m@{server.url}", "--budget", "$0.10", "--workers", "64", *PRICED]
+    result, said = run(capsys, "run", "task", *model)
+    usd, _, calls = bought(result["run"])
+    assert result["status"] == "done"
+    assert "budget of 0.1 usd used" in said
+    assert usd <= 0.10
+    assert usd > 0.10 - 0.03  # the most that one more call could have cost: a byte of the prompt may be a token
+    assert result["cost_usd"] <= usd + 1e-12
+    assert calls == len(server.requests)
+    assert calls > 5
+
+
+def test_tokens_are_exact_in_the_meter_and_never_exceeded(capsys, server):
+    model = ["--llm", f"openai:m@{server.url}", "--budget", "20000tokens", "--workers", "8", *PRICED]
+    result, _ = run(capsys, "run", "task", *model)
+    _, tokens, calls = bought(result["run"])
+    assert tokens <= 20000
+    assert calls == len(server.requests)
+
+
+def test_a_resume_counts_what_was_spent_before(capsys, server):
+    model = ["--llm", f"openai:m@{server.url}", "--budget", "$0.05", "--workers", "4", *PRICED]
+    first, _ = run(capsys, "run", "task", *model)
+    before, spent = len(server.requests), bought(first["run"])[0]
+    run(capsys, "resume", first["run"])
+    assert len(server.requests) == before
+    more, _ = run(capsys, "resume", first["run"], "--budget", "$0.05")
+    assert spent < bought(more["run"])[0] <= spent + 0.05
+
+
+def test_an_island_keeps_to_its_share(capsys, server):
+    model = ["--llm", f"openai:m@{server.url}", "--iterations", "60", "--set", "run.island_budget=3calls"]
+    result, _ = run(capsys, "run", "task", *model)
+    assert len(server.requests) == 9  # three islands
+    assert result["failures"] >= 51
+
+
+def test_dollars_that_nobody_can_count_are_refused(capsys, server):
+    assert cli.main(["run", "task", "--llm", f"openai:m@{server.url}", "--budget", "$1"]) == 2
+    assert "The price of openai:m@" in capsys.readouterr().err
+
+
+def test_half_a_price_is_refused(capsys, server):
+    command = ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "1", "--set", "llm.price_in=1"]
+    assert cli.main(command) == 2
+    assert "belong together" in capsys.readouterr().err
+
+
+def test_the_cost_is_told_before_the_first_call(capsys, server):
+    model = ["--llm", f"openai:m@{server.url}", "--iterations", "2", *PRICED]
+    _, said = run(capsys, "run", "task", *model)
+    assert "cost       at most $0.0" in said
+    assert "2 calls cost $0." in said
+    _, said = run(capsys, "run", "task", *model[:4])
+    assert "cost       of unknown price: dollars are not counted, tokens are" in said
