@@ -154,7 +154,7 @@ def tpe(problem: Problem, seed: int) -> list[float]:
         assert peer.stdout is not None
         seen: list[float] = []
         for line in peer.stdout:
-            seen.append(problem.fn(*json.loads(line)))
+            seen.append(float(problem.fn(*json.loads(line))))
             peer.stdin.write(f"{seen[-1]!r}\n")
             peer.stdin.flush()
     if len(seen) != MARKS[-1]:
