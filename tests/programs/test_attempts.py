@@ -4,7 +4,7 @@ import json
 from random import Random
 
 from atoll import evaluation, function, gate
-from atoll.candidate import Candidate
+from atoll.candidate import JSON, Candidate
 from atoll.programs.attempts import Attempts
 from atoll.testing.functions import settled
 
@@ -12,7 +12,7 @@ ACCEPT = gate.Decision("accept", "it ran", "ran")
 
 
 def child(score: float | None, before: float | None = 1.0, *, change: str = "", failure: str = "it crashed"):
-    meta = {"change": change} if change else {}
+    meta: dict[str, JSON] = {"change": change} if change else {}
     meta |= {"from_score": before} if before is not None else {}
     found = evaluation.failed(failure) if score is None else evaluation.Evaluation(score)
     return settled(0.0).settle(Candidate("5.0", "text", meta=meta), found, score)

@@ -158,7 +158,7 @@ class TestOthers:
         assert ids(pick.others["top"]) == ["16.0", "15.0", "14.0"]
         assert len(pick.others["diverse"]) == 2
         [parent] = pick.parents
-        near = {abs(fn.evaluation.metrics["a"] - parent.evaluation.metrics["a"]) for fn in pick.others["inspirations"]}
+        near = {abs(function.rank_of(fn) - function.rank_of(parent)) for fn in pick.others["inspirations"]}
         assert near <= {1.0, 2.0}
 
     def test_what_is_not_wanted_is_not_shown(self):
