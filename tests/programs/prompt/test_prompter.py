@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from atoll import errors, evaluation, function, mutation, store
-from atoll.candidate import Candidate
+from atoll.candidate import JSON, Candidate
 from atoll.programs.prompt import Prompter, Templates
 from tests.mutation.tasks import fn, task
 
 BODIES = store.MemoryBlobs()
 PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
 ASK = Prompter(BODIES, "Make x large.", features=("complexity", "depth"), varied=False)
-ATTEMPTS = [
+ATTEMPTS: list[dict[str, JSON]] = [
     {"outcome": "declined", "change": "1 lines went, 1 came\n- x = 1\n+ x = 0", "score": 0.1, "from_score": 0.5},
     {"outcome": "failed", "reason": "it raised ZeroDivisionError: division by zero"},
 ]
@@ -110,7 +110,7 @@ def parent(
 ) -> function.Function:
     artifacts = {name: BODIES.hold(body) for name, body in (bodies or {"output": b"x is 1"}).items()}
     made = fn(text, 0.5, metrics={"combined_score": 0.5, "depth": 3.0}, feedback=feedback, artifacts=artifacts)
-    meta = {"change": "1 lines went, 1 came\n- x = 0\n+ x = 1", "from_score": 0.25}
+    meta: dict[str, JSON] = {"change": "1 lines went, 1 came\n- x = 0\n+ x = 1", "from_score": 0.25}
     return made.settle(Candidate("7.0", text, meta=meta), made.evaluation, 0.5)
 
 

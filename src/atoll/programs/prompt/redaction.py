@@ -7,12 +7,15 @@ HIDDEN = "[hidden]"
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
 # Every repeat is possessive or bounded: no text makes them go back and forth.
+# One letter first: a scan for a set of letters is many times faster than one for words in any case.
 _NAMED = re.compile(
-    r"""(?ix) \b ([a-z0-9_-]{0,40}(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|authorization))
-    (["']?\s{0,4}[:=]\s{0,4}) ((?:bearer\s|basic\s)?["']?) [^\s"',;()}\]]{4,}+(?!\()"""
+    r"""(?x) ([pPsStTaA](?: (?<=[pP])(?i:assword|asswd) | (?<=[sS])(?i:ecret) | (?<=[tT])(?i:oken)
+    | (?<=[aA])(?i:pi[_-]?key|ccess[_-]?key|uthorization) ))
+    (["']?\s{0,4}[:=]\s{0,4}) ((?i:bearer\s|basic\s)?["']?) [^\s"',;()}\]]{4,}+(?!\()"""
 )
 _KNOWN = re.compile(
-    r"""(?x) \b(?: sk-[A-Za-z0-9_-]{16,}+ | gh[opsu]_[A-Za-z0-9]{20,}+ | github_pat_\w{20,}+ | xox[abprs]-[\w-]{10,}+
+    r"""(?x) (?=[sgxAhye]) \b(?: sk-[A-Za-z0-9_-]{16,}+ | gh[opsu]_[A-Za-z0-9]{20,}+ | github_pat_\w{20,}+
+    | xox[abprs]-[\w-]{10,}+
     | AKIA[A-Z0-9]{12,}+ | AIza[\w-]{30,}+ | hf_[A-Za-z0-9]{20,}+ | ya29\.[\w-]{20,}+
     | eyJ[\w-]{10,}+\.[\w-]{10,}+(?:\.[\w-]{5,}+)? )"""
 )
