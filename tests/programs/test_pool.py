@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from atoll import cluster, function, gate, profiler, testing
 from atoll.candidate import Candidate
 from atoll.programs import features
-from atoll.programs.pool import Mixed, Shares, Shelf, emigrants
+from atoll.programs.pool import Mixed, Ranked, Shares, Shelf, emigrants
 from atoll.testing.functions import settled
 
 ACCEPT = gate.Decision("accept", "it ran", "test")
@@ -25,6 +25,19 @@ class TestMixed(testing.ChooserSuite):
 class TestMixedByRank(testing.ChooserSuite):
     def make(self, rng: Random) -> cluster.Chooser:
         return Mixed(rng, Shares(0.0, 0.0, 3))
+
+
+class TestRanked(testing.ChooserSuite):
+    def make(self, rng: Random) -> cluster.Chooser:
+        return Ranked(rng)
+
+    @given(st.lists(st.floats(-9, 9), min_size=1, max_size=60), st.integers(1, 5), st.integers(0, 99))
+    def test_it_draws_what_the_kernels_own_draws(self, scores, k, seed):
+        ours, theirs = Ranked(Random(seed)), cluster.RankChooser(Random(seed))
+        for index, score in enumerate(scores):
+            ours.set(index, score, 1)
+            theirs.set(index, score, 1)
+        assert list(ours.choose(k, 1)) == list(theirs.choose(k, 1))
 
 
 class TestGrid(testing.PoolSuite):

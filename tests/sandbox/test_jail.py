@@ -1,5 +1,6 @@
 """How zygotes begin and end, and what is left of them."""
 
+import functools
 import gc
 import os
 import signal
@@ -144,6 +145,39 @@ with ThreadPoolExecutor(4) as pool: answer = [asyncio.run(one()), *pool.map(abs,
 def test_a_large_request_passes(jail):
     text = "x" * 5_000_000
     assert value(jail, f"answer = len({text!r})") == 5_000_000
+
+
+def test_few_descriptors_are_enough(tmp_path):
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+        for made in (Jail(lambda: len), Workers(lambda: len)):
+            with made: print(made.run("request"))
+    """
+    with script(tmp_path, program) as started:
+        assert started.communicate(timeout=60)[0].count("value=7, failure=None") == 2
+
+
+def keeping_a_log(path):
+    import logging
+
+    logging.basicConfig(filename=path, force=True)
+
+    def run(program):
+        with open("mine", "w") as file:
+            logging.error("not here")
+            file.write(program)
+        return open("mine").read()  # the process ends anyway
+
+    return run
+
+
+def test_what_a_job_opened_to_write_to_is_out_of_the_way(jail, tmp_path):
+    log = tmp_path / "log"
+    with Jail(functools.partial(keeping_a_log, str(log)), LIMITS, level=jail.level) as made:
+        answer = made.run("text")
+    assert (answer.value, answer.failure, answer.output) == ("text", None, "")
+    assert log.read_text() == ""
 
 
 def test_the_folder_for_temporary_files_is_the_scratch_folder(jail):

@@ -15,7 +15,7 @@ import scipy
 
 from atoll import cluster, control, errors, executor, function, journal, llm, mutation, profiler, sandbox, system
 from atoll.candidate import JSON
-from atoll.llmsr import source
+from atoll.llmsr import laws, source
 from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, Model, Options, Task
 from atoll.llmsr.engine import Announced, PyMutationEngine
 from atoll.llmsr.presets import preset as find_preset
@@ -82,7 +82,9 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 
 
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
-    """Makes the parts of a run from a task folder; its file is read here and run in the workers only."""
+    """Makes the parts of a run from a task folder: its file is read here and run in the workers only; or from data."""
+    if task.data is not None:
+        return laws.build(task.data, options.num_islands, parts)
     path = parts.folder / task.file
     start = source.of_file(path, task.function)
     text = path.read_text("utf-8-sig")
@@ -134,7 +136,8 @@ class _Subject:
         self, options: Options, model: llm.LLM | None, where: executor.Place, workers: int, seed: int
     ) -> system.Built:
         chosen = find_preset(options.preset)
-        engine = self._engine(model)
+        mixed = self._engine(model)
+        engine = Announced(mixed)
         place = where.open(self.make_job, self.evaluator, str(self.files[0].parent) if self.files else None)
         judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
         props = function.DefaultFunctionProps(function.PyAstSkeleton(self.start.text), self.inputs, judge=judge)
@@ -152,15 +155,15 @@ class _Subject:
         )
         schedule = chosen.schedule(options, seed)
         report = self._report(options, schedule, model, workers)
-        config = cluster.EvolverConfig(islands, schedule=schedule)
+        config = cluster.EvolverConfig(islands, schedule=schedule, learner=mixed.learner)
         return system.Built(config, report, self.files, place.level, place.close)
 
-    def _engine(self, model: llm.LLM | None) -> PyMutationEngine | Announced:
+    def _engine(self, model: llm.LLM | None) -> mutation.Mixed:
         if model is None:
             if not mutation.can_rewrite(self.start.text):
                 raise errors.SetupError(f"{self.start.name} has nothing that its syntax could change: give a model.")
-            return Announced(mutation.Syntax.fitting(self.start.text))
-        return PyMutationEngine(self.comment, self.start.docstring, model)
+            return mutation.without_llm(self.start.text)
+        return mutation.mixed_with(PyMutationEngine(self.comment, self.start.docstring, model), self.start.text)
 
     def _report(
         self, options: Options, schedule: cluster.RoundRobin, model: llm.LLM | None, workers: int
@@ -171,7 +174,7 @@ class _Subject:
             "source": self.start.text,
             "comment": self.comment,
             "docstring": self.start.docstring,
-            "engine": "syntax, no LLM" if model is None else "LLM",
+            "engine": "syntax and tuner, no LLM" if model is None else "LLM",
             "preset": options.preset,
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,

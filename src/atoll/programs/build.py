@@ -15,6 +15,7 @@ from atoll.programs.config import Options, Task, discover
 from atoll.programs.evaluator import Commanding, Evaluating
 from atoll.programs.features import USUAL
 from atoll.programs.judge import FolderJudge
+from atoll.programs.learners import Learners
 from atoll.programs.novelty import Novel
 from atoll.programs.stages import WHOLE, Measure, stages_of
 
@@ -35,11 +36,9 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     judge = FolderJudge(place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats)
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
     num_parents = options.num_parents or (2 if parts.llm is None else 1)
-    screen = Novel(program.suffix == ".py", options.similarity_threshold)
-    make_pool = _shelf(task, options, num_parents)
-    islands = cluster.IslandConfig(
-        options.num_islands, num_parents, initial, engine, screen=screen, make_pool=make_pool
-    )
+    screen = Novel(program.suffix == ".py", options.similarity_threshold) if parts.llm else None
+    shelf = _shelf(task, options, num_parents, parts.llm)
+    islands = cluster.IslandConfig(options.num_islands, num_parents, initial, engine, screen=screen, make_pool=shelf)
     interval = options.migration_interval
     every = interval * options.num_islands if interval else None
     schedule = cluster.RoundRobin(
@@ -51,13 +50,13 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "engine": _said(options, parts.llm),
         "islands": options.num_islands,
         "parents": num_parents,
-        "pool": options.pool,
+        "pool": shelf.kind,
         "workers": parts.workers,
         "evaluator": system.BESIDE,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
     }
-    config = cluster.EvolverConfig(islands, schedule=schedule, learner=Attempts(options.num_attempts))
+    config = cluster.EvolverConfig(islands, schedule=schedule, learner=_learner(engine, options, parts.llm))
     files = [program] if task.command else [program, evaluator]
     return system.Built(config, report, files, place.level, place.close)
 
@@ -91,18 +90,26 @@ def _text(path: Path, key: str) -> str:
 
 def _said(options: Options, model: llm.LLM | None) -> str:
     if model is None:
-        return "syntax, no LLM"
+        return "syntax and tuner, no LLM"
     return "LLM, diffs" if options.diff_based_evolution else "LLM, full rewrites"
 
 
-def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.Parts) -> function.Proposer:
+def _learner(engine: mutation.Mixed, options: Options, model: llm.LLM | None) -> function.Learner | None:
+    """Returns who advises the steps: the mix of engines, and with a model the memory of attempts."""
+    if model is None:
+        return engine.learner
+    return Learners([each for each in (engine.learner, Attempts(options.num_attempts)) if each])
+
+
+def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.Parts) -> mutation.Mixed:
     if parts.llm is not None:
-        return _edit(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
+        edit = _edit(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
+        return mutation.mixed_with(edit, text, edit.mode)
     if suffix != ".py" or not mutation.can_rewrite(text):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )
-    return mutation.Syntax.fitting(text)
+    return mutation.without_llm(text)
 
 
 def _edit(task: Task, options: Options, language: str, parts: system.Parts, model: llm.LLM) -> mutation.Edit:
@@ -125,20 +132,23 @@ def _edit(task: Task, options: Options, language: str, parts: system.Parts, mode
     return mutation.Edit(model, ask, language, mode, options.crossover, options.proposals, options.repair, reads)
 
 
-def _shelf(task: Task, options: Options, num_parents: int) -> pool.Shelf:
-    """Makes the islands' pools; as OpenEvolve, a grid has at least as many cells as the archive."""
+def _shelf(task: Task, options: Options, num_parents: int, model: llm.LLM | None) -> pool.Shelf:
+    """Makes the islands' pools; as OpenEvolve, a grid has at least as many cells as the archive.
+
+    Only a model looks at others than the parents.
+    """
     features, bins = task.features or USUAL, options.feature_bins
     asked = bins if isinstance(bins, int) else max(bins.values(), default=2)
     least = math.ceil(options.archive_size ** (1 / len(features)))
     shares = pool.Shares(options.exploration_ratio, options.exploitation_ratio, options.archive_size)
     return pool.Shelf(
-        options.pool,
+        options.pool or ("grid" if model else "clusters"),
         num_parents,
         features,
         2 * math.ceil(max(asked, least, 2) / 2),
         options.diversity_reference_size,
         shares,
-        options.num_top_programs,
-        options.num_diverse_programs,
+        options.num_top_programs if model else 0,
+        options.num_diverse_programs if model else 0,
         lambda name, value: -value if task.minimize and name == task.metric else value,
     )

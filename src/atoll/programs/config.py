@@ -62,8 +62,8 @@ class Options(system.Settings):
         num_top_programs: The best programs that a prompt shows.
         num_diverse_programs: Others that it shows, and as many inspirations.
         num_attempts: The latest attempts that it tells of.
-        similarity_threshold: How alike a program may be to its kin and still be judged; above 1: any but the same.
-        pool: What an island keeps: `grid`, `front` or `clusters`.
+        similarity_threshold: How alike in words a program may be to its kin and still be judged.
+        pool: What an island keeps: `grid`, `front` or `clusters`; None: a grid with a model, clusters without.
         feature_bins: Cells per feature; with several numbers the largest counts.
         diversity_reference_size: Programs that the feature `diversity` is measured against.
         archive_size: The best cells, which exploitation draws from.
@@ -90,8 +90,8 @@ class Options(system.Settings):
     num_top_programs: int = pydantic.Field(default=3, ge=0, le=50)
     num_diverse_programs: int = pydantic.Field(default=2, ge=0, le=50)
     num_attempts: int = pydantic.Field(default=3, ge=0, le=20)
-    similarity_threshold: float = pydantic.Field(default=0.99, ge=0)
-    pool: Literal["grid", "front", "clusters"] = "grid"
+    similarity_threshold: float = pydantic.Field(default=1.0, ge=0)
+    pool: Literal["grid", "front", "clusters"] | None = None
     feature_bins: int | dict[str, int] = 10
     diversity_reference_size: int = pydantic.Field(default=20, ge=1)
     archive_size: int = pydantic.Field(default=100, ge=1)

@@ -35,12 +35,12 @@ class Novel:
 
     Attributes:
         is_python: Whether programs have a syntax tree.
-        threshold: The similarity of shingles (Jaccard) from which on two programs count as one; above 1, only the hash
-            counts.
+        threshold: The similarity of shingles (Jaccard) from which on two programs count as one. In a long program
+            another name is a small share, and may be the idea: less than 1 is for those who can afford to lose some.
     """
 
     is_python: bool = True
-    threshold: float = 0.99
+    threshold: float = 1.0
 
     def __call__(self, proposal: gate.Proposal) -> gate.Decision:
         text = proposal.candidate.content

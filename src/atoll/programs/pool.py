@@ -104,13 +104,26 @@ class Mixed:
         return len(self._cells)
 
 
+class Ranked(Mixed):
+    """Draws by rank as `cluster.RankChooser`, and knows the cells."""
+
+    def __init__(self, rng: Random, spread: float = 0.1) -> None:
+        super().__init__(rng)
+        self._spread = spread
+
+    def _rank(self, count: int) -> int:
+        log_q = -1.0 / max(1.0, self._spread * len(self._ranking))
+        u = self._rng.random() * -math.expm1(count * log_q)  # the inverse of the truncated geometric
+        return min(int(math.log1p(-u) / log_q), count - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Shelf:
     """Makes the pools of islands.
 
     Attributes:
         kind: `grid`: the best program of each cell over the features (MAP-Elites); `front`: the best of each instance,
-            or of each metric where there is one instance only; `clusters`: all, by signature (FunSearch).
+            or of each metric where there is one instance only; `clusters`: all, by signature, drawn by rank.
         num_parents: Programs that a step starts from.
         features: Dimensions of the grid.
         num_bins: Cells per dimension, an even number.
@@ -133,7 +146,7 @@ class Shelf:
 
     def __call__(self, island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
         """Makes the pool of an island; a `cluster.MakePool`."""
-        chooser = Mixed(rng, self.shares)
+        chooser = Ranked(rng) if self.kind == "clusters" else Mixed(rng, self.shares)
         keys, make = self._kind(rng, announce)
         return cluster.Niches(
             keys,

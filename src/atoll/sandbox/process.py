@@ -126,7 +126,7 @@ class Process:
         # Has no name, so nobody need remove it; what appends needs no offset when the file is emptied.
         self._print = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # the stack closes it
         opened.enter_context(self._print)
-        fcntl.fcntl(self._print, fcntl.F_SETFL, fcntl.fcntl(self._print, fcntl.F_GETFL) | os.O_APPEND)
+        self._straighten()
         self._channel, channel = socket.socketpair()
         opened.enter_context(self._channel)
         life, kept_open = os.pipe()
@@ -222,11 +222,17 @@ class Process:
 
     def _printed(self) -> str:
         most, there = self._limits.output_bytes, os.fstat(self._print.fileno()).st_size
+        self._straighten()
         if not there:
             return ""
         data = os.pread(self._print.fileno(), most, max(there - most, 0))
         os.ftruncate(self._print.fileno(), 0)
         return data.decode(errors="replace")
+
+    def _straighten(self) -> None:
+        """Has what is printed go to the end of its file again: a candidate shares its flags and its offset."""
+        fcntl.fcntl(self._print, fcntl.F_SETFL, os.O_APPEND)
+        os.lseek(self._print.fileno(), 0, os.SEEK_SET)
 
     def _is_tidy(self) -> bool:
         """Empties the folder in which the last request worked; False: that request spoilt the folder itself."""

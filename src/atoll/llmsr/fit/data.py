@@ -1,0 +1,138 @@
+"""The rows that equations are fitted to, checked once, with what is computed from them again and again."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from atoll import errors
+from atoll.llmsr.fit import algebra, operators
+from atoll.llmsr.fit.expression import Binary, Constant, Expression, Unary, Variable, Where
+
+type Array = npt.NDArray[np.float64]
+
+_CACHE_BYTES = 64 * 2**20  # of columns without parameters that are kept per set of rows
+_SHUFFLE = 20240601  # the order in which rows are screened: the same for every run, whatever its seed
+
+
+class Data:
+    """Columns and a target.
+
+    Everything here is derived from the rows given: nothing of a test split may be put in.
+
+    Args:
+        columns: Names of the columns.
+        X: Rows by columns.
+        y: The target of each row.
+
+    Raises:
+        SetupError: There are no rows, the shapes disagree, or a value is no finite number.
+    """
+
+    def __init__(self, columns: Sequence[str], X: npt.ArrayLike, y: npt.ArrayLike) -> None:  # noqa: N803 (as in scikit-learn)
+        self.names = tuple(columns)
+        table, target = _numbers(X, "X"), _numbers(y, "y")
+        _check_shapes(self.names, table, target)
+        _check_finite([*self.names, "the target"], [*table.T, target])
+        self.columns: tuple[Array, ...] = tuple(np.ascontiguousarray(column) for column in table.T)
+        self.y: Array = np.ascontiguousarray(target)
+        self.num_rows = len(self.y)
+        self.mean = float(self.y.mean())
+        # The variance is what an error is measured in; a target that never changes is measured by its own size.
+        self.variance = float(self.y.var()) or float(np.mean(self.y**2)) or 1.0
+        self._subsets: dict[int, Data] = {}
+        self._cache: dict[Expression, Any] = {}
+        self._cache_limit = max(64, _CACHE_BYTES // (8 * self.num_rows))
+
+    @cached_property
+    def X(self) -> Array:  # noqa: N802 (as in scikit-learn)
+        """The rows as one table."""
+        return np.column_stack(self.columns)
+
+    def constant_columns(self) -> list[str]:
+        """Names the columns that are the same in every row and tell nothing."""
+        return [name for name, column in zip(self.names, self.columns, strict=True) if np.ptp(column) == 0.0]
+
+    def subset(self, num_rows: int) -> "Data":
+        """Returns so many rows, or all; a smaller subset is always part of a larger one."""
+        if num_rows >= self.num_rows:
+            return self
+        if num_rows not in self._subsets:
+            rows = self._order[:num_rows]
+            self._subsets[num_rows] = Data(self.names, self.X[rows], self.y[rows])
+            # An error on few rows is measured like one on all, else the two could not be compared.
+            self._subsets[num_rows].variance = self.variance
+        return self._subsets[num_rows]
+
+    @cached_property
+    def _order(self) -> npt.NDArray[np.intp]:
+        return np.random.default_rng(_SHUFFLE).permutation(self.num_rows)
+
+    def column(self, node: Expression) -> Any:
+        """Returns the values of an expression without parameters: an array, or a number where no column is in it.
+
+        They are kept, up to a limit, for all expressions that share them. Never change what you get.
+        """
+        found = self._cache.get(node)
+        if found is None:
+            with np.errstate(all="ignore"):
+                found = self._computed(node)
+        return found
+
+    def _computed(self, node: Expression) -> Any:
+        if isinstance(node, Variable):
+            return self.columns[node.index]
+        if isinstance(node, Constant):
+            return node.value
+        found = self._cache.get(node)
+        if found is None:
+            found = self._applied(node)
+            if len(self._cache) >= self._cache_limit:
+                self._cache.pop(next(iter(self._cache)), None)  # the oldest; another thread may have been first
+            self._cache[node] = found
+        return found
+
+    def _applied(self, node: Expression) -> Any:
+        match node:
+            case Binary(op="**", left=left, right=Constant(value=exponent)):
+                product = algebra.power(left, exponent)
+                return self._computed(product) if product else np.power(self._computed(left), exponent)
+            case Unary(op=op, arg=arg):
+                return operators.UNARY[op].apply(self._computed(arg))
+            case Binary(op=op, left=left, right=right):
+                return operators.BINARY[op].apply(self._computed(left), self._computed(right))
+            case Where(arguments=arguments):
+                return np.where(*(self._computed(each) for each in arguments))
+        raise TypeError(f"{node} has parameters: it has no values of its own")
+
+
+def _numbers(given: npt.ArrayLike, what: str) -> Array:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise errors.SetupError(f"{what} is no table of numbers ({error}): leave text columns out.") from error
+
+
+def _check_shapes(names: Sequence[str], table: Array, target: Array) -> None:
+    if target.ndim != 1 or table.ndim != 2 or len(table) != len(target):
+        raise errors.SetupError(
+            f"X has the shape {table.shape} and y {target.shape}: give rows by columns, and one target per row."
+        )
+    if not len(target):
+        raise errors.SetupError("the data has no rows: give at least one.")
+    if len(names) != table.shape[1]:
+        raise errors.SetupError(f"there are {len(names)} names for {table.shape[1]} columns: name each one.")
+    if len(set(names)) != len(names):
+        raise errors.SetupError(f"two columns have the same name among {', '.join(names)}: rename one.")
+
+
+def _check_finite(names: Sequence[str], columns: Sequence[Array]) -> None:
+    for name, column in zip(names, columns, strict=True):
+        wrong = np.flatnonzero(~np.isfinite(column))
+        if len(wrong):
+            raise errors.SetupError(
+                f"{name} is {column[wrong[0]]} in row {wrong[0]}"
+                f"{f' and in {len(wrong) - 1} more' if len(wrong) > 1 else ''}: fill it in or leave the row out."
+            )

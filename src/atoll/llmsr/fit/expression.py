@@ -1,0 +1,213 @@
+"""Expressions as data: numbers, columns, parameters and what is done to them.
+
+Nodes are never changed once made. Their hash, their parameters and their size are found when they are made, from those
+of their arguments, so that building, comparing and looking up large expressions stays cheap.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from atoll.llmsr.fit import operators
+
+_NO_PARAMETERS: Final[frozenset[int]] = frozenset()
+
+
+class Expression:
+    """A node; equal where the structure is equal.
+
+    Attributes:
+        params: The indices of the parameters in it.
+        size: How many nodes it has, as a tree.
+        num_columns: How many columns the data needs for it: one more than the largest index.
+        arguments: The nodes that it is made of.
+    """
+
+    __slots__ = ("_hash", "arguments", "num_columns", "params", "size")
+
+    _hash: int
+    params: frozenset[int]
+    size: int
+    num_columns: int
+    arguments: "tuple[Expression, ...]"
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return to_source(self)
+
+    def __repr__(self) -> str:
+        return f"<{to_source(self)}>"
+
+
+class Constant(Expression):
+    """A number that is written in the expression and not fitted."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float) -> None:
+        self.value: Final = float(value)
+        self.arguments, self.params, self.size, self.num_columns = (), _NO_PARAMETERS, 1, 0
+        self._hash = hash(("constant", self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and repr(self.value) == repr(other.value)
+
+    __hash__ = Expression.__hash__
+
+    def __reduce__(self) -> tuple[type["Constant"], tuple[float]]:
+        return Constant, (self.value,)
+
+
+class Variable(Expression):
+    """A column of the data, by its index."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index: Final = index
+        self.arguments, self.params, self.size, self.num_columns = (), _NO_PARAMETERS, 1, index + 1
+        self._hash = hash(("variable", index))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Variable) and self.index == other.index
+
+    __hash__ = Expression.__hash__
+
+    def __reduce__(self) -> tuple[type["Variable"], tuple[int]]:
+        return Variable, (self.index,)
+
+
+class Parameter(Expression):
+    """A number that is fitted: `params[index]`."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index: Final = index
+        self.arguments, self.params, self.size, self.num_columns = (), frozenset((index,)), 1, 0
+        self._hash = hash(("parameter", index))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parameter) and self.index == other.index
+
+    __hash__ = Expression.__hash__
+
+    def __reduce__(self) -> tuple[type["Parameter"], tuple[int]]:
+        return Parameter, (self.index,)
+
+
+class Unary(Expression):
+    """An operation of `operators.UNARY` on one argument."""
+
+    __slots__ = ("arg", "op")
+
+    def __init__(self, op: str, arg: Expression) -> None:
+        self.op: Final = op
+        self.arg: Final = arg
+        self.arguments, self.params, self.size, self.num_columns = (arg,), arg.params, arg.size + 1, arg.num_columns
+        self._hash = hash((op, arg._hash))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Unary) and self._hash == other._hash and self.op == other.op and self.arg == other.arg
+
+    __hash__ = Expression.__hash__
+
+    def __reduce__(self) -> tuple[type["Unary"], tuple[str, Expression]]:
+        return Unary, (self.op, self.arg)
+
+
+class Binary(Expression):
+    """An operation of `operators.BINARY` on two arguments."""
+
+    __slots__ = ("left", "op", "right")
+
+    def __init__(self, op: str, left: Expression, right: Expression) -> None:
+        self.op: Final = op
+        self.left: Final = left
+        self.right: Final = right
+        self.arguments, self.params, self.size = (left, right), _joined(left, right), left.size + right.size + 1
+        self.num_columns = left.num_columns if left.num_columns > right.num_columns else right.num_columns
+        self._hash = hash((op, left._hash, right._hash))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Binary) or self._hash != other._hash:
+            return False
+        return self.op == other.op and self.left == other.left and self.right == other.right
+
+    __hash__ = Expression.__hash__
+
+    def __reduce__(self) -> tuple[type["Binary"], tuple[str, Expression, Expression]]:
+        return Binary, (self.op, self.left, self.right)
+
+
+class Where(Expression):
+    """`np.where(condition, left, right)`."""
+
+    __slots__ = ("condition", "left", "right")
+
+    def __init__(self, condition: Expression, left: Expression, right: Expression) -> None:
+        self.condition: Final = condition
+        self.left: Final = left
+        self.right: Final = right
+        self.arguments = (condition, left, right)
+        self.params = condition.params | left.params | right.params
+        self.size = condition.size + left.size + right.size + 1
+        self.num_columns = max(condition.num_columns, left.num_columns, right.num_columns)
+        self._hash = hash(("where", condition._hash, left._hash, right._hash))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Where) and self._hash == other._hash and self.arguments == other.arguments
+        )
+
+    __hash__ = Expression.__hash__
+
+    def __reduce__(self) -> tuple[type["Where"], tuple[Expression, ...]]:
+        return Where, self.arguments
+
+
+ZERO: Final = Constant(0.0)
+ONE: Final = Constant(1.0)
+
+
+def _joined(left: Expression, right: Expression) -> frozenset[int]:
+    if not right.params:
+        return left.params
+    return left.params | right.params if left.params else right.params
+
+
+def to_source(
+    node: Expression, names: Sequence[str] | None = None, params: Sequence[float] | None = None, called: str = "params"
+) -> str:
+    """Returns the expression as Python writes it.
+
+    Args:
+        node: The expression.
+        names: Names of the columns; `x0`, `x1`, ... by default.
+        params: Numbers to show in place of the parameters.
+        called: The name of the parameters.
+    """
+    match node:
+        case Constant():
+            return f"({node.value!r})" if node.value < 0 else repr(node.value)
+        case Variable():
+            return names[node.index] if names else f"x{node.index}"
+        case Parameter():
+            return f"{called}[{node.index}]" if params is None else f"({float(params[node.index])!r})"
+    shown = [to_source(each, names, params, called) for each in node.arguments]
+    match node:
+        case Unary():
+            return operators.UNARY[node.op].text.format(*map(_wrapped, shown) if node.op == "square" else shown)
+        case Binary():
+            return operators.BINARY[node.op].text.format(*map(_wrapped, shown) if node.op == "**" else shown)
+    return f"np.where({', '.join(shown)})"
+
+
+def _wrapped(text: str) -> str:
+    """Puts brackets around what a power would bind apart."""
+    return text if text.isidentifier() else f"({text})"

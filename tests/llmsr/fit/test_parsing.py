@@ -1,0 +1,69 @@
+"""Reading equations: what is understood, what is left to differences, what is no equation."""
+
+import pytest
+
+from atoll.llmsr import fit
+
+HEAD = "def equation(x, v, params):\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "means"),
+    [
+        ('    """A law."""\n    return params[0]*x', "(params[0] * x0)"),
+        ("    k = params[1]\n    k += 1\n    return k*v", "((params[1] + 1.0) * x1)"),
+        ("    a, b = params[:2]\n    return a + b", "(params[0] + params[1])"),
+        ("    a, b = x, params[0]\n    return a - b", "(x0 - params[0])"),
+        ("    import numpy as np\n    y: float = np.square(x)\n    return y", "x0**2"),
+        ("    return 2*np.pi*x", "(6.283185307179586 * x0)"),
+        ("    return abs(x) + np.power(v, 2)", "(np.abs(x0) + x1**(2.0))"),
+        ("    return x // 2", "np.floor((x0 / 2.0))"),
+    ],
+)
+def test_straight_code_is_read_as_one_expression(body, means):
+    assert str(fit.parse(HEAD + body, ("a", "b")).expression) == means
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("    for i in range(3):\n        x = x + params[i]\n    return x", "line 2 is a loop"),
+        ("    if params[0] > 0:\n        return x\n    return v", "line 2 is a branch"),
+        ("    return np.dot(x, v)", "it calls np.dot with 2 arguments"),
+        ("    return helper(x)", "it calls helper"),
+        ("    return x[0]*params[0]", "x[0] cannot be differentiated"),
+        ("    return params*x", "params is used as a whole"),
+        ("    return params[-1]*x", "params[-1] cannot be differentiated"),
+    ],
+)
+def test_what_cannot_be_differentiated_is_named(body, reason):
+    with pytest.raises(fit.Unsupported) as caught:
+        fit.parse(HEAD + body, ("x", "v"))
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (HEAD + "    return w*x", "it uses w, which is neither a column (x, v) nor assigned before"),
+        (HEAD + "    y = x", "it returns nothing"),
+        ("def equation(x, params):\n    return x", "equation takes 1 columns (x), and the data has 2"),
+        ("x = 3", "it defines no function: write `def equation(..., params):`"),
+        (HEAD + "    return (", "it is no Python: '(' was never closed (<unknown>, line 2)"),
+    ],
+)
+def test_what_is_no_equation_of_the_columns_is_named(source, reason):
+    with pytest.raises(fit.Broken) as caught:
+        fit.parse(source, ("x", "v"))
+    assert str(caught.value) == reason
+
+
+def test_names_that_double_again_and_again_are_refused_before_they_grow_huge():
+    lines = "".join(f"    x = x*x + {place}\n" for place in range(40))
+    with pytest.raises(fit.Unsupported, match="more than 20000 nodes"):
+        fit.parse(f"{HEAD}{lines}    return x", ("x", "v"))
+
+
+def test_deep_nesting_is_refused_and_not_a_crash():
+    with pytest.raises((fit.Unsupported, fit.Broken)):
+        fit.parse(f"{HEAD}    return {'(-' * 5000}x{')' * 5000}", ("x", "v"))
