@@ -123,6 +123,16 @@ def test_the_settings_reach_their_parts(tmp_path):
         run(folder, script, diff_pattern="x")
 
 
+def test_a_program_that_could_not_be_shown_again_is_a_failed_proposal_and_the_run_goes_on():
+    def answer(step: int, call: str, prompt: str) -> str:
+        value = "1 + " * 2_000 + "1" if step < 3 else f"0.{step}"
+        return f"<<<<<<< SEARCH\nDECAY = 0.5\n=======\nDECAY = {value}\n>>>>>>> REPLACE"
+
+    _, _, journal = run(FOLDERS["swing"], answer, repair=False, crossover=0.0, prompt_chars=8_000, num_islands=1)
+    applied = of_kind(journal, "applied")
+    assert ["at most 4000 count" in str(data.get("failure")) for data in applied[:3]] == [True, True, False]
+
+
 @pytest.mark.parametrize("pool", ["grid", "clusters"])
 def test_a_crossover_combines_two_members_of_a_pool(pool):
     _, _, journal = run(FOLDERS["swing"], Script(), pool=pool, crossover=1.0, iterations=8, num_islands=1)

@@ -23,6 +23,8 @@ __all__ = ["Options", "Task", "build", "discover"]
 
 LANGUAGES = {".py": "python", ".rs": "rust", ".r": "r", ".R": "r", ".txt": "text", ".md": "text", ".js": "javascript"}
 
+ROOM = 4_000  # characters of a prompt that are never the program's
+
 
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run; the evaluator is run in the workers only."""
@@ -129,7 +131,9 @@ def _edit(task: Task, options: Options, language: str, parts: system.Parts, mode
     )
     reads = mutation.reads(options.diff_pattern) if options.diff_pattern else mutation.blocks_of
     mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"
-    return mutation.Edit(model, ask, language, mode, options.crossover, options.proposals, options.repair, reads)
+    longest = options.prompt_chars - ROOM  # a longer one could never be shown again
+    changes = (options.crossover, options.proposals, options.repair)
+    return mutation.Edit(model, ask, language, mode, *changes, reads, longest)
 
 
 def _shelf(task: Task, options: Options, num_parents: int, model: llm.LLM | None) -> pool.Shelf:

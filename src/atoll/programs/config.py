@@ -84,7 +84,7 @@ class Options(system.Settings):
     repair: bool = True
     template_dir: str | None = None
     use_template_stochasticity: bool = True
-    prompt_chars: int = pydantic.Field(default=60_000, ge=2_000)
+    prompt_chars: int = pydantic.Field(default=60_000, ge=8_000)
     max_artifact_bytes: int = pydantic.Field(default=20_480, ge=0)
     include_artifacts: bool = True
     num_top_programs: int = pydantic.Field(default=3, ge=0, le=50)
