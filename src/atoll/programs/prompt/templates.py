@@ -8,19 +8,38 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from atoll import errors, mutation
 
 VARIATIONS, FRAGMENTS = "variations.json", "fragments.json"
 
-_FENCED = re.compile(r"^`{3,}([^\n`]*)\n\{(\w+)\}\n`{3,}[ \t]*$", re.M)
-_PLACE = re.compile(r"\{\{|\}\}|\{(\w+)\}")
+_FENCE = r"^`{3,}(?P<label>[^\n`]*)\n\{(?P<fenced>\w+)\}\n`{3,}[ \t]*$"
+_TOKEN = re.compile(rf"{_FENCE}|\{{\{{|\}}\}}|\{{(?P<name>\w+)\}}", re.M)
+_PLACE = re.compile(r"\{(\w+)\}")
 _SECTION = re.compile(r"^(?:#[^\n{]*\n+)?\{(\w+)\}(?:\n|\Z)", re.M)  # with its heading, where that is all of it
-_BLANKS = re.compile(r"\n{3,}")
 _EMPTY_FENCE = re.compile(r"^`{3,}[^\n`]*\n\{(\w+)\}\n`{3,}[ \t]*(?:\n|\Z)", re.M)
+_BLANKS = re.compile(r"\n{3,}")
+
+
+class _Piece(NamedTuple):
+    """A stretch of a template: as it is written, and the placeholder that it is, in a fence or not."""
+
+    text: str
+    name: str | None = None
+    label: str | None = None
+
+    def said(self, values: Mapping[str, str]) -> str:
+        if self.name is None or self.name not in values:
+            return self.text
+        if self.label is None:
+            return values[self.name]
+        label = _PLACE.sub(lambda place: values.get(place[1], ""), self.label)
+        return mutation.fenced(values[self.name], label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +80,24 @@ class Templates:
         Values are put in once, so a brace in what a program says means nothing. A line, a fence or a section that
         holds nothing but an empty value goes.
         """
-        holes = list[str]()
+        empty = frozenset(key for key, value in values.items() if not value)
+        return "".join(piece.said(values) for piece in _pieces(self.texts[name], empty)).strip("\n")
 
-        def fenced(found: re.Match[str]) -> str:
-            if found[2] not in values:
-                return found[0]
-            label = _PLACE.sub(lambda place: values.get(place[1] or "", ""), found[1])
-            holes.append(mutation.fenced(values[found[2]], label))
-            return f"{{{len(holes) - 1}}}"
 
-        def filled(found: re.Match[str]) -> str:
-            if found[1] is None:
-                return found[0][0]
-            return holes[int(found[1])] if found[1].isdigit() else values.get(found[1], found[0])
+@lru_cache(maxsize=1024)  # taking a template apart takes longer than filling it
+def _pieces(text: str, empty: frozenset[str]) -> Sequence[_Piece]:
+    """Takes a template apart, without what holds nothing but an empty value."""
 
-        def emptied(found: re.Match[str]) -> str:
-            return "" if values.get(found[1], "-") == "" else found[0]
+    def emptied(found: re.Match[str]) -> str:
+        return "" if found[1] in empty else found[0]
 
-        text = _BLANKS.sub("\n\n", _SECTION.sub(emptied, _EMPTY_FENCE.sub(emptied, self.texts[name])))
-        return _PLACE.sub(filled, _FENCED.sub(fenced, text)).strip("\n")
+    text = _BLANKS.sub("\n\n", _SECTION.sub(emptied, _EMPTY_FENCE.sub(emptied, text)))
+    pieces, end = list[_Piece](), 0
+    for found in _TOKEN.finditer(text):
+        pieces.append(_Piece(text[end : found.start()]))
+        name, end = found["fenced"] or found["name"], found.end()
+        pieces.append(_Piece(found[0] if name else found[0][0], name, found["label"] if found["fenced"] else None))
+    return [*pieces, _Piece(text[end:])]
 
 
 def _texts(folder: Path) -> dict[str, str]:
