@@ -1,47 +1,28 @@
-"""The editing engine with its prompts and its memory: one and the same run, whatever the timing and the cuts."""
+"""Several learners as one."""
 
+from collections.abc import Mapping
 from random import Random
 
-from atoll import evaluation, function, llm, mutation, store, testing
-from atoll.programs.attempts import Attempts
-from atoll.programs.learners import Learners
-from atoll.programs.prompt import Prompter
-from tests.mutation.test_edit import DIFF, SOURCE
-from tests.mutation.test_syntax import judged_by_its_text
+from atoll import evaluation, function
+from atoll.candidate import JSON
+from atoll.programs.learners import Together
 
 
-class TestEvolvingPrograms(testing.ProposerSuite):
-    def make(self, model: llm.LLM) -> function.Proposer:
-        return mutation.Edit(model, Prompter(store.MemoryBlobs(), "Return much."), crossover=0.3)
+class Telling:
+    def __init__(self, **advice: JSON) -> None:
+        self.advice, self.learned = advice, list[function.Outcome]()
 
-    def initial(self, model: llm.LLM) -> function.Function:
-        skeleton = function.PyAstSkeleton(SOURCE)
-        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, judge=judged_by_its_text))
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        return self.advice
 
-    def answer(self, step: int, call: str, prompt: str) -> str:
-        number = Random(f"{step}/{call}/{prompt}").randint(0, 9)
-        if number > 6:
-            return "I cannot."
-        whole = f"```python\ndef f(x):\n    return x * {number}\n```\n"
-        return whole if number % 2 else DIFF.format(number)
-
-    def learner(self) -> function.Learner:
-        return Learners([mutation.Bandit(["diff", "rewrite"]), Attempts()])
+    def learn(self, outcome: function.Outcome) -> None:
+        self.learned.append(outcome)
 
 
-def test_later_advice_wins_and_all_are_taught():
-    class Says:
-        def __init__(self, **said: str) -> None:
-            self.said, self.taught = said, 0
-
-        def advise(self, rng: Random):
-            return self.said
-
-        def learn(self, outcome: function.Outcome) -> None:
-            self.taught += 1
-
-    one, two = Says(a="1", b="1"), Says(b="2")
-    both = Learners([one, two])
-    assert both.advise(Random(0)) == {"a": "1", "b": "2"}
-    both.learn(function.Outcome(1, 0, (), {}, (), None, evaluation.FREE))
-    assert (one.taught, two.taught) == (1, 1)
+def test_all_advise_and_all_learn():
+    one, other = Telling(a=1, b=1), Telling(b=2)
+    together = Together([one, other])
+    outcome = function.Outcome(1, 0, [], {}, [], None, evaluation.FREE)
+    together.learn(outcome)
+    assert together.advise(Random(0)) == {"a": 1, "b": 2}
+    assert one.learned == other.learned == [outcome]

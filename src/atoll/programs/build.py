@@ -15,7 +15,7 @@ from atoll.programs.config import Options, Task, discover
 from atoll.programs.evaluator import Commanding, Evaluating
 from atoll.programs.features import USUAL
 from atoll.programs.judge import FolderJudge
-from atoll.programs.learners import Learners
+from atoll.programs.learners import Together
 from atoll.programs.novelty import Novel
 from atoll.programs.stages import WHOLE, Measure, stages_of
 
@@ -100,7 +100,7 @@ def _learner(engine: mutation.Mixed, options: Options, model: llm.LLM | None) ->
     """Returns who advises the steps: the mix of engines, and with a model the memory of attempts."""
     if model is None:
         return engine.learner
-    return Learners([each for each in (engine.learner, Attempts(options.num_attempts)) if each])
+    return Together([each for each in (engine.learner, Attempts(options.num_attempts)) if each])
 
 
 def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.Parts) -> mutation.Mixed:

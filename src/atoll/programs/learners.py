@@ -9,13 +9,16 @@ from atoll.candidate import JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Learners:
-    """Advises what all of them advise, the later ones winning, and teaches each of them."""
+class Together:
+    """Advises what all of them advise; of equal names the last one's counts."""
 
     learners: Sequence[function.Learner]
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        return {key: said for learner in self.learners for key, said in learner.advise(rng).items()}
+        advice: dict[str, JSON] = {}
+        for learner in self.learners:
+            advice |= learner.advise(rng)
+        return advice
 
     def learn(self, outcome: function.Outcome) -> None:
         for learner in self.learners:
