@@ -125,6 +125,21 @@ def test_nothing_is_left_for_the_next_candidate(jail):
     assert value(jail, FOUND) == [[], False, False, 2.0, 1, "1", True, True, False, 1]
 
 
+SHARED = """
+import fcntl, os
+fcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT)
+os.lseek(1, 2**40, os.SEEK_SET)
+try: os.chmod(".", 0o500)
+except PermissionError: pass
+"""
+
+
+def test_what_candidates_share_is_put_right_for_the_next(jail):
+    jail.run(SHARED)
+    answer = jail.run("print('here'); answer = open('file', 'w').write('mine')")
+    assert (answer.value, answer.failure, answer.output) == (4, None, "here\n")
+
+
 DEEP = "import os\nfor depth in range(1200):\n    os.mkdir('d'); open('f', 'w').close(); os.chdir('d')"
 
 

@@ -1,5 +1,6 @@
 """How zygotes begin and end, and what is left of them."""
 
+import functools
 import gc
 import os
 import signal
@@ -144,6 +145,38 @@ with ThreadPoolExecutor(4) as pool: answer = [asyncio.run(one()), *pool.map(abs,
 def test_a_large_request_passes(jail):
     text = "x" * 5_000_000
     assert value(jail, f"answer = len({text!r})") == 5_000_000
+
+
+@pytest.mark.parametrize(
+    "program",
+    [r"answer = {'\ud800': '\udfff!'}", r"import os; os.write(3, bytes(7) + b'\x08[\xed\xa0\x80]'); os._exit(0)"],
+)
+def test_half_a_character_never_leaves(jail, program):
+    answer = jail.run(program)
+    assert answer.value in ({"?": "?!"}, None)
+    assert str(jail.run(r"raise ValueError('\ud800')").failure) == "it raised ValueError: ?"
+
+
+def keeping_a_log(path):
+    import logging
+
+    logging.basicConfig(filename=path, force=True)
+
+    def run(program):
+        with open("mine", "w") as file:
+            logging.error("not here")
+            file.write(program)
+        return open("mine").read()  # the process ends anyway
+
+    return run
+
+
+def test_what_a_job_opened_to_write_to_is_out_of_the_way(jail, tmp_path):
+    log = tmp_path / "log"
+    with Jail(functools.partial(keeping_a_log, str(log)), LIMITS, level=jail.level) as made:
+        answer = made.run("text")
+    assert (answer.value, answer.failure, answer.output) == ("text", None, "")
+    assert log.read_text() == ""
 
 
 def test_the_folder_for_temporary_files_is_the_scratch_folder(jail):

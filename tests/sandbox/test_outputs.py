@@ -3,12 +3,13 @@
 import functools
 import json
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
 
 from atoll import errors, function, sandbox
-from atoll.sandbox import Calling, Jail, Limits, OutputsJudge, Workers, plain
+from atoll.sandbox import Calling, Jail, Limits, OutputsJudge, Scoring, Workers, plain
 from atoll.testing.judges import JudgeSuite
 
 INPUTS = [(1.0,), (4.0,), (9.0,)]
@@ -105,6 +106,24 @@ def test_a_failure_of_one_input_may_be_left_out(box):
         == "input 0: ZeroDivisionError: float division by zero"
     )
     assert judged(OutputsJudge(box, closeness, EXPECTED, fmean, partial=True), source).scores == (0.0, 0.0)
+
+
+BREACHES = {
+    "def f(x): return bytearray(2**40)": "it used more than 512 MiB",
+    "def f(x): return [open('/dev/null') for _ in range(999)]": "it opened more than 256 files",
+    "def f(x): open('/dev/full', 'wb', 0).write(b'x')": "it wrote more than 256 MiB to files",
+    "import os\ndef f(x): os.fork()": "it tried what the jail forbids: PermissionError: ",
+    "def f(x): raise ValueError(x)": "ValueError: 1",
+}
+
+
+@pytest.mark.skipif(BOX is Workers, reason="this machine has no jail")
+@pytest.mark.parametrize("job", [Calling, functools.partial(Scoring, lambda skeleton, given: skeleton(*given))])
+def test_a_limit_that_breaks_on_one_input_is_named(job):
+    with BOX(functools.partial(job, [(1,)]), LIMITS) as made:
+        found: list[Any] = [made.run(source).value for source in BREACHES]
+    for [entry], failure in zip(found, BREACHES.values(), strict=True):
+        assert entry["failure"].startswith(failure)
 
 
 def test_without_inputs_there_is_nothing_to_call():

@@ -29,12 +29,29 @@ needs_jail = pytest.mark.skipif(LEVEL != "L3", reason=" ".join(sandbox.missing(s
         ("from concurrent.futures import ProcessPoolExecutor", True),
         ("import concurrent.futures\nconcurrent.futures.ProcessPoolExecutor()", True),
         ("from concurrent.futures import ThreadPoolExecutor", False),
+        ("import os\nos.fork()", True),
+        ("import platform\nplatform.system()", False),
         ("# import subprocess\n'subprocess'", False),
         ("no python = here", False),
     ],
 )
 def test_a_profile_is_chosen_from_the_evaluators_own_source(source, may_fork):
     assert profile_of(source) == Profile(may_fork=may_fork)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import os\nos.system('x')", "from os import popen", "import subprocess\nsubprocess.run('x', shell=True)"],
+)
+def test_an_evaluator_that_runs_commands_gets_a_shell(source):
+    assert profile_of(source) == Profile(may_fork=True, programs=("/bin/sh",))
+
+
+@pytest.mark.parametrize("source", ["importlib.import_module('other')", "__import__('other')", "import other.part"])
+def test_a_module_that_is_imported_late_may_be_read_with_its_folder(source, tmp_path):
+    assert profile_of(source, str(tmp_path)).reads == ()
+    (tmp_path / "other.py").touch()
+    assert profile_of(source, str(tmp_path)).reads == (str(tmp_path),)
 
 
 def test_an_evaluator_that_looks_beside_itself_may_read_its_folder():
@@ -63,6 +80,22 @@ def wide(level):
 def test_this_python_may_be_started(wide):
     program = "import subprocess, sys\nanswer = subprocess.run([sys.executable, '-c', 'import numpy; print(6 * 7)'],"
     assert value(wide, f"{program} capture_output=True, text=True, check=True).stdout") == "42\n"
+
+
+@pytest.mark.parametrize("name", ["python", "python3"])
+def test_this_python_may_be_started_by_its_name(wide, name):
+    if not os.path.exists(os.path.join(os.path.dirname(sys.executable), name)):
+        pytest.skip("this Python has no such name")
+    program = f"import subprocess\nanswer = subprocess.run([{name!r}, '-c', 'import sys; print(sys.prefix)'],"
+    assert value(wide, f"{program} capture_output=True, text=True, check=True).stdout") == f"{sys.prefix}\n"
+
+
+def test_a_shell_starts_no_more_than_its_evaluator(level):
+    with Jail(programs, LIMITS, level=level, profile=Profile(may_fork=True, programs=("/bin/sh",))) as made:
+        assert value(made, "import os; answer = [os.system('exit 3') >> 8, os.system('/bin/true') >> 8 > 0]") == [
+            3,
+            True,
+        ]
 
 
 def test_no_other_program_may_be_started(wide):

@@ -47,7 +47,12 @@ class Place:
             SetupError: The machine has no sandbox as strong as that, or the job cannot be made.
         """
         asked, own = sandbox.profile_of(evaluator, folder), self.profile
-        profile = replace(own, may_fork=own.may_fork or asked.may_fork, reads=(*own.reads, *asked.reads))
+        profile = replace(
+            own,
+            may_fork=own.may_fork or asked.may_fork,
+            programs=(*own.programs, *asked.programs),
+            reads=(*own.reads, *asked.reads),
+        )
         box = sandbox.open(
             make_job,
             self.limits,

@@ -9,6 +9,7 @@ from atoll.sandbox import worker
 from atoll.sandbox.sandbox import Limits
 
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.EROFS)
+_bound: Limits | None = None  # those of this process, if it is a candidate's in a jail
 
 
 class Used(NamedTuple):
@@ -40,6 +41,17 @@ def raised(error: BaseException, limits: Limits) -> str | None:
         case OSError(errno=number) if number in _FORBIDDEN:
             return f"it tried what the jail forbids: {worker.told(error)}"
     return None
+
+
+def told(error: BaseException) -> str:
+    """Returns what a job says of an exception that it goes on after: which limit it came of, else what it says."""
+    return (_bound and raised(error, _bound)) or worker.told(error)
+
+
+def bind(limits: Limits) -> None:
+    """Says which limits hold for this process, for good."""
+    global _bound
+    _bound = limits
 
 
 def cpu_seconds(limits: Limits) -> int:

@@ -1,13 +1,14 @@
 """The process of one candidate: forked, bound, used once."""
 
 import faulthandler
+import itertools
 import json
 import os
 import resource
 import select
 import signal
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from atoll.sandbox.sandbox import Limits
 
 FRAME = struct.Struct("!Q")
 TRACE_SIGNAL = signal.SIGUSR1  # whoever gets it prints where it is
-_RESULT, _REQUEST = 3, 4
+RESULT, REQUEST = 3, 4  # the zygote keeps both free of what its job opens
 _REHEARSAL = """
 def f(x, *rest, y=1.5, **named):
     total = [each * y for each in range(x) if each % 2]
@@ -40,6 +41,7 @@ class Cell:
         ruleset: Which files it may open; None below L2.
         filter: Which calls it may make; None where the kernel has no filters.
         num_tasks: How many threads and processes the user may have, ours included; None: they are not counted apart.
+        blank: Descriptors that lead nowhere and stay open: what the job opened to write to, such as its log.
     """
 
     job: Callable[[Any], Any]
@@ -48,6 +50,7 @@ class Cell:
     ruleset: landlock.Ruleset | None
     filter: seccomp.Filter | None
     num_tasks: int | None
+    blank: Sequence[int] = ()
 
     def run(self, request: int, result: int, streams: tuple[int, int]) -> NoReturn:
         """Binds this process, waits for the request, runs the job and ends.
@@ -60,8 +63,8 @@ class Cell:
         status = 1
         try:
             request, result = worker.own(request), worker.own(result)  # one may lie where the other goes
-            os.dup2(result, _RESULT)
-            os.dup2(request, _REQUEST)
+            os.dup2(result, RESULT)
+            os.dup2(request, REQUEST)
             _send(self._verdict(streams).encode())
             status = 0
         finally:
@@ -72,10 +75,10 @@ class Cell:
             desk = self._bind(streams)
         except OSError as error:  # no candidate runs in a jail that is open
             return worker.Verdict(f"the jail could not be closed: {worker.told(error)}")
-        if not select.select([_REQUEST], [], [], 0)[0]:
+        if not select.select([REQUEST], [], [], 0)[0]:
             _rehearse()
         body = _receive()
-        os.close(_REQUEST)
+        os.close(REQUEST)
         return _Trial(self.job, desk, self.limits).run(body)
 
     def _bind(self, streams: tuple[int, int]) -> worker.Desk:
@@ -84,7 +87,8 @@ class Cell:
             self.ruleset.enter()
         for fd, source in enumerate((streams[0], streams[1], streams[1])):
             os.dup2(source, fd)
-        os.closerange(_REQUEST + 1, 2**20)
+        for low, high in itertools.pairwise((REQUEST, *sorted(self.blank), 2**20)):
+            os.closerange(low + 1, high)
         os.chdir(self.scratch)
         desk = worker.Desk(self.scratch, self.limits.output_bytes)
         faulthandler.register(TRACE_SIGNAL)
@@ -95,6 +99,7 @@ class Cell:
 
     def _limit(self) -> None:
         limits, cpu = self.limits, breaches.cpu_seconds(self.limits)
+        breaches.bind(limits)
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # the first only warns, and can be ignored
         worker.limit(resource.RLIMIT_CORE, 0)
         worker.limit(resource.RLIMIT_FSIZE, limits.disk_mb * 2**20)
@@ -127,7 +132,7 @@ def _rehearse() -> None:
 def _receive() -> bytes:
     """Reads the request: all until the zygote closes the pipe."""
     chunks = []
-    while chunk := os.read(_REQUEST, 2**20):
+    while chunk := os.read(REQUEST, 2**20):
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -135,4 +140,4 @@ def _receive() -> bytes:
 def _send(body: bytes) -> None:
     rest = memoryview(FRAME.pack(len(body)) + body)
     while rest:
-        rest = rest[os.write(_RESULT, rest) :]
+        rest = rest[os.write(RESULT, rest) :]

@@ -9,7 +9,7 @@ from typing import Any
 from atoll import errors, function
 from atoll.candidate import JSON, NOTHING
 from atoll.evaluation import Evaluation
-from atoll.sandbox import plain, scoring, worker
+from atoll.sandbox import breaches, plain, scoring
 from atoll.sandbox.judge import Read, SandboxJudge, read_scores
 from atoll.sandbox.sandbox import Sandbox
 
@@ -46,7 +46,7 @@ class Calling:
             except BaseException as error:  # the boundary to the candidate: exit() is a failure of this input
                 if not any("failure" in result for result in results):
                     scoring.show(where, error)
-                results.append({"failure": worker.told(error)})
+                results.append({"failure": breaches.told(error)})
         return results
 
 

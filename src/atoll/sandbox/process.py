@@ -126,7 +126,7 @@ class Process:
         # Has no name, so nobody need remove it; what appends needs no offset when the file is emptied.
         self._print = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # the stack closes it
         opened.enter_context(self._print)
-        fcntl.fcntl(self._print, fcntl.F_SETFL, fcntl.fcntl(self._print, fcntl.F_GETFL) | os.O_APPEND)
+        self._straighten()
         self._channel, channel = socket.socketpair()
         opened.enter_context(self._channel)
         life, kept_open = os.pipe()
@@ -222,11 +222,17 @@ class Process:
 
     def _printed(self) -> str:
         most, there = self._limits.output_bytes, os.fstat(self._print.fileno()).st_size
+        self._straighten()
         if not there:
             return ""
         data = os.pread(self._print.fileno(), most, max(there - most, 0))
         os.ftruncate(self._print.fileno(), 0)
         return data.decode(errors="replace")
+
+    def _straighten(self) -> None:
+        """Has what is printed go to the end of its file again: a candidate shares its flags and its offset."""
+        fcntl.fcntl(self._print, fcntl.F_SETFL, os.O_APPEND)
+        os.lseek(self._print.fileno(), 0, os.SEEK_SET)
 
     def _is_tidy(self) -> bool:
         """Empties the folder in which the last request worked; False: that request spoilt the folder itself."""
@@ -264,6 +270,9 @@ def _verdict(answer: bytes) -> tuple[str | None, bool, Any]:
 def read(answer: bytes) -> Any:
     """Returns the answer as data, never unpickled: a candidate ran in the process that it came from."""
     try:
-        return json.loads(answer)
+        found = json.loads(answer.decode())
+        if b"\\ud" in answer.lower():  # halves of characters, perhaps, which can neither be stored nor sent to a model
+            found = json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+        return found
     except (ValueError, RecursionError):
         return None

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from atoll.candidate import NOTHING
 
 _STARTERS = ("subprocess", "multiprocessing", "joblib", "pexpect")
-_STARTING_CALLS = ("ProcessPoolExecutor", "create_subprocess_exec", "create_subprocess_shell")
+_STARTING_CALLS = ("ProcessPoolExecutor", "create_subprocess_exec", "fork", "posix_spawn", "spawnv", "spawnl")
+_SHELL_CALLS = ("os.system", "os.popen", "getoutput", "getstatusoutput", "create_subprocess_shell")
+_SHELL = "/bin/sh"
+_LOOKING = ("__file__", "getsource")  # beside itself, or at itself
 HERE = "."  # among the programs: what was built in the folder of the evaluation itself
 
 
@@ -45,6 +48,8 @@ def profile_of(source: str, folder: str | None = None) -> Profile:
         source: Its text; one that is no Python asks for nothing.
         folder: Where it lies: may be read if the source names `__file__`, so that it finds its data, or imports a
             module that lies beside it, maybe late.
+
+    One that runs commands gets a shell to run them in, which can start no more than the evaluator can itself.
     """
     try:
         tree = ast.parse(source)
@@ -53,8 +58,11 @@ def profile_of(source: str, folder: str | None = None) -> Profile:
     except (SyntaxError, ValueError, RecursionError):
         return NARROW
     starts = any(name.partition(".")[0] in _STARTERS for name in names) or not names.isdisjoint(_STARTING_CALLS)
-    reads = folder and ("__file__" in names or any(_lies_in(folder, name) for name in imported))
-    return Profile(may_fork=starts, reads=(folder,) if folder and reads else ())
+    shell = not names.isdisjoint(_SHELL_CALLS)
+    reads = folder and (not names.isdisjoint(_LOOKING) or any(_lies_in(folder, name) for name in imported))
+    return Profile(
+        may_fork=starts or shell, programs=(_SHELL,) if shell else (), reads=(folder,) if folder and reads else ()
+    )
 
 
 def _lies_in(folder: str, name: str) -> bool:
@@ -69,11 +77,20 @@ def _imports(tree: ast.AST) -> Iterator[str]:
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=module, names=names):
                 yield module or ""
-                yield from (alias.name for alias in names)
+                yield from (name for alias in names for name in (alias.name, f"{module}.{alias.name}"))
+            case ast.Call(
+                func=ast.Name(id="__import__" | "import_module") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield name
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                yield from (name, f"{owner}.{name}")
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 yield name
+            case ast.keyword(arg="shell", value=ast.Constant(value=True)):
+                yield "os.system"

@@ -13,7 +13,7 @@ from typing import Any, SupportsFloat, cast
 
 from atoll import errors, function
 from atoll.candidate import JSON, NOTHING
-from atoll.sandbox import parcel, worker
+from atoll.sandbox import breaches, parcel
 
 FILE = "<skeleton>"  # what the traceback of a PyAstSkeleton calls its source
 
@@ -59,7 +59,7 @@ class Scoring:
             except BaseException as error:  # the boundary to the candidate: exit() is a failure of this input
                 if not any("failure" in result for result in results):
                     show(where, error)
-                results.append({"failure": f"{worker.told(error)}{_place(error)}"})
+                results.append({"failure": f"{breaches.told(error)}{_place(error)}"})
         return results
 
 

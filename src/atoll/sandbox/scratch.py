@@ -17,6 +17,7 @@ def wipe(folder: str) -> None:
     """
     top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        os.fchmod(top, 0o700)  # where a candidate may change modes, it may have changed that of the folder itself
         fresh = (f".wiped-{os.urandom(8).hex()}-{count}" for count in itertools.count())
         while names := os.listdir(top):
             for name in names:

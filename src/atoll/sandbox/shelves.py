@@ -46,7 +46,10 @@ def _python() -> Iterator[str]:
 
 
 def _own_programs() -> Iterator[str]:
+    """Returns this Python by all names that evaluators start it by."""
     yield from {sys.executable, getattr(sys, "_base_executable", sys.executable)}
+    named = (os.path.join(os.path.dirname(sys.executable), name) for name in ("python", "python3"))
+    yield from (path for path in named if os.path.exists(path) and os.path.samefile(path, sys.executable))
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -72,7 +73,8 @@ class Warden(Process):
         return ["-c", _START, str(life), shelves.PACKAGES, os.path.dirname(__file__)]
 
     def _environment(self) -> dict[str, str]:
-        return super()._environment() | {"PATH": os.defpath} | dict(self._env)
+        own = [os.path.dirname(sys.executable)] if self._profile.may_fork else []
+        return super()._environment() | {"PATH": os.pathsep.join([*own, os.defpath])} | dict(self._env)
 
     def _is_tidy(self) -> bool:
         return True  # the zygote wipes, and says so when it cannot

@@ -4,17 +4,19 @@ At L3 there are two of them: a keeper outside, which only waits, and the zygote 
 whose end the kernel ends all that is in there.
 """
 
+import contextlib
+import fcntl
 import gc
 import json
 import os
 import pickle
 import signal
+import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from atoll.sandbox import kernel, landlock, privileges, root, seccomp, worker
-from atoll.sandbox.cell import Cell
+from atoll.sandbox import cell, kernel, landlock, privileges, root, seccomp, worker
 from atoll.sandbox.sandbox import Limits
 from atoll.sandbox.ward import Ward
 
@@ -60,15 +62,18 @@ class Zygote:
         self._scratch = root.SCRATCH if self._has_root else settings.place
         self._uid = privileges.stranger(os.getpid()) if os.geteuid() == 0 and not settings.user else None
         self._job: Callable[[Any], Any]
+        self._blank: list[int] = []
 
     def make(self, parcel: bytes | bytearray) -> str | None:
         """Makes the job, with all rights: it is trusted; returns why it cannot."""
+        ours = _reserve()
         try:
             self._job = pickle.loads(parcel)()
         except BaseException as error:  # whatever it is, the parent tells the user
             return worker.told(error)
         if (count := len(os.listdir("/proc/self/task"))) > 1:
             return f"it started {count - 1} threads, which a fork would lose; start them for each candidate instead"
+        self._blank = [fd for fd, status in _opened().items() if fd not in ours and _is_log(fd, status)]
         return worker.too_little(self._limits.memory_mb)
 
     def lock(self) -> None:
@@ -82,14 +87,15 @@ class Zygote:
         elif self._uid is not None:
             self._move_out()
         kernel.adopt_orphans()
-        cell = self._cell()
+        made = self._cell()
         if self._uid is not None:
             privileges.become(self._uid)
         privileges.renounce()
         if self._has_root and not os.access(os.__file__, os.R_OK):
             raise OSError(13, f"only its owner may read Python's own files in {os.path.dirname(os.__file__)}")
         _settle(self._scratch)
-        self.ward = Ward(cell, is_first=self._has_root, may_start=self._settings.may_start)
+        _divert(self._blank)
+        self.ward = Ward(made, is_first=self._has_root, may_start=self._settings.may_start)
 
     def _enter_root(self) -> None:
         settings, limits = self._settings, self._limits
@@ -116,7 +122,7 @@ class Zygote:
                     "processes that this evaluator starts; run Atoll as an ordinary user",
                 )
 
-    def _cell(self) -> Cell:
+    def _cell(self) -> cell.Cell:
         settings = self._settings
         guarded = settings.level in ("L2", "L3")
         signals = settings.may_start and (self._has_root or landlock.abi() >= 6)
@@ -124,7 +130,7 @@ class Zygote:
         ruleset = landlock.Ruleset(self._rules(), network=settings.network) if guarded else None
         wanted = seccomp.Filter(rights) if guarded or settings.has_filter else None
         apart = self._uid is not None or (self._has_root and settings.user)
-        return Cell(self._job, self._limits, self._scratch, ruleset, wanted, self._num_tasks(apart))
+        return cell.Cell(self._job, self._limits, self._scratch, ruleset, wanted, self._num_tasks(apart), self._blank)
 
     def _rules(self) -> list[tuple[str, int]]:
         settings = self._settings
@@ -160,6 +166,36 @@ def _settle(scratch: str) -> None:
         signal.signal(number, signal.SIG_DFL)
     gc.collect()
     gc.freeze()  # else the first collection of every candidate would copy all pages
+
+
+def _reserve() -> Container[int]:
+    """Takes all low descriptors, so that no file of the job lies where a candidate's pipes go; returns what is open."""
+    while (fd := os.open(os.devnull, os.O_RDONLY)) <= cell.REQUEST:
+        pass
+    os.close(fd)
+    return _opened()
+
+
+def _opened() -> dict[int, os.stat_result]:
+    """Returns what is open, but for what it was listed with."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found[int(name)] = os.fstat(int(name))
+    return found
+
+
+def _is_log(fd: int, status: os.stat_result) -> bool:
+    """Says whether a descriptor leads to a file that can be written to."""
+    return stat.S_ISREG(status.st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+
+
+def _divert(descriptors: Sequence[int]) -> None:
+    """Has what the job still writes there go nowhere; were it closed, a candidate's next file would get it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in descriptors:
+        os.dup2(null, fd, inheritable=False)
+    os.close(null)
 
 
 def _tasks_of(uid: int) -> int:

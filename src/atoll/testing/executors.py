@@ -115,6 +115,7 @@ class ExecutorSuite(ABC):
             box.run("answer = 1")
             for pid in sandboxes.children() - before:
                 os.kill(pid, signal.SIGKILL)
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # dead, and its number is not free yet
             assert box.submit("answer = 2").result(60).value == 2
         finally:
             box.close()
