@@ -8,8 +8,11 @@ from pathlib import Path
 from random import Random
 
 from atoll import cluster, errors, executor, function, llm, mutation, system
-from atoll.programs.config import Options, Task, discover
+from atoll.candidate import JSON
+from atoll.programs import bounds, checkpoints, review, surroundings
+from atoll.programs.config import Options, Task
 from atoll.programs.evaluator import Commanding, Evaluating
+from atoll.programs.folder import discover
 from atoll.programs.judge import FolderJudge
 from atoll.programs.stages import WHOLE, Measure, stages_of
 
@@ -24,10 +27,19 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     text = _text(program, "task.program")
     judging = "" if task.command else _text(evaluator, "task.evaluator")
     engine = _engine(text, task, program.suffix, parts.llm)
+    engine = bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
     place = _open(task, parts, judging, program.suffix)
     stages = stages_of(judging) if options.cascade else WHOLE
     measure = Measure(task.metric, task.minimize, task.features)
-    judge = FolderJudge(place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats)
+    judge: function.Judge = FolderJudge(place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats)
+    if options.llm_feedback and parts.llm is not None:
+        judge = _reviewed(judge, options, parts, parts.llm, measure, program.suffix)
+    files = [program] if task.command else [program, evaluator]
+    if task.checkpoint is not None:
+        programs = checkpoints.read(parts.folder / task.checkpoint)
+        engine = checkpoints.Imported(programs, engine)
+        judge = checkpoints.Remembering(programs, judge, measure, parts.bodies)
+        files += checkpoints.files_of(parts.folder / task.checkpoint)
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
     islands = cluster.IslandConfig(
         options.num_islands, options.num_parents, initial, engine, make_pool=partial(_make_pool, options.num_parents)
@@ -45,10 +57,30 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "evaluator": system.BESIDE,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
+        **_remarks(task, options, parts, judging),
     }
     config = cluster.EvolverConfig(islands, schedule=schedule)
-    files = [program] if task.command else [program, evaluator]
     return system.Built(config, report, files, place.level, place.close)
+
+
+def _remarks(task: Task, options: Options, parts: system.Parts, judging: str) -> dict[str, JSON]:
+    """Returns what is to be said of the folder: a model that is not asked, variables not seen, keys without effect."""
+    unasked = f"config.yaml names {task.model}, which is not asked: --llm config asks it"
+    silent = "none: programs.llm_feedback needs a model, --llm" if options.llm_feedback else ""
+    return {
+        "its model": unasked if task.model and parts.llm is None else "",
+        "review": silent if parts.llm is None else "",
+        "environment": surroundings.hint(judging, parts.place.profile.env),
+        "checkpoint": task.checkpoint or "",
+        "notes": "\n".join(task.notes),
+    }
+
+
+def _reviewed(
+    judge: function.Judge, options: Options, parts: system.Parts, model: llm.LLM, measure: Measure, suffix: str
+) -> function.Judge:
+    language, role = LANGUAGES.get(suffix, "text"), options.llm_feedback_prompt
+    return review.Reviewed(judge, model, parts.bodies, measure, language, role, options.llm_feedback_weight)
 
 
 def _open(task: Task, parts: system.Parts, judging: str, suffix: str) -> executor.Local:
