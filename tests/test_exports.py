@@ -22,7 +22,8 @@ NAMES = {
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
     "atoll.mutation": """
-        Constants Model Rewrite Syntax Vocabulary can_rewrite fenced fenced_code program_prompt skeleton_of
+        Ask Constants Edit MODES Mode Model Prompt Request Rewrite Syntax Vocabulary blocks_of can_rewrite edited
+        fenced fenced_code program_prompt reads skeleton_of
     """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """

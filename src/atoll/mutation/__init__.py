@@ -1,7 +1,10 @@
 """Engines that make children: by syntax, by numbers alone, by a language model."""
 
 from atoll.mutation.constants import Constants
+from atoll.mutation.diffs import blocks_of, edited
+from atoll.mutation.edit import MODES, Ask, Edit, Mode, Prompt, Request
 from atoll.mutation.fences import fenced, fenced_code
+from atoll.mutation.patterns import reads
 from atoll.mutation.prompts import program_prompt
 from atoll.mutation.rewrite import Model, Rewrite
 from atoll.mutation.skeletons import skeleton_of
@@ -9,7 +12,7 @@ from atoll.mutation.syntax import Syntax, Vocabulary, can_rewrite
 
 # fmt: off
 __all__ = [
-    "Constants", "Model", "Rewrite", "Syntax", "Vocabulary", "can_rewrite", "fenced", "fenced_code", "program_prompt",
-    "skeleton_of",
+    "MODES", "Ask", "Constants", "Edit", "Mode", "Model", "Prompt", "Request", "Rewrite", "Syntax", "Vocabulary",
+    "blocks_of", "can_rewrite", "edited", "fenced", "fenced_code", "program_prompt", "reads", "skeleton_of",
 ]
 # fmt: on
