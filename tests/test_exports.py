@@ -22,8 +22,8 @@ NAMES = {
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
     "atoll.mutation": """
-        Ask Constants Edit MODES Mode Model Prompt Request Rewrite Syntax Vocabulary blocks_of can_rewrite edited
-        fenced fenced_code program_prompt reads skeleton_of
+        Ask Choices Constants Edit MODES Mode Model Prompt Request Rewrite Syntax Vocabulary blocks_of can_rewrite
+        choices edited fenced fenced_code program_prompt reads skeleton_of
     """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """

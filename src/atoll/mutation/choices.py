@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from atoll import function
-from atoll.mutation.markers import blocks
+from atoll.mutation.markers import evolving
 from atoll.mutation.skeletons import skeleton_of
 
 _LIST = re.compile(r"[\[({]\s*((?:(['\"])[^'\"\n]*\2\s*,\s*)+(['\"])[^'\"\n]*\3)\s*,?\s*[\])}]")
@@ -78,16 +78,14 @@ def choices(text: str) -> Sequence[Choice]:
         groups = list(_groups(text))
     except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
         return ()
-    spans, starts = blocks(text), _line_starts(text)
+    spans, lines = evolving(text), text.splitlines(keepends=True)
     made: list[Choice] = []
     for node in _alone(tree):
-        start, end = _offset(text, starts, node.lineno, node.col_offset), _offset(
-            text, starts, node.end_lineno or node.lineno, node.end_col_offset or 0
-        )
         options = next((group for group in groups if node.value in group and len(set(group)) > 1), None)
-        is_inside = not spans or any(low <= start and end <= high for low, high in spans)
-        if options and is_inside and _WORD.fullmatch(text[start:end]):
-            made.append(Choice(start, end, str(node.value), options))
+        if options and any(first < node.lineno <= end for first, end in spans):
+            start = _offset(lines, node.lineno, node.col_offset)
+            end = _offset(lines, node.end_lineno or node.lineno, node.end_col_offset or 0)
+            made += [Choice(start, end, str(node.value), options)] if _WORD.fullmatch(text[start:end]) else []
     return sorted(made)
 
 
@@ -115,11 +113,7 @@ def _groups(text: str) -> Iterator[Sequence[str]]:
             yield [word for _, word in _WORD.findall(match[1])]
 
 
-def _line_starts(text: str) -> Sequence[int]:
-    return [0, *(match.end() for match in re.finditer(r"\n", text))]
-
-
-def _offset(text: str, starts: Sequence[int], line: int, column: int) -> int:
+def _offset(lines: Sequence[str], line: int, column: int) -> int:
     """Returns a place in characters; the syntax tree counts columns in bytes."""
-    start = starts[line - 1]
-    return start + len(text[start:].encode()[:column].decode(errors="replace"))
+    before = sum(len(each) for each in lines[: line - 1])
+    return before + len(lines[line - 1].encode()[:column].decode(errors="replace"))

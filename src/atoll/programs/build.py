@@ -115,6 +115,8 @@ def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> functi
     if model is not None:
         ask = partial(mutation.program_prompt, task_description=task.description, language=language)
         return mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=language))
+    if suffix == ".py" and not mutation.can_rewrite(text) and mutation.choices(text):
+        return mutation.Choices()
     if suffix != ".py" or not mutation.can_rewrite(text):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."

@@ -107,7 +107,7 @@ DATABASE: Mapping[str, Key] = {
     "migration_rate": Key("programs.migration_rate", "the best of an island migrates"),
     "random_seed": Key("run.seed"),
     "population_size": Key("programs.population_size", "nothing is thrown away"),
-    "feature_dimensions": Key("programs.feature_dimensions", "it only keeps them out of the score: " + _POOL),
+    "feature_dimensions": Key("task.features"),
     **{
         name: Key(f"programs.{name}", _POOL)
         for name in (
