@@ -1,8 +1,10 @@
 """The same task in Atoll and in OpenEvolve, side by side: what an iteration costs with everything on.
 
 Both are run by their command lines on one unchanged folder, with two workers, and ask one model server on loopback
-that answers at once. CPU time is that of all processes of a system, the model server's not counted. An iteration
-is a reply of that server: the cost of iterations 101 to 200 is what was used between replies 100 and 200.
+that answers at once. Atoll runs twice: in its jail, which is how it runs unless told otherwise, and as OpenEvolve does,
+with candidates that are trusted and share warm processes. CPU time is that of all processes of a system, the model
+server's not counted. An iteration is a reply of that server: the cost of iterations 101 to 200 is what was used between
+replies 100 and 200.
 """
 
 import itertools
@@ -20,6 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from atoll import sandbox
 from bench import metering
 
 ROOT = Path(__file__).parent.parent
@@ -41,9 +44,12 @@ SLICES = [
     (1200, 1400),
     (1400, 1500),
 ]
-WANTED = {(100, 200): 2.0, (1400, 1500): 30.0}
-
+type Bars = Mapping[tuple[int, int], float]
 type Table = tuple[Sequence[str], list[list[object]]]
+
+# How many times less an iteration shall cost than in OpenEvolve, which has no jail.
+WANTED_JAILED: Bars = {(100, 200): 1.0, (1400, 1500): 30.0}
+WANTED_TRUSTED: Bars = {(100, 200): 2.0}
 
 
 OPENEVOLVE_SETTINGS = (
@@ -62,22 +68,24 @@ class Contest(NamedTuple):
     notes: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class System:
     """How a system is run.
 
     Attributes:
-        name: With its version.
+        name: With its version and its sandbox.
         command: Its words, given the model's address, the iterations, and a folder for what it writes. They are
             relative to the root of the checkout.
         failures: Counts the iterations that came to nothing, in what it printed.
         shortest: Iterations of the shortest run that is worth while.
+        wanted: By slice how many times less than the first peer it shall cost; None: it is a peer.
     """
 
     name: str
     command: Callable[[str, int, str], Sequence[str]]
     failures: Callable[[str], int]
     shortest: int = 0
+    wanted: Bars | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +111,23 @@ class Run:
         return (last - max(first, 1)) / (self.replies[last - 1] - self.replies[max(first, 1) - 1])
 
 
-def atoll_command(url: str, iterations: int, folder: str) -> Sequence[str]:
+type Found = Mapping[System, Sequence[Run]]
+
+
+def atoll_command(url: str, iterations: int, folder: str, terms: Sequence[str] = ()) -> Sequence[str]:
     model, amounts = f"openai:bench@{url}", ["--iterations", str(iterations), "--workers", "2", "--seed", str(SEED)]
-    return ["./atoll", "run", str(TASK_DIR), "--llm", model, *amounts, "--store", f"{folder}/atoll.db", "--json"]
+    return [
+        "./atoll",
+        "run",
+        str(TASK_DIR),
+        "--llm",
+        model,
+        *amounts,
+        *terms,
+        "--store",
+        f"{folder}/atoll.db",
+        "--json",
+    ]
 
 
 def openevolve_command(url: str, iterations: int, folder: str, config: str = "config.yaml") -> Sequence[str]:
@@ -146,26 +168,32 @@ def contest(*, quick: bool, with_peers: bool) -> Contest:
 def conditions(contestants: Sequence[System], most: int) -> list[str]:
     """Says what was compared, and how it can be done again."""
     said = [
-        f"End to end: CPU of all processes but the model server, 2 workers, seed {SEED}, sandbox L0; an iteration is a "
+        f"End to end: CPU of all processes but the model server, 2 workers, seed {SEED}; an iteration is a "
         "reply of the model server, which answers at once; runs of the same length took turns, and the figures are "
         "medians. A slice counts from the reply before it to its last, so neither start nor end is in it; the first "
         "slice starts at the first reply."
     ]
     for system in contestants:
         said.append(f"{system.name}: `{' '.join(system.command('http://127.0.0.1:PORT/v1', most, 'FOLDER'))}`")
-    return [*said, OPENEVOLVE_SETTINGS.format(openai=peer_version("openai"))] if len(contestants) > 1 else said
+    has_peers = any(system.wanted is None for system in contestants)
+    return [*said, OPENEVOLVE_SETTINGS.format(openai=peer_version("openai"))] if has_peers else said
 
 
 def systems(with_peers: bool) -> list[System]:
     """Returns those to measure: the peer first, so that its figures are there to compare with, and Atoll last."""
-    atoll = System(f"Atoll {metadata.version('atoll')}", atoll_command, atoll_failures)
+    name, level = f"Atoll {metadata.version('atoll')}", sandbox.level_of(sandbox.probe())
+    trusting = partial(atoll_command, terms=["--set", "sandbox.trusted=true", "--unsafe"])
+    ours = [
+        System(f"{name}, jail {level}", atoll_command, atoll_failures, wanted=WANTED_JAILED),
+        System(f"{name}, trusted (L0)", trusting, atoll_failures, wanted=WANTED_TRUSTED),
+    ]
     if not with_peers:
-        return [atoll]
+        return ours
     peer = System(f"OpenEvolve {peer_version('openevolve')}", openevolve_command, openevolve_failures)
     command = partial(openevolve_command, config="config_usual.yaml")
     # Up to 1,000 programs it is the same thing.
     usual = System(f"{peer.name}, population 1000", command, openevolve_failures, shortest=1001)
-    return [peer, usual, atoll]
+    return [peer, usual, *ours]
 
 
 def run(system: System, iterations: int) -> Run:
@@ -200,15 +228,15 @@ def environment(folder: str) -> Mapping[str, str]:
     return {**kept, "TMPDIR": folder, "NO_PROXY": "127.0.0.1", "OPENAI_API_KEY": "none"}
 
 
-def measured(contestants: Sequence[System], plan: Mapping[int, int]) -> Mapping[str, Sequence[Run]]:
+def measured(contestants: Sequence[System], plan: Mapping[int, int]) -> Found:
     """Runs the systems in turns, so that what else the machine does meets all."""
-    found: dict[str, list[Run]] = {}
+    found: dict[System, list[Run]] = {}
     for iterations, times in plan.items():
         turn = [system for system in contestants if iterations >= system.shortest]
         for number, system in itertools.product(range(times), turn):
             print(f"{system.name}, {iterations} iterations, run {number + 1} of {times} ...", file=sys.stderr)
-            found.setdefault(system.name, []).append(run(system, iterations))
-    return {system.name: found[system.name] for system in contestants if system.name in found}
+            found.setdefault(system, []).append(run(system, iterations))
+    return {system: found[system] for system in contestants if system in found}
 
 
 def median(runs: Sequence[Run], figure: Callable[[Run], float]) -> float:
@@ -224,14 +252,14 @@ def rate(runs: Sequence[Run], first: int, last: int) -> float:
     return median([run for run in runs if run.iterations >= last], lambda run: run.rate(first, last))
 
 
-def furthest(found: Mapping[str, Sequence[Run]]) -> int:
+def furthest(found: Found) -> int:
     """Returns the iteration that all systems reached."""
     return min(max(run.iterations for run in runs) for runs in found.values())
 
 
-def totals(found: Mapping[str, Sequence[Run]]) -> Table:
+def totals(found: Found) -> Table:
     rows: list[list[object]] = []
-    for name, runs in found.items():
+    for system, runs in found.items():
         for iterations in sorted({run.iterations for run in runs}):
             same = [run for run in runs if run.iterations == iterations]
             cpu = median(same, lambda run: run.meter.cpu_seconds)
@@ -243,37 +271,43 @@ def totals(found: Mapping[str, Sequence[Run]]) -> Table:
                 median(same, lambda run: run.meter.wall_seconds),
                 median(same, lambda run: run.prompt_chars),
             ]
-            rows.append([name, iterations, len(same), *figures, sum(run.failures for run in same)])
+            rows.append([system.name, iterations, len(same), *figures, sum(run.failures for run in same)])
     columns = ["system", "iterations", "runs", "CPU s", "CPU ms an iteration, all counted", "CPU s to the first reply"]
     return [*columns, "wall s to it", "wall s", "characters a prompt", "failed iterations"], rows
 
 
-def slices(found: Mapping[str, Sequence[Run]]) -> Table:
-    """Compares medians; the last system is ours, and those before it are compared with it."""
-    *peers, ours = found
+def slices(found: Found) -> Table:
+    """Compares medians, each peer's with each of ours."""
+    pairs = [(peer, ours) for ours in found for peer in found if peer.wanted is None and ours.wanted is not None]
     rows: list[list[object]] = []
     for first, last in SLICES:
         if last <= furthest(found):
-            used = {name: statistics.median(costs(runs, first, last)) for name, runs in found.items()}
-            ratios = [used[name] / used[ours] for name in peers]
+            used = {system: statistics.median(costs(runs, first, last)) for system, runs in found.items()}
+            ratios = [used[peer] / used[ours] for peer, ours in pairs]
             rates = [rate(runs, first, last) for runs in found.values()]
             rows.append([f"{first + 1:,} to {last:,}", *used.values(), *ratios, *rates])
-    columns = ["iterations", *(f"CPU ms, {name}" for name in found), *(f"times less than {name}" for name in peers)]
-    return [*columns, *(f"1/s, {name}" for name in found)], rows
+    compared = [f"{ours.name}: times less than {peer.name}" for peer, ours in pairs]
+    columns = ["iterations", *(f"CPU ms, {system.name}" for system in found), *compared]
+    return [*columns, *(f"1/s, {system.name}" for system in found)], rows
 
 
-def verdicts(found: Mapping[str, Sequence[Run]]) -> list[str]:
+def verdicts(found: Found) -> list[str]:
     """Says where we are with what we want of the first peer, a line each, and where with other peers."""
-    *peers, ours = found
+    peers = [system for system in found if system.wanted is None]
     lines: list[str] = []
-    for (first, last), wanted in WANTED.items():
-        for name in peers if last <= furthest(found) else ():
-            theirs, own = (costs(found[each], first, last) for each in (name, ours))
-            ratio = statistics.median(theirs) / statistics.median(own)
-            said = f"at {last:,}: {ratio:.1f} times less"
-            spread = f"{min(theirs) / max(own):.1f} to {max(theirs) / min(own):.1f} between single runs"
-            if name == peers[0]:
-                lines.append(f"{said} (wanted >= {wanted:g}): {'MET' if ratio >= wanted else 'MISSED'}; {spread}")
-            elif last > 1000:
-                lines.append(f"{said} than {name}; {spread}")
+    for ours, runs in found.items():
+        for (first, last), wanted in (ours.wanted or {}).items():
+            for peer in peers if last <= furthest(found) else ():
+                ratio, spread = compared(costs(found[peer], first, last), costs(runs, first, last))
+                said = f"{ours.name}, at {last:,}: {ratio:.1f} times less"
+                if peer is peers[0]:
+                    lines.append(f"{said} (wanted >= {wanted:g}): {'MET' if ratio >= wanted else 'MISSED'}; {spread}")
+                elif last > 1000:
+                    lines.append(f"{said} than {peer.name}; {spread}")
     return lines
+
+
+def compared(theirs: Sequence[float], own: Sequence[float]) -> tuple[float, str]:
+    """Returns how many times less ours cost, and between what single runs differ."""
+    spread = f"{min(theirs) / max(own):.1f} to {max(theirs) / min(own):.1f} between single runs"
+    return statistics.median(theirs) / statistics.median(own), spread

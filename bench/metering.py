@@ -66,7 +66,8 @@ def metered(command: Sequence[str], *, folder: Path, environment: Mapping[str, s
         output.seek(0)
         usage = ended[2]
         took = time.monotonic() - when[0]
-        cpu = usage.ru_utime + usage.ru_stime
+        # A child that is killed together with its parent is waited for by nobody and is in no total, but it was seen.
+        cpu = max(usage.ru_utime + usage.ru_stime, used[-1])
         return Metered(process.returncode, output.read(), when[0], took, cpu, when, used)
 
 

@@ -20,7 +20,7 @@ NAMES = {
         reset_worst_half
     """,
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
-    "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
+    "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
         Ask Choices Constants Edit MODES Mode Model Prompt Request Rewrite Syntax Vocabulary blocks_of can_rewrite
         choices edited fenced fenced_code program_prompt reads skeleton_of

@@ -70,6 +70,7 @@ class Built(NamedTuple):
         files: The task's own files; a run goes on only while they are as it began with.
         sandbox: The level at which candidates run, as in `sandbox.Sandbox.level`.
         close: Ends what was started for the run; called once, when it is over.
+        finish: Sums up what the islands keep when a run has ended, in the system's own terms; None: nothing to add.
     """
 
     config: cluster.EvolverConfig
@@ -77,6 +78,7 @@ class Built(NamedTuple):
     files: Sequence[Path]
     sandbox: str
     close: Callable[[], None]
+    finish: Callable[[cluster.Evolver], Mapping[str, JSON]] | None = None
 
 
 # Lists in TOML and JSON.

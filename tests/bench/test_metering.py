@@ -30,6 +30,12 @@ def test_the_time_of_a_process_and_of_its_children_counts(script, tmp_path):
     assert found.used_at(found.when[-1] + 1) == found.used[-1]
 
 
+def test_the_time_of_a_child_that_nobody_waited_for_counts(tmp_path):
+    left = f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {BURN!r}])\n"
+    found = meter(f"{left}time.sleep(2)\n__import__('os')._exit(0)", tmp_path)
+    assert 0.3 <= found.cpu_seconds < 3
+
+
 def test_what_it_printed_and_how_it_ended_is_kept(tmp_path):
     found = meter("import sys\nprint('said')\nsys.exit('and complained')", tmp_path)
     assert (found.status, sorted(found.output.split("\n"))) == (1, ["", "and complained", "said"])

@@ -1,5 +1,7 @@
 """The terms of a run: how strong its jail is, and how wide."""
 
+import os
+
 import pytest
 
 from atoll import errors, executor, sandbox
@@ -100,3 +102,16 @@ def test_variables_of_the_environment_come_by_name_with_and_without_a_jail(monke
     for trusted in (False, True):
         with executor.Place(is_unsafe=True, is_trusted=trusted, profile=profile).open(make) as place:
             assert place.run(ask).value == ["7", None]
+
+
+@jailed
+@pytest.mark.skipif(os.geteuid() != 0 or sandbox.probe().needs_user, reason="an ordinary user reads what is his own")
+def test_a_folder_that_root_alone_can_read_is_the_users_to_open(tmp_path):
+    tmp_path.chmod(0o700)
+    with pytest.raises(errors.SetupError, match=r"can be read by root alone, .*: chmod -R a\+rX "):
+        executor.Place().open(make, "DATA = __file__", str(tmp_path))
+    with pytest.raises(errors.SetupError, match="can be read by root alone"):
+        executor.Place(profile=sandbox.Profile(reads=(str(tmp_path),))).open(make)
+    tmp_path.chmod(0o755)
+    with executor.Place().open(make, "DATA = __file__", str(tmp_path)) as place:
+        assert place.run(f"import os; answer = os.listdir({str(tmp_path)!r})").value == []

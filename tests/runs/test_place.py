@@ -1,6 +1,5 @@
 """What settings and a start of a run say of its sandbox."""
 
-import os
 import sys
 
 import pytest
@@ -67,10 +66,3 @@ def test_readable_paths_are_those_of_the_task(tmp_path):
     assert placed(tmp_path, reads=["data"]).profile.reads == (str(tmp_path / "data"),)
     with pytest.raises(errors.SetupError, match=r"which sandbox\.reads names"):
         placed(tmp_path, reads=["nowhere"])
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="the jail of an ordinary user is that user's")
-def test_what_root_alone_can_read_is_refused_because_the_jail_is_another_users(tmp_path):
-    (tmp_path / "data").mkdir(mode=0o700)
-    with pytest.raises(errors.SetupError, match=r"data can be read by root alone.*chmod -R a\+rX"):
-        placed(tmp_path, reads=["data"])

@@ -43,6 +43,12 @@ def test_a_failure_stays_one():
     assert found == failed("it took longer than 3 s", feedback="so far", cost=Cost(seconds=3.0))
 
 
+def test_half_a_character_is_in_no_evaluation():
+    read = judged(Answer({"\ud800": "\udfff!"}, None, "", 0.1), lambda value: Evaluation(1.0, feedback=str(value)))
+    assert read.feedback == "{'?': '?!'}"
+    assert judged(Answer(None, "it raised ValueError: \ud800", "", 0.1)).failure == "it raised ValueError: ?"
+
+
 def test_the_end_of_what_was_printed_is_the_feedback():
     found = judged(Answer(GOOD, None, "x" * 10_000 + "the end\n", 0.1))
     assert found.feedback.endswith("xthe end")

@@ -5,14 +5,15 @@ import os
 import signal
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 
 from atoll import archipelago, errors, runs, store, system
 from atoll.cli import options, output, watching
-from atoll.runs import failures, text
+from atoll.runs import failures, results, text
 
 
 def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bool = False) -> int:
@@ -27,12 +28,14 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
     """
     screen, since = output.err(), time.monotonic()
     failure: errors.RunFailed | None = None
+    result: Mapping[str, Any] = {}
     if not quiet:
         output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
         session.evolver.use_profiler(lambda event: explain(screen, event))
     with session, _warnings_told(screen, quiet):
         try:
             _watch(session, screen, quiet)
+            result = session.conclude()
         except errors.RunFailed as error:
             failure = error
     kept.database.check_place()
@@ -40,8 +43,10 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
     summary = runs.summarise(kept, session.run)
     if not (quiet or failure):
         tell(screen if as_json else output.out(), kept, summary, seconds)
+        for line in results.lines(result):
+            output.say(screen if as_json else output.out(), line)
     if as_json:
-        data = {**summary.to_data(), "seconds": round(seconds, 3)}
+        data = {**summary.to_data(), "seconds": round(seconds, 3), **result}
         output.print_json({**data, "status": "failed", "error": str(failure)} if failure else data)
     if failure is not None:
         raise failure

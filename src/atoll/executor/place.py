@@ -1,9 +1,10 @@
 """Where a run's candidates are judged, and on what terms."""
 
 import os
+import stat
 from dataclasses import dataclass, replace
 
-from atoll import sandbox
+from atoll import errors, sandbox
 from atoll.executor.local import Local
 
 
@@ -53,6 +54,8 @@ class Place:
             programs=(*own.programs, *asked.programs),
             reads=(*own.reads, *asked.reads),
         )
+        for path in () if self.is_trusted else profile.reads:
+            _require_readable(path)
         box = sandbox.open(
             make_job,
             self.limits,
@@ -69,3 +72,15 @@ class Place:
             opened.close()
             raise
         return opened
+
+
+def _require_readable(path: str) -> None:
+    """Checks that a jail can show a path that it is told to show.
+
+    Raises:
+        SetupError: Only root can read it.
+    """
+    if os.geteuid() == 0 and not os.stat(path).st_mode & stat.S_IROTH and not sandbox.probe().needs_user:
+        raise errors.SetupError(
+            f"{path} can be read by root alone, and a jail of root's runs as another user: chmod -R a+rX {path}"
+        )

@@ -15,7 +15,7 @@ import scipy
 
 from atoll import cluster, control, errors, executor, function, journal, llm, mutation, profiler, sandbox, system
 from atoll.candidate import JSON
-from atoll.llmsr import source
+from atoll.llmsr import laws, source
 from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, Model, Options, Task
 from atoll.llmsr.engine import Announced, PyMutationEngine
 from atoll.llmsr.presets import preset as find_preset
@@ -82,7 +82,9 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 
 
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
-    """Makes the parts of a run from a task folder; its file is read here and run in the workers only."""
+    """Makes the parts of a run from a task folder: its file is read here and run in the workers only; or from data."""
+    if task.data is not None:
+        return laws.build(task.data, options.num_islands, parts)
     path = parts.folder / task.file
     start = source.of_file(path, task.function)
     text = path.read_text("utf-8-sig")

@@ -51,6 +51,7 @@ class Task(system.Settings):
         evaluator: Scores (function, one input); higher is better.
         inputs: A list, or a function that returns one.
         comment: What the function is for, in words, for the model; by default the docstring of the file.
+        data: A folder with `train.csv`, instead of a file: then a law for these numbers is searched for.
     """
 
     file: str = "task.py"
@@ -58,6 +59,7 @@ class Task(system.Settings):
     evaluator: str = "evaluate"
     inputs: str = "inputs"
     comment: str | None = None
+    data: str | None = None
 
 
 class Options(system.Settings):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from atoll import store
-from atoll.runs import failures, progress, text
+from atoll.runs import failures, progress, results, text
 from atoll.runs.summary import Summary, summarise
 
 NO_BASELINES = "Baselines: not run."
@@ -91,6 +91,8 @@ def report(kept: store.Store, run: str) -> Iterator[str]:
     yield from (f"# Run {facts.summary.run}", "", facts.about(_code), "", facts.outcome(), "")
     yield from _table(("", "score", "candidate"), _ends(facts))
     yield from ("", NO_BASELINES)
+    if result := results.find(kept, run):
+        yield from ("", "## The result", "", *results.lines(result))
     if facts.best is not None:
         yield from ("", f"## The best candidate, {facts.best.id}", "", *_fenced(facts.best.content))
     if len(facts.improvements) > 1:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from atoll import config, control, errors, journal, llm, store, system
+from atoll.candidate import plain
 from atoll.runs import place, stopping
 from atoll.runs.patience import Patience
 from atoll.runs.summary import Totals, totals
@@ -135,10 +136,24 @@ class Session:
             ordered=order.is_ordered,
             window=order.window,
         )
+        self._finish = built.finish
         self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
         self.evolver = system.Evolver(made, {**built.report, **self._report(order)}, built.close)
         data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data()}
         records.write(journal.Record("started", 0, ALL, data))
+
+    def conclude(self) -> Mapping[str, Any]:
+        """Lets the system sum up what the islands keep, once the run has ended, and stores that; empty: nothing to add.
+
+        Raises:
+            SetupError: What it needs for that cannot be read.
+        """
+        if self._finish is None:
+            return {}
+        found = plain(self._finish(self.evolver))
+        data = {"reason": self.evolver.reason, "result": found}
+        self._kept.journal(self.run).write(journal.Record("concluded", 0, ALL, data))
+        return found
 
     def _report(self, order: _Order) -> Mapping[str, Any]:
         limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}

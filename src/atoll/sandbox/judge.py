@@ -1,5 +1,6 @@
 """Judges that let a sandbox do the work."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,13 +32,21 @@ class SandboxJudge:
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
         answer = self.sandbox.run(str(skeleton))
         if answer.failure is None:
-            found = errors.attempt(lambda: evaluation.clean(self.read(answer.value)))
+            found = errors.attempt(lambda: evaluation.clean(self.read(_whole(answer.value))))
         else:
-            found = evaluation.failed(answer.failure)
+            found = evaluation.failed(str(_whole(answer.failure)))
         if isinstance(found, errors.Caught):
             found = evaluation.failed(f"what it returned cannot be read: {found}")
         feedback = "\n".join(part for part in (found.feedback, answer.output[-_LONGEST_FEEDBACK:].strip()) if part)
         return replace(found, feedback=feedback, cost=found.cost + Cost(seconds=answer.seconds))
+
+
+def _whole(value: JSON) -> JSON:
+    """Returns a value without halves of characters, which can be neither printed nor sent to a model."""
+    text = json.dumps(value)
+    if "\\ud" not in text:
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))  # type: ignore[no-any-return]
 
 
 def read_scores(reduce: Callable[[Sequence[float]], float], *, partial: bool) -> Read:

@@ -284,7 +284,8 @@ def too_little(memory_mb: int | None) -> str | None:
 
 def own(fd: int) -> int:
     """Moves a descriptor out of the way, where no program that a candidate starts inherits it."""
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _PRIVATE)
+    low = min(_PRIVATE, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)  # the user may have few
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, low)
     os.close(fd)
     return moved
 

@@ -1,0 +1,171 @@
+"""Symbolic regression without an LLM on folders of CSV files: ours, gplearn and pyoperon, one core, equal seconds.
+
+Every run is a process of its own, pinned to one core, that sees `train.csv` alone and has the same seconds by the
+clock, the choice of its model included; then its model is scored on the test files. pyoperon may search on all rows or
+on 1,000 (its better setting on large data), and is told with both; its model is the one of its front with the best
+training error, which serves it better than its own choice. Runs that are stored are not run again, so a benchmark that
+was cut goes on: bench/results/sr.json holds each of them.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench import outcome
+
+PEERS = True
+PYTHONS = {"ours": Path(sys.executable), "gplearn": Path(".venv-peers/bin/python")}
+METHODS = ("ours", "gplearn", "pyoperon", "pyoperon, 1000 rows")
+SPLITS = ("test_id", "test_ood")
+EXACT = 1e-15
+RUNS = outcome.RESULTS_DIR / "sr.json"
+
+
+class Run(NamedTuple):
+    """One method on one problem with one seed.
+
+    Attributes:
+        nmse: By split; not a number where the model gives one that is none.
+        cpu: CPU seconds of the process.
+        tried: Models tried: laws fitted (ours), programs (gplearn), residual evaluations (pyoperon).
+    """
+
+    method: str
+    problem: str
+    seed: int
+    seconds: float
+    nmse: Mapping[str, float]
+    size: int
+    cpu: float
+    tried: int
+    model: str
+
+    @property
+    def is_exact(self) -> bool:
+        return all(self.nmse[split] < EXACT for split in SPLITS)
+
+
+def ask(method: str, problem: Path, seed: int, seconds: float, core: int) -> Run:
+    """Runs one method in a process of its own."""
+    python = PYTHONS["ours" if method == "ours" else "gplearn"]
+    script = Path(__file__).with_name("sr_run.py")
+    command = [str(python), str(script), method, str(problem), str(seed), str(seconds)]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    found = subprocess.run(
+        ["taskset", "-c", str(core), *command],
+        env={**os.environ, **threads},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20 * seconds + 300,
+    )
+    if found.returncode:
+        sys.exit(f"{method} on {problem.name}, seed {seed}, failed:\n{found.stderr[-2000:]}")
+    told = json.loads(found.stdout.splitlines()[-1])
+    return Run(method, problem.name, seed, seconds, **told)
+
+
+def stored() -> list[Run]:
+    """Returns the runs of earlier benchmarks."""
+    if not RUNS.is_file():
+        return []
+    return [Run(**each) for each in json.loads(RUNS.read_text()).get("runs", [])]
+
+
+def contest(data: Path, methods: Sequence[str], seeds: int, seconds: float, core: int) -> Iterator[Run]:
+    """Yields all runs, seed by seed, so that a benchmark that is cut has compared everybody equally often."""
+    known = {(run.method, run.problem, run.seed): run for run in stored() if run.seconds == seconds}
+    problems = sorted(path.parent for path in data.glob("*/train.csv"))
+    if not problems:
+        sys.exit(f"{data} holds no folder with train.csv.")
+    for seed, problem, method in itertools.product(range(seeds), problems, methods):
+        run = known.get((method, problem.name, seed)) or ask(method, problem, seed, seconds, core)
+        print(f"{method:20} {problem.name:14} {seed}  {_told(run.nmse)}  {run.cpu:5.1f} s", file=sys.stderr)
+        yield run
+
+
+def _told(nmse: Mapping[str, float]) -> str:
+    return "  ".join(f"{split} {error:9.3g}" for split, error in nmse.items())
+
+
+def medians(runs: Sequence[Run]) -> outcome.Tables:
+    """Returns a table of errors, medians over the seeds, and one of what each method did in its time."""
+    errors: list[list[object]] = []
+    work: list[list[object]] = []
+    for method, problem in sorted({(run.method, run.problem) for run in runs}, key=lambda each: each[::-1]):
+        own = [run for run in runs if (run.method, run.problem) == (method, problem)]
+        middle = [statistics.median(_ordered(run.nmse[split]) for run in own) for split in ("train", *SPLITS)]
+        unknown = sum(not math.isfinite(run.nmse[split]) for run in own for split in SPLITS)
+        exact = sum(run.is_exact for run in own)
+        errors.append([problem, method, len(own), *middle, unknown, f"{exact} of {len(own)}"])
+        rates = statistics.median(run.tried / run.cpu for run in own)
+        sizes, cpu = (statistics.median(each) for each in zip(*((run.size, run.cpu) for run in own), strict=True))
+        work.append([problem, method, rates, cpu, sizes])
+    told = ["problem", "method", "seeds", "NMSE train", "NMSE ID", "NMSE OOD", "no number", "exact"]
+    return {
+        "NMSE, medians over the seeds": (told, errors),
+        "Work, medians": (["problem", "method", "tried per CPU second", "CPU seconds", "size"], work),
+    }
+
+
+def _ordered(error: float) -> float:
+    return error if math.isfinite(error) else math.inf  # the worst there is
+
+
+def verdicts(runs: Sequence[Run]) -> list[str]:
+    """Says for each peer on how many of the numbers ours is better, or not worse."""
+    told: list[str] = []
+    problems = sorted({run.problem for run in runs})
+    for peer in [method for method in METHODS[1:] if any(run.method == method for run in runs)]:
+        better = worse = 0
+        for problem, split in itertools.product(problems, SPLITS):
+            ours, theirs = (_median(runs, method, problem, split) for method in ("ours", peer))
+            better, worse = better + (ours < theirs), worse + (ours > theirs)
+        told.append(f"ours against {peer}: better on {better}, worse on {worse} of {2 * len(problems)} numbers")
+    lost = sum(not math.isfinite(run.nmse[split]) for run in runs if run.method == "ours" for split in SPLITS)
+    return [*told, f"numbers of ours that are none: {lost}"]
+
+
+def _median(runs: Sequence[Run], method: str, problem: str, split: str) -> float:
+    own = [run.nmse[split] for run in runs if (run.method, run.problem) == (method, problem)]
+    return statistics.median(map(_ordered, own)) if own else math.inf
+
+
+def keep(runs: Sequence[Run], others: Sequence[Run]) -> None:
+    plain: list[dict[str, Any]] = [run._asdict() for run in (*others, *runs)]
+    outcome.keep("sr", medians(runs), verdicts(runs), runs=plain)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="a folder of folders with train.csv and test files")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--methods", default=",".join(METHODS).replace(", ", " "), help="some of them, with commas")
+    parser.add_argument("--core", type=int, default=0, help="the core that all runs are pinned to")
+    parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    options = parser.parse_args()
+    wanted = (
+        ["ours"] if options.no_peers else [each.replace("n 1000", "n, 1000") for each in options.methods.split(",")]
+    )
+    runs: list[Run] = []
+    for run in contest(options.data, wanted, options.seeds, options.seconds, options.core):
+        runs.append(run)
+        here = {(each.method, each.problem, each.seed, each.seconds) for each in runs}
+        others = [each for each in stored() if (each.method, each.problem, each.seed, each.seconds) not in here]
+        plain = [each._asdict() for each in (*others, *runs)]
+        RUNS.write_text(json.dumps({"runs": plain}, indent=1) + "\n")
+    sys.argv[1:] = ["DIR" if each == str(options.data) else each for each in sys.argv[1:]]  # no path of this machine
+    keep(runs, [each for each in stored() if each not in runs])
+
+
+if __name__ == "__main__":
+    main()

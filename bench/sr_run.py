@@ -1,0 +1,125 @@
+"""One run of `bench/sr.py` in a process of its own: METHOD FOLDER SEED SECONDS, and a line of JSON on stdout.
+
+Needs numpy and the method, nothing of Atoll unless it is the method: peers live in an environment of their own.
+"""
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FEW_ROWS = 1000
+CHOICE_SECONDS = 4.0  # of ours, kept back for the choice from the front
+
+
+class Found(NamedTuple):
+    """A model of one method."""
+
+    predict: Callable[[Any], Any]
+    size: int
+    tried: int
+    text: str
+
+
+def read(path: Path) -> tuple[Any, Any]:
+    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    return table[:, :-1], table[:, -1]
+
+
+def ours(x: Any, y: Any, seed: int, seconds: float) -> Found:
+    from atoll import llmsr
+
+    found = llmsr.Regressor(seconds=seconds - CHOICE_SECONDS, seed=seed).fit(x, y)
+    return Found(found.predict, found.law_.size, found.num_fits_, found.law)
+
+
+def gplearn(x: Any, y: Any, seed: int, seconds: float) -> Found:
+    """Population 1,000, tournament 20, warm started generation by generation until the time is over."""
+    from gplearn.functions import make_function
+    from gplearn.genetic import SymbolicRegressor
+
+    exp = make_function(function=lambda values: np.exp(np.clip(values, -50, 50)), name="exp", arity=1)
+    model = SymbolicRegressor(
+        population_size=1000,
+        generations=1,
+        function_set=("add", "sub", "mul", "div", "sin", "cos", "sqrt", "log", exp),
+        metric="mse",
+        tournament_size=20,
+        const_range=(-10.0, 10.0),
+        parsimony_coefficient=1e-4 * float(np.var(y)),
+        p_crossover=0.7,
+        p_subtree_mutation=0.1,
+        p_hoist_mutation=0.05,
+        p_point_mutation=0.1,
+        warm_start=True,
+        low_memory=True,
+        stopping_criteria=0.0,
+        random_state=seed,
+    )
+    since, generations, longest = time.monotonic(), 0, 0.0
+    while time.monotonic() - since + longest < seconds:
+        began = time.monotonic()
+        generations += 1
+        model.set_params(generations=generations).fit(x, y)
+        longest = time.monotonic() - began
+    return Found(model.predict, model._program.length_, 1000 * generations, str(model._program))
+
+
+def pyoperon(x: Any, y: Any, seed: int, seconds: float, population: int = 1000) -> Found:
+    """NSGA-II on error and length with 10 steps of least squares each; its front's best by training error."""
+    from pyoperon.sklearn import SymbolicRegressor
+
+    model = SymbolicRegressor(
+        allowed_symbols="add,sub,mul,div,sin,cos,exp,log,sqrt,tanh,pow,constant,variable",
+        population_size=population,
+        pool_size=population,
+        generations=1_000_000,
+        max_evaluations=2_000_000_000,
+        max_length=50,
+        max_depth=10,
+        optimizer_iterations=10,
+        local_search_probability=1.0,
+        objectives=["r2", "length"],
+        offspring_generator="basic",
+        n_threads=1,
+        max_time=int(seconds),
+        random_state=seed,
+    )
+    model.fit(x, y)
+    errors = [float(np.mean((y - model.evaluate_model(each["tree"], x)) ** 2)) for each in model.pareto_front_]
+    best = model.pareto_front_[int(np.nanargmin(errors))]["tree"]
+    tried = int(model.stats_.get("residual_evaluations", 0))
+    return Found(
+        lambda rows: model.evaluate_model(best, rows), int(best.Length), tried, model.get_model_string(best, 6)
+    )
+
+
+def pyoperon_few(x: Any, y: Any, seed: int, seconds: float) -> Found:
+    """As above on 1,000 rows with a population of 500."""
+    chosen = np.linspace(0, len(y) - 1, min(FEW_ROWS, len(y))).astype(int)
+    return pyoperon(x[chosen], y[chosen], seed, seconds, 500)
+
+
+METHODS = {"ours": ours, "gplearn": gplearn, "pyoperon": pyoperon, "pyoperon, 1000 rows": pyoperon_few}
+
+
+def main(method: str, folder: Path, seed: int, seconds: float) -> None:
+    warnings.filterwarnings("ignore")
+    x, y = read(folder / "train.csv")
+    found = METHODS[method](x, y, seed, seconds)
+    cpu = time.process_time()
+    nmse: dict[str, float] = {}
+    for split in ("train", "test_id", "test_ood"):
+        rows, target = read(folder / f"{split}.csv")
+        with np.errstate(all="ignore"):
+            nmse[split] = float(np.mean((target - found.predict(rows)) ** 2) / np.var(target))
+    print(json.dumps({"nmse": nmse, "size": found.size, "cpu": cpu, "tried": found.tried, "model": found.text}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))

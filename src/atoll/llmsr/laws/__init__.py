@@ -1,0 +1,6 @@
+"""Laws for regression data without an LLM: sums of products of factors, found by pursuit and fitted by projection."""
+
+from atoll.llmsr.laws.assembly import build
+from atoll.llmsr.laws.regressor import Regressor, regress
+
+__all__ = ["Regressor", "build", "regress"]

@@ -1,0 +1,212 @@
+"""The constants of a law: coefficients by least squares, what is inside the factors by Levenberg and Marquardt.
+
+Variable projection with Kaufman's Jacobian: the coefficients are solved for exactly at every step, so the search for
+the other constants never sees them (Golub and Pereyra 1973, Kaufman 1975).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
+
+from atoll.llmsr.laws import law
+from atoll.llmsr.laws.factor import Array, Columns, Factor, argument_of, evaluate
+
+_PARALLEL = 1e-11  # a column with less than this share of its own cannot be told from the others
+_TINY = 1e-150
+_PERFECT = 1e-31
+_TRIES = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Data points: variables by row, the target, and the scale that errors are told in."""
+
+    columns: Columns
+    target: Array
+    variance: float
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def error(self, residual: Array) -> float:
+        """Returns the mean square of a residual over the variance of the target (NMSE)."""
+        return float(residual @ residual) / len(self.target) / self.variance
+
+    def at(self, index: npt.NDArray[np.intp]) -> "Rows":
+        """Returns some of them; errors stay in the scale of all."""
+        return Rows(np.ascontiguousarray(self.columns[:, index]), self.target[index], self.variance)
+
+
+class Fit(NamedTuple):
+    """A law whose constants are fitted, and its error on the rows that it was fitted to."""
+
+    law: law.Law
+    error: float
+
+
+class Solution(NamedTuple):
+    """Least squares: coefficients, what they leave, and an orthonormal basis of the terms (one vector per column)."""
+
+    weights: Array
+    residual: Array
+    basis: Array
+
+
+def solve(matrix: Array, target: Array) -> Solution | None:
+    """Solves for the coefficients of terms (one per row), or None where these cannot be told apart."""
+    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    if not (np.isfinite(norms).all() and norms.min(initial=1.0) > _TINY):
+        return None
+    basis, triangle = _orthogonal((matrix / norms[:, None]).T)
+    if np.abs(np.diag(triangle)).min(initial=1.0) < _PARALLEL:
+        return None
+    inside = basis.T @ target
+    residual = target - basis @ inside
+    rest = basis.T @ residual  # once more: the first projection leaves rounding of the size of the target
+    weights = lapack.dtrtrs(triangle, inside + rest)[0] / norms
+    return Solution(weights, residual - basis @ rest, basis)
+
+
+def _orthogonal(columns: Array) -> tuple[Array, Array]:
+    """QR by LAPACK: for a few columns numpy's own way there costs more than the work."""
+    packed, tau, _, _ = lapack.dgeqrf(columns, overwrite_a=1)
+    triangle = np.triu(packed[: columns.shape[1]])
+    basis, _, _ = lapack.dorgqr(packed, tau, overwrite_a=1)
+    return basis, triangle
+
+
+class _Point(NamedTuple):
+    """One step of the search: constants, what they give, and the slopes of the terms."""
+
+    theta: Array
+    solution: Solution
+    slopes: Array
+    squares: float
+
+
+class _Moving(NamedTuple):
+    """A factor with constants: what it reads, and where its constants stand among all."""
+
+    factor: Factor
+    read: Array
+    start: int
+    end: int
+
+
+class _Plan:
+    """A sum of terms made ready for many steps: what has no constants is computed once."""
+
+    def __init__(self, terms: law.Terms, rows: Rows) -> None:
+        self.terms, self._rows = terms, rows
+        self._parts: list[tuple[Array, list[_Moving]]] = []
+        owners: list[int] = []
+        for place, term in enumerate(terms):
+            still = law.values_of_term(tuple(each for each in term if not each.theta), rows.columns)
+            moving: list[_Moving] = []
+            for factor in term:
+                if factor.theta:
+                    start = len(owners)
+                    owners += [place] * len(factor.theta)
+                    moving.append(_Moving(factor, argument_of(factor, rows.columns), start, len(owners)))
+            self._parts.append((still, moving))
+        self.owners = np.array(owners, dtype=np.intp)
+
+    def at(self, theta: Array) -> _Point | None:
+        """Solves for the coefficients at given constants; None where they cannot be told apart or are not finite."""
+        matrix, slopes = np.empty((len(self._parts), len(self._rows))), np.empty((len(theta), len(self._rows)))
+        values = theta.tolist()
+        for place, (still, moving) in enumerate(self._parts):
+            matrix[place] = _filled(still, moving, values, slopes) if moving else still
+        solution = solve(matrix, self._rows.target)
+        if solution is None:
+            return None
+        squares = float(solution.residual @ solution.residual)
+        return _Point(theta, solution, slopes, squares) if math.isfinite(squares) else None
+
+
+def _filled(still: Array, moving: Sequence[_Moving], theta: list[float], slopes: Array) -> Array:
+    """Returns the values of a term and writes its slopes where they belong."""
+    found = [evaluate(each.factor, theta[each.start : each.end], each.read) for each in moving]
+    befores, product = list[Array](), still
+    for value, _ in found:
+        befores.append(product)
+        product = product * value
+    after: Array | None = None
+    for each, before, (value, own) in zip(reversed(moving), reversed(befores), reversed(found), strict=True):
+        others = before if after is None else before * after
+        for place, slope in enumerate(own, each.start):
+            slopes[place] = others * slope
+        after = value if after is None else after * value
+    return product
+
+
+def fit(terms: law.Terms, rows: Rows, *, steps: int = 10, tolerance: float = 1e-4) -> Fit | None:
+    """Fits all constants, starting from those inside the factors.
+
+    Args:
+        terms: The law without coefficients.
+        rows: What it should explain.
+        steps: At most so many steps for the constants inside the factors.
+        tolerance: Ends once a step gains less than this share.
+
+    Returns:
+        The law, or None where its terms are not finite or cannot be told apart.
+    """
+    with np.errstate(all="ignore"):
+        if not terms:
+            return Fit(law.Law((), ()), rows.error(rows.target))
+        if not law.theta_of(terms).size:
+            solution = solve(law.design(terms, rows.columns), rows.target)
+            return None if solution is None else _fitted(terms, solution, rows)
+        plan = _Plan(terms, rows)
+        point = plan.at(law.theta_of(terms))
+        if point is None:
+            return None
+        point = _descend(plan, point, _PERFECT * rows.variance * len(rows), steps, tolerance)
+        return _fitted(law.with_theta(terms, point.theta), point.solution, rows)
+
+
+def _descend(plan: _Plan, point: _Point, floor: float, steps: int, tolerance: float) -> _Point:
+    damping = 1e-2
+    for _ in range(steps):
+        if point.squares <= floor:
+            break
+        moved, damping = _step(plan, point, damping)
+        if moved is None:
+            break
+        gain = (point.squares - moved.squares) / point.squares
+        point, damping = moved, max(damping / 8.0, 1e-15)
+        if gain < tolerance:
+            break
+    return point
+
+
+def _step(plan: _Plan, point: _Point, damping: float) -> tuple[_Point | None, float]:
+    solution = point.solution
+    jacobian = point.slopes * solution.weights[plan.owners][:, None]
+    jacobian = jacobian - (jacobian @ solution.basis) @ solution.basis.T
+    gradient, curvature = jacobian @ solution.residual, jacobian @ jacobian.T
+    if not np.isfinite(curvature).all():
+        return None, damping
+    diagonal = np.diag(curvature)
+    diagonal = np.maximum(diagonal, max(1e-14 * float(diagonal.max()), 1e-300))
+    for _ in range(_TRIES):
+        try:
+            change = np.linalg.solve(curvature + np.diag(damping * diagonal), gradient)
+        except np.linalg.LinAlgError:
+            damping = damping * 10.0 + 1e-8
+            continue
+        moved = plan.at(point.theta + change)
+        if moved is not None and moved.squares < point.squares:
+            return moved, damping
+        damping = max(damping * 6.0, 1e-9)
+    return None, damping
+
+
+def _fitted(terms: law.Terms, solution: Solution, rows: Rows) -> Fit:
+    return Fit(law.Law(terms, tuple(solution.weights.tolist())), rows.error(solution.residual))

@@ -1,0 +1,139 @@
+"""A search for laws from Python, with the manners of scikit-learn and without needing it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from atoll import cluster, control, errors
+from atoll.llmsr.laws import assembly, result, search, table
+from atoll.llmsr.laws.factor import Array
+
+_OPTIONS = ("seconds", "steps", "seed", "names", "num_islands")
+
+
+class Regressor:
+    """Finds a law y = f(X): `fit`, then `predict`, `law` and `front_`.
+
+    Args:
+        seconds: How long it searches, by the clock; None: as long as `steps` says.
+        steps: So many steps of the search: then the same seed gives the same law.
+        seed: All dice come from it.
+        names: What the variables are called in a law; by default those of a data frame, or x0, x1, ...
+        num_islands: Populations that evolve apart.
+
+    Attributes:
+        law_: The recommended law (after `fit`).
+        front_: (size, error, law as text) of all laws that nothing smaller beats, smallest first.
+        error_: Its mean squared error over the variance of y.
+        num_fits_: How many structures were fitted on the way.
+        n_features_in_: How many variables there are.
+        feature_names_in_: What they are called in the law.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: float | None = 10.0,
+        steps: int | None = None,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
+        num_islands: int = 1,
+    ) -> None:
+        self.seconds, self.steps, self.seed, self.names, self.num_islands = seconds, steps, seed, names, num_islands
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Returns the options, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in _OPTIONS}
+
+    def set_params(self, **options: Any) -> Self:
+        """Changes options.
+
+        Raises:
+            SetupError: There is no such option.
+        """
+        for name, value in options.items():
+            if name not in _OPTIONS:
+                raise errors.SetupError(f"There is no option {name}; there are {', '.join(_OPTIONS)}.")
+            setattr(self, name, value)
+        return self
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:  # noqa: N803 (as in scikit-learn)
+        """Searches for a law.
+
+        Raises:
+            SetupError: The data cannot be learnt from, or there is no limit; one sentence says which.
+        """
+        if self.seconds is None and self.steps is None:
+            raise errors.SetupError("The search has no end: give seconds or steps.")
+        train = self._train(X, y)
+        searched = search.Search(train.rows, train.domain)
+        config = assembly.config_of(train, searched, self.num_islands)
+        budget = control.Budget(seconds=self.seconds if self.steps is None else None, iterations=self.steps)
+        made = replace(config, num_parallel=1, budget=budget, seed=self.seed, ordered=self.steps is not None)
+        evolver = cluster.Evolver(made)
+        evolver.run()
+        found = result.conclude(evolver, train)
+        self.law_, self.error_, self.num_fits_ = found.chosen.law, found.chosen.error, searched.num_fits
+        self.front_ = [(each.law.size, each.error, each.law.text(train.names)) for each in found.front]
+        self.n_features_in_, self.feature_names_in_ = len(train.names), np.array(train.names, dtype=object)
+        return self
+
+    def predict(self, X: npt.ArrayLike) -> Array:  # noqa: N803 (as in scikit-learn)
+        """Returns the law's values, finite for every finite input.
+
+        Raises:
+            SetupError: It was not fitted, or X has another number of columns.
+        """
+        if not hasattr(self, "law_"):
+            raise errors.SetupError("The regressor has no law yet: call fit(X, y) first.")
+        rows = table.as_table(X, "X")
+        if rows.shape[1] != self.n_features_in_:
+            raise errors.SetupError(f"X has {rows.shape[1]} columns, and the law was found from {self.n_features_in_}.")
+        return self.law_.predict(np.ascontiguousarray(rows.T))
+
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:  # noqa: N803 (as in scikit-learn)
+        """Returns R², the share of the variance that the law explains."""
+        target = np.asarray(y, dtype=np.float64)
+        return 1.0 - float(np.mean((target - self.predict(X)) ** 2) / np.var(target))
+
+    @property
+    def law(self) -> str:
+        """The recommended law as an expression of numpy's Python.
+
+        Raises:
+            SetupError: It was not fitted.
+        """
+        if not hasattr(self, "law_"):
+            raise errors.SetupError("The regressor has no law yet: call fit(X, y) first.")
+        return self.law_.text(list(self.feature_names_in_))
+
+    def _train(self, x: npt.ArrayLike, y: npt.ArrayLike) -> table.Table:
+        rows, target = table.as_table(x, "X"), table.as_table(np.atleast_2d(np.asarray(y)), "y")
+        if target.size != len(rows):
+            raise errors.SetupError(f"X has {len(rows)} rows, and y {target.size} values: give one for each row.")
+        given = self.names if self.names is not None else getattr(x, "columns", None)
+        names = [f"x{place}" for place in range(rows.shape[1])] if given is None else [str(name) for name in given]
+        if len(names) != rows.shape[1]:
+            raise errors.SetupError(f"There are {len(names)} names for {rows.shape[1]} columns: name each one.")
+        table.check(names, rows, target.ravel(), "The data")
+        return table.Table(table.identifiers(names), "y", rows, target.ravel())
+
+
+def regress(
+    X: npt.ArrayLike,  # noqa: N803 (as in scikit-learn)
+    y: npt.ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    seconds: float | None = 10.0,
+    steps: int | None = None,
+    seed: int = 0,
+) -> Regressor:
+    """Finds a law for data and returns the fitted regressor; the arguments are those of `Regressor`.
+
+    Raises:
+        SetupError: The data cannot be learnt from; one sentence says why.
+    """
+    return Regressor(seconds=seconds, steps=steps, seed=seed, names=names).fit(X, y)

@@ -1,0 +1,155 @@
+"""Regression data from CSV files: a header, numbers, and the target in the last column."""
+
+import csv
+import keyword
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from atoll import errors
+from atoll.llmsr.laws.domain import Domain
+from atoll.llmsr.laws.factor import Array
+from atoll.llmsr.laws.projection import Rows
+
+TRAIN, TESTS = "train.csv", ("test_id.csv", "test_ood.csv")
+LEAST_ROWS = 8  # fewer than the constants of most laws
+
+LARGEST = 1e100  # of a value; its inverse, of a range
+
+
+class Table(NamedTuple):
+    """Named columns and a target.
+
+    Attributes:
+        names: What the variables are called in a law.
+        target: What the last column is called.
+        x: Rows by columns.
+        y: One value per row.
+    """
+
+    names: Sequence[str]
+    target: str
+    x: Array
+    y: Array
+
+    @property
+    def rows(self) -> Rows:
+        return Rows(np.ascontiguousarray(self.x.T), np.ascontiguousarray(self.y), float(self.y.var()))
+
+    @property
+    def domain(self) -> Domain:
+        return Domain.of(self.x.T)
+
+
+def read(path: Path) -> Table:
+    """Reads a CSV file.
+
+    Raises:
+        SetupError: It cannot be read, has no header, or holds what is no finite number.
+    """
+    lines = _lines(path)
+    if len(lines) < 2:
+        raise errors.SetupError(f"{path} holds no rows: give a header and, below it, a row of numbers per data point.")
+    header = [name.strip() for name in lines[0]]
+    if all(_is_number(name) for name in header):
+        raise errors.SetupError(f"{path} has no header: its first line must name the columns, the target last.")
+    if len(header) < 2:
+        raise errors.SetupError(
+            f"{path} has one column, {header[0]}: give at least one variable and, last, the target."
+        )
+    values = np.array([_numbers(path, number, line, header) for number, line in enumerate(lines[1:], 2)])
+    return Table(identifiers(header[:-1]), header[-1], values[:, :-1], values[:, -1])
+
+
+def read_train(path: Path) -> Table:
+    """Reads the rows that a search may see.
+
+    Raises:
+        SetupError: As `read`; also where there is nothing to learn from them.
+    """
+    found = read(path)
+    check(found.names, found.x, found.y, str(path))
+    return found
+
+
+def check(names: Sequence[str], x: Array, y: Array, what: str) -> None:
+    """Refuses data from which no law can be learnt.
+
+    Raises:
+        SetupError: A value is not finite, a column never changes, or there are too few rows.
+    """
+    for name, column in zip([*names, "the target"], [*x.T, y], strict=True):
+        wrong = np.flatnonzero(~np.isfinite(column))
+        if wrong.size:
+            raise errors.SetupError(
+                f"{what}: {name} is {column[wrong[0]]} in row {wrong[0] + 1} of {len(y)}: fill it in or leave it out."
+            )
+        if np.abs(column).max(initial=0.0) > LARGEST or 0.0 < np.ptp(column) < 1.0 / LARGEST:
+            raise errors.SetupError(f"{what}: {name} has values whose squares no computer holds: use other units.")
+        if len(y) >= LEAST_ROWS and np.ptp(column) == 0.0:
+            raise errors.SetupError(f"{what}: {name} is {column[0]} in every row: leave the column out.")
+    if len(y) < LEAST_ROWS:
+        raise errors.SetupError(
+            f"{what} has {len(y)} rows, fewer than a law has constants: give at least {LEAST_ROWS}."
+        )
+
+
+def identifiers(names: Sequence[str]) -> list[str]:
+    """Returns names that can stand in Python, each once: what cannot becomes an underscore."""
+    found: list[str] = []
+    for name in names:
+        plain = re.sub(r"\W", "_", name) or "x"
+        plain = f"x{plain}" if plain[0].isdigit() else plain
+        plain = f"{plain}_" if keyword.iskeyword(plain) or plain in ("np", "params") else plain
+        found.append(plain if plain not in found else f"{plain}_{len(found)}")
+    return found
+
+
+def as_table(x: npt.ArrayLike, what: str) -> Array:
+    """Returns an array of rows by columns.
+
+    Raises:
+        SetupError: It is none.
+    """
+    try:
+        table = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise errors.SetupError(f"{what} is no table of numbers ({error}): leave text columns out.") from error
+    if table.ndim != 2 or not table.size:
+        raise errors.SetupError(f"{what} has the shape {table.shape}: give rows by columns, at least one of each.")
+    return table
+
+
+def _lines(path: Path) -> list[list[str]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return [line for line in csv.reader(file) if line]
+    except OSError as error:
+        raise errors.SetupError(
+            f"{path} cannot be read ({error.strerror}): task.data must name a folder with {TRAIN}."
+        ) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise errors.SetupError(f"{path} is no CSV file: {error}.") from error
+
+
+def _numbers(path: Path, number: int, line: Sequence[str], header: Sequence[str]) -> list[float]:
+    if len(line) != len(header):
+        raise errors.SetupError(f"{path}, line {number} has {len(line)} cells, and the header {len(header)}: mend it.")
+    for name, cell in zip(header, line, strict=True):
+        if not _is_number(cell):
+            raise errors.SetupError(
+                f"{path}, line {number}: {name} is {cell!r:.40}, which is no number: mend the cell."
+            )
+    return [float(cell) for cell in line]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,35 @@
+"""What a system itself says of a run that has ended, beyond scores."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from atoll import store
+
+
+def find(kept: store.Store, run: str) -> Mapping[str, Any]:
+    """Returns the newest result of a run; empty where its system adds none, or it has not ended.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    found: Mapping[str, Any] = {}
+    for record in kept.journal(run).of_kind("concluded"):
+        found = record.data["result"]
+    return found
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a result as Markdown: texts and numbers by name, and a table for every list of rows."""
+    for name, value in result.items():
+        if isinstance(value, Mapping):
+            yield f"{name}: {', '.join(f'{key} {_shown(each)}' for key, each in value.items())}"
+        elif not isinstance(value, Sequence) or isinstance(value, str):
+            yield f"{name}: {_shown(value)}"
+    for name, rows in result.items():
+        if isinstance(rows, Sequence) and not isinstance(rows, str) and rows:
+            yield from ("", f"{name}:", "", f"| {' | '.join(rows[0])} |", f"|{'|'.join(' --- ' for _ in rows[0])}|")
+            yield from (f"| {' | '.join(_shown(cell) for cell in row.values())} |" for row in rows)
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,32 @@
+import math
+
+from bench import sr
+
+
+def made(method: str, problem: str, seed: int, inside: float, outside: float) -> sr.Run:
+    nmse = {"train": inside, "test_id": inside, "test_ood": outside}
+    return sr.Run(method, problem, seed, 60.0, nmse, 10, 50.0, 1000, "x")
+
+
+def test_verdicts_compare_medians_and_a_value_that_is_no_number_is_the_worst():
+    runs = [made("ours", "a", seed, 1e-20, 1e-16 * (seed + 1)) for seed in range(3)]
+    runs += [made("gplearn", "a", seed, 1e-21, math.nan) for seed in range(3)]
+    assert sr.verdicts(runs) == [
+        "ours against gplearn: better on 1, worse on 1 of 2 numbers",
+        "numbers of ours that are none: 0",
+    ]
+
+
+def test_the_table_counts_exact_laws_and_what_is_no_number():
+    runs = [made("ours", "a", 0, 1e-20, 1e-16), made("ours", "a", 1, 1e-20, math.nan)]
+    columns, rows = sr.medians(runs)["NMSE, medians over the seeds"]
+    assert dict(zip(columns, rows[0], strict=True)) | {"NMSE OOD": 0} == {
+        "problem": "a",
+        "method": "ours",
+        "seeds": 2,
+        "NMSE train": 1e-20,
+        "NMSE ID": 1e-20,
+        "NMSE OOD": 0,
+        "no number": 1,
+        "exact": "1 of 2",
+    }
