@@ -31,7 +31,10 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     place = _open(task, parts, judging, program.suffix)
     stages = stages_of(judging) if options.cascade else WHOLE
     measure = Measure(task.metric, task.minimize, task.features)
-    judge: function.Judge = FolderJudge(place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats)
+    hint = surroundings.hint(judging, parts.place.profile.env)
+    judge: function.Judge = FolderJudge(
+        place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats, hint
+    )
     if options.llm_feedback and parts.llm is not None:
         judge = _reviewed(judge, options, parts, parts.llm, measure, program.suffix)
     files = [program] if task.command else [program, evaluator]
@@ -57,20 +60,20 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "evaluator": system.BESIDE,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
-        **_remarks(task, options, parts, judging),
+        **_remarks(task, options, parts, hint),
     }
     config = cluster.EvolverConfig(islands, schedule=schedule)
     return system.Built(config, report, files, place.level, place.close)
 
 
-def _remarks(task: Task, options: Options, parts: system.Parts, judging: str) -> dict[str, JSON]:
+def _remarks(task: Task, options: Options, parts: system.Parts, hint: str) -> dict[str, JSON]:
     """Returns what is to be said of the folder: a model that is not asked, variables not seen, keys without effect."""
     unasked = f"config.yaml names {task.model}, which is not asked: --llm config asks it"
     silent = "none: programs.llm_feedback needs a model, --llm" if options.llm_feedback else ""
     return {
         "its model": unasked if task.model and parts.llm is None else "",
         "review": silent if parts.llm is None else "",
-        "environment": surroundings.hint(judging, parts.place.profile.env),
+        "environment": hint,
         "checkpoint": task.checkpoint or "",
         "notes": "\n".join(task.notes),
     }
@@ -87,7 +90,14 @@ def _open(task: Task, parts: system.Parts, judging: str, suffix: str) -> executo
     """Opens the place where the evaluator runs: its file, or a command, whose program the jail then lets start."""
     if not task.command:
         evaluator = parts.folder / task.evaluator
-        return parts.place.open(partial(Evaluating, str(evaluator), suffix), judging, str(evaluator.parent))
+        job = partial(Evaluating, str(evaluator), suffix)
+        try:
+            return parts.place.open(job, judging, str(evaluator.parent))
+        except errors.SetupError as error:
+            missing = surroundings.hint(judging, parts.place.profile.env)
+            raise errors.SetupError(
+                f"{error} ({missing})" if missing and "KeyError" in str(error) else str(error)
+            ) from error
     found = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     if found is None:
         raise errors.SetupError(f"There is no program {task.command[0]}, which task.command names: install it.")

@@ -14,6 +14,7 @@ from atoll.programs.translation import Found, translated
 
 PROGRAMS = ("initial_program.*", "init_program.*", "initial_prompt.*", "*_prompt.txt")
 CONFIGS = ("config.yaml", "config.yml", "config_phase_*.yaml", "config_phase_*.yml")
+TEXTS = (".txt", ".md")  # are rewritten as a whole
 # OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
 MEMORY_MB, SECONDS = 8192, 300
 _NOT_OURS = ("max_tokens", "temperature", "timeout_seconds")  # settings of [llm] that have always been there
@@ -58,6 +59,8 @@ def sections(program: str, evaluator: str, file: Path | None, said: Sequence[str
     model, about = naming.named(found.get("llm"))
     settings["task.model"] = model
     settings["task.notes"] = [*said, *(f"{file.name if file else ''}: {note}" for note in (*about, *notes))]
+    if Path(program).suffix in TEXTS and "programs.diff_based_evolution" in known:
+        settings.setdefault("programs.diff_based_evolution", False)
     _mend(settings, found, file)
     made: dict[str, dict[str, Any]] = {"task": {"program": program, "evaluator": evaluator}, "programs": {}, "run": {}}
     made |= {"sandbox": {"seconds": SECONDS, "memory_mb": MEMORY_MB}, "llm": {}}
