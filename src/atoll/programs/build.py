@@ -26,7 +26,8 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
     text = _text(program, "task.program")
     judging = "" if task.command else _text(evaluator, "task.evaluator")
-    engine = _engine(text, task, program.suffix, parts.llm)
+    mixed = _engine(text, task, program.suffix, parts.llm)
+    engine: function.Proposer = mixed
     engine = bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
     place = _open(task, parts, judging, program.suffix)
     stages = stages_of(judging) if options.cascade else WHOLE
@@ -53,7 +54,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     report = {
         "program": task.program,
         "description": task.description,
-        "engine": "syntax, no LLM" if parts.llm is None else "LLM, full rewrites",
+        "engine": "syntax and tuner, no LLM" if parts.llm is None else "LLM, full rewrites",
         "islands": options.num_islands,
         "parents": options.num_parents,
         "workers": parts.workers,
@@ -62,7 +63,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "migration": f"the best of each island every {every} steps" if every else "never",
         **_remarks(task, options, parts, hint),
     }
-    config = cluster.EvolverConfig(islands, schedule=schedule)
+    config = cluster.EvolverConfig(islands, schedule=schedule, learner=mixed.learner)
     return system.Built(config, report, files, place.level, place.close)
 
 
@@ -120,18 +121,17 @@ def _text(path: Path, key: str) -> str:
         raise errors.SetupError(f"{path} cannot be read: {key} must name a text file.") from error
 
 
-def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> function.Proposer:
+def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> mutation.Mixed:
     language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
     if model is not None:
         ask = partial(mutation.program_prompt, task_description=task.description, language=language)
-        return mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=language))
-    if suffix == ".py" and not mutation.can_rewrite(text) and mutation.choices(text):
-        return mutation.Choices()
-    if suffix != ".py" or not mutation.can_rewrite(text):
+        rewrite = mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=language))
+        return mutation.mixed_with(rewrite, text, "rewrite")
+    if suffix != ".py" or not (mutation.can_rewrite(text) or mutation.choices(text)):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )
-    return mutation.Syntax.fitting(text)
+    return mutation.without_llm(text)
 
 
 def _make_pool(num_parents: int, island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
