@@ -15,6 +15,7 @@ from typing import NamedTuple
 from atoll import function
 from atoll.mutation.markers import evolving
 from atoll.mutation.skeletons import skeleton_of
+from atoll.mutation.unfit import Unfit
 
 _LIST = re.compile(r"[\[({]\s*((?:(['\"])[^'\"\n]*\2\s*,\s*)+(['\"])[^'\"\n]*\3)\s*,?\s*[\])}]")
 _WORD = re.compile(r"(['\"])([^'\"\n]*)\1")
@@ -48,13 +49,13 @@ class Choices:
         """Returns one child.
 
         Raises:
-            ValueError: The parent has no choices.
+            Unfit: The parent has no choices.
         """
         parent = task.parents[-1]
         text = str(parent.skeleton())
         found = choices(text)
         if not found:
-            raise ValueError("no list in the program says which words may stand in it: use an LLM for this source.")
+            raise Unfit("no list in the program says which words may stand in it: use an LLM for this source.")
         picked = self._picked(task, found)
         for choice in reversed(found):  # from the end, so that places before it stay where they are
             if choice.start in picked:

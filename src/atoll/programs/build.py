@@ -1,19 +1,23 @@
 """Puts the evolution of a program together from its folder."""
 
+import math
 import os
 import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from random import Random
 
 from atoll import cluster, errors, executor, function, llm, mutation, system
 from atoll.candidate import JSON
-from atoll.programs import bounds, checkpoints, review, surroundings
+from atoll.programs import bounds, checkpoints, pool, prompt, review, surroundings
+from atoll.programs.attempts import Attempts
 from atoll.programs.config import Options, Task
 from atoll.programs.evaluator import Commanding, Evaluating
+from atoll.programs.features import USUAL
 from atoll.programs.folder import discover
 from atoll.programs.judge import FolderJudge
+from atoll.programs.learners import Together
+from atoll.programs.novelty import Novel
 from atoll.programs.stages import WHOLE, Measure, stages_of
 
 __all__ = ["Options", "Task", "build", "discover"]
@@ -26,7 +30,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
     text = _text(program, "task.program")
     judging = "" if task.command else _text(evaluator, "task.evaluator")
-    mixed = _engine(text, task, program.suffix, parts.llm)
+    mixed = _engine(text, task, options, program.suffix, parts)
     engine: function.Proposer = mixed
     engine = bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
     place = _open(task, parts, judging, program.suffix)
@@ -45,25 +49,32 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         judge = checkpoints.Remembering(programs, judge, measure, parts.bodies)
         files += checkpoints.files_of(parts.folder / task.checkpoint)
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
+    num_parents = options.num_parents or (2 if parts.llm is None else 1)
+    screen = checkpoints.Unscreened(Novel(program.suffix == ".py", options.similarity_threshold))
+    make_pool = _shelf(task, options, num_parents)
     islands = cluster.IslandConfig(
-        options.num_islands, options.num_parents, initial, engine, make_pool=partial(_make_pool, options.num_parents)
+        options.num_islands, num_parents, initial, engine, screen=screen, make_pool=make_pool
     )
     interval = options.migration_interval
     every = interval * options.num_islands if interval else None
-    schedule = cluster.RoundRobin(options.num_islands, migrate_every=every)
-    report = {
+    schedule = cluster.RoundRobin(
+        options.num_islands, migrate_every=every, emigrants=pool.emigrants(options.migration_rate)
+    )
+    report: dict[str, JSON] = {
         "program": task.program,
         "description": task.description,
-        "engine": "syntax and tuner, no LLM" if parts.llm is None else "LLM, full rewrites",
+        "engine": _said(options, parts.llm),
         "islands": options.num_islands,
-        "parents": options.num_parents,
+        "parents": num_parents,
+        "pool": options.pool,
         "workers": parts.workers,
         "evaluator": system.BESIDE,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
         **_remarks(task, options, parts, hint),
     }
-    config = cluster.EvolverConfig(islands, schedule=schedule, learner=mixed.learner)
+    learners: list[function.Learner] = [Attempts(options.num_attempts), *([mixed.learner] if mixed.learner else [])]
+    config = cluster.EvolverConfig(islands, schedule=schedule, learner=Together(learners))
     return system.Built(config, report, files, place.level, place.close)
 
 
@@ -121,12 +132,16 @@ def _text(path: Path, key: str) -> str:
         raise errors.SetupError(f"{path} cannot be read: {key} must name a text file.") from error
 
 
-def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> mutation.Mixed:
-    language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
-    if model is not None:
-        ask = partial(mutation.program_prompt, task_description=task.description, language=language)
-        rewrite = mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=language))
-        return mutation.mixed_with(rewrite, text, "rewrite")
+def _said(options: Options, model: llm.LLM | None) -> str:
+    if model is None:
+        return "syntax and tuner, no LLM"
+    return "LLM, diffs" if options.diff_based_evolution else "LLM, full rewrites"
+
+
+def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.Parts) -> mutation.Mixed:
+    if parts.llm is not None:
+        edit = _edit(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
+        return mutation.mixed_with(edit, text, edit.mode)
     if suffix != ".py" or not (mutation.can_rewrite(text) or mutation.choices(text)):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
@@ -134,10 +149,40 @@ def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> mutati
     return mutation.without_llm(text)
 
 
-def _make_pool(num_parents: int, island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
-    return cluster.Niches(
-        cluster.by_signature,
-        lambda key: cluster.DefaultCluster(rng, announce),
-        cluster.RankChooser(rng),
-        num_parents=num_parents,
+def _edit(task: Task, options: Options, language: str, parts: system.Parts, model: llm.LLM) -> mutation.Edit:
+    """Makes the engine that asks a model, with its prompts."""
+    folder = parts.folder / options.template_dir if options.template_dir else None
+    measured = task.metric or "combined_score"
+    ask = prompt.Prompter(
+        parts.bodies,
+        task.description,
+        language,
+        f"minus {measured}: less of it is better" if task.minimize else "higher is better",
+        task.features or USUAL,
+        prompt.Templates.read(folder),
+        options.prompt_chars,
+        options.max_artifact_bytes if options.include_artifacts else 0,
+        options.use_template_stochasticity,
+    )
+    reads = mutation.reads(options.diff_pattern) if options.diff_pattern else mutation.blocks_of
+    mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"
+    return mutation.Edit(model, ask, language, mode, options.crossover, options.proposals, options.repair, reads)
+
+
+def _shelf(task: Task, options: Options, num_parents: int) -> pool.Shelf:
+    """Makes the islands' pools; as OpenEvolve, a grid has at least as many cells as the archive."""
+    features, bins = task.features or USUAL, options.feature_bins
+    asked = bins if isinstance(bins, int) else max(bins.values(), default=2)
+    least = math.ceil(options.archive_size ** (1 / len(features)))
+    shares = pool.Shares(options.exploration_ratio, options.exploitation_ratio, options.archive_size)
+    return pool.Shelf(
+        options.pool,
+        num_parents,
+        features,
+        2 * math.ceil(max(asked, least, 2) / 2),
+        options.diversity_reference_size,
+        shares,
+        options.num_top_programs,
+        options.num_diverse_programs,
+        lambda name, value: -value if task.minimize and name == task.metric else value,
     )

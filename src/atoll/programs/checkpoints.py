@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from atoll import candidate, errors, evaluation, function, system
+from atoll import candidate, errors, evaluation, function, gate, system
 from atoll.evaluation import Evaluation
 from atoll.programs.stages import Measure
 
+ENGINE = "import"  # what the children note
 NUMBERED = re.compile(r"checkpoint_(\d+)")
 
 
@@ -116,9 +117,21 @@ class Imported:
             return self.proposer.propose(task)
         found, parent = self.programs[task.step - 1], task.parents[-1]
         steps = {each.id: f"{step}.0" for step, each in enumerate(self.programs, 1)}
-        meta: dict[str, candidate.JSON] = {"engine": "import", "id": found.id, "iteration": found.iteration}
+        meta: dict[str, candidate.JSON] = {"engine": ENGINE, "id": found.id, "iteration": found.iteration}
         made = candidate.Candidate("", found.code, (steps.get(found.parent or "", "0.0"),), meta=meta)
         return [parent.clone(function.Text(found.code)).settle(made)]
+
+
+@dataclass(frozen=True, slots=True)
+class Unscreened:
+    """A screen that lets in what comes from a checkpoint, and asks another one about all else."""
+
+    screen: gate.Gate
+
+    def __call__(self, proposal: gate.Proposal) -> gate.Decision:
+        if proposal.candidate.meta.get("engine") == ENGINE:
+            return gate.Decision("accept", "it is a checkpoint's", ENGINE)
+        return self.screen(proposal)
 
 
 class Remembering:

@@ -1,5 +1,7 @@
 """The sections of the configuration."""
 
+from typing import Literal
+
 import pydantic
 
 from atoll import system
@@ -44,10 +46,31 @@ class Options(system.Settings):
 
     Attributes:
         num_islands: Populations that evolve apart.
-        num_parents: Programs that a new one is made from.
+        num_parents: Programs that a step starts from; None: one with a model, two without.
         migration_interval: Steps per island between migrations of the best to the next island; None: never.
         cascade: Whether an evaluator with `evaluate_stage1` and so on is asked stage by stage.
         cascade_thresholds: What a stage must reach for the next one to be asked.
+        diff_based_evolution: Whether a model is asked for SEARCH/REPLACE blocks; else for whole programs.
+        diff_pattern: How such blocks look, START(.*?)MIDDLE(.*?)END; None: OpenEvolve's way.
+        crossover: The chance that it is asked to combine two programs.
+        proposals: Replies that a step asks for, each for a program of its own; parents take turns.
+        repair: Whether a reply that cannot be used may be mended once.
+        template_dir: A folder whose files replace the prompt's templates of the same name.
+        use_template_stochasticity: Whether the words of a prompt vary.
+        prompt_chars: The longest prompt, in characters.
+        max_artifact_bytes: The longest artifact in a prompt.
+        include_artifacts: Whether a prompt shows any.
+        num_top_programs: The best programs that a prompt shows.
+        num_diverse_programs: Others that it shows, and as many inspirations.
+        num_attempts: The latest attempts that it tells of.
+        similarity_threshold: How alike a program may be to its kin and still be judged; above 1: any but the same.
+        pool: What an island keeps: `grid`, `front` or `clusters`.
+        feature_bins: Cells per feature; with several numbers the largest counts.
+        diversity_reference_size: Programs that the feature `diversity` is measured against.
+        archive_size: The best cells, which exploitation draws from.
+        exploration_ratio: The share of parents that are drawn from all cells alike.
+        exploitation_ratio: The share that is drawn from the archive; the rest is drawn by rank.
+        migration_rate: The share of an island's cells whose programs migrate, the best.
         max_code_length: Characters; a longer program is a failed proposal.
         llm_feedback: Whether the model scores each program besides, and 0.3 of the score is its mean.
         llm_feedback_weight: What its scores are multiplied with where they are kept as metrics, `llm_*`.
@@ -55,10 +78,31 @@ class Options(system.Settings):
     """
 
     num_islands: int = pydantic.Field(default=5, ge=1)
-    num_parents: int = pydantic.Field(default=2, ge=1)
+    num_parents: int | None = pydantic.Field(default=None, ge=1)
     migration_interval: int | None = pydantic.Field(default=50, ge=1)
     cascade: bool = True
     cascade_thresholds: system.Numbers = (0.5, 0.75, 0.9)
+    diff_based_evolution: bool = True
+    diff_pattern: str | None = None
+    crossover: float = pydantic.Field(default=0.1, ge=0, le=1)
+    proposals: int = pydantic.Field(default=1, ge=1, le=100)
+    repair: bool = True
+    template_dir: str | None = None
+    use_template_stochasticity: bool = True
+    prompt_chars: int = pydantic.Field(default=60_000, ge=2_000)
+    max_artifact_bytes: int = pydantic.Field(default=20_480, ge=0)
+    include_artifacts: bool = True
+    num_top_programs: int = pydantic.Field(default=3, ge=0, le=50)
+    num_diverse_programs: int = pydantic.Field(default=2, ge=0, le=50)
+    num_attempts: int = pydantic.Field(default=3, ge=0, le=20)
+    similarity_threshold: float = pydantic.Field(default=0.99, ge=0)
+    pool: Literal["grid", "front", "clusters"] = "grid"
+    feature_bins: int | dict[str, int] = 10
+    diversity_reference_size: int = pydantic.Field(default=20, ge=1)
+    archive_size: int = pydantic.Field(default=100, ge=1)
+    exploration_ratio: float = pydantic.Field(default=0.2, ge=0, le=1)
+    exploitation_ratio: float = pydantic.Field(default=0.7, ge=0, le=1)
+    migration_rate: float = pydantic.Field(default=0.1, ge=0, le=1)
     max_code_length: int | None = pydantic.Field(default=None, ge=1)
     llm_feedback: bool = False
     llm_feedback_weight: float = pydantic.Field(default=0.1, ge=0)
