@@ -41,6 +41,8 @@ FOLDERS = (
     "alphaevolve_math_problems/hexagon_packing/11",
     "alphaevolve_math_problems/kissing_number",
 )
+# One judgement takes this one up to 20 seconds, and a step of the tuner judges several times.
+SLOW: Mapping[str, Sequence[str]] = {"background_blur": ("--budget", "40evals")}
 # Judges a folder's initial program with OpenEvolve's own evaluator and prints its fitness.
 THEIRS = """
 import asyncio, json, logging, sys
@@ -157,8 +159,8 @@ def measured(examples: Path, iterations: int, seed: int) -> list[list[object]]:
             print(f"{name} ...", file=sys.stderr)
             folder = examples / name
             peer = theirs(folder)
-            alone = ours(folder, f"{place}/atoll.db", iterations, seed, [], libraries)
-            asked = ["--llm", f"openai:scripted@{model.url}"]
+            alone = ours(folder, f"{place}/atoll.db", iterations, seed, SLOW.get(name, ()), libraries)
+            asked = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
             led = ours(folder, f"{place}/atoll.db", iterations, seed, asked, libraries)
             rows.append([name, _range(peer), *_row(alone), alone.gain > 0, *_row(led)[1:], led.calls])
     return rows
@@ -195,6 +197,7 @@ def main() -> int:
         f"{TIMES} judgements by its own evaluator.",
         f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
         f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}. Where an evaluator is noisy a gain may be luck.",
+        "background_blur had a budget of 40 evaluations besides, since each takes it many seconds.",
         "The scripted model changes one line with a number at random: it shows that replies are read, no more.",
     ]
     outcome.keep("folders", {"Folders": ([*columns, "calls"], rows)}, notes)
