@@ -22,8 +22,9 @@ NAMES = {
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
-        Ask Bandit Constants Edit MODES Mixed Mode Model Prompt Refined Request Rewrite Syntax Tuner Unfit Vocabulary
-        blocks_of can_rewrite edited fenced fenced_code mixed_with program_prompt reads skeleton_of tunable without_llm
+        Ask Bandit Choices Constants Edit MODES Mixed Mode Model Prompt Refined Request Rewrite Syntax Tuner Unfit
+        Vocabulary blocks_of can_rewrite choices edited fenced fenced_code mixed_with program_prompt reads skeleton_of
+        tunable without_llm
     """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """

@@ -12,7 +12,18 @@ import typer
 
 import atoll
 from atoll import errors
-from atoll.cli import checking, comparing, controlling, demo, exporting, initialising, listing, running, showing
+from atoll.cli import (
+    checking,
+    comparing,
+    controlling,
+    demo,
+    exporting,
+    importing,
+    initialising,
+    listing,
+    running,
+    showing,
+)
 
 app = typer.Typer(
     add_completion=False,
@@ -37,6 +48,7 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
     "compare": comparing.compare,
     "report": comparing.report,
     "export": exporting.export,
+    "import": importing.import_checkpoint,
     "doctor": checking.doctor,
 }
 for name, verb in VERBS.items():

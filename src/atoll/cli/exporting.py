@@ -13,7 +13,7 @@ import typer
 from atoll import errors
 from atoll.cli import options
 
-FORMATS = ("--jsonl", "--csv", "--dataset", "--html")
+FORMATS = ("--jsonl", "--csv", "--dataset", "--html", "--openevolve")
 
 ToOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
@@ -26,10 +26,13 @@ def export(
     csv: Annotated[bool, typer.Option("--csv", help="All candidates, for a spreadsheet.")] = False,
     dataset: Annotated[bool, typer.Option("--dataset", help="Prompts, replies and scores, to tune a model.")] = False,
     html: Annotated[bool, typer.Option("--html", help="A page that opens in any browser, offline too.")] = False,
+    openevolve: Annotated[
+        Path | None, typer.Option("--openevolve", metavar="DIR", help="A checkpoint of OpenEvolve's, into a folder.")
+    ] = None,
     to: ToOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Writes a run out, in one of four formats.
+    """Writes a run out, in one of five formats.
 
     Equal runs give equal bytes with --jsonl, --csv and --dataset.
 
@@ -39,15 +42,21 @@ def export(
       atoll export latest --csv -o run.csv
       atoll export latest --html -o run.html
       atoll export latest --dataset -o tuning.jsonl
+      atoll export latest --openevolve checkpoints
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs  # with SQLAlchemy: help need not wait for it
+    from atoll.runs import openevolve as checkpoints
 
-    wanted = [name for name, is_wanted in zip(FORMATS, (jsonl, csv, dataset, html), strict=True) if is_wanted]
+    asked = (jsonl, csv, dataset, html, openevolve is not None)
+    wanted = [name for name, is_wanted in zip(FORMATS, asked, strict=True) if is_wanted]
     if len(wanted) != 1:
         said = "no format" if not wanted else f"{' and '.join(wanted)} at once"
         raise errors.SetupError(f"export was given {said}: choose one of {', '.join(FORMATS[:-1])} and {FORMATS[-1]}.")
     with options.opened(store) as kept:
         found = runs.find(kept, run)
+        if openevolve is not None:
+            print(f"atoll: Written to {checkpoints.export(kept, found, openevolve)}.", file=sys.stderr)
+            return
         num_pieces = deliver(pieces(kept, found, wanted[0]), to, is_foreign=True)
     if wanted == ["--dataset"] and not num_pieces:
         print(f"atoll: Run {found} asked no model, so its dataset is empty.", file=sys.stderr)

@@ -1,5 +1,6 @@
 """Engines that make children: by syntax, by numbers alone, by a language model."""
 
+from atoll.mutation.choices import Choices, choices
 from atoll.mutation.choosing import mixed_with, without_llm
 from atoll.mutation.constants import Constants
 from atoll.mutation.diffs import blocks_of, edited
@@ -17,8 +18,8 @@ from atoll.mutation.unfit import Unfit
 
 # fmt: off
 __all__ = [
-    "MODES", "Ask", "Bandit", "Constants", "Edit", "Mixed", "Mode", "Model", "Prompt", "Refined", "Request", "Rewrite",
-    "Syntax", "Tuner", "Unfit", "Vocabulary", "blocks_of", "can_rewrite", "edited", "fenced", "fenced_code",
-    "mixed_with", "program_prompt", "reads", "skeleton_of", "tunable", "without_llm",
+    "MODES", "Ask", "Bandit", "Choices", "Constants", "Edit", "Mixed", "Mode", "Model", "Prompt", "Refined", "Request",
+    "Rewrite", "Syntax", "Tuner", "Unfit", "Vocabulary", "blocks_of", "can_rewrite", "choices", "edited", "fenced",
+    "fenced_code", "mixed_with", "program_prompt", "reads", "skeleton_of", "tunable", "without_llm",
 ]
 # fmt: on

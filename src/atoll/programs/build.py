@@ -9,11 +9,12 @@ from pathlib import Path
 
 from atoll import cluster, errors, executor, function, llm, mutation, system
 from atoll.candidate import JSON
-from atoll.programs import pool, prompt
+from atoll.programs import bounds, checkpoints, pool, prompt, review, surroundings
 from atoll.programs.attempts import Attempts
-from atoll.programs.config import Options, Task, discover
+from atoll.programs.config import Options, Task
 from atoll.programs.evaluator import Commanding, Evaluating
 from atoll.programs.features import USUAL
+from atoll.programs.folder import discover
 from atoll.programs.judge import FolderJudge
 from atoll.programs.learners import Together
 from atoll.programs.novelty import Novel
@@ -31,15 +32,29 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
     text = _text(program, "task.program")
     judging = "" if task.command else _text(evaluator, "task.evaluator")
-    engine = _engine(text, task, options, program.suffix, parts)
+    mixed = _engine(text, task, options, program.suffix, parts)
+    engine: function.Proposer = mixed
+    engine = bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
     place = _open(task, parts, judging, program.suffix)
     stages = stages_of(judging) if options.cascade else WHOLE
     measure = Measure(task.metric, task.minimize, task.features)
-    judge = FolderJudge(place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats)
+    hint = surroundings.hint(judging, parts.place.profile.env)
+    judge: function.Judge = FolderJudge(
+        place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats, hint
+    )
+    if options.llm_feedback and parts.llm is not None:
+        judge = _reviewed(judge, options, parts, parts.llm, measure, program.suffix)
+    files = [program] if task.command else [program, evaluator]
+    if task.checkpoint is not None:
+        programs = checkpoints.read(parts.folder / task.checkpoint)
+        engine = checkpoints.Imported(programs, engine)
+        judge = checkpoints.Remembering(programs, judge, measure, parts.bodies)
+        files += checkpoints.files_of(parts.folder / task.checkpoint)
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
     num_parents = options.num_parents or (2 if parts.llm is None else 1)
-    screen = Novel(program.suffix == ".py", options.similarity_threshold) if parts.llm else None
+    novel = checkpoints.Unscreened(Novel(program.suffix == ".py", options.similarity_threshold))
     shelf = _shelf(task, options, num_parents, parts.llm)
+    screen = novel if parts.llm else None
     islands = cluster.IslandConfig(options.num_islands, num_parents, initial, engine, screen=screen, make_pool=shelf)
     interval = options.migration_interval
     every = interval * options.num_islands if interval else None
@@ -57,17 +72,44 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "evaluator": system.BESIDE,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
+        **_remarks(task, options, parts, hint),
     }
-    config = cluster.EvolverConfig(islands, schedule=schedule, learner=_learner(engine, options, parts.llm))
-    files = [program] if task.command else [program, evaluator]
+    config = cluster.EvolverConfig(islands, schedule=schedule, learner=_learner(mixed, options, parts.llm))
     return system.Built(config, report, files, place.level, place.close)
+
+
+def _remarks(task: Task, options: Options, parts: system.Parts, hint: str) -> dict[str, JSON]:
+    """Returns what is to be said of the folder: a model that is not asked, variables not seen, keys without effect."""
+    unasked = f"config.yaml names {task.model}, which is not asked: --llm config asks it"
+    silent = "none: programs.llm_feedback needs a model, --llm" if options.llm_feedback else ""
+    return {
+        "its model": unasked if task.model and parts.llm is None else "",
+        "review": silent if parts.llm is None else "",
+        "environment": hint,
+        "checkpoint": task.checkpoint or "",
+        "notes": "\n".join(task.notes),
+    }
+
+
+def _reviewed(
+    judge: function.Judge, options: Options, parts: system.Parts, model: llm.LLM, measure: Measure, suffix: str
+) -> function.Judge:
+    language, role = LANGUAGES.get(suffix, "text"), options.llm_feedback_prompt
+    return review.Reviewed(judge, model, parts.bodies, measure, language, role, options.llm_feedback_weight)
 
 
 def _open(task: Task, parts: system.Parts, judging: str, suffix: str) -> executor.Local:
     """Opens the place where the evaluator runs: its file, or a command, whose program the jail then lets start."""
     if not task.command:
         evaluator = parts.folder / task.evaluator
-        return parts.place.open(partial(Evaluating, str(evaluator), suffix), judging, str(evaluator.parent))
+        job = partial(Evaluating, str(evaluator), suffix)
+        try:
+            return parts.place.open(job, judging, str(evaluator.parent))
+        except errors.SetupError as error:
+            missing = surroundings.hint(judging, parts.place.profile.env)
+            raise errors.SetupError(
+                f"{error} ({missing})" if missing and "KeyError" in str(error) else str(error)
+            ) from error
     found = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     if found is None:
         raise errors.SetupError(f"There is no program {task.command[0]}, which task.command names: install it.")
@@ -107,7 +149,7 @@ def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.
     if parts.llm is not None:
         edit = _edit(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
         return mutation.mixed_with(edit, text, edit.mode)
-    if suffix != ".py" or not mutation.can_rewrite(text):
+    if suffix != ".py" or not (mutation.can_rewrite(text) or mutation.choices(text)):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )

@@ -1,17 +1,12 @@
-"""The sections of the configuration, and what an OpenEvolve folder implies for them."""
+"""The sections of the configuration."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pydantic
-import yaml
 
-from atoll import errors, system
+from atoll import system
 
-PROGRAMS = ("initial_program.*", "init_program.*", "initial_prompt.*")
 EVALUATOR = "evaluator.py"
-CONFIGS = ("config.yaml", "config.yml")
 
 
 class Task(system.Settings):
@@ -28,6 +23,9 @@ class Task(system.Settings):
         minimize: Whether less of it is better.
         features: Metrics that say what a program is like, not how good it is.
         repeats: How often each program is judged, where the evaluator is noisy; the score is the mean.
+        model: The model that an OpenEvolve configuration names; asked only where `--llm config` says so.
+        checkpoint: A checkpoint of OpenEvolve, whose programs are the first steps of the run.
+        notes: What an OpenEvolve configuration says that has no effect, to be told at the start.
     """
 
     program: str = "initial_program.py"
@@ -38,6 +36,9 @@ class Task(system.Settings):
     minimize: bool = False
     features: system.Names = ()
     repeats: int = pydantic.Field(default=1, ge=1, le=1000)
+    model: str | None = None
+    checkpoint: str | None = None
+    notes: system.Names = ()
 
 
 class Options(system.Settings):
@@ -70,6 +71,10 @@ class Options(system.Settings):
         exploration_ratio: The share of parents that are drawn from all cells alike.
         exploitation_ratio: The share that is drawn from the archive; the rest is drawn by rank.
         migration_rate: The share of an island's cells whose programs migrate, the best.
+        max_code_length: Characters; a longer program is a failed proposal.
+        llm_feedback: Whether the model scores each program besides, and 0.3 of the score is its mean.
+        llm_feedback_weight: What its scores are multiplied with where they are kept as metrics, `llm_*`.
+        llm_feedback_prompt: Who it is then, in words.
     """
 
     num_islands: int = pydantic.Field(default=5, ge=1)
@@ -98,52 +103,7 @@ class Options(system.Settings):
     exploration_ratio: float = pydantic.Field(default=0.2, ge=0, le=1)
     exploitation_ratio: float = pydantic.Field(default=0.7, ge=0, le=1)
     migration_rate: float = pydantic.Field(default=0.1, ge=0, le=1)
-
-
-def discover(folder: Path) -> Mapping[str, Any] | None:
-    """Returns what an OpenEvolve folder says of itself, or None if it is none.
-
-    Raises:
-        SetupError: Its `config.yaml` is no YAML, or a value has the wrong type.
-    """
-    program = next((path for pattern in PROGRAMS for path in sorted(folder.glob(pattern)) if path.is_file()), None)
-    if program is None or not (folder / EVALUATOR).is_file():
-        return None
-    file = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
-    found = _read(file) if file else {}
-    return _sections(program.name, found)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError, RecursionError, OSError) as error:
-        raise errors.SetupError(f"{file} is no YAML: {' '.join(str(error).split())}.") from error
-    if not isinstance(found or {}, dict):
-        raise errors.SetupError(f"{file} holds a {type(found).__name__}, not keys with values.")
-    return found or {}
-
-
-def _sections(program: str, found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Translates the keys that we know; OpenEvolve ignores what it does not know, and so do we."""
-    database, evaluator, prompt = (_section(found, name) for name in ("database", "evaluator", "prompt"))
-    features = [name for name in database.get("feature_dimensions") or () if isinstance(name, str)]
-    task = {"program": program, "description": prompt.get("system_message"), "features": features or None}
-    run = {"iterations": found.get("max_iterations"), "seed": found.get("random_seed")}
-    # OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
-    sandbox = {"seconds": evaluator.get("timeout") or 300, "memory_mb": evaluator.get("memory_limit_mb") or 8192}
-    options = {"num_islands": database.get("num_islands"), "migration_interval": database.get("migration_interval")}
-    options |= {
-        "cascade": evaluator.get("cascade_evaluation"),
-        "cascade_thresholds": evaluator.get("cascade_thresholds"),
-        "diff_based_evolution": found.get("diff_based_evolution"),
-    }
-    sections = {"task": task, "programs": options, "run": run, "sandbox": sandbox}
-    return {
-        section: {key: value for key, value in keys.items() if value is not None} for section, keys in sections.items()
-    }
-
-
-def _section(found: dict[str, Any], name: str) -> dict[str, Any]:
-    section = found.get(name)
-    return section if isinstance(section, dict) else {}
+    max_code_length: int | None = pydantic.Field(default=None, ge=1)
+    llm_feedback: bool = False
+    llm_feedback_weight: float = pydantic.Field(default=0.1, ge=0)
+    llm_feedback_prompt: str = "You are an expert code reviewer."
