@@ -25,8 +25,9 @@ NAMES = {
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
-        Bandit Constants Mixed Model Refined Rewrite Syntax Tuner Unfit Vocabulary can_rewrite fenced fenced_code
-        mixed_with program_prompt skeleton_of tunable without_llm
+        Ask Bandit Choices Constants Edit MODES Mixed Mode Model Prompt Refined Request Rewrite Syntax Tuner Unfit
+        Vocabulary blocks_of can_rewrite choices edited fenced fenced_code mixed_with program_prompt reads skeleton_of
+        tunable without_llm
     """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """

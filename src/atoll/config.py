@@ -28,6 +28,9 @@ from atoll.system import Names, Settings, System, check, keys_of, nearest, shown
 FILE = "atoll.toml"
 # The systems by name; a system is imported when it is used, or when a folder without `atoll.toml` may be its.
 SYSTEMS: Mapping[str, str] = {"programs": "atoll.programs.build", "llmsr": "atoll.llmsr.build"}
+FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs OpenEvolve's files, and who reads them
+CHECKPOINTS = "atoll.programs.checkpoints"
+NAMED = "config"  # as a model's name: the one that the folder's own configuration names
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
 
@@ -39,11 +42,13 @@ class RunSettings(Settings):
     """Section `[run]`.
 
     Attributes:
-        llm: A model by name; `none`: evolve without one.
+        llm: A model by name; `none`: evolve without one; `config`: the one that OpenEvolve's configuration names.
         iterations: Steps; without it and without a budget 1,000.
         budget: What the run may use besides, e.g. "60s", "$1", "500evals", or several of them with commas.
         island_budget: What one island may use of a model, e.g. "$0.1" or "50calls".
         target: Stops once the best score reaches it.
+        patience: Stops after so many steps without a new best.
+        least_gain: What a new best must gain to count for that.
         seed: All dice come from it.
         workers: Steps at work at once.
         deterministic: The same seed gives the same run with any number of workers.
@@ -55,6 +60,8 @@ class RunSettings(Settings):
     budget: str | None = None
     island_budget: str | None = None
     target: float | None = None
+    patience: int | None = pydantic.Field(default=None, ge=1)
+    least_gain: float = pydantic.Field(default=0.0, ge=0)
     seed: int = 0
     workers: int = pydantic.Field(default=2, ge=1)
     deterministic: bool = False
@@ -206,28 +213,101 @@ def find(name: str) -> System:
     return cast(System, importlib.import_module(SYSTEMS[name]))
 
 
-def load(task: Path, changes: Sequence[Sections] = ()) -> Plan:
-    """Reads the configuration of a task folder, or of its `atoll.toml`.
+def load(
+    task: Path, changes: Sequence[Sections] = (), *, evaluator: Path | None = None, settings: Path | None = None
+) -> Plan:
+    """Reads the configuration of a task folder, or of its `atoll.toml`; or of a program and its evaluator.
 
     Args:
-        task: A folder with `atoll.toml`, that file, or a folder that a system recognises, such as OpenEvolve's.
+        task: A folder with `atoll.toml`, that file, a folder that a system recognises, such as OpenEvolve's, or a
+            program that `evaluator` judges.
         changes: Sections that win over the file's, in order.
+        evaluator: Judges the program.
+        settings: OpenEvolve's configuration, if not the one in the folder.
 
     Raises:
         SetupError: There is no task, or its configuration is wrong; the message says what to do.
     """
+    if evaluator is not None:
+        return _loaded(task.absolute().parent, [_of_files(task, evaluator, settings), *changes])
     folder = (task.parent if task.name == FILE else task).absolute()
+    if folder.is_file():
+        raise errors.SetupError(f"{task} is a program: name its evaluator too, 'atoll run {task} EVALUATOR'.")
     if not folder.is_dir():
         raise errors.SetupError(f"{task} is no folder: give a task folder, or make one with 'atoll init llmsr {task}'.")
     file = folder / FILE
     own = _read(file) if file.is_file() else {}
     implied = _implied(folder, own.get("system"))
+    if settings is not None and implied.get("system") == FOREIGN:
+        implied = _of_files(folder / implied["task"]["program"], folder / implied["task"]["evaluator"], settings)
+    elif settings is not None:
+        raise errors.SetupError(f"-c {settings} is for OpenEvolve's folders, and {task} is none: use --set.")
     if not own and not implied:
         raise errors.SetupError(
             f"{task} holds neither {FILE} nor an OpenEvolve program (initial_program.py with evaluator.py): "
             f"make a task folder with 'atoll init llmsr DIR'."
         )
-    return Plan.of(folder, [implied, own, *changes])
+    return _loaded(folder, [implied, own, *changes])
+
+
+def _loaded(folder: Path, layers: Sequence[Sections]) -> Plan:
+    """Makes the plan; a model called `config` is the one that the folder's own configuration names."""
+    _, merged = _merged(layers)
+    if merged.get("run", {}).get("llm") != NAMED:
+        return Plan.of(folder, layers)
+    model = merged.get("task", {}).get("model")
+    if not model:
+        raise errors.SetupError(f"{folder.name} has no configuration that names a model: give one, --llm openai:NAME.")
+    return Plan.of(folder, [*layers, {"run": {"llm": model}}])
+
+
+def begun_with(plan: Plan, checkpoint: Path, *, is_all: bool = False) -> Plan:
+    """Returns a plan whose first steps are the programs of a checkpoint of OpenEvolve's, beyond those it has.
+
+    Args:
+        plan: Of a folder or files of OpenEvolve's.
+        checkpoint: Its folder.
+        is_all: Whether the run ends with them.
+
+    Raises:
+        SetupError: It is no checkpoint, or the plan is another system's.
+    """
+    if plan.system != FOREIGN:
+        raise errors.SetupError(f"A checkpoint of OpenEvolve's is of no use in a task of the system {plan.system}.")
+    num_programs = len(importlib.import_module(CHECKPOINTS).read(checkpoint))
+    iterations = 0 if is_all else plan.budget().iterations
+    steps = None if iterations is None else iterations + num_programs
+    limits = {"iterations": steps, **(dict.fromkeys(("budget", "target", "patience")) if is_all else {})}
+    return Plan.from_data(plan.to_data(), [{"run": limits, "task": {"checkpoint": str(checkpoint.absolute())}}])
+
+
+def task_of(checkpoint: Path) -> Path:
+    """Returns the task's folder that a checkpoint of OpenEvolve's stands in.
+
+    Raises:
+        SetupError: It stands in none.
+    """
+    found: Path | None = importlib.import_module(CHECKPOINTS).task_of(checkpoint)
+    if found is None:
+        raise errors.SetupError(
+            f"{checkpoint} stands in no folder with evaluator.py: name the task, 'atoll import {checkpoint} TASK'."
+        )
+    return found
+
+
+def _of_files(program: Path, evaluator: Path, settings: Path | None) -> Sections:
+    """Returns the sections that OpenEvolve's files stand for.
+
+    Raises:
+        SetupError: One of them is not there, or is no YAML.
+    """
+    for path in (program, evaluator, *([settings] if settings else ())):
+        if not path.is_file():
+            raise errors.SetupError(f"There is no file {path}: name a program, its evaluator and, with -c, its YAML.")
+    beside = evaluator.absolute()
+    named = beside.name if beside.parent == program.absolute().parent else str(beside)
+    folder = importlib.import_module(FOLDERS)
+    return {"system": FOREIGN, **folder.sections(program.name, named, settings)}
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from atoll.cli import (
     controlling,
     demo,
     exporting,
+    importing,
     initialising,
     listing,
     modelling,
@@ -48,6 +49,7 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
     "compare": comparing.compare,
     "report": comparing.report,
     "export": exporting.export,
+    "import": importing.import_checkpoint,
     "doctor": checking.doctor,
 }
 for name, verb in VERBS.items():

@@ -13,7 +13,7 @@ import typer
 from atoll import errors
 from atoll.cli import options
 
-FORMATS = ("--jsonl", "--csv", "--dataset", "--html", "--replay")
+FORMATS = ("--jsonl", "--csv", "--dataset", "--html", "--replay", "--openevolve")
 
 ToOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
@@ -27,6 +27,9 @@ def export(
     dataset: Annotated[bool, typer.Option("--dataset", help="Prompts, replies and scores, to tune a model.")] = False,
     html: Annotated[bool, typer.Option("--html", help="A page that opens in any browser, offline too.")] = False,
     replay: Annotated[bool, typer.Option("--replay", help="All replies, for --llm replay:FILE.")] = False,
+    openevolve: Annotated[
+        Path | None, typer.Option("--openevolve", metavar="DIR", help="A checkpoint of OpenEvolve's, into a folder.")
+    ] = None,
     to: ToOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
@@ -41,15 +44,21 @@ def export(
       atoll export latest --html -o run.html
       atoll export latest --dataset -o tuning.jsonl
       atoll export latest --replay -o replies.jsonl
+      atoll export latest --openevolve checkpoints
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs  # with SQLAlchemy: help need not wait for it
+    from atoll.runs import openevolve as checkpoints
 
-    wanted = [name for name, is_wanted in zip(FORMATS, (jsonl, csv, dataset, html, replay), strict=True) if is_wanted]
+    asked = (jsonl, csv, dataset, html, replay, openevolve is not None)
+    wanted = [name for name, is_wanted in zip(FORMATS, asked, strict=True) if is_wanted]
     if len(wanted) != 1:
         said = "no format" if not wanted else f"{' and '.join(wanted)} at once"
         raise errors.SetupError(f"export was given {said}: choose one of {', '.join(FORMATS[:-1])} and {FORMATS[-1]}.")
     with options.opened(store) as kept:
         found = runs.find(kept, run)
+        if openevolve is not None:
+            print(f"atoll: Written to {checkpoints.export(kept, found, openevolve)}.", file=sys.stderr)
+            return
         num_pieces = deliver(pieces(kept, found, wanted[0]), to, is_foreign=True)
     if wanted[0] in ("--dataset", "--replay") and not num_pieces:
         print(f"atoll: Run {found} asked no model, so its {wanted[0][2:]} is empty.", file=sys.stderr)

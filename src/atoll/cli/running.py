@@ -1,5 +1,6 @@
 """The verbs `run` and `resume`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +10,15 @@ from atoll.cli import options
 
 LLMOption = Annotated[
     str | None,
-    typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME, openai:NAME@URL, local; none: no model."),
+    typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME, openai:NAME@URL, local; none; config."),
 ]
-IterationsOption = Annotated[int | None, typer.Option(min=0, metavar="N", help="Steps; 0 scores the start only.")]
+IterationsOption = Annotated[
+    int | None, typer.Option("--iterations", "-i", min=0, metavar="N", help="Steps; 0 scores the start only.")
+]
+TargetOption = Annotated[
+    float | None,
+    typer.Option("--target", "--target-score", "-t", metavar="SCORE", help="Stop once the best reaches it."),
+]
 BudgetOption = Annotated[
     str | None,
     typer.Option(metavar="LIMITS", help="60s, 10m, '$1', 500evals, 100calls, 20000tokens; several with commas."),
@@ -32,11 +39,19 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing o
 
 
 def run(
-    task: Annotated[Path, typer.Argument(metavar="TASK", help="A folder with atoll.toml, or an OpenEvolve folder.")],
+    task: Annotated[
+        Path, typer.Argument(metavar="TASK", help="A folder with atoll.toml, or an OpenEvolve folder or program.")
+    ],
+    evaluator: Annotated[
+        Path | None, typer.Argument(metavar="[EVALUATOR]", show_default=False, help="Judges a program.")
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="YAML", help="Another configuration of OpenEvolve's.")
+    ] = None,
     llm: LLMOption = None,
     iterations: IterationsOption = None,
     budget: BudgetOption = None,
-    target: Annotated[float | None, typer.Option(metavar="SCORE", help="Stop once the best reaches it.")] = None,
+    target: TargetOption = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="All dice come from it.")] = None,
     workers: WorkersOption = None,
     deterministic: Annotated[
@@ -46,6 +61,12 @@ def run(
     require_sandbox: RequireOption = None,
     unsafe: UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Begin with the programs of a checkpoint of OpenEvolve's.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="As in openevolve-run; without effect.")
+    ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -60,6 +81,7 @@ def run(
       atoll run examples/funsearch_capset --llm openai:gpt-5-mini --budget '$1'
       atoll run my_task --iterations 200 --seed 7 --set llmsr.preset=funsearch
       atoll run my_task --iterations 0 --json
+      atoll run initial_program.py evaluator.py -c config.yaml --llm config
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
     from atoll import store as stores
@@ -67,7 +89,12 @@ def run(
 
     given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target, "seed": seed}
     given |= {"workers": workers, "deterministic": deterministic or None}
-    plan = config.load(task, layers(changes, given, require_sandbox))
+    said = layers(changes, given, require_sandbox)
+    plan = config.load(task, said, evaluator=evaluator, settings=settings)
+    if checkpoint is not None:
+        plan = config.begun_with(plan, checkpoint)
+    if folder is not None:
+        print(f"atoll: -o {folder} has no effect: everything is kept in {store}.", file=sys.stderr)
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     with stores.Store(store) as kept:
         return following.follow(runs.Session(kept, plan, allowed=allowed), kept, as_json=as_json, quiet=quiet)

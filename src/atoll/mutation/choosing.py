@@ -1,22 +1,27 @@
 """Which engines suit a source: with a model and without."""
 
 from atoll import function
+from atoll.mutation.choices import Choices, choices
 from atoll.mutation.mixed import Mixed
 from atoll.mutation.refined import Refined
-from atoll.mutation.syntax import Syntax, Vocabulary
+from atoll.mutation.syntax import Syntax, Vocabulary, can_rewrite
 from atoll.mutation.tuner import Tuner, declared
 
 
 def without_llm(text: str, vocabulary: Vocabulary | None = None) -> Mixed:
-    """Returns the engines that need no model, mixed: rewriting by syntax, and tuning of what is declared, else of all.
+    """Returns the engines that need no model, mixed: rewriting by syntax, tuning of what is declared, else of all,
+    and picking words from lists that the source gives.
 
     Raises:
         SetupError: A tunable is declared as it cannot be meant, such as one whose bounds are reversed.
         ValueError: It is no Python, or nothing in it may change.
     """
     declared(text)
+    words: dict[str, function.Proposer] = {"choices": Choices()} if choices(text) else {}
+    if words and not can_rewrite(text):
+        return Mixed.of(words)
     syntax = Syntax.fitting(text, vocabulary)
-    return Mixed.of({"syntax": syntax, "refined": Refined(syntax), "tuner": Tuner(with_literals=True)})
+    return Mixed.of({"syntax": syntax, "refined": Refined(syntax), "tuner": Tuner(with_literals=True), **words})
 
 
 def mixed_with(engine: function.Proposer | function.MutationEngine, text: str, name: str = "llm") -> Mixed:

@@ -1,21 +1,30 @@
 """Puts the evolution of a program together from its folder."""
 
+import math
 import os
 import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from random import Random
 
 from atoll import cluster, errors, executor, function, llm, mutation, system
-from atoll.programs.config import Options, Task, discover
+from atoll.candidate import JSON
+from atoll.programs import bounds, checkpoints, pool, prompt, review, surroundings
+from atoll.programs.attempts import Attempts
+from atoll.programs.config import Options, Task
 from atoll.programs.evaluator import Commanding, Evaluating
+from atoll.programs.features import USUAL
+from atoll.programs.folder import discover
 from atoll.programs.judge import FolderJudge
+from atoll.programs.learners import Together
+from atoll.programs.novelty import Novel
 from atoll.programs.stages import WHOLE, Measure, stages_of
 
 __all__ = ["Options", "Task", "build", "discover"]
 
 LANGUAGES = {".py": "python", ".rs": "rust", ".r": "r", ".R": "r", ".txt": "text", ".md": "text", ".js": "javascript"}
+
+ROOM = 4_000  # characters of a prompt that are never the program's
 
 
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
@@ -23,39 +32,84 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
     text = _text(program, "task.program")
     judging = "" if task.command else _text(evaluator, "task.evaluator")
-    engine = _engine(text, task, program.suffix, parts.llm)
+    mixed = _engine(text, task, options, program.suffix, parts)
+    engine: function.Proposer = mixed
+    engine = bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
     place = _open(task, parts, judging, program.suffix)
     stages = stages_of(judging) if options.cascade else WHOLE
     measure = Measure(task.metric, task.minimize, task.features)
-    judge = FolderJudge(place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats)
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
-    islands = cluster.IslandConfig(
-        options.num_islands, options.num_parents, initial, engine, make_pool=partial(_make_pool, options.num_parents)
+    hint = surroundings.hint(judging, parts.place.profile.env)
+    judge: function.Judge = FolderJudge(
+        place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats, hint
     )
+    if options.llm_feedback and parts.llm is not None:
+        judge = _reviewed(judge, options, parts, parts.llm, measure, program.suffix)
+    files = [program] if task.command else [program, evaluator]
+    if task.checkpoint is not None:
+        programs = checkpoints.read(parts.folder / task.checkpoint)
+        engine = checkpoints.Imported(programs, engine)
+        judge = checkpoints.Remembering(programs, judge, measure, parts.bodies)
+        files += checkpoints.files_of(parts.folder / task.checkpoint)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
+    num_parents = options.num_parents or (2 if parts.llm is None else 1)
+    novel = checkpoints.Unscreened(Novel(program.suffix == ".py", options.similarity_threshold))
+    shelf = _shelf(task, options, num_parents, parts.llm)
+    screen = novel if parts.llm else None
+    islands = cluster.IslandConfig(options.num_islands, num_parents, initial, engine, screen=screen, make_pool=shelf)
     interval = options.migration_interval
     every = interval * options.num_islands if interval else None
-    schedule = cluster.RoundRobin(options.num_islands, migrate_every=every)
-    report = {
+    schedule = cluster.RoundRobin(
+        options.num_islands, migrate_every=every, emigrants=pool.emigrants(options.migration_rate)
+    )
+    report: dict[str, JSON] = {
         "program": task.program,
         "description": task.description,
-        "engine": "syntax and tuner, no LLM" if parts.llm is None else "LLM, full rewrites",
+        "engine": _said(options, parts.llm),
         "islands": options.num_islands,
-        "parents": options.num_parents,
+        "parents": num_parents,
+        "pool": shelf.kind,
         "workers": parts.workers,
         "evaluator": system.BESIDE,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
+        **_remarks(task, options, parts, hint),
     }
-    config = cluster.EvolverConfig(islands, schedule=schedule, learner=engine.learner)
-    files = [program] if task.command else [program, evaluator]
+    config = cluster.EvolverConfig(islands, schedule=schedule, learner=_learner(mixed, options, parts.llm))
     return system.Built(config, report, files, place.level, place.close)
+
+
+def _remarks(task: Task, options: Options, parts: system.Parts, hint: str) -> dict[str, JSON]:
+    """Returns what is to be said of the folder: a model that is not asked, variables not seen, keys without effect."""
+    unasked = f"config.yaml names {task.model}, which is not asked: --llm config asks it"
+    silent = "none: programs.llm_feedback needs a model, --llm" if options.llm_feedback else ""
+    return {
+        "its model": unasked if task.model and parts.llm is None else "",
+        "review": silent if parts.llm is None else "",
+        "environment": hint,
+        "checkpoint": task.checkpoint or "",
+        "notes": "\n".join(task.notes),
+    }
+
+
+def _reviewed(
+    judge: function.Judge, options: Options, parts: system.Parts, model: llm.LLM, measure: Measure, suffix: str
+) -> function.Judge:
+    language, role = LANGUAGES.get(suffix, "text"), options.llm_feedback_prompt
+    return review.Reviewed(judge, model, parts.bodies, measure, language, role, options.llm_feedback_weight)
 
 
 def _open(task: Task, parts: system.Parts, judging: str, suffix: str) -> executor.Local:
     """Opens the place where the evaluator runs: its file, or a command, whose program the jail then lets start."""
     if not task.command:
         evaluator = parts.folder / task.evaluator
-        return parts.place.open(partial(Evaluating, str(evaluator), suffix), judging, str(evaluator.parent))
+        job = partial(Evaluating, str(evaluator), suffix)
+        try:
+            return parts.place.open(job, judging, str(evaluator.parent))
+        except errors.SetupError as error:
+            missing = surroundings.hint(judging, parts.place.profile.env)
+            raise errors.SetupError(
+                f"{error} ({missing})" if missing and "KeyError" in str(error) else str(error)
+            ) from error
     found = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     if found is None:
         raise errors.SetupError(f"There is no program {task.command[0]}, which task.command names: install it.")
@@ -78,23 +132,69 @@ def _text(path: Path, key: str) -> str:
         raise errors.SetupError(f"{path} cannot be read: {key} must name a text file.") from error
 
 
-def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> mutation.Mixed:
-    language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
-    if model is not None:
-        ask = partial(mutation.program_prompt, task_description=task.description, language=language)
-        rewrite = mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=language))
-        return mutation.mixed_with(rewrite, text, "rewrite")
-    if suffix != ".py" or not mutation.can_rewrite(text):
+def _said(options: Options, model: llm.LLM | None) -> str:
+    if model is None:
+        return "syntax and tuner, no LLM"
+    return "LLM, diffs" if options.diff_based_evolution else "LLM, full rewrites"
+
+
+def _learner(engine: mutation.Mixed, options: Options, model: llm.LLM | None) -> function.Learner | None:
+    """Returns who advises the steps: the mix of engines, and with a model the memory of attempts."""
+    if model is None:
+        return engine.learner
+    return Together([each for each in (engine.learner, Attempts(options.num_attempts)) if each])
+
+
+def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.Parts) -> mutation.Mixed:
+    if parts.llm is not None:
+        edit = _edit(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
+        return mutation.mixed_with(edit, text, edit.mode)
+    if suffix != ".py" or not (mutation.can_rewrite(text) or mutation.choices(text)):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )
     return mutation.without_llm(text)
 
 
-def _make_pool(num_parents: int, island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
-    return cluster.Niches(
-        cluster.by_signature,
-        lambda key: cluster.DefaultCluster(rng, announce),
-        cluster.RankChooser(rng),
-        num_parents=num_parents,
+def _edit(task: Task, options: Options, language: str, parts: system.Parts, model: llm.LLM) -> mutation.Edit:
+    """Makes the engine that asks a model, with its prompts."""
+    folder = parts.folder / options.template_dir if options.template_dir else None
+    measured = task.metric or "combined_score"
+    ask = prompt.Prompter(
+        parts.bodies,
+        task.description,
+        language,
+        f"minus {measured}: less of it is better" if task.minimize else "higher is better",
+        task.features or USUAL,
+        prompt.Templates.read(folder),
+        options.prompt_chars,
+        options.max_artifact_bytes if options.include_artifacts else 0,
+        options.use_template_stochasticity,
+    )
+    reads = mutation.reads(options.diff_pattern) if options.diff_pattern else mutation.blocks_of
+    mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"
+    longest = options.prompt_chars - ROOM  # a longer one could never be shown again
+    changes = (options.crossover, options.proposals, options.repair)
+    return mutation.Edit(model, ask, language, mode, *changes, reads, longest)
+
+
+def _shelf(task: Task, options: Options, num_parents: int, model: llm.LLM | None) -> pool.Shelf:
+    """Makes the islands' pools; as OpenEvolve, a grid has at least as many cells as the archive.
+
+    Only a model looks at others than the parents.
+    """
+    features, bins = task.features or USUAL, options.feature_bins
+    asked = bins if isinstance(bins, int) else max(bins.values(), default=2)
+    least = math.ceil(options.archive_size ** (1 / len(features)))
+    shares = pool.Shares(options.exploration_ratio, options.exploitation_ratio, options.archive_size)
+    return pool.Shelf(
+        options.pool or ("grid" if model else "clusters"),
+        num_parents,
+        features,
+        2 * math.ceil(max(asked, least, 2) / 2),
+        options.diversity_reference_size,
+        shares,
+        options.num_top_programs if model else 0,
+        options.num_diverse_programs if model else 0,
+        lambda name, value: -value if task.minimize and name == task.metric else value,
     )

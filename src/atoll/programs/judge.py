@@ -71,6 +71,7 @@ class FolderJudge:
         thresholds: What a stage must reach for the next one to be asked; where there is none, the cascade ends.
         measure: Makes the score.
         repeats: How often a program is judged, where the evaluator is noisy: the score is the mean.
+        hint: What to say of variables of the environment that the evaluator misses.
     """
 
     place: sandbox.Sandbox
@@ -79,6 +80,7 @@ class FolderJudge:
     thresholds: Sequence[float] = ()
     measure: Measure = Measure()  # noqa: RUF009  # frozen
     repeats: int = 1
+    hint: str = ""
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
         program = str(skeleton)
@@ -103,6 +105,8 @@ class FolderJudge:
     def _evaluation(self, found: Findings) -> Evaluation:
         score = self.measure.score(found.metrics)
         failure = found.failure or (None if score is not None else self._no_score(found.metrics))
+        if failure is not None and self.hint and "KeyError" in failure:
+            failure = f"{failure} ({self.hint})"
         scores = tuple(found.scores) or ((score,) if score is not None else ())
         made = Evaluation(
             score if failure is None else None,

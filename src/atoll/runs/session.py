@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, Self
 from atoll import cluster, config, control, errors, journal, llm, store, system
 from atoll.candidate import plain
 from atoll.llm import routing
-from atoll.runs import place, spending
+from atoll.runs import place, spending, stopping
 from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
 from atoll.runs.replaying import replay_lines
 from atoll.runs.summary import Totals, totals
 
 FIXED = {"seed", "window", "deterministic"}  # keys of [run] on which everything depends
+LIMITS = {"iterations", "budget", "target", "patience"}
 TURN_SECONDS = 0.02
 ALL = -1  # the island of a record that concerns all of them
 
@@ -160,7 +161,7 @@ class Session:
             num_parallel=plan.run.workers,
             journal=records,
             budget=replace(self.budget, seconds=None) if order.is_ordered else self.budget,
-            stop_rules=() if plan.run.target is None else (control.target(plan.run.target),),
+            stop_rules=stopping.stop_rules(plan.run, self._kept, self.run),
             inbox=self._kept.inbox(self.run),
             seed=plan.run.seed,
             ordered=order.is_ordered,
@@ -189,6 +190,7 @@ class Session:
         limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
         said = [f"{limit:g} {name}" for name, limit in limits.items() if limit is not None]
         said += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
+        said += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
         how = f"by steps, {order.window} in flight: the same seed gives the same run"
         cost = {"cost": spending.told(self._cost, self.budget, self.start)} if self._cost else {}
         return {
@@ -246,14 +248,14 @@ def resume(
     if not Path(stored["folder"]).is_dir():
         raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
     _check_changes(changes)
-    is_limit = {"iterations", "budget", "target"}.intersection(key for layer in changes for key in layer.get("run", {}))
+    is_limit = LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
     old = {name: value for name, value in stored.items() if name not in ("is_ordered", "window", "files")}
     for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
         last = record.data["plan"]
         old |= {"llm": last["llm"], "sandbox": last["sandbox"]}
         old["run"] = {**old["run"], "llm": last["run"]["llm"], "workers": last["run"]["workers"]}
     if is_limit:
-        old["run"] = {**old["run"], "iterations": None, "budget": None, "target": None}
+        old["run"] = {**old["run"], **dict.fromkeys(LIMITS)}
     plan = config.Plan.from_data(old, changes)
     budget = further(plan.budget(), totals(kept, run)) if is_limit else plan.budget()
     return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed)

@@ -43,6 +43,8 @@ class MemoryBlobs:
         return BlobRef(key, len(body), body[:80].decode("utf-8", "replace"))
 
     def body(self, ref: BlobRef) -> bytes:
+        if ref.sha256 not in self._bodies:
+            raise errors.NotFound(f"There is no blob {ref.sha256}.")
         return self._bodies[ref.sha256]
 
 

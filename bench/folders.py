@@ -1,0 +1,208 @@
+"""Ten example folders of OpenEvolve, unmodified: with no LLM and with a scripted model.
+
+    scripts/bench folders --folders DIR
+
+DIR is the folder `examples` of a checkout of OpenEvolve, which you fetch yourself. Each folder's initial program is
+also judged by OpenEvolve's own evaluator, in .venv-peers, a few times: some of them are noisy.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from atoll.testing import server
+from bench import outcome
+
+PEERS = True
+ROOT = Path(__file__).parent.parent
+PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+LIMIT_SECONDS = 900.0
+TIMES = 3
+LIBRARIES = ("bs4", "soupsieve")  # what the folders import and Atoll does not; lent from the peers' environment
+FOLDERS = (
+    "function_minimization",
+    "circle_packing",
+    "circle_packing_with_artifacts",
+    "signal_processing",
+    "k_module_problem",
+    "web_scraper_optillm",
+    "background_blur",
+    "alphaevolve_math_problems/heilbronn_triangle",
+    "alphaevolve_math_problems/hexagon_packing/11",
+    "alphaevolve_math_problems/kissing_number",
+)
+# One judgement takes this one up to 20 seconds, and a step of the tuner judges several times.
+SLOW: Mapping[str, Sequence[str]] = {"background_blur": ("--budget", "40evals")}
+# Judges a folder's initial program with OpenEvolve's own evaluator and prints its fitness.
+THEIRS = """
+import asyncio, json, logging, sys
+from pathlib import Path
+logging.disable(logging.CRITICAL)
+from openevolve.config import Config, load_config
+from openevolve.evaluator import Evaluator
+from openevolve.utils.metrics_utils import get_fitness_score
+folder = Path(sys.argv[1])
+names = ("config.yaml", "config.yml", "config_phase_1.yaml")
+file = next((folder / name for name in names if (folder / name).exists()), None)
+config = load_config(str(file)) if file else Config()
+config.evaluator.use_llm_feedback = False
+program = next(path for path in sorted(folder.glob("init*_pro*.*")))
+judge = Evaluator(config.evaluator, str(folder / "evaluator.py"), suffix=program.suffix)
+metrics = asyncio.run(judge.evaluate_program(program.read_text(), "initial"))
+print("\\n" + json.dumps(get_fitness_score(metrics, config.database.feature_dimensions)))
+"""
+
+
+class Run(NamedTuple):
+    """What a run of Atoll gave."""
+
+    initial: float | None
+    best: float | None
+    failures: int
+    calls: int
+    status: str
+    seconds: float
+
+    @property
+    def gain(self) -> float:
+        return 0.0 if self.initial is None or self.best is None else self.best - self.initial
+
+
+def theirs(folder: Path) -> list[float]:
+    """Returns the initial score that OpenEvolve gives, as often as it was asked."""
+    found: list[float] = []
+    for _ in range(TIMES):
+        ended = subprocess.run(
+            [str(PYTHON), "-c", THEIRS, str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_SECONDS,
+            env={**os.environ, "OPENAI_API_KEY": "none"},
+        )
+        if ended.returncode:
+            raise RuntimeError(f"OpenEvolve's evaluator failed on {folder.name}:\n{ended.stderr[-2000:]}")
+        found.append(float(json.loads(ended.stdout.strip().splitlines()[-1])))
+    return found
+
+
+def ours(folder: Path, store: str, iterations: int, seed: int, more: Sequence[str], libraries: str) -> Run:
+    """Runs Atoll on a folder by its command line."""
+    command = [sys.executable, "-m", "atoll", "run", str(folder), "--iterations", str(iterations), "--seed", str(seed)]
+    since = time.monotonic()
+    ended = subprocess.run(
+        [*command, "--store", store, "--json", "--quiet", *more],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_SECONDS,
+        env={**os.environ, "PYTHONPATH": libraries, "OPENAI_API_KEY": "none", "NO_PROXY": "127.0.0.1"},
+    )
+    if not ended.stdout.strip():
+        return Run(
+            None, None, 0, 0, f"exit {ended.returncode}: {ended.stderr.strip()[-200:]}", time.monotonic() - since
+        )
+    said: Mapping[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    return Run(
+        said["initial_score"],
+        said["best_score"],
+        said["failures"],
+        said["calls"],
+        said["status"],
+        time.monotonic() - since,
+    )
+
+
+def scripted(prompt: str, number: int) -> str:
+    """Answers with the longest program of the prompt, a number in it changed: as a diff where one is asked for."""
+    shown = max(re.findall(r"```\w*\n(.*?)```", prompt, re.DOTALL), key=len, default="")
+    inside = re.search(r"EVOLVE-BLOCK-START[^\n]*\n(.*?)\n[^\n]*EVOLVE-BLOCK-END", shown, re.DOTALL)
+    lines = (inside[1] if inside else shown).split("\n")
+    rng = Random(f"scripted {number}")
+    numbered = [line for line in lines if re.search(r"(?<![\w.])\d+\.?\d*", line) and shown.count(line) == 1]
+    old = rng.choice(numbered or [line for line in lines if line.strip() and shown.count(line) == 1] or [""])
+    new = re.sub(r"(?<![\w.])\d+\.?\d*", lambda found: _changed(found[0], rng), old) if numbered else f"{old}  # kept"
+    if "SEARCH" in prompt:
+        return f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
+    return f"```\n{shown.replace(old, new, 1)}```\n"
+
+
+def _changed(text: str, rng: Random) -> str:
+    value = float(text) * rng.uniform(0.5, 1.5)
+    return f"{value:.4g}" if "." in text else str(max(1, round(value)))
+
+
+def lent(place: str) -> str:
+    """Copies the libraries that folders import into a folder of their own, and returns its path."""
+    sites = list((ROOT / ".venv-peers" / "lib").glob("python*/site-packages"))
+    for name in LIBRARIES:
+        shutil.copytree(sites[0] / name, Path(place) / name)
+    os.chmod(place, 0o755)
+    return place
+
+
+def measured(examples: Path, iterations: int, seed: int) -> list[list[object]]:
+    rows: list[list[object]] = []
+    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as place, server.ModelServer(scripted) as model:
+        libraries = lent(place)
+        for name in FOLDERS:
+            print(f"{name} ...", file=sys.stderr)
+            folder = examples / name
+            peer = theirs(folder)
+            alone = ours(folder, f"{place}/atoll.db", iterations, seed, SLOW.get(name, ()), libraries)
+            asked = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
+            led = ours(folder, f"{place}/atoll.db", iterations, seed, asked, libraries)
+            rows.append([name, _range(peer), *_row(alone), alone.gain > 0, *_row(led)[1:], led.calls])
+    return rows
+
+
+def _range(found: Sequence[float]) -> str:
+    low, high = min(found), max(found)
+    return f"{low:.6g}" if f"{low:.6g}" == f"{high:.6g}" else f"{low:.6g} to {high:.6g}"
+
+
+def _row(run: Run) -> list[object]:
+    shown = ["-" if value is None else f"{value:.6g}" for value in (run.initial, run.best)]
+    return [*shown, run.failures, run.status, round(run.seconds, 1)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folders", type=Path, required=True, help="the folder examples of a checkout of OpenEvolve")
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    missing = [name for name in FOLDERS if not (asked.folders / name / "evaluator.py").is_file()]
+    if missing:
+        print(f"{asked.folders} has no {missing[0]}: give the folder examples of OpenEvolve.", file=sys.stderr)
+        return 2
+    sys.argv = [sys.argv[0], "--folders", "EXAMPLES", *(word for word in sys.argv[1:] if word.startswith("--no"))]
+    rows = measured(asked.folders, asked.iterations, asked.seed)
+    once = ["best", "failed", "status", "wall s"]
+    columns = ["folder", "OpenEvolve's initial", "initial", *once, "gained", *(f"{each}, scripted" for each in once)]
+    gained = sum(bool(row[7]) for row in rows)
+    finished = sum(row[5] == "done" and row[10] == "done" for row in rows)
+    notes = [
+        f"{asked.iterations} iterations, seed {asked.seed}, one run each; OpenEvolve's initial score is the range of "
+        f"{TIMES} judgements by its own evaluator.",
+        f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
+        f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}. Where an evaluator is noisy a gain may be luck.",
+        "background_blur had a budget of 40 evaluations besides, since each takes it many seconds.",
+        "The scripted model changes one line with a number at random: it shows that replies are read, no more.",
+    ]
+    outcome.keep("folders", {"Folders": ([*columns, "calls"], rows)}, notes)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

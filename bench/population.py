@@ -1,0 +1,47 @@
+"""What a step costs in the pools of program evolution, and how that grows with the programs that were made.
+
+    scripts/bench population [--quick]
+
+As in `bench/engine.py`: an instant engine and an instant judge, CPU time, two populations stepped in turns.
+"""
+
+import argparse
+import gc
+
+from atoll.programs.pool import Shelf
+from bench import engine, outcome
+
+SIZES = (500, 50_000)
+WANTED = 1.5
+SHELVES = {
+    "grid of length and diversity": Shelf(),
+    "grid of two metrics, 10 x 10": Shelf(features=("first", "second")),
+    "grid of two metrics, 300 x 300": Shelf(features=("first", "second"), num_bins=300),
+    "front per instance": Shelf("front"),
+    "clusters by signature": Shelf("clusters", 2),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="up to 5,000 programs only; nothing is kept")
+    options = parser.parse_args()
+    sizes = (SIZES[0], 5_000) if options.quick else SIZES
+    rows = list[list[object]]()
+    for name, shelf in SHELVES.items():
+        islands = [engine.grown(shelf, size) for size in sizes]
+        engine.settle_garbage()
+        few, many = engine.step_costs(islands, 10 if options.quick else 40)
+        rows.append([name, few, many, many / few, "MET" if many / few <= WANTED else "MISSED"])
+        gc.unfreeze()
+    columns = ["pool", *(f"us at {size:,}" for size in sizes), "ratio", f"wanted <= {WANTED:g}"]
+    show = outcome.show if options.quick else outcome.keep
+    show(
+        "population",
+        {"A step by programs made": (columns, rows)},
+        ["One island; parents, the best, some at random and neighbours are drawn in each step."],
+    )
+
+
+if __name__ == "__main__":
+    main()

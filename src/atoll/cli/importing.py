@@ -1,0 +1,46 @@
+"""The verb `atoll import`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from atoll.cli import options
+
+
+def import_checkpoint(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A checkpoint of OpenEvolve, or its output folder.")
+    ],
+    task: Annotated[
+        Path | None, typer.Argument(metavar="[TASK]", show_default=False, help="Its folder, if DIR is not in it.")
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="YAML", help="Another configuration of OpenEvolve's.")
+    ] = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Makes a run of a checkpoint of OpenEvolve's.
+
+    Its programs are the first steps of the run, in the order in which they were found, with the scores that they have
+    there; only the folder's initial program is judged. Then 'atoll resume RUN --iterations 100' goes on with them.
+
+    \b
+    Examples:
+      atoll import my_task/openevolve_output
+      atoll import checkpoints/checkpoint_100 my_task
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
+    from atoll import store as stores
+    from atoll.cli import following, output
+
+    plan = config.begun_with(
+        config.load(task or config.task_of(checkpoint), settings=settings), checkpoint, is_all=True
+    )
+    with stores.Store(store) as kept:
+        session = runs.Session(kept, plan)
+        status = following.follow(session, kept, as_json=as_json, quiet=True)
+        said = f"Imported {plan.run.iterations} programs as run {session.run} in {kept.database.name}. To go on:"
+        output.say(output.err(), f"{said}\n  {output.own_name()} resume {session.run} --iterations 100")
+    return status

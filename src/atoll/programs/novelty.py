@@ -1,0 +1,115 @@
+"""Refuses what was there before, before its evaluation is paid (P16).
+
+A screen decides from the proposal alone, so that neither timing nor a resume can change what it says: it compares with
+the parents and with all that the model was shown, and keeps no index of the run. What is word for word the same as
+anything judged before costs nothing anyway: the evolver remembers evaluations by content.
+"""
+
+import ast
+import hashlib
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+
+from atoll import gate
+
+_WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\w+|[^\w\s]")
+_MARK = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)|[-+*/%=<>!&|^~@]+")  # numbers and operators
+_SHINGLE = 5  # tokens
+_NAMED = "<candidate>"
+# A program's warnings are its own affair; nobody else compiles anything of this name.
+warnings.filterwarnings("ignore", category=SyntaxWarning, module=_NAMED)
+
+
+@dataclass(frozen=True, slots=True)
+class Novel:
+    """A screen that rejects a program which its kin make superfluous.
+
+    First by a hash of the normalised program: for Python of its compiled syntax tree, without docstrings, comments,
+    layout and the names of locals; for others of its words. Then by shingles of tokens, if the numbers and operators
+    are the same: a changed constant or comparison is a new program, however small the change; other words may not be.
+
+    Attributes:
+        is_python: Whether programs have a syntax tree.
+        threshold: The similarity of shingles (Jaccard) from which on two programs count as one. In a long program
+            another name is a small share, and may be the idea: less than 1 is for those who can afford to lose some.
+    """
+
+    is_python: bool = True
+    threshold: float = 1.0
+
+    def __call__(self, proposal: gate.Proposal) -> gate.Decision:
+        text = proposal.candidate.content
+        for other in proposal.kin:
+            if digest_of(text, self.is_python) == digest_of(other.content, self.is_python):
+                return gate.Decision("reject", f"it repeats {other.id} in other words", "novelty")
+            if self.threshold <= 1 and marks_of(text) == marks_of(other.content):
+                alike = similarity(text, other.content)
+                if alike >= self.threshold:
+                    return gate.Decision("reject", f"it is {alike:.1%} the same as {other.id}", "novelty")
+        return gate.Decision("accept", "it is new", "novelty")
+
+
+def similarity(one: str, other: str) -> float:
+    """Returns the share of shingles that two texts have in common."""
+    first, second = shingles_of(one), shingles_of(other)
+    return len(first & second) / len(first | second)
+
+
+# Kin come again and again; what the caches hold changes nothing but the time.
+@lru_cache(maxsize=256)
+def shingles_of(text: str) -> frozenset[tuple[str, ...]]:
+    """Returns every few tokens that stand side by side."""
+    tokens = _WORD.findall(text)
+    return frozenset(tuple(tokens[place : place + _SHINGLE]) for place in range(max(1, len(tokens) - _SHINGLE + 1)))
+
+
+@lru_cache(maxsize=1024)
+def marks_of(text: str) -> bytes:
+    """Returns a hash of the numbers and operators of a text, with how often each stands there."""
+    return _digest(repr(sorted(Counter(_MARK.findall(text)).items())))
+
+
+@lru_cache(maxsize=1024)
+def digest_of(text: str, is_python: bool) -> bytes:
+    """Returns the hash of a program in a form that other words for the same do not change."""
+    code = _compiled(text) if is_python else None
+    return _digest(" ".join(_WORD.findall(text)) if code is None else "\n".join(_facts(code)))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _compiled(text: str) -> CodeType | None:
+    """Compiles a program, which runs nothing; None if it is none. Level 2 leaves docstrings out."""
+    try:
+        tree = ast.parse(text, _NAMED)
+        tree.body = [node for node in tree.body if not _is_words(node)]
+        return compile(tree, _NAMED, "exec", dont_inherit=True, optimize=2)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+
+
+def _is_words(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _facts(code: CodeType) -> Iterator[str]:
+    """Yields what a code object does: locals stand in it by their place, all other names as they are."""
+    num_parameters = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    yield f"{code.co_code.hex()} {code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount}"
+    yield repr((code.co_name, code.co_names, code.co_varnames[:num_parameters], code.co_exceptiontable))
+    if "locals" in code.co_names or "vars" in code.co_names or "eval" in code.co_names or "exec" in code.co_names:
+        yield repr(code.co_varnames)  # then even their names matter
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _facts(constant)
+        elif isinstance(constant, frozenset):
+            yield f"frozenset {sorted(map(repr, constant))}"  # whose order is that of the process
+        else:
+            yield f"{type(constant).__name__} {constant!r}"

@@ -1,0 +1,119 @@
+"""The texts around what a prompt shows, each by its name; a file of that name in a folder replaces it.
+
+OpenEvolve's names and placeholders are understood. A placeholder that stands alone between two fences is data: its
+fence becomes longer than any inside, so that nothing a candidate wrote can end it.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from atoll import errors, mutation
+
+VARIATIONS, FRAGMENTS = "variations.json", "fragments.json"
+
+_FENCE = r"^`{3,}(?P<label>[^\n`]*)\n\{(?P<fenced>\w+)\}\n`{3,}[ \t]*$"
+_TOKEN = re.compile(rf"{_FENCE}|\{{\{{|\}}\}}|\{{(?P<name>\w+)\}}", re.M)
+_PLACE = re.compile(r"\{(\w+)\}")
+_SECTION = re.compile(r"^(?:#[^\n{]*\n+)?\{(\w+)\}(?:\n|\Z)", re.M)  # with its heading, where that is all of it
+_EMPTY_FENCE = re.compile(r"^`{3,}[^\n`]*\n\{(\w+)\}\n`{3,}[ \t]*(?:\n|\Z)", re.M)
+_BLANKS = re.compile(r"\n{3,}")
+
+
+class _Piece(NamedTuple):
+    """A stretch of a template: as it is written, and the placeholder that it is, in a fence or not."""
+
+    text: str
+    name: str | None = None
+    label: str | None = None
+
+    def said(self, values: Mapping[str, str]) -> str:
+        if self.name is None or self.name not in values:
+            return self.text
+        if self.label is None:
+            return values[self.name]
+        label = _PLACE.sub(lambda place: values.get(place[1], ""), self.label)
+        return mutation.fenced(values[self.name], label)
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """Templates by name.
+
+    Attributes:
+        texts: As they are read.
+        variations: What a placeholder may say, one of several drawn for each prompt.
+    """
+
+    texts: Mapping[str, str]
+    variations: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path | None = None) -> "Templates":
+        """Reads ours, and those that a folder puts in their place.
+
+        Raises:
+            SetupError: The folder, or a file in it, cannot be read.
+        """
+        ours = Path(str(resources.files("atoll.programs.prompt") / "texts"))
+        texts, variations = _texts(ours), _lists(ours / VARIATIONS)
+        if folder is not None:
+            if not folder.is_dir():
+                raise errors.SetupError(f"There is no folder {folder}, which programs.template_dir names.")
+            texts |= _texts(folder)
+            variations |= _lists(folder / VARIATIONS) | _lists(folder / FRAGMENTS)
+        return cls(texts, variations)
+
+    def drawn(self, rng: Random) -> Mapping[str, str]:
+        """Returns one variation for each placeholder that has some."""
+        return {name: rng.choice(said) for name, said in self.variations.items()}
+
+    def fill(self, name: str, values: Mapping[str, str]) -> str:
+        """Returns a template with its placeholders filled; one that has no value stays as it is written.
+
+        Values are put in once, so a brace in what a program says means nothing. A line, a fence or a section that
+        holds nothing but an empty value goes.
+        """
+        empty = frozenset(key for key, value in values.items() if not value)
+        return "".join(piece.said(values) for piece in _pieces(self.texts[name], empty)).strip("\n")
+
+
+@lru_cache(maxsize=1024)  # taking a template apart takes longer than filling it
+def _pieces(text: str, empty: frozenset[str]) -> Sequence[_Piece]:
+    """Takes a template apart, without what holds nothing but an empty value."""
+
+    def emptied(found: re.Match[str]) -> str:
+        return "" if found[1] in empty else found[0]
+
+    text = _BLANKS.sub("\n\n", _SECTION.sub(emptied, _EMPTY_FENCE.sub(emptied, text)))
+    pieces, end = list[_Piece](), 0
+    for found in _TOKEN.finditer(text):
+        pieces.append(_Piece(text[end : found.start()]))
+        name, end = found["fenced"] or found["name"], found.end()
+        pieces.append(_Piece(found[0] if name else found[0][0], name, found["label"] if found["fenced"] else None))
+    return [*pieces, _Piece(text[end:])]
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    try:
+        return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.txt"))}
+    except (OSError, ValueError) as error:
+        raise errors.SetupError(f"The templates in {folder} cannot be read: {error}.") from error
+
+
+def _lists(file: Path) -> dict[str, Sequence[str]]:
+    """Reads words by name: one text, or several of which one is drawn."""
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        named = {str(name): [said] if isinstance(said, str) else list(said) for name, said in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise errors.SetupError(f"{file} holds no texts by name: write a JSON object of texts or lists.") from error
+    return {name: said for name, said in named.items() if said and all(isinstance(each, str) for each in said)}

@@ -1,0 +1,76 @@
+"""Fits what a prompt could say into what the model can read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+CUT = "\n[... cut ...]\n"
+
+type Texts = Mapping[str, Sequence[str]]
+
+
+def middle_cut(text: str, size: int) -> str:
+    """Returns beginning and end of a text that is too long: an error says at its end what happened."""
+    if len(text) <= size:
+        return text
+    half = (size - len(CUT)) // 2
+    return text[:half] + CUT + text[-half:] if half > 0 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that a prompt says.
+
+    Attributes:
+        text: What may be cut in the middle, unless `is_whole`.
+        render: Puts it into its template; a fence is made anew around what is left.
+        is_whole: Whether a part of it would be worth nothing, such as half a program.
+    """
+
+    text: str
+    render: Callable[[str], str] = str
+    is_whole: bool = False
+
+    def __str__(self) -> str:
+        return self.render(self.text)
+
+    def shorter(self, excess: int, shortest: int) -> "Part | None":
+        """Returns it with less in it by about `excess` characters, or None if that leaves too little."""
+        size = max(shortest, len(self.text) - excess)
+        return None if self.is_whole or size >= len(self.text) else replace(self, text=middle_cut(self.text, size))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What fills a placeholder: parts, the most important first; of all pieces that of least priority is cut first."""
+
+    name: str
+    parts: Sequence[Part]
+    priority: int
+
+
+def fitted(
+    pieces: Sequence[Piece], assemble: Callable[[Texts], str], limit: int, shortest: int = 300
+) -> tuple[str, Sequence[str]]:
+    """Returns the prompt of as much of the pieces as fits into `limit` characters, and the names of what was cut.
+
+    The last part of the least piece is shortened, to no less than `shortest` characters, or left out, and so on
+    upwards, until all fits or nothing is left to cut: then the prompt is longer than the limit.
+    """
+    kept = {piece.name: [(part, str(part)) for part in piece.parts] for piece in pieces}
+    cut = dict[str, str]()
+
+    def assembled() -> str:
+        return assemble({name: [text for _, text in parts] for name, parts in kept.items()})
+
+    text = assembled()
+    for piece in sorted(pieces, key=lambda each: each.priority):
+        parts = kept[piece.name]
+        while len(text) > limit and parts:
+            part, shown = parts.pop()
+            shorter = part.shorter(len(text) - limit, shortest)
+            if shorter is not None and len(str(shorter)) < len(shown):
+                parts.append((shorter, str(shorter)))
+            place = f"{piece.name} {len(parts) + (shorter is None)}"
+            cut[place] = "in part" if shorter is not None else "left out"
+            text = assembled()
+    return text, [f"{place} {how}" for place, how in cut.items()]

@@ -1,0 +1,65 @@
+"""Words from the lists that a program gives."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atoll import evaluation, function
+from atoll.candidate import Candidate
+from atoll.mutation import Choices, choices
+
+SOURCE = """\
+# EVOLVE-BLOCK-START
+def configure():
+    '''Formats: ("json", "xml").'''
+    # loader: ['csv', 'sql', 'é']
+    return {'loader': 'csv', 'format': "json", 'other': 'free'}
+# EVOLVE-BLOCK-END
+OUTSIDE = 'csv'
+"""
+
+
+def nobody(skeleton: object) -> evaluation.Evaluation:
+    return evaluation.failed("nobody judged it")
+
+
+def task(text: str, seed: int) -> function.Task:
+    made = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=nobody))
+    parent = made.settle(Candidate("0.0", text), evaluation.Evaluation(0.0), 0.0)
+    return function.Task(0, 1, 0, [parent], {}, {}, Random(seed), None, lambda drafts: [], lambda fn, found: None)
+
+
+def test_a_text_that_stands_in_a_list_may_be_another_of_it():
+    assert [(each.word, list(each.options)) for each in choices(SOURCE)] == [
+        ("csv", ["csv", "sql", "é"]),
+        ("json", ["json", "xml"]),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_children_pick_other_words_inside_the_markers_only(seed):
+    child = str(Choices().propose(task(SOURCE, seed))[0].skeleton())
+    assert child != SOURCE
+    assert child.endswith("# EVOLVE-BLOCK-END\nOUTSIDE = 'csv'\n")
+    compile(child, "child", "exec")
+    assert {each.word for each in choices(child)} <= {"csv", "sql", "é", "json", "xml"}
+
+
+def test_the_same_task_gives_the_same_child():
+    one, other = (str(Choices().propose(task(SOURCE, 5))[0].skeleton()) for _ in range(2))
+    assert one == other
+
+
+@pytest.mark.parametrize("text", ["", "x = 1", "not python (", "x = 'a'  # ['b', 'c']", "x = 'a'  # ['a']"])
+def test_without_lists_there_is_nothing_to_pick(text):
+    assert not choices(text)
+    with pytest.raises(ValueError, match="no list in the program"):
+        Choices().propose(task(text, 0))
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_taken(text):
+    choices(text)
+    choices(f"x = 'a'  # ['a', 'b'] {text}")

@@ -1,0 +1,59 @@
+"""What is too much is cut from the least (P10)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atoll.programs.prompt.window import CUT, Part, Piece, fitted, middle_cut
+
+
+def assemble(texts) -> str:
+    return "|".join(text for name in sorted(texts) for text in texts[name])
+
+
+def test_what_fits_is_left_alone():
+    assert fitted([Piece("a", [Part("x" * 10)], 1)], assemble, 10) == ("x" * 10, [])
+
+
+def test_the_least_goes_first_its_last_part_before_the_others():
+    pieces = [Piece("a", [Part("A" * 50), Part("B" * 50)], 1), Piece("z", [Part("Z" * 50)], 2)]
+    assert fitted(pieces, assemble, 110) == (f"{'A' * 50}|{'Z' * 50}", ["a 2 left out"])
+    assert fitted(pieces, assemble, 60) == ("Z" * 50, ["a 2 left out", "a 1 left out"])
+
+
+def test_a_long_text_is_cut_in_the_middle_before_it_goes():
+    text, cut = fitted([Piece("a", [Part("x" * 500 + "y" * 500)], 1)], assemble, 400)
+    assert text.startswith("x" * 190)
+    assert text.endswith("y" * 190)
+    assert (len(text) <= 400, cut) == (True, ["a 1 in part"])
+
+
+def test_half_a_program_is_worth_nothing():
+    text, cut = fitted([Piece("a", [Part("x" * 1000, is_whole=True), Part("y" * 9)], 1)], assemble, 400)
+    assert (text, cut) == ("", ["a 2 left out", "a 1 left out"])
+
+
+@given(st.text(max_size=200), st.integers(0, 200))
+def test_a_middle_cut_is_never_too_long_and_keeps_both_ends(text, size):
+    cut = middle_cut(text, size)
+    assert len(cut) <= max(size, 0) or cut == ""
+    if len(text) > size and cut:
+        first, last = cut.split(CUT, 1) if cut.count(CUT) == 1 else (cut[:1], cut[-1:])
+        assert text.startswith(first)
+        assert text.endswith(last)
+
+
+SIZES = st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=4)
+
+
+@given(st.lists(SIZES, max_size=5), st.integers(0, 3000))
+def test_whatever_the_sizes_it_fits_and_priorities_are_kept(sizes, limit):
+    pieces = [
+        Piece(str(place), [Part("x" * size, is_whole=whole) for size, whole in parts], place)
+        for place, parts in enumerate(sizes)
+    ]
+    text, cut = fitted(pieces, lambda texts: "".join(map("".join, texts.values())), limit)
+    assert len(text) <= limit
+    touched = {int(each.split()[0]) for each in cut}
+    for place in touched:  # all below the highest that was touched have nothing left to give
+        below = [each for each in range(place) if sizes[each]]
+        assert all(f"{each} 1 left out" in cut for each in below)

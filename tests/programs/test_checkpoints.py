@@ -1,0 +1,104 @@
+"""Checkpoints of OpenEvolve, read (P21); damaged ones are told in one sentence."""
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atoll import errors, function, store
+from atoll.evaluation import Evaluation
+from atoll.programs import checkpoints
+from atoll.programs.stages import Measure
+
+
+def checkpoint(folder: Path, *programs: object, number: int = 10) -> Path:
+    place = folder / f"checkpoint_{number}"
+    (place / "programs").mkdir(parents=True)
+    for index, program in enumerate(programs):
+        (place / "programs" / f"{index}.json").write_text(json.dumps(program))
+    return place
+
+
+def program(id: str, score: float, iteration: int = 0, **more: object) -> dict[str, object]:
+    return {"id": id, "code": f"# {id}", "metrics": {"combined_score": score}, "iteration_found": iteration, **more}
+
+
+def nobody(skeleton: object) -> Evaluation:
+    raise AssertionError("nobody is to be asked")
+
+
+def test_programs_come_in_the_order_in_which_they_were_found(tmp_path):
+    place = checkpoint(tmp_path, program("b", 2.0, 7), program("a", 1.0, 3, parent_id="x"))
+    assert [(each.id, each.parent) for each in checkpoints.read(place)] == [("a", "x"), ("b", None)]
+
+
+def test_of_an_output_folder_the_last_checkpoint_counts(tmp_path):
+    checkpoint(tmp_path / "checkpoints", program("old", 1.0), number=9)
+    checkpoint(tmp_path / "checkpoints", program("new", 1.0), number=100)
+    assert [each.id for each in checkpoints.read(tmp_path)] == ["new"]
+
+
+def test_the_judge_knows_their_scores_and_asks_about_others_only(tmp_path):
+    bodies = store.MemoryBlobs()
+    found = checkpoints.read(
+        checkpoint(
+            tmp_path,
+            program("good", -2.0, artifacts_json=json.dumps({"log": "well"})),
+            {"id": "bad", "code": "# bad", "metrics": {"error": 0.0, "timeout": True}},
+        )
+    )
+    remembering = checkpoints.Remembering(found, nobody, Measure(), bodies)
+    good, bad = (remembering(function.Text(f"# {name}")) for name in ("good", "bad"))
+    assert (good.score, bad.score) == (-2.0, None)
+    assert bodies.body(good.artifacts["log"]) == b"well"
+    assert bad.failure == "the checkpoint has no score of it", "P6: a failure is no 0.0"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "is no program of a checkpoint"),
+        ("[]", "is no program of a checkpoint"),
+        ('{"id": "a"}', "it has no 'code'"),
+        ('{"code": 3}', "'code' must be a text"),
+        ('{"code": "", "metrics": [1]}', "'metrics' an object"),
+        ('{"code": "", "iteration_found": "x"}', "a whole number"),
+        ('{"code": "\\ud800"}', "is no program of a checkpoint"),
+    ],
+)
+def test_a_damaged_program_is_one_sentence(tmp_path, content, said):
+    place = checkpoint(tmp_path)
+    (place / "programs" / "a.json").write_text(content)
+    with pytest.raises(errors.SetupError, match=said) as caught:
+        checkpoints.read(place)
+    assert "a.json" in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_what_is_no_checkpoint_is_told(tmp_path):
+    for folder in (tmp_path, tmp_path / "none", checkpoint(tmp_path)):
+        with pytest.raises(errors.SetupError, match="checkpoint"):
+            checkpoints.read(folder)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    found=st.dictionaries(
+        st.sampled_from(["id", "code", "metrics", "parent_id", "iteration_found", "artifacts_json"]), _JSON
+    )
+)
+def test_any_json_gives_programs_or_one_sentence(tmp_path_factory, found):
+    place = tmp_path_factory.getbasetemp() / "any"
+    (place / "programs").mkdir(parents=True, exist_ok=True)
+    (place / "programs" / "a.json").write_text(json.dumps(found))
+    with contextlib.suppress(errors.SetupError):
+        checkpoints.Remembering(checkpoints.read(place), nobody, Measure(), store.MemoryBlobs())

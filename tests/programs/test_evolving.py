@@ -1,0 +1,29 @@
+"""The editing engine with its prompts and its memory: one and the same run, whatever the timing and the cuts."""
+
+from random import Random
+
+from atoll import function, llm, mutation, store, testing
+from atoll.programs.attempts import Attempts
+from atoll.programs.learners import Together
+from atoll.programs.prompt import Prompter
+from tests.mutation.test_edit import DIFF, SOURCE
+from tests.mutation.test_syntax import judged_by_its_text
+
+
+class TestEvolvingPrograms(testing.ProposerSuite):
+    def make(self, model: llm.LLM) -> function.Proposer:
+        return mutation.Edit(model, Prompter(store.MemoryBlobs(), "Return much."), crossover=0.3)
+
+    def initial(self, model: llm.LLM) -> function.Function:
+        skeleton = function.PyAstSkeleton(SOURCE)
+        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, judge=judged_by_its_text))
+
+    def answer(self, step: int, call: str, prompt: str) -> str:
+        number = Random(f"{step}/{call}/{prompt}").randint(0, 9)
+        if number > 6:
+            return "I cannot."
+        whole = f"```python\ndef f(x):\n    return x * {number}\n```\n"
+        return whole if number % 2 else DIFF.format(number)
+
+    def learner(self) -> function.Learner:
+        return Together([mutation.Bandit(["diff", "rewrite"]), Attempts()])

@@ -1,0 +1,26 @@
+"""Which variables an evaluator reads (P20): told, with how to show them."""
+
+import pytest
+
+from atoll.programs import surroundings
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import os\nA = os.environ['TASK_NUM']", ["TASK_NUM"]),
+        ("import os\ndef f(): return os.environ.get('A', '1'), os.getenv('B')", ["A", "B"]),
+        ("from os import environ, getenv\ngetenv('C'), environ['D']", ["C", "D"]),
+        ("import os\nos.environ['SET'] = '1'", []),
+        ("import os\nos.environ['HOME'], {}['X'], {}.get('Y')", []),
+        ("not python", []),
+    ],
+)
+def test_names_are_read_from_the_source(source, names):
+    assert list(surroundings.variables(source)) == names
+
+
+def test_those_that_are_hidden_are_told_with_the_setting():
+    source = "import os\nos.environ['A'], os.environ['B']"
+    assert "--set 'sandbox.env=[\"B\"]'" in surroundings.hint(source, ["A"])
+    assert surroundings.hint(source, ["A", "B"]) == ""
