@@ -22,7 +22,8 @@ NAMES = {
     "atoll.llm": "LLM Durable FromFunction NoReply OpenAICompatible Recorder Replay Reply make_llm",
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine spawn_evolver",
     "atoll.mutation": """
-        Constants Model Rewrite Syntax Vocabulary can_rewrite fenced fenced_code program_prompt skeleton_of
+        Bandit Constants Mixed Model Refined Rewrite Syntax Tuner Unfit Vocabulary can_rewrite fenced fenced_code
+        mixed_with program_prompt skeleton_of tunable without_llm
     """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """

@@ -261,3 +261,16 @@ def test_a_child_costs_as_much_as_a_few_times_parsing_it():
     child = seconds(lambda text, turn: engine.propose(task(tasks[text], seed=turn)))
     parse = seconds(lambda text, turn: ast.parse(text))
     assert child < 4 * parse
+
+
+def test_what_is_declared_tunable_is_left_to_the_tuner():
+    source = "def f(x):\n    return tunable(0.5, 0, 1) * x + 2\n"
+    texts = [child_of(mutation.Syntax(more=0.0), source, seed=seed) for seed in range(200)]
+    assert all("tunable(0.5, 0, 1)" in text for text in texts if "tunable" in text)
+    assert any("tunable" in text for text in texts)
+
+
+def test_an_array_gets_thresholds():
+    source = "import numpy as np\n\ndef f(item: float, bins: np.ndarray) -> np.ndarray:\n    return item - bins\n"
+    texts = [child_of(mutation.Syntax(more=0.0), source, seed=seed) for seed in range(300)]
+    assert any("np.where(item - bins" in text for text in texts)

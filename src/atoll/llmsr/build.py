@@ -134,7 +134,8 @@ class _Subject:
         self, options: Options, model: llm.LLM | None, where: executor.Place, workers: int, seed: int
     ) -> system.Built:
         chosen = find_preset(options.preset)
-        engine = self._engine(model)
+        mixed = self._engine(model)
+        engine = Announced(mixed)
         place = where.open(self.make_job, self.evaluator, str(self.files[0].parent) if self.files else None)
         judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
         props = function.DefaultFunctionProps(function.PyAstSkeleton(self.start.text), self.inputs, judge=judge)
@@ -152,15 +153,15 @@ class _Subject:
         )
         schedule = chosen.schedule(options, seed)
         report = self._report(options, schedule, model, workers)
-        config = cluster.EvolverConfig(islands, schedule=schedule)
+        config = cluster.EvolverConfig(islands, schedule=schedule, learner=mixed.learner)
         return system.Built(config, report, self.files, place.level, place.close)
 
-    def _engine(self, model: llm.LLM | None) -> PyMutationEngine | Announced:
+    def _engine(self, model: llm.LLM | None) -> mutation.Mixed:
         if model is None:
             if not mutation.can_rewrite(self.start.text):
                 raise errors.SetupError(f"{self.start.name} has nothing that its syntax could change: give a model.")
-            return Announced(mutation.Syntax.fitting(self.start.text))
-        return PyMutationEngine(self.comment, self.start.docstring, model)
+            return mutation.without_llm(self.start.text)
+        return mutation.mixed_with(PyMutationEngine(self.comment, self.start.docstring, model), self.start.text)
 
     def _report(
         self, options: Options, schedule: cluster.RoundRobin, model: llm.LLM | None, workers: int
@@ -171,7 +172,7 @@ class _Subject:
             "source": self.start.text,
             "comment": self.comment,
             "docstring": self.start.docstring,
-            "engine": "syntax, no LLM" if model is None else "LLM",
+            "engine": "syntax and tuner, no LLM" if model is None else "LLM",
             "preset": options.preset,
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,

@@ -1,15 +1,20 @@
 """Engines that make children: by syntax, by numbers alone, by a language model."""
 
+from atoll.mutation.choosing import mixed_with, without_llm
 from atoll.mutation.constants import Constants
 from atoll.mutation.fences import fenced, fenced_code
+from atoll.mutation.mixed import Bandit, Mixed
 from atoll.mutation.prompts import program_prompt
+from atoll.mutation.refined import Refined
 from atoll.mutation.rewrite import Model, Rewrite
 from atoll.mutation.skeletons import skeleton_of
 from atoll.mutation.syntax import Syntax, Vocabulary, can_rewrite
+from atoll.mutation.tuner import Tuner, tunable
+from atoll.mutation.unfit import Unfit
 
 # fmt: off
 __all__ = [
-    "Constants", "Model", "Rewrite", "Syntax", "Vocabulary", "can_rewrite", "fenced", "fenced_code", "program_prompt",
-    "skeleton_of",
+    "Bandit", "Constants", "Mixed", "Model", "Refined", "Rewrite", "Syntax", "Tuner", "Unfit", "Vocabulary",
+    "can_rewrite", "fenced", "fenced_code", "mixed_with", "program_prompt", "skeleton_of", "tunable", "without_llm",
 ]
 # fmt: on

@@ -38,7 +38,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     report = {
         "program": task.program,
         "description": task.description,
-        "engine": "syntax, no LLM" if parts.llm is None else "LLM, full rewrites",
+        "engine": "syntax and tuner, no LLM" if parts.llm is None else "LLM, full rewrites",
         "islands": options.num_islands,
         "parents": options.num_parents,
         "workers": parts.workers,
@@ -46,7 +46,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
     }
-    config = cluster.EvolverConfig(islands, schedule=schedule)
+    config = cluster.EvolverConfig(islands, schedule=schedule, learner=engine.learner)
     files = [program] if task.command else [program, evaluator]
     return system.Built(config, report, files, place.level, place.close)
 
@@ -78,16 +78,17 @@ def _text(path: Path, key: str) -> str:
         raise errors.SetupError(f"{path} cannot be read: {key} must name a text file.") from error
 
 
-def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> function.Proposer:
+def _engine(text: str, task: Task, suffix: str, model: llm.LLM | None) -> mutation.Mixed:
     language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
     if model is not None:
         ask = partial(mutation.program_prompt, task_description=task.description, language=language)
-        return mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=language))
+        rewrite = mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=language))
+        return mutation.mixed_with(rewrite, text, "rewrite")
     if suffix != ".py" or not mutation.can_rewrite(text):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )
-    return mutation.Syntax.fitting(text)
+    return mutation.without_llm(text)
 
 
 def _make_pool(num_parents: int, island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:

@@ -139,6 +139,19 @@ def choosing(site: Site, palette: Palette) -> ast.expr | None:
     return ast.IfExp(test, first, second)
 
 
+def parting(site: Site, palette: Palette) -> ast.expr | None:
+    """Lets an array be something else where it is itself above or below a number: a threshold, by element."""
+    where, is_leaf = palette.functions.where, isinstance(site.node, ast.Constant | ast.Name)
+    if site.demand != "array" or site.kind != "array" or where is None or (is_leaf and palette.rng.random() < 0.5):
+        return None
+    bound = numbers.of_any_size(palette.rng)
+    test = ast.Compare(site.node, [palette.rng.choice(COMPARISONS[:4])()], [numbers.literal(bound)])
+    # What stands for values beyond a bound is mostly of their size.
+    level = numbers.literal(numbers.shortened(bound * palette.rng.uniform(0.0, 1.5), 2))
+    other = level if palette.rng.random() < 0.6 else palette.term()
+    return called(where, test, other, site.node) if other else None
+
+
 def _joined(site: Site, palette: Palette, allowed: Sequence[str]) -> ast.expr | None:
     other = palette.term()
     if not site.is_number() or other is None:
@@ -173,4 +186,5 @@ EDITS: Sequence[Edit] = (
     Edit("factor", 2.0, 1, factor),
     Edit("bound", 0.1, 1, bounding),
     Edit("choice", 0.2, 1, choosing),
+    Edit("threshold", 1.5, 1, parting),
 )

@@ -38,7 +38,7 @@ def moved(rng: Random, value: float, demand: Kind) -> int | float:
         if demand == "integer" or (isinstance(value, int) and rng.random() < 0.6):
             new: int | float = rng.choice(_WHOLE)(int(value))
         else:
-            new = _short(rng.choices(_REAL, _REAL_WEIGHTS)[0](rng, value), 6)
+            new = shortened(rng.choices(_REAL, _REAL_WEIGHTS)[0](rng, value), 6)
         if new != value and math.isfinite(new) and abs(new) <= _LARGEST:
             return new
     return 1 if value == 0 else 0
@@ -51,10 +51,16 @@ def fresh(rng: Random, constants: Sequence[float], demand: Kind) -> int | float:
         return rng.randint(0, 3) if draw < 0.8 else rng.randint(-10, 10)
     if draw < 0.7 and constants:
         return rng.choice(constants)
-    return _short(rng.gauss(0, 1), 3) if draw < 0.85 else rng.randint(-10, 10)
+    return shortened(rng.gauss(0, 1), 3) if draw < 0.85 else rng.randint(-10, 10)
 
 
-def _short(value: float, digits: int) -> float:
+def of_any_size(rng: Random) -> float:
+    """Draws a number of either sign from 0.1 to 100, each order of magnitude as often as another."""
+    return shortened(rng.choice((-1, 1)) * 10 ** rng.uniform(-1, 2), 2)
+
+
+def shortened(value: float, digits: int) -> float:
+    """Returns a number with so many digits."""
     return float(f"{value:.{digits}g}")
 
 
@@ -78,7 +84,7 @@ _REAL: Sequence[Callable[[Random, float], float]] = (
     lambda rng, value: -value,
     lambda rng, value: value * 2,
     lambda rng, value: value / 2,
-    lambda rng, value: _short(value, rng.randint(1, 2)),
+    lambda rng, value: shortened(value, rng.randint(1, 2)),
     lambda rng, value: value + rng.choice((-1, 1)),
 )
 _REAL_WEIGHTS = (8, 1, 2, 2, 2, 2)

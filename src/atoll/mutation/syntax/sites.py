@@ -124,6 +124,8 @@ def _choice(node: ast.IfExp, kind: Kind, demand: Kind, names: Names, found: Foun
 
 def _call(node: ast.Call, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name == "tunable" or (isinstance(node.func, ast.Attribute) and node.func.attr == "tunable"):
+        return  # its value and bounds are the tuner's
     owner: Kind = found.kind(node.func.value, names) if isinstance(node.func, ast.Attribute) else "other"
     if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
         _visit_as_is(node.func.value, names, found)

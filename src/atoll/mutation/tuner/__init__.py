@@ -1,0 +1,8 @@
+"""Constants, tuned by numbers alone."""
+
+from atoll.mutation.tuner.declared import declared, tunable
+from atoll.mutation.tuner.engine import Tuner
+from atoll.mutation.tuner.optimiser import Found, Optimiser, maximise, minimise
+from atoll.mutation.tuner.space import Space, Tunable
+
+__all__ = ["Found", "Optimiser", "Space", "Tunable", "Tuner", "declared", "maximise", "minimise", "tunable"]

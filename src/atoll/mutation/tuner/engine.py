@@ -1,0 +1,101 @@
+"""The engine that tunes the constants of a program and leaves all else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atoll import errors, function
+from atoll.mutation.skeletons import skeleton_of
+from atoll.mutation.tuner.declared import Declared, declared, literals
+from atoll.mutation.tuner.optimiser import Optimiser
+from atoll.mutation.unfit import Unfit
+
+NAME = "tuner"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuner:
+    """Makes one child: a parent with the best constants that a search inside this one step has found.
+
+    The step judges its drafts through the task, so each is stored when it is judged, counts in the budget and is never
+    paid twice; killed and resumed, the same step asks for the same drafts and finds them in the journal.
+
+    Attributes:
+        budget: Evaluations of one step at most; a step that is promised fewer takes fewer.
+        patience: Ends the step after so many evaluations without a better one; more where there are many constants.
+        with_literals: Also tunes plain numbers, where a program declares nothing.
+        most_literals: How many of them.
+    """
+
+    budget: int = 40
+    patience: int = 12
+    with_literals: bool = False
+    most_literals: int = 12
+
+    def __post_init__(self) -> None:
+        if self.budget < 1 or self.patience < 1 or self.most_literals < 1:
+            raise errors.SetupError(
+                f"budget is {self.budget}, patience {self.patience}, most_literals {self.most_literals}; "
+                "all must be at least 1."
+            )
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        """Returns a child with better constants; none if it found none.
+
+        Raises:
+            Unfit: The parent has nothing to tune.
+        """
+        parent = _parent(task)
+        tuned, trials = self.tuned(task, parent, parent.score() if parent.evaluation else None)
+        if tuned is None:
+            return []
+        return [function.draft(parent, tuned, parents=[parent], engine=NAME, trials=trials)]
+
+    def tuned(
+        self, task: function.Task, fn: function.Function, score: float | None
+    ) -> tuple[function.AnySkeleton | None, int]:
+        """Searches for better constants of a function; returns it with them, None if there are none, and the trials.
+
+        Raises:
+            Unfit: It has nothing to tune.
+        """
+        found = self._declared(str(fn.skeleton()))
+        search = Optimiser(found.tunables, task.rng.getrandbits(32))
+        search.tell(search.space.start, score)
+        limit = self.budget if task.allowance is None else min(self.budget, task.allowance)
+        trials = 0
+        while trials < limit and search.since_best <= self.patience + len(search.space):
+            point = search.ask()
+            if point is None:
+                break
+            draft = function.draft(fn, skeleton_of(fn, found.written(point)), parents=[fn], engine=NAME)
+            [evaluated] = task.judge([draft])
+            search.tell(point, evaluated.score)
+            trials += 1
+        is_better = search.best.point != search.space.start
+        return skeleton_of(fn, found.written(search.best.point)) if is_better else None, trials
+
+    def can_tune(self, text: str) -> bool:
+        """Says whether a text has something to tune."""
+        try:
+            return bool(self._declared(text).tunables)
+        except ValueError:
+            return False
+
+    def _declared(self, text: str) -> Declared:
+        try:
+            found = declared(text)
+        except errors.SetupError as error:  # a start like that never gets here: whoever wrote this one meant well
+            raise Unfit(str(error)) from error
+        if not found.tunables and self.with_literals:
+            found = literals(text, most=self.most_literals)
+        if not found.tunables:
+            raise Unfit("It declares nothing to tune: write tunable(VALUE, LOW, HIGH).")
+        return found
+
+
+def _parent(task: function.Task) -> function.Function:
+    """Returns the best parent that is no result of tuning itself, else the best."""
+    for parent in reversed(task.parents):
+        if parent.candidate is None or parent.candidate.meta.get("engine") != NAME:
+            return parent
+    return task.parents[-1]

@@ -1,0 +1,108 @@
+"""Where to evaluate next when little is known: the expected improvement inside a region around the best point."""
+
+import math
+
+import numpy
+from numpy.typing import NDArray
+
+from atoll.mutation.tuner.space import Space, Unit
+from atoll.mutation.tuner.surrogate import Surrogate
+
+type Array = NDArray[numpy.float64]
+
+_LONGEST, _SHORTEST, _FIRST = 1.6, 0.5**7, 0.8
+_CANDIDATES, _REFINEMENTS, _REFINED = 1000, 4, 100
+
+
+class Region:
+    """A box around the best point that grows with success and shrinks with failure (after TuRBO, Eriksson 2019).
+
+    Without it a surrogate of twenty dimensions looks into corners that it knows nothing of; with it the search turns
+    local as evaluations go by. What has collapsed starts over at full size with all that is known.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._surrogate = Surrogate(space.features(space.to_unit(space.start)[None, :]).shape[1])
+        self._length, self._wins, self._losses = _FIRST, 0, 0
+        self._patience = max(4, len(space) // 2)
+        self._has_steps = any(math.isfinite(each.num_values) for each in space.tunables)
+
+    def note(self, is_better: bool) -> None:
+        """Learns whether the last point was a new best."""
+        self._wins, self._losses = (self._wins + 1, 0) if is_better else (0, self._losses + 1)
+        if self._wins == 2:
+            self._length, self._wins = min(2 * self._length, _LONGEST), 0
+        elif self._losses == self._patience:
+            self._length, self._losses = self._length / 2, 0
+        if self._length < _SHORTEST:
+            self._length = _FIRST
+
+    def ask(self, known: Unit, scores: Array, rng: numpy.random.Generator) -> Unit:
+        """Returns the most promising point that is not known."""
+        warped = _warped(scores)
+        self._surrogate.fit(self._space.features(known), warped)
+        known, best = self._space.snapped(known), known[int(numpy.argmax(scores))]
+        candidates = self._candidates(best, rng)
+        for round in range(_REFINEMENTS + 1):
+            gains = self._gains(candidates, known, warped.max())
+            leader = candidates[int(numpy.argmax(gains))]
+            if round < _REFINEMENTS:
+                spread = 0.1 * self._length * 0.4**round
+                near = leader + spread * rng.standard_normal((_REFINED, len(leader)))
+                one = numpy.where(rng.random(near.shape) < min(1.0, 2 / len(leader)), near, leader)
+                candidates = self._space.snapped(numpy.vstack([leader[None, :], near, one]))
+        return numpy.asarray(leader)
+
+    def _candidates(self, best: Array, rng: numpy.random.Generator) -> Unit:
+        """Draws points of the box, most of them with only some coordinates moved."""
+        size = len(best)
+        weights = self._sides()
+        low, high = best - self._length * weights / 2, best + self._length * weights / 2
+        drawn = numpy.clip(low, 0, 1) + rng.random((_CANDIDATES, size)) * (
+            numpy.clip(high, 0, 1) - numpy.clip(low, 0, 1)
+        )
+        for column, each in enumerate(self._space.tunables):
+            if each.choices:
+                drawn[:, column] = rng.random(_CANDIDATES)  # a choice is as far from one as from another
+        moves = rng.random(drawn.shape) < rng.choice([1.0, min(1.0, 8 / size), min(1.0, 2 / size)], (_CANDIDATES, 1))
+        moves[numpy.arange(_CANDIDATES), rng.integers(0, size, _CANDIDATES)] = True
+        return self._space.snapped(numpy.where(moves, drawn, best))
+
+    def _sides(self) -> Array:
+        """Returns the sides of the box: long where the score changes slowly."""
+        if len(self._surrogate.lengths) != len(self._space):
+            return numpy.ones(len(self._space))  # with choices of several, columns are no coordinates
+        logs = numpy.log(self._surrogate.lengths)
+        return numpy.asarray(numpy.exp(numpy.clip(logs - logs.mean(), -2, 2)))
+
+    def _gains(self, candidates: Unit, known: Unit, best: float) -> Array:
+        """Returns the logarithm of the expected improvement; none for what is known."""
+        mean, deviation = self._surrogate.predict(self._space.features(candidates))
+        z = (mean - best) / deviation
+        gains = numpy.log(deviation) + _log_improvement(z)
+        if not self._has_steps:
+            return numpy.asarray(gains)  # nothing is drawn twice from a continuum
+        seen = {row.tobytes() for row in known}
+        return numpy.where([row.tobytes() in seen for row in candidates], -math.inf, gains)
+
+
+def _warped(scores: Array) -> Array:
+    """Standardises scores; how bad the bad ones are says nothing about where the best are, so it is cut off."""
+    best, middle = scores.max(), numpy.median(scores)
+    cut = numpy.maximum(scores, middle - 1.0 * (best - middle))
+    spread = cut.std()
+    return numpy.asarray((cut - cut.mean()) / (spread if spread > 0 else 1.0))
+
+
+def _log_improvement(z: Array) -> Array:
+    """Returns log(phi(z) + z Phi(z)), also far below zero, where it underflows."""
+    near = numpy.maximum(z, -6.0)
+    phi = numpy.exp(-(near**2) / 2) / math.sqrt(2 * math.pi)
+    low = numpy.log(numpy.maximum(phi + near * _normal(near), 1e-300))
+    return numpy.where(z > -6.0, low, -(z**2) / 2 - 2 * numpy.log(numpy.maximum(-z, 1.0)) - 0.919)
+
+
+def _normal(z: Array) -> Array:
+    """Returns the cumulative normal distribution; numpy has no error function."""
+    return numpy.asarray([0.5 * math.erfc(-each / math.sqrt(2)) for each in z])

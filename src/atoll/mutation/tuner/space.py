@@ -1,0 +1,156 @@
+"""What may be tuned: ranges of numbers, whole numbers and choices, each with the value that it has now."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from atoll import errors
+
+type Value = float | int | str | bool | None
+type Point = tuple[Value, ...]
+type Unit = NDArray[numpy.float64]  # a point of the unit cube
+
+_LOG_RATIO = 1000  # a range across three orders of magnitude is searched by its logarithm
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """One value that may change.
+
+    Attributes:
+        name: What it is called, in messages.
+        start: What it is now.
+        low: The least it may be.
+        high: The most it may be.
+        is_whole: Only whole numbers.
+        choices: What it may be instead of a range.
+        scale: Numbers far above it are searched by their logarithm, whatever their sign; 0 searches all evenly.
+
+    Raises:
+        SetupError: The bounds are reversed or no numbers, or the start is outside of them.
+    """
+
+    name: str
+    start: Value
+    low: float = 0.0
+    high: float = 1.0
+    is_whole: bool = False
+    choices: tuple[Value, ...] = ()
+    scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.choices:
+            if self.start not in self.choices:
+                raise errors.SetupError(f"Tunable {self.name} is {self.start!r}: it must be one of {self.choices}.")
+            return
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+            raise errors.SetupError(f"Tunable {self.name} goes from {self.low} to {self.high}: give finite bounds.")
+        if self.low > self.high:
+            raise errors.SetupError(
+                f"Tunable {self.name} has its bounds reversed, {self.low:g} to {self.high:g}: write the lower first."
+            )
+        if isinstance(self.start, bool) or not isinstance(self.start, int | float):
+            raise errors.SetupError(f"Tunable {self.name} is {self.start!r}: between bounds it must be a number.")
+        if not self.low <= self.start <= self.high:
+            raise errors.SetupError(
+                f"Tunable {self.name} is {self.start:g}, outside of {self.low:g} to {self.high:g}: widen its bounds."
+            )
+
+    @property
+    def num_values(self) -> float:
+        """How many different values it may have."""
+        if self.choices:
+            return len(self.choices)
+        if self.low == self.high:
+            return 1
+        return math.floor(self.high) - math.ceil(self.low) + 1 if self.is_whole else math.inf
+
+    @property
+    def is_log(self) -> bool:
+        return not self.choices and not self.is_whole and self.low > 0 and self.high / self.low >= _LOG_RATIO
+
+    def to_unit(self, value: Value) -> float:
+        """Returns where a value lies between 0 and 1; the middle of its share, where there are only so many."""
+        if self.choices:
+            return (self.choices.index(value) + 0.5) / len(self.choices)
+        assert isinstance(value, int | float)
+        if self.is_whole:
+            return (value - math.ceil(self.low) + 0.5) / self.num_values
+        if self.low == self.high:
+            return 0.5
+        if self.scale:
+            low, high = math.asinh(self.low / self.scale), math.asinh(self.high / self.scale)
+            return (math.asinh(value / self.scale) - low) / (high - low)
+        if self.is_log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def from_unit(self, unit: float) -> Value:
+        """Returns the value that lies there; numbers have seven digits, which is more than a heuristic needs."""
+        unit = min(max(unit, 0.0), 1.0)
+        if self.choices:
+            return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
+        if self.is_whole:
+            return math.ceil(self.low) + min(int(unit * self.num_values), int(self.num_values) - 1)
+        raw = self._stretched(unit)
+        return min(max(float(f"{raw:.7g}"), self.low), self.high)
+
+    def _stretched(self, unit: float) -> float:
+        if self.scale:
+            low, high = math.asinh(self.low / self.scale), math.asinh(self.high / self.scale)
+            return self.scale * math.sinh(low + unit * (high - low))
+        if self.is_log:
+            return self.low * math.pow(self.high / self.low, unit)
+        return self.low + unit * (self.high - self.low)
+
+
+@dataclass(frozen=True)
+class Space:
+    """Several tunables at once, as a unit cube."""
+
+    tunables: Sequence[Tunable]
+    start: Point = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.tunables:
+            raise errors.SetupError("There is nothing to tune: declare a tunable, or ask for the literals.")
+        object.__setattr__(self, "start", tuple(each.start for each in self.tunables))
+
+    def __len__(self) -> int:
+        return len(self.tunables)
+
+    @property
+    def size(self) -> float:
+        """How many different points there are."""
+        return math.prod(each.num_values for each in self.tunables)
+
+    def to_unit(self, point: Sequence[Any]) -> Unit:
+        return numpy.array([each.to_unit(value) for each, value in zip(self.tunables, point, strict=True)])
+
+    def from_unit(self, unit: Sequence[float] | Unit) -> Point:
+        return tuple(each.from_unit(float(value)) for each, value in zip(self.tunables, unit, strict=True))
+
+    def snapped(self, units: Unit) -> Unit:
+        """Returns rows of the unit cube moved to the nearest points that there are."""
+        made = numpy.clip(units, 0.0, 1.0)
+        for column, each in enumerate(self.tunables):
+            count = each.num_values
+            if math.isfinite(count):
+                made[:, column] = (numpy.minimum(numpy.floor(made[:, column] * count), count - 1) + 0.5) / count
+        return made
+
+    def features(self, units: Unit) -> Unit:
+        """Returns rows of the unit cube as distances see them: a choice of several is one column for each."""
+        columns = []
+        for column, each in enumerate(self.tunables):
+            values = units[:, column]
+            if len(each.choices) > 2:
+                index = numpy.minimum((values * len(each.choices)).astype(int), len(each.choices) - 1)
+                columns += list(0.7 * (index[None, :] == numpy.arange(len(each.choices))[:, None]))
+            else:
+                columns.append(values)
+        return numpy.stack(columns, axis=1)

@@ -1,0 +1,5 @@
+"""What an engine says that can do nothing with its parents."""
+
+
+class Unfit(ValueError):
+    """These parents are nothing for this engine: another one may take the step."""
