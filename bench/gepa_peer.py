@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent / "tasks"))
+sys.path.insert(0, str(Path(__file__).parent.parent))  # started with -P: else `gepa` would be the file beside this one
 
-import gepa
-import rules
-from gepa.core.adapter import EvaluationBatch
+import gepa  # type: ignore[import-not-found]
+from gepa.core.adapter import EvaluationBatch  # type: ignore[import-not-found]
+
+from bench.tasks import rules
 
 
 class Adapter:
@@ -77,4 +78,5 @@ def overhead(proposals: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     task, *numbers = sys.argv[1:]
-    print(json.dumps({"contest": contest, "overhead": overhead}[task](*map(int, numbers))))
+    made = contest(*map(int, numbers)) if task == "contest" else overhead(*map(int, numbers))
+    print(json.dumps(made))

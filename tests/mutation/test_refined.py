@@ -1,6 +1,7 @@
 """Children that are tuned before they are kept."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -32,7 +33,7 @@ class Idea:
         return [function.draft(parent, function.PyAstSkeleton(self.text), parents=[parent], engine="idea")]
 
 
-def judged(fns: list[function.Function]) -> list[evaluation.Evaluation]:
+def judged(fns: Sequence[function.Function]) -> Sequence[evaluation.Evaluation]:
     """Scores a program by how near its factor is to 1; one without a factor fails."""
     found = [re.findall(r"return (\S+) \*", str(each.skeleton())) for each in fns]
     return [

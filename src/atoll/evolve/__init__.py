@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
-from atoll.control import Budget
 from atoll.evolve.result import Result
 from atoll.evolve.wishes import Wishes
 
@@ -19,7 +18,7 @@ def evolve(
     thing: Any,
     evaluator: Callable[..., Any] | PathLike[str] | None = None,
     *,
-    budget: str | Budget | None = None,
+    budget: object = None,
     llm: str | Callable[[str], Any] | None = None,
     objective: str = "",
     data: Sequence[Any] | None = None,

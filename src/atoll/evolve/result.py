@@ -1,13 +1,9 @@
 """What came of it: the best, its score, what it took, how it came about; in a terminal, a notebook, a folder."""
 
-import html
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
-_LINES = 12  # of the best, in a terminal
 NOT_RUN = "not run: baselines=True"
 
 
@@ -60,7 +56,7 @@ class Result(NamedTuple):
         lineage: The best and its nearest ancestors, at most 200.
         scores: Its score on each instance of the validation part.
         reason: Why the run ended.
-        run: Its id in the store.
+        run: Its id in the store; empty without one.
         content: The best as a text, as the store has it.
         suffix: What a file of it is called at its end.
     """
@@ -81,13 +77,22 @@ class Result(NamedTuple):
 
     def save(self, folder: str | PathLike[str] = "atoll_result") -> str:
         """Writes the best and all that is known of it into a folder, and returns the folder's path."""
-        return _saved(self, Path(folder))
+        from atoll.evolve import display  # here and below: `import atoll` loads this file, and must not wait for that
+
+        rest = {name: value for name, value in self._asdict().items() if name not in ("best", "content", "suffix")}
+        rest |= {"gain": self.gain and self.gain._asdict(), "cost": self.cost._asdict()}
+        rest |= {"lineage": [each._asdict() for each in self.lineage], "baselines": dict(self.baselines)}
+        return display.save(folder, f"best{self.suffix}", self.content, rest)
 
     def __str__(self) -> str:
-        return _text(self)
+        from atoll.evolve import display
+
+        return display.text(list(_rows(self)), self.content)
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        from atoll.evolve import display
+
+        return display.html(list(_rows(self)), self.content)
 
 
 def _rows(result: Result) -> Iterator[tuple[str, str]]:
@@ -105,32 +110,3 @@ def _rows(result: Result) -> Iterator[tuple[str, str]]:
     yield "cost", f"{spent.evaluator_calls:,} evaluator calls{model if spent.llm_calls else ''}, {spent.seconds:.1f} s"
     yield "lineage", " <- ".join(each.id for each in result.lineage[:8]) + (" ..." if len(result.lineage) > 8 else "")
     yield "ended", result.reason
-
-
-def _text(result: Result) -> str:
-    """Returns a few lines."""
-    lines = result.content.rstrip("\n").split("\n")
-    shown = [*lines[:_LINES], *([f"... {len(lines) - _LINES} more lines"] if len(lines) > _LINES else [])]
-    table = [f"{title:<10}{value}" for title, value in _rows(result)]
-    return "\n".join([*table, "best", *(f"    {line}" for line in shown)])
-
-
-def _html(result: Result) -> str:
-    """Returns a table and the best; all that a candidate wrote is escaped."""
-    cells = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(title)}</th>"
-        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-        for title, value in _rows(result)
-    )
-    return f"<div><table>{cells}</table><pre>{html.escape(result.content)}</pre></div>"
-
-
-def _saved(result: Result, place: Path) -> str:
-    """Writes `best` and `result.json` into a folder."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / f"best{result.suffix}").write_text(result.content, encoding="utf-8")
-    rest = {name: value for name, value in result._asdict().items() if name not in ("best", "content", "suffix")}
-    rest |= {"gain": result.gain and result.gain._asdict(), "cost": result.cost._asdict()}
-    rest |= {"lineage": [each._asdict() for each in result.lineage], "baselines": dict(result.baselines)}
-    (place / "result.json").write_text(json.dumps(rest, indent=2, default=list), encoding="utf-8")
-    return str(place)

@@ -1,10 +1,8 @@
 """One run from the front door to its result."""
 
-import math
 import os
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +10,8 @@ from typing import Any
 
 from atoll import config, control, errors, evaluation, function, journal, llm, runs, store, system
 from atoll.evaluation import Evaluation
-from atoll.evolve import build, subjects
-from atoll.evolve.result import NOT_RUN, Ancestor, Gain, Result, Spent
+from atoll.evolve import build, reading, subjects
+from atoll.evolve.result import NOT_RUN, Result
 from atoll.evolve.wishes import Wishes
 from atoll.programs import dataset, instances
 from atoll.runs.patience import Patience
@@ -22,8 +20,6 @@ ALL = -1  # the island of a record that concerns all of them
 MEMORY = "sqlite://"
 _EVALUATIONS, _WITH_MODEL = 500, 200
 _TURN_SECONDS = 0.02
-_LONGEST_LINE = 200  # ancestors in a result; the store has all
-NOTHING_SPENT = Spent(0, 0, 0, 0, 0.0, 0.0)
 
 
 def run(thing: Any, evaluator: Any, wishes: Wishes) -> Result:
@@ -64,7 +60,7 @@ def model_of(given: Any) -> Patience | None:
     return None if found is None else Patience(llm.FromFunction(found))
 
 
-def budget_of(given: str | control.Budget | None, *, has_model: bool) -> control.Budget:
+def budget_of(given: object, *, has_model: bool) -> control.Budget:
     """Reads what a run may use.
 
     Raises:
@@ -96,27 +92,35 @@ class Live:
         self._made = build.make(subject, evaluator, data, wishes, durable, budget)
 
     def go(self) -> Result:
-        """Runs to the end and reads the result from the store.
+        """Runs to the end; without a store its records live as long as this call.
 
         Raises:
             SetupError: The start has no score, or the store cannot be opened.
             RunFailed: The run ended before its time.
         """
+        with closing(_Closing(self._made.built.close)):
+            if self._wishes.store is None:
+                return self._gone(store.MemoryJournal(), None)
+            with store.Store(self._wishes.store) as kept:
+                run = kept.create(config=self._setup())
+                with kept.claim(run):
+                    return self._gone(kept.journal(run), kept.inbox(run))._replace(run=run)
+
+    def _gone(self, records: journal.Journal, inbox: control.Inbox | None) -> Result:
         since = time.monotonic()
-        with closing(_Closing(self._made.built.close)), store.Store(self._wishes.store or MEMORY) as kept:
-            run = kept.create(config=self._setup())
-            with kept.claim(run):
-                evolver = self._evolver(kept, run)
-                self._watch(evolver)
-            return self._result(kept, run, evolver.reason, time.monotonic() - since)
+        evolver = self._evolver(records, inbox)
+        self._watch(evolver)
+        subject, calls = self._subject, self._made.meter.calls
+        found = reading.read(evolver, records, subject.restore, subject.suffix, calls)
+        return found._replace(cost=found.cost._replace(seconds=time.monotonic() - since))
 
     def _setup(self) -> dict[str, Any]:
         wishes = self._wishes
         said = {"kind": self._subject.kind, "seed": wishes.seed, "workers": wishes.workers, "target": wishes.target}
         return {"system": "evolve", "run": {**said, "objective": wishes.objective}}
 
-    def _evolver(self, kept: store.Store, run: str) -> system.Evolver:
-        made, records = self._made, kept.journal(run)
+    def _evolver(self, records: journal.Journal, inbox: control.Inbox | None) -> system.Evolver:
+        made = self._made
         is_timed = made.budget.seconds is not None or made.budget.usd is not None
         is_alone = self._subject.kind == "parameters"  # each point depends on all before it
         workers = 1 if is_alone else self._wishes.workers
@@ -127,7 +131,7 @@ class Live:
             journal=records,
             budget=made.budget,
             stop_rules=tuple(made.stop_rules),
-            inbox=kept.inbox(run),
+            inbox=inbox,
             seed=self._wishes.seed,
             ordered=not is_timed,
         )
@@ -151,75 +155,10 @@ class Live:
                 raise errors.SetupError(str(error).replace("initial function", "start")) from error
             raise
 
-    def _result(self, kept: store.Store, run: str, reason: str, seconds: float) -> Result:
-        subject, used = self._subject, runs.totals(kept, run)
-        return read_result(kept, run, subject.restore, subject.suffix)._replace(
-            reason=reason, cost=spent(used, self._made.meter.calls, seconds)
-        )
-
 
 class _Closing:
     def __init__(self, close: Callable[[], None]) -> None:
         self.close = close
-
-
-def spent(used: runs.Totals, calls: int, seconds: float) -> Spent:
-    """Sums up what a run took."""
-    cost = used.cost
-    return Spent(calls, used.steps, cost.calls, cost.tokens_in + cost.tokens_out, cost.usd, seconds)
-
-
-def read_result(kept: store.Store, run: str, restore: Callable[[str], Any], suffix: str) -> Result:
-    """Reads from the store what came of a run.
-
-    Raises:
-        RunFailed: Nothing has a score.
-    """
-    rows = kept.candidates(run)
-    found = rows.best()
-    if not found:
-        raise errors.RunFailed("The run ended before anything had a score.")
-    best, start = found[0], rows.get("0.0")
-    return Result(
-        best=restore(best.content),
-        score=best.score or 0.0,
-        start=start.score or 0.0,
-        test=None,
-        gain=gain(best.scores, start.scores),
-        baselines={},
-        cost=NOTHING_SPENT,
-        lineage=_lineage(rows, best),
-        scores=best.scores,
-        reason="",
-        run=run,
-        content=best.content,
-        suffix=suffix,
-    )
-
-
-def _lineage(rows: store.Candidates, best: store.Row) -> Sequence[Ancestor]:
-    """Returns the best and its nearest ancestors, each once: a line of thousands would be read row by row."""
-    found, queue = {best.id: best}, list(best.parents)
-    for id in queue:  # grows as it goes
-        row = None if id in found or len(found) >= _LONGEST_LINE else rows.find(id)
-        if row is not None:
-            found[row.id] = row
-            queue.extend(row.parents)
-    return [Ancestor(row.id, row.parents, row.score, row.content, _note(row)) for row in found.values()]
-
-
-def _note(row: store.Row) -> str:
-    return str(row.meta.get("note") or row.reason or "")
-
-
-def gain(best: Sequence[float], start: Sequence[float]) -> Gain | None:
-    """Compares instance by instance; None where there are too few to say how sure that is."""
-    if len(best) != len(start) or len(best) < 2:
-        return None
-    differences = [mine - theirs for mine, theirs in zip(best, start, strict=True)]
-    mean = statistics.fmean(differences)
-    wide = 1.96 * statistics.stdev(differences) / math.sqrt(len(differences))
-    return Gain(mean, mean - wide, mean + wide)
 
 
 def _tested(
@@ -231,7 +170,7 @@ def _tested(
     with closing(place):
         judge = instances.InstanceJudge(place, parts)
         best, start = (_scored(judge, content) for content in (found.content, subject.content))
-    return found._replace(test=best.score, gain=gain(best.scores, start.scores))
+    return found._replace(test=best.score, gain=reading.gain(best.scores, start.scores))
 
 
 def _scored(judge: instances.InstanceJudge, content: str) -> Evaluation:
@@ -268,9 +207,9 @@ def _of_task(thing: Path, evaluator: os.PathLike[str] | None, wishes: Wishes) ->
         allowed = runs.Allowed(unsafe=wishes.unsafe)
         with runs.Session(kept, plan, budget=budget, model=lambda plan: model, allowed=allowed) as session:
             session.go()
-            found = read_result(kept, session.run, str, Path(str(getattr(plan.task, "program", "x.py"))).suffix)
-        used = runs.totals(kept, session.run)
-        cost = spent(used, used.evaluations, time.monotonic() - since)
-        missing = {"best-of-N": NOT_RUN, **({"no LLM": NOT_RUN} if model is not None else {})}
-        reason = session.evolver.reason
-    return found._replace(cost=cost, reason=reason, baselines={"start": found.start, **missing})
+            suffix = Path(str(getattr(plan.task, "program", "x.py"))).suffix
+            found = reading.read(session.evolver, kept.journal(session.run), str, suffix, None)
+    cost = found.cost._replace(seconds=time.monotonic() - since)
+    missing = {"best-of-N": NOT_RUN, **({"no LLM": NOT_RUN} if model is not None else {})}
+    run = session.run if wishes.store is not None else ""
+    return found._replace(cost=cost, run=run, baselines={"start": found.start, **missing})

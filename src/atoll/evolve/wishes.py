@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, NamedTuple
 
-from atoll.control import Budget
-
 
 class Wishes(NamedTuple):
     """The options of `atoll.evolve`, which describes them."""
 
-    budget: str | Budget | None = None
+    budget: object = None
     llm: str | Callable[[str], Any] | None = None
     objective: str = ""
     data: Sequence[Any] | None = None
