@@ -39,7 +39,7 @@ def obliging(prompt: str) -> str:
 
 class TestThings:
     def test_a_function_evolves_in_a_jail_and_can_be_called(self):
-        found = atoll.evolve(start, near, data=CASES, budget="90evals")
+        found = atoll.evolve(start, near, data=CASES, budget="60evals")
         assert found.score > found.start
         assert found.best(2.0) == pytest.approx(6.0, abs=abs(found.score) * 3 + 1e-9)
         assert "def start" in str(found.best)
@@ -50,7 +50,7 @@ class TestThings:
             exec(source, names)
             return -abs(float(names["f"](2.0)) - 6.0)
 
-        found = atoll.evolve("def f(x):\n    return x + 1.0\n", judge, budget="40evals")
+        found = atoll.evolve("def f(x):\n    return x + 1.0\n", judge, budget="25evals")
         assert found.score > -3
         assert found.best.startswith("def f")
 
@@ -206,6 +206,14 @@ class TestData:
         with pytest.raises(errors.SetupError, match="give data too"):
             atoll.evolve("go", letters, validation=["a"], budget="5evals")
 
+    def test_a_test_that_fails_is_told_and_loses_nothing(self):
+        def judge(text: str, wanted: str) -> float:
+            return letters(text, wanted)[0] if wanted != "z" else 1 / 0
+
+        found = atoll.evolve("go", judge, data=list("ab"), test=["z"], budget="20evals")
+        assert found.test is None
+        assert "ZeroDivisionError" in found.reason
+
 
 class TestResults:
     def test_a_result_shows_and_saves_itself(self, tmp_path):
@@ -249,6 +257,18 @@ class TestResults:
     def test_a_budget_may_be_an_object_or_seconds(self):
         assert atoll.evolve("a b", lambda text: 1.0, budget=control.Budget(iterations=3)).cost.steps == 3
         assert atoll.evolve("a b c d", lambda text: 1.0, budget="0.2s").score == 1.0
+
+    def test_a_baseline_that_cannot_be_run_says_so(self, tmp_path):
+        program = tmp_path / "program.js"
+        program.write_text("let x = 1;\n")
+
+        def model(prompt: str) -> str:
+            return f"```javascript\nlet x = {len(prompt)};\n```"
+
+        options: dict[str, Any] = {"llm": model, "budget": "3evals", "baselines": True, "unsafe": True}
+        found = atoll.evolve(program, lambda path: float(len(path.read_text())), **options)
+        assert "give a model" in str(found.baselines["no LLM"])
+        assert found.score > found.start
 
 
 class TestMistakes:
@@ -294,16 +314,6 @@ def test_evolve_is_a_function_also_after_its_package_was_imported(tmp_path):
     )
     result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["True", "Result"]
-
-
-def test_a_type_checker_knows_what_evolve_returns(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import atoll\n\nreveal_type(atoll.evolve('a b', len, budget='5evals').score)\n", encoding="utf-8"
-    )
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(script)]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert 'Revealed type is "float"' in result.stdout, result.stdout + result.stderr
 
 
 def test_the_best_of_a_function_runs_nothing_until_it_is_called():

@@ -128,8 +128,9 @@ def _engine(subject: Subject, wishes: Wishes, model: llm.LLM | None) -> mutation
 
 
 def _most_calls(data: dataset.Data | None, wishes: Wishes) -> int:
-    """Returns how often the steps in flight may call the evaluator, if all try their parent once and are accepted."""
-    one = len(data.validation) + 2 * min(wishes.minibatch, len(data.train)) if data else 1
+    """Returns how often the steps in flight may call the evaluator at most."""
+    trials = 1 + (1 if wishes.target is None else texts.BATCHES_TRIED)
+    one = len(data.validation) + trials * min(wishes.minibatch, len(data.train)) if data else 1
     return one * wishes.workers
 
 

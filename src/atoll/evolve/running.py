@@ -20,6 +20,7 @@ ALL = -1  # the island of a record that concerns all of them
 MEMORY = "sqlite://"
 _EVALUATIONS, _WITH_MODEL = 500, 200
 _TURN_SECONDS = 0.02
+_MOST_STEPS = 10_000  # of a budget of dollars or tokens: a model may not say what it costs
 
 
 def run(thing: Any, evaluator: Any, wishes: Wishes) -> Result:
@@ -74,7 +75,7 @@ def budget_of(given: object, *, has_model: bool) -> control.Budget:
     endless = all(getattr(budget, name) is None for name in ("iterations", "evaluations", "seconds"))
     if endless and (not has_model or budget == control.UNLIMITED):
         raise errors.SetupError('The budget never ends the run without a model: give e.g. "60s" or "500evals".')
-    return budget
+    return replace(budget, iterations=_MOST_STEPS) if endless else budget
 
 
 class Live:
@@ -170,7 +171,8 @@ def _tested(
     with closing(place):
         judge = instances.InstanceJudge(place, parts)
         best, start = (_scored(judge, content) for content in (found.content, subject.content))
-    return found._replace(test=best.score, gain=reading.gain(best.scores, start.scores))
+    reason = found.reason if best.failure is None else f"{found.reason}; the test has no score: {best.failure}"
+    return found._replace(test=best.score, gain=reading.gain(best.scores, start.scores), reason=reason)
 
 
 def _scored(judge: instances.InstanceJudge, content: str) -> Evaluation:
@@ -184,10 +186,18 @@ def _baselines(
     if not wishes.baselines:
         return {"best-of-N": NOT_RUN, **({"no LLM": NOT_RUN} if wishes.llm is not None else {})}
     plain = wishes._replace(store=None)
-    made = {"best-of-N": Live(subject, evaluator, data, plain._replace(from_start=True)).go().score}
-    if wishes.llm is not None:
-        made["no LLM"] = Live(subject, evaluator, data, plain._replace(llm=None)).go().score
-    return dict(made)
+    rivals = {"best-of-N": plain._replace(from_start=True)}
+    rivals |= {"no LLM": plain._replace(llm=None)} if wishes.llm is not None else {}
+    return {name: _rival(subject, evaluator, data, each) for name, each in rivals.items()}
+
+
+def _rival(
+    subject: subjects.Subject, evaluator: Callable[..., Any], data: dataset.Data | None, wishes: Wishes
+) -> float | str:
+    try:
+        return Live(subject, evaluator, data, wishes).go().score
+    except errors.SetupError as error:  # such as a program that no engine can change without a model
+        return f"cannot be run: {error}"
 
 
 def _of_task(thing: Path, evaluator: os.PathLike[str] | None, wishes: Wishes) -> Result:

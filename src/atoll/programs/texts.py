@@ -12,7 +12,7 @@ from atoll.programs.instances import Sample
 from atoll.programs.merge import complement, merged_parts, tags_of
 
 ONE = "text"  # the name of the only part of a single text
-_BATCHES_TRIED = 4  # before a parent that is perfect on all of them is changed all the same
+BATCHES_TRIED = 4  # before a parent that is perfect on all of them is changed all the same
 
 
 class Form(NamedTuple):
@@ -130,7 +130,7 @@ class Texts:
     ) -> Sequence[tuple[Sequence[int], evaluation.Evaluation]]:
         """Tries the parent on minibatches until one still has something to teach."""
         trials: list[tuple[Sequence[int], evaluation.Evaluation]] = []
-        for batch in task.rng.sample(self.batches, min(_BATCHES_TRIED, len(self.batches))):
+        for batch in task.rng.sample(self.batches, min(BATCHES_TRIED, len(self.batches))):
             trials.append((batch, task.judge([_draft(parent, str(parent.skeleton()), batch)])[0]))
             found = trials[-1][1]
             if self.perfect is None or found.score is None or min(found.scores) < self.perfect:
