@@ -44,7 +44,8 @@ class TestRun:
         assert result["status"] == "done"
         assert result["best_score"] > result["initial_score"] == pytest.approx(-16 / 3)
         assert (result["calls"], result["sandbox"], result["cost_usd"]) == (0, sandbox.level_of(sandbox.probe()), 0.0)
-        assert result["evaluations"] <= 61
+        assert result["steps"] == 60
+        assert result["evaluations"] > 1  # a step that tunes judges several
         assert re.search(r"\d s  step +\d+  best", said)
 
     def test_no_iteration_scores_the_start_only(self, capsys):
