@@ -10,8 +10,8 @@ import atoll
 
 NAMES = {
     "atoll": """
-        __version__ archipelago candidate cluster config control errors evaluation executor function gate journal llm
-        llmsr mutation profiler programs runs sandbox store system testing versions
+        __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate journal
+        llm llmsr mutation profiler programs runs sandbox store system testing versions
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
@@ -77,7 +77,9 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 def test_a_type_checker_knows_what_comes_out_of_a_module(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("from atoll import control\n\nreveal_type(control.Budget().iterations)\n", encoding="utf-8")
+    asked = ["reveal_type(control.Budget().iterations)", "reveal_type(atoll.evolve('a b', len).score)"]
+    script.write_text("\n".join(["import atoll", "from atoll import control", *asked, ""]), encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(script)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert 'Revealed type is "int | None"' in result.stdout, result.stdout + result.stderr
+    assert 'Revealed type is "float"' in result.stdout

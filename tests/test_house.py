@@ -44,11 +44,11 @@ RANKS = {
     "governed": 6,
     "config": 7,
     "runs": 8,
-    "evolve": 8,
-    "cli": 9,
-    "dashboard": 9,
+    "evolve": 9,
+    "cli": 10,
+    "dashboard": 10,
 }
-KERNEL, SYSTEM, FACE = 2, 6, 9
+KERNEL, SYSTEM, FACE = 2, 6, 10
 ORDER = {room: place for place, room in enumerate(RANKS)}
 # The names of the package itself and its start: they may import everything, and only a face may import them.
 FRONT = "atoll"

@@ -6,10 +6,14 @@ The names of the package are its modules, imported when they are first used:
 
 They are modules and no classes on purpose: `from atoll import cluster` is typed exactly, whereas a class that is
 looked up lazily would be `Any` to a type checker. For the same reason prefer it to `import atoll; atoll.cluster`.
+
+One name is a function, since it is where most begin: `atoll.evolve(thing, evaluator, budget="60s")`.
 """
 
 import importlib
 from types import ModuleType
+
+from atoll.evolve import evolve
 
 __all__ = [
     "__version__",
@@ -20,6 +24,7 @@ __all__ = [
     "control",
     "errors",
     "evaluation",
+    "evolve",
     "executor",
     "function",
     "gate",

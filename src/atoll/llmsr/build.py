@@ -58,8 +58,8 @@ def spawn_evolver(
         source.of_function(config.equation),
         config.prompt_comment,
         config.evaluation_inputs,
-        partial(sandbox.Scoring, config.evaluator, list(config.evaluation_inputs), _names_of(config.equation)),
-        _source_of(config.evaluator),
+        partial(sandbox.Scoring, config.evaluator, list(config.evaluation_inputs), names_of(config.equation)),
+        source_of(config.evaluator),
         hear=config.profiler_fn,
     )
     is_own_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
@@ -94,7 +94,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     return subject.build(options, parts.llm, parts.place, parts.workers, parts.seed)
 
 
-def _source_of(evaluator: Callable[..., Any]) -> str:
+def source_of(evaluator: Callable[..., Any]) -> str:
     """Returns an evaluator's source, which says what it needs of its jail; empty where it is not known."""
     try:
         return textwrap.dedent(inspect.getsource(evaluator))
@@ -102,7 +102,7 @@ def _source_of(evaluator: Callable[..., Any]) -> str:
         return ""
 
 
-def _names_of(fn: Callable[..., Any]) -> Mapping[str, Any]:
+def names_of(fn: Callable[..., Any]) -> Mapping[str, Any]:
     """Returns what a function finds in its module, and what new functions may use beside it."""
     seen, places = inspect.getclosurevars(fn), getattr(fn, "__globals__", {})
     header = ast.parse(source.of_function(fn).header + " pass").body[0]  # defaults and annotations have names too

@@ -1,0 +1,38 @@
+"""A result for people: in a terminal, in a notebook, in a folder."""
+
+import html as markup
+import json
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+type Rows = Sequence[tuple[str, str]]  # what is worth knowing, title by title
+
+_LINES = 12  # of the best, in a terminal
+
+
+def text(rows: Rows, content: str) -> str:
+    """Returns a few lines."""
+    lines = content.rstrip("\n").split("\n")
+    shown = [*lines[:_LINES], *([f"... {len(lines) - _LINES} more lines"] if len(lines) > _LINES else [])]
+    return "\n".join([*(f"{title:<10}{value}" for title, value in rows), "best", *(f"    {line}" for line in shown)])
+
+
+def html(rows: Rows, content: str) -> str:
+    """Returns a table and the best; all that a candidate wrote is escaped."""
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{markup.escape(title)}</th>"
+        f"<td style='text-align:left'>{markup.escape(value)}</td></tr>"
+        for title, value in rows
+    )
+    return f"<div><table>{cells}</table><pre>{markup.escape(content)}</pre></div>"
+
+
+def save(folder: str | PathLike[str], name: str, content: str, rest: Mapping[str, Any]) -> str:
+    """Writes the best and `result.json` into a folder and returns its path."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    (place / name).write_text(content, encoding="utf-8")
+    (place / "result.json").write_text(json.dumps(dict(rest), indent=2, default=list), encoding="utf-8")
+    return str(place)

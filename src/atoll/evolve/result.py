@@ -1,0 +1,112 @@
+"""What came of it: the best, its score, what it took, how it came about; in a terminal, a notebook, a folder."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, NamedTuple
+
+NOT_RUN = "not run: baselines=True"
+
+
+class Ancestor(NamedTuple):
+    """One candidate on the way to the best, the best first."""
+
+    id: str
+    parents: Sequence[str]
+    score: float | None
+    content: str
+    note: str
+
+
+class Spent(NamedTuple):
+    """What a run took.
+
+    Attributes:
+        evaluator_calls: How often the evaluator was called, once per instance; the test set not counted.
+        llm_calls: Replies of the model.
+    """
+
+    evaluator_calls: int
+    steps: int
+    llm_calls: int
+    tokens: int
+    usd: float
+    seconds: float
+
+
+class Gain(NamedTuple):
+    """How much better the best is than the start on the same instances, with 95 % of where the truth may lie."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Result(NamedTuple):
+    """What `atoll.evolve` returns.
+
+    Attributes:
+        best: The best candidate, in the form of what was given; of a function, its source that can be called: it runs
+            in this process then.
+        score: Its score: with data the mean over the validation part.
+        start: The score of what was given.
+        test: Its score on the sealed test set, None if there was none.
+        gain: Of the test set, else of the validation part; None without data.
+        baselines: Scores at equal budget by name; a text where one was not run.
+        cost: What the run took.
+        lineage: The best and its nearest ancestors, at most 200.
+        scores: Its score on each instance of the validation part.
+        reason: Why the run ended.
+        run: Its id in the store; empty without one.
+        content: The best as a text, as the store has it.
+        suffix: What a file of it is called at its end.
+    """
+
+    best: Any
+    score: float
+    start: float
+    test: float | None
+    gain: Gain | None
+    baselines: Mapping[str, float | str]
+    cost: Spent
+    lineage: Sequence[Ancestor]
+    scores: Sequence[float]
+    reason: str
+    run: str
+    content: str
+    suffix: str
+
+    def save(self, folder: str | PathLike[str] = "atoll_result") -> str:
+        """Writes the best and all that is known of it into a folder, and returns the folder's path."""
+        from atoll.evolve import display  # here and below: `import atoll` loads this file, and must not wait for that
+
+        rest = {name: value for name, value in self._asdict().items() if name not in ("best", "content", "suffix")}
+        rest |= {"gain": self.gain and self.gain._asdict(), "cost": self.cost._asdict()}
+        rest |= {"lineage": [each._asdict() for each in self.lineage], "baselines": dict(self.baselines)}
+        return display.save(folder, f"best{self.suffix}", self.content, rest)
+
+    def __str__(self) -> str:
+        from atoll.evolve import display
+
+        return display.text(list(_rows(self)), self.content)
+
+    def _repr_html_(self) -> str:
+        from atoll.evolve import display
+
+        return display.html(list(_rows(self)), self.content)
+
+
+def _rows(result: Result) -> Iterator[tuple[str, str]]:
+    """Yields what is worth knowing, title by title."""
+    yield "score", f"{result.score:.6g} (start {result.start:.6g})"
+    if result.test is not None:
+        yield "test", f"{result.test:.6g}, scored once"
+    if result.gain is not None:
+        yield "gain", f"{result.gain.mean:+.4g}, 95 % within {result.gain.low:+.4g} to {result.gain.high:+.4g}"
+    for name, score in result.baselines.items():
+        if name != "start":
+            yield name, score if isinstance(score, str) else f"{score:.6g}"
+    spent = result.cost
+    model = f", {spent.llm_calls:,} calls of the model, {spent.tokens:,} tokens, ${spent.usd:.4f}"
+    yield "cost", f"{spent.evaluator_calls:,} evaluator calls{model if spent.llm_calls else ''}, {spent.seconds:.1f} s"
+    yield "lineage", " <- ".join(each.id for each in result.lineage[:8]) + (" ..." if len(result.lineage) > 8 else "")
+    yield "ended", result.reason

@@ -1,0 +1,28 @@
+"""What a caller wants beside the thing and its evaluator."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any, NamedTuple
+
+
+class Wishes(NamedTuple):
+    """The options of `atoll.evolve`, which describes them."""
+
+    budget: object = None
+    llm: str | Callable[[str], Any] | None = None
+    objective: str = ""
+    data: Sequence[Any] | None = None
+    validation: Sequence[Any] | float | None = None
+    test: Sequence[Any] | float | None = None
+    target: float | None = None
+    seed: int = 0
+    workers: int = 2
+    store: str | PathLike[str] | None = None
+    baselines: bool = False
+    kind: str | None = None
+    jail: bool | None = None
+    unsafe: bool = False
+    seconds: float = 30.0
+    minibatch: int = 3
+    merge: bool = True
+    from_start: bool = False  # every child is made from the start: best-of-N, a baseline
