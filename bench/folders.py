@@ -96,9 +96,10 @@ def theirs(folder: Path) -> list[float]:
     return found
 
 
-def ours(folder: Path, store: str, iterations: int, seed: int, more: Sequence[str], libraries: str) -> Run:
+def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequence[str], libraries: str) -> Run:
     """Runs Atoll on a folder by its command line."""
-    command = [sys.executable, "-m", "atoll", "run", str(folder), "--iterations", str(iterations), "--seed", str(seed)]
+    command = [sys.executable, "-m", "atoll", "run", str(folder), "--iterations", str(iterations)]
+    command += [] if seed is None else ["--seed", str(seed)]
     since = time.monotonic()
     ended = subprocess.run(
         [*command, "--store", store, "--json", "--quiet", *more],
@@ -145,13 +146,14 @@ def _changed(text: str, rng: Random) -> str:
 def lent(place: str) -> str:
     """Copies the libraries that folders import into a folder of their own, and returns its path."""
     sites = list((ROOT / ".venv-peers" / "lib").glob("python*/site-packages"))
+    made = Path(place) / "site-packages"  # by this name the jail knows where packages are
     for name in LIBRARIES:
-        shutil.copytree(sites[0] / name, Path(place) / name)
+        shutil.copytree(sites[0] / name, made / name)
     os.chmod(place, 0o755)
-    return place
+    return str(made)
 
 
-def measured(examples: Path, iterations: int, seed: int) -> list[list[object]]:
+def measured(examples: Path, iterations: int, seed: int | None) -> list[list[object]]:
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory(prefix="atoll-bench-") as place, server.ModelServer(scripted) as model:
         libraries = lent(place)
@@ -180,7 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folders", type=Path, required=True, help="the folder examples of a checkout of OpenEvolve")
     parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, help="instead of the one that each folder has")
     asked = parser.parse_args()
     missing = [name for name in FOLDERS if not (asked.folders / name / "evaluator.py").is_file()]
     if missing:
@@ -192,8 +194,9 @@ def main() -> int:
     columns = ["folder", "OpenEvolve's initial", "initial", *once, "gained", *(f"{each}, scripted" for each in once)]
     gained = sum(bool(row[7]) for row in rows)
     finished = sum(row[5] == "done" and row[10] == "done" for row in rows)
+    seed = "the seed of each folder" if asked.seed is None else f"seed {asked.seed}"
     notes = [
-        f"{asked.iterations} iterations, seed {asked.seed}, one run each; OpenEvolve's initial score is the range of "
+        f"{asked.iterations} iterations, {seed}, one run each; OpenEvolve's initial score is the range of "
         f"{TIMES} judgements by its own evaluator.",
         f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
         f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}. Where an evaluator is noisy a gain may be luck.",
