@@ -6,6 +6,7 @@ import re
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from atoll import errors
@@ -68,8 +69,14 @@ def declared(text: str) -> Declared:
     return Declared(text, [each for each, _ in found], [span for _, span in found])
 
 
-def literals(text: str, *, most: int = 12) -> Declared:
-    """Finds the numbers of a source that may change, each with bounds around what it is now; the first `most`.
+def literals(text: str, *, most: int = 12, rng: Random | None = None) -> Declared:
+    """Finds the numbers of a source that may change, each with bounds around what it is now.
+
+    Args:
+        text: The source.
+        most: How many at once.
+        rng: Draws some of them where there are more, sometimes few: a search over one number of forty finds what a
+            search over twelve others never can. Without it the first are taken.
 
     Raises:
         ValueError: It is no Python, or nothing in it may change.
@@ -83,6 +90,8 @@ def literals(text: str, *, most: int = 12) -> Declared:
             if value is not None and site.demand in ("number", "array", "power"):
                 found.append((_around(f"number {len(found)}", value, site.demand), program.listing.span(site.node)))
     found.sort(key=lambda each: each[1])
+    if rng is not None and len(found) > most:
+        found = sorted(rng.sample(found, rng.choice((1, min(3, most), most))), key=lambda each: each[1])
     return Declared(text, [each for each, _ in found[:most]], [span for _, span in found[:most]])
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 
 from atoll import errors, function
 from atoll.mutation.skeletons import skeleton_of
@@ -23,7 +24,7 @@ class Tuner:
         budget: Evaluations of one step at most; a step that is promised fewer takes fewer.
         patience: Ends the step after so many evaluations without a better one; more where there are many constants.
         with_literals: Also tunes plain numbers, where a program declares nothing.
-        most_literals: How many of them.
+        most_literals: How many of them at once; each step draws others where there are more.
     """
 
     budget: int = 40
@@ -58,7 +59,7 @@ class Tuner:
         Raises:
             Unfit: It has nothing to tune.
         """
-        found = self._declared(str(fn.skeleton()))
+        found = self._declared(str(fn.skeleton()), task.rng)
         search = Optimiser(found.tunables, task.rng.getrandbits(32))
         search.tell(search.space.start, score)
         limit = self.budget if task.allowance is None else min(self.budget, task.allowance)
@@ -81,13 +82,13 @@ class Tuner:
         except ValueError:
             return False
 
-    def _declared(self, text: str) -> Declared:
+    def _declared(self, text: str, rng: Random | None = None) -> Declared:
         try:
             found = declared(text)
         except errors.SetupError as error:  # a start like that never gets here: whoever wrote this one meant well
             raise Unfit(str(error)) from error
         if not found.tunables and self.with_literals:
-            found = literals(text, most=self.most_literals)
+            found = literals(text, most=self.most_literals, rng=rng)
         if not found.tunables:
             raise Unfit("It declares nothing to tune: write tunable(VALUE, LOW, HIGH).")
         return found
