@@ -20,7 +20,7 @@ NAMES = {
         reset_worst_half
     """,
     "atoll.llm": """
-        LLM CommandLine Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member Metered NoReply
+        LLM CommandLine Counted Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member Metered NoReply
         OpenAICompatible Price Priced Purse Recorder Replay Reply Routed Unreadable ask_json make_llm
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
@@ -31,9 +31,9 @@ NAMES = {
     """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """
-        LEVELS NARROW Answer Calling Hold Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge
+        CLOSED LEVELS NARROW Answer Calling Hold Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge
         Scoring Slots Workers
-        level_of missing open probe profile_of read_scores score_file
+        ask level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
         Blobs Candidates Claim MemoryBlobs MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox

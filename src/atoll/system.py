@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import pydantic
 
-from atoll import cluster, errors, executor, llm, profiler
+from atoll import cluster, control, errors, executor, llm, profiler
 from atoll.candidate import JSON
 from atoll.evaluation import BlobRef
 
@@ -169,6 +169,11 @@ class Evolver(cluster.Evolver):
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[Any]) -> profiler.Remove:
         removes = (super().use_profiler(profiler_fn), self._beginners.use(profiler_fn))
         return lambda: [remove() for remove in removes][-1]
+
+    @property
+    def budget(self) -> control.Budget:
+        """What the run may use now: it may have been raised from outside."""
+        return self._steering.budget
 
     def start(self) -> None:
         self._beginners.emit(OnStarted("on_started", self._report))

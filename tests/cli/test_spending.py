@@ -61,18 +61,18 @@ def test_tokens_are_exact_in_the_meter_and_never_exceeded(capsys, server):
 def test_a_resume_counts_what_was_spent_before(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--budget", "$0.05", "--workers", "4", *PRICED]
     first, _ = run(capsys, "run", "task", *model)
-    before, spent = len(server.requests), bought(first["run"])[0]
     run(capsys, "resume", first["run"])
-    assert len(server.requests) == before
+    spent = bought(first["run"])[0]
+    assert spent <= 0.05  # a shorter prompt may still fit
     more, _ = run(capsys, "resume", first["run"], "--budget", "$0.05")
     assert spent < bought(more["run"])[0] <= spent + 0.05
 
 
 def test_an_island_keeps_to_its_share(capsys, server):
-    model = ["--llm", f"openai:m@{server.url}", "--iterations", "60", "--set", "run.island_budget=3calls"]
+    model = ["--llm", f"openai:m@{server.url}", "--budget", "100calls", "--set", "run.island_budget=3calls"]
     result, _ = run(capsys, "run", "task", *model)
     assert len(server.requests) == 9  # three islands
-    assert result["failures"] >= 51
+    assert result["reason"].startswith("every island has used its share: budget of 3 calls used")
 
 
 def test_dollars_that_nobody_can_count_are_refused(capsys, server):
@@ -89,7 +89,13 @@ def test_half_a_price_is_refused(capsys, server):
 def test_the_cost_is_told_before_the_first_call(capsys, server):
     model = ["--llm", f"openai:m@{server.url}", "--iterations", "2", *PRICED]
     _, said = run(capsys, "run", "task", *model)
-    assert "cost       at most $0.0" in said
-    assert "2 calls cost $0." in said
+    assert "cost       about $0.0" in said
+    assert "2 calls cost about $0." in said
     _, said = run(capsys, "run", "task", *model[:4])
     assert "cost       of unknown price: dollars are not counted, tokens are" in said
+
+
+def test_tokens_hang_on_timing_so_a_deterministic_run_refuses_them(capsys, server):
+    command = ["run", "task", "--llm", f"openai:m@{server.url}", "--budget", "5000tokens", "--deterministic"]
+    assert cli.main(command) == 2
+    assert "cannot depend on seconds, dollars or tokens" in capsys.readouterr().err

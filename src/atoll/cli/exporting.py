@@ -33,7 +33,7 @@ def export(
     to: ToOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Writes a run out, in one of five formats.
+    """Writes a run out, in one of six formats.
 
     Equal runs give equal bytes with --jsonl, --csv and --dataset.
 

@@ -71,7 +71,7 @@ def best(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
     from atoll.cli import drawing, output
-    from atoll.runs import progress
+    from atoll.runs import progress, results
 
     if number is not None and to is not None:
         raise errors.SetupError("-o writes one candidate, -n shows several: leave one of them out.")
@@ -83,6 +83,8 @@ def best(
                 output.print_json(progress.row_data(row))
             else:
                 exporting.deliver([f"{row.content.removesuffix('\n')}\n"], to, is_foreign=True)
+            if law := results.find(kept, found).get("law"):
+                output.say(output.err(), f"This fits the training rows best; rows that were held out choose {law}")
             return
         _check(kept, found, island)
         rows, start = kept.candidates(found).best(number, island=island), kept.candidates(found).find("0.0")

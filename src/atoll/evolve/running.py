@@ -200,6 +200,10 @@ def _rival(
         return f"cannot be run: {error}"
 
 
+def _given(model: llm.LLM) -> runs.MakeLLM:
+    return lambda plan: model
+
+
 def _of_task(thing: Path, evaluator: os.PathLike[str] | None, wishes: Wishes) -> Result:
     """Runs a task folder, or a program with an evaluator's file, as the command line would."""
     folder = thing if evaluator is None else thing.parent
@@ -209,13 +213,17 @@ def _of_task(thing: Path, evaluator: os.PathLike[str] | None, wishes: Wishes) ->
         plan = config.Plan.of(folder.absolute(), [{"system": "programs", "task": task}, changes])
     else:
         plan = config.load(folder, [changes])
-    given = wishes.llm if wishes.llm is not None else plan.run.llm
-    model = model_of(given)
+    if isinstance(wishes.llm, str):
+        plan = replace(plan, run=plan.run.model_copy(update={"llm": wishes.llm}))
+    own = None if wishes.llm is None or isinstance(wishes.llm, str) else model_of(wishes.llm)
+    model = own or (plan.run.llm if plan.run.llm.lower() != "none" else None)
     budget = plan.budget() if wishes.budget is None else budget_of(wishes.budget, has_model=model is not None)
     since = time.monotonic()
     with store.Store(wishes.store or MEMORY) as kept:
         allowed = runs.Allowed(unsafe=wishes.unsafe)
-        with runs.Session(kept, plan, budget=budget, model=lambda plan: model, allowed=allowed) as session:
+        with runs.Session(
+            kept, plan, budget=budget, model=_given(own) if own is not None else None, allowed=allowed
+        ) as session:
             session.go()
             suffix = Path(str(getattr(plan.task, "program", "x.py"))).suffix
             found = reading.read(session.evolver, kept.journal(session.run), str, suffix, None)

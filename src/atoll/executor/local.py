@@ -11,7 +11,8 @@ from atoll import sandbox
 from atoll.candidate import JSON
 
 _CANCELLED = sandbox.Answer(None, "it was cancelled", "", 0.0)
-_CLOSED = sandbox.Answer(None, "the sandbox was closed", "", 0.0)
+_CLOSED = sandbox.Answer(None, sandbox.CLOSED, "", 0.0)
+_LOOK_SECONDS = 0.2  # how often a thread that has nothing to do sees that this was closed
 
 
 class Local:
@@ -26,7 +27,7 @@ class Local:
 
     def __init__(self, box: sandbox.Slots, num_slots: int) -> None:
         self._box, self._num_slots = box, num_slots
-        self._waiting: queue.Queue[_Request | None] = queue.Queue(maxsize=num_slots)
+        self._waiting: queue.Queue[_Request] = queue.Queue(maxsize=num_slots)
         self._lock = Lock()
         self._threads: list[Thread] = []
         self._is_closed = False
@@ -67,8 +68,6 @@ class Local:
             self._is_closed = True
             threads, self._threads = self._threads, []
         self._box.close()  # so that no thread is busy for long, and each comes to its end
-        for _ in threads:
-            self._waiting.put(None)
         for thread in threads:
             thread.join()
         self._drop_rest()
@@ -90,15 +89,15 @@ class Local:
                     thread.start()
 
     def _serve(self) -> None:
-        while (request := self._waiting.get()) is not None:
-            request.run(self._box)
+        while not self._is_closed:
+            with contextlib.suppress(queue.Empty):
+                self._waiting.get(timeout=_LOOK_SECONDS).run(self._box)
 
     def _drop_rest(self) -> None:
         """Answers whoever was handed over while this was closed."""
         with contextlib.suppress(queue.Empty):
             while True:
-                if request := self._waiting.get_nowait():
-                    request.answer.set_result(_CLOSED)
+                self._waiting.get_nowait().answer.set_result(_CLOSED)
 
 
 class _Request:

@@ -33,7 +33,9 @@ class Purse:
         per_island: What the calls of one island may cost.
         spent: What calls have cost so far, also before this purse was there.
         by_island: The same for each island.
-        on_empty: Told once, from the thread of the call that does not fit: why.
+        num_islands: How many there are, where `per_island` counts: once each has used its share, the purse is empty.
+        now: Says what the budget is now, where it may be raised meanwhile.
+        on_empty: Told why, from the threads of the calls that do not fit.
     """
 
     budget: control.Budget = control.UNLIMITED
@@ -41,10 +43,13 @@ class Purse:
     spent: Cost = FREE
     by_island: dict[int, Cost] = field(default_factory=dict)
     on_empty: Callable[[str], None] = lambda reason: None
+    num_islands: int | None = None
+    now: Callable[[], control.Budget] | None = None
 
     def __post_init__(self) -> None:
         self._changed = Condition()
         self._held: list[tuple[int, Cost]] = []
+        self._poor: set[int] = set()
         self.reason = ""
 
     @contextmanager
@@ -70,6 +75,7 @@ class Purse:
     def _reserve(self, held: tuple[int, Cost]) -> None:
         island, most = held
         with self._changed:
+            self.budget = self.now() if self.now else self.budget
             while not self.reason and (lacking := self._lacking(island, most)):
                 rivals = [each for each in self._held if lacking.is_all or each[0] == island]
                 if rivals:
@@ -78,7 +84,10 @@ class Purse:
                     self.reason = lacking.reason
                     self._changed.notify_all()
                 else:
-                    raise NoReply(f"Island {island} may call no model any more: {lacking.reason}")
+                    self._poor.add(island)
+                    if self.num_islands is None or len(self._poor) < self.num_islands:
+                        raise NoReply(f"Island {island} may call no model any more: {lacking.reason}")
+                    self.reason = f"every island has used its share: {lacking.reason}"
             if not self.reason:
                 self._held.append(held)
                 return
@@ -118,6 +127,20 @@ class Metered:
             reply = self.llm(prompt)
             bill.append(Cost(reply.cost.seconds, reply.cost.tokens_in, reply.cost.tokens_out, reply.cost.usd, 1))
         return reply
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A model whose replies name their tokens, also where it tells of none: four characters make one, about."""
+
+    llm: LLM
+
+    def __call__(self, prompt: str) -> Reply:
+        reply = self.llm(prompt)
+        if reply.cost.tokens_in or reply.cost.tokens_out:
+            return reply
+        tokens = {"tokens_in": -(-len(prompt) // 4), "tokens_out": -(-len(reply.text) // 4)}
+        return replace(reply, cost=replace(reply.cost, **tokens))
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class InstanceJudge:
         request: dict[str, JSON] = {"content": str(skeleton), "part": "validation", "at": None}
         if isinstance(skeleton, Sample):
             request |= {**json.loads(skeleton), "part": "train"}
-        answer = self.place.run(request)
+        answer = sandbox.ask(self.place, request)
         cost = Cost(seconds=answer.seconds)
         if answer.failure is not None:
             return evaluation.failed(answer.failure, feedback=answer.output[-_LONGEST_SHOWN:], cost=cost)

@@ -92,7 +92,7 @@ class FolderJudge:
     def _judged(self, program: str) -> Evaluation:
         found = Findings()
         for number, stage in enumerate(self.stages):
-            answer = self.place.run({"program": program, "call": stage})
+            answer = sandbox.ask(self.place, {"program": program, "call": stage})
             if answer.failure is not None:
                 found.fail(stage, answer, is_first=number == 0)
                 break

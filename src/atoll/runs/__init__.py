@@ -2,7 +2,19 @@
 
 from atoll.runs.lookup import find
 from atoll.runs.place import Allowed
-from atoll.runs.session import Session, further, make_llm, resume
+from atoll.runs.session import MakeLLM, Session, further, make_llm, resume
 from atoll.runs.summary import Summary, Totals, summarise, totals
 
-__all__ = ["Allowed", "Session", "Summary", "Totals", "find", "further", "make_llm", "resume", "summarise", "totals"]
+__all__ = [
+    "Allowed",
+    "MakeLLM",
+    "Session",
+    "Summary",
+    "Totals",
+    "find",
+    "further",
+    "make_llm",
+    "resume",
+    "summarise",
+    "totals",
+]

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -34,7 +35,10 @@ def make_llm(plan: config.Plan, kept: store.Store | None = None) -> llm.LLM | No
     """
     if kept is not None and (run := _replayed(plan, kept)):
         return llm.Replay(replay_lines(kept, run), where=f"Run {run}")
-    return llm.make_llm(plan.run.llm, **plan.llm.options())
+    options, seconds = plan.llm.options(), plan.budget().seconds
+    if seconds is not None:  # nobody waits longer for a server to come back than the run may last
+        options["outage_seconds"] = min(options["outage_seconds"], seconds)
+    return llm.make_llm(plan.run.llm, **options)
 
 
 def _replayed(plan: config.Plan, kept: store.Store) -> str | None:
@@ -93,6 +97,7 @@ class Session:
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
         self._cost: spending.Tariff | None = None
+        self.purse: llm.Purse | None = None
         if run is None and model is None and (heard := _replayed(plan, kept)):
             # By its id: `latest` would be this run itself when it goes on.
             self.plan = plan = replace(plan, run=plan.run.model_copy(update={"llm": f"replay:{heard}"}))
@@ -153,7 +158,15 @@ class Session:
     def _give_up(self, why: str) -> None:
         self.evolver.stop(f"failed: {why}")
 
+    def _budget_now(self) -> control.Budget:
+        """Returns what calls may cost. In an ordered run the kernel counts them itself, by steps and not by arrival."""
+        standing = self.evolver.budget
+        return replace(standing, calls=None) if self._is_ordered else standing
+
     def _make_evolver(self, built: system.Built, order: _Order) -> None:
+        self._is_ordered = order.is_ordered
+        if self.purse is not None:
+            self.purse.num_islands, self.purse.now = built.config.island_config.num_islands, self._budget_now
         plan, records = self.plan, self._kept.journal(self.run)
         self.seconds = self.budget.seconds if order.is_ordered else None
         made = replace(
@@ -208,11 +221,12 @@ class Session:
             return _Order(stored["is_ordered"], stored["window"])
         wanted, schedule = self.plan.run, built.config.schedule
         uses_clock = schedule is not None and schedule.uses_clock
-        is_timed = uses_clock or self.budget.seconds is not None or self.budget.usd is not None
+        measured = (self.budget.seconds, self.budget.usd, self.budget.tokens, wanted.island_budget)
+        is_timed = uses_clock or any(limit is not None for limit in measured)
         if wanted.deterministic and is_timed:
             raise errors.SetupError(
-                "A deterministic run cannot depend on seconds or dollars: give its budget in iterations or evals, "
-                "and its resets in evaluations."
+                "A deterministic run cannot depend on seconds, dollars or tokens, which hang on timing: give its "
+                "budget in iterations, evals or calls, and its resets in evaluations."
             )
         usual = config.DETERMINISTIC_WINDOW if wanted.deterministic else 2 * wanted.workers
         return _Order(not is_timed, wanted.window or (wanted.workers if is_timed else usual))
@@ -223,6 +237,8 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self.evolver.reason:  # left early: nothing more is begun, and nobody waits for a model
+            Thread(target=self.evolver.stop, args=("interrupted",), daemon=True).start()
         self._close()
         self._claim.release()
 

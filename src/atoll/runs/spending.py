@@ -64,14 +64,12 @@ def check(plan: config.Plan, budget: control.Budget, tariff: Tariff) -> None:
     """Refuses dollars that nobody can count.
 
     Raises:
-        SetupError: Nothing but dollars would end the run, and the model's price is not known.
+        SetupError: The budget is in dollars, and the model's price is not known.
     """
-    others = (budget.iterations, budget.evaluations, budget.calls, budget.tokens, budget.seconds, plan.run.target)
-    is_endless = budget.usd is not None and all(limit is None for limit in others)
-    if is_endless and tariff.price is None and not plan.run.llm.lower().startswith("replay:"):
+    if budget.usd is not None and tariff.price is None and not plan.run.llm.lower().startswith("replay:"):
         raise errors.SetupError(
-            f"The price of {plan.run.llm} is not known, so a budget in dollars would never end: set llm.price_in "
-            "and llm.price_out (USD per million tokens), or give a budget in tokens or calls."
+            f"The price of {plan.run.llm} is not known, so its dollars cannot be counted: set llm.price_in and "
+            "llm.price_out (USD per million tokens), or give a budget in tokens or calls."
         )
 
 
@@ -96,8 +94,8 @@ def purse_of(
 
 def metered(model: llm.LLM, tariff: Tariff, purse: llm.Purse, settings: config.LLMSettings) -> llm.LLM:
     """Returns the model behind its purse; a price that was set counts instead of the provider's."""
-    own = _set_price(settings)
-    return llm.Metered(llm.Priced(model, own) if own else model, purse, tariff.most)
+    own, counted = _set_price(settings), llm.Counted(model)
+    return llm.Metered(llm.Priced(counted, own) if own else counted, purse, tariff.most)
 
 
 def told(tariff: Tariff, budget: control.Budget, start: str) -> str:
@@ -105,9 +103,8 @@ def told(tariff: Tariff, budget: control.Budget, start: str) -> str:
     if tariff.price is None:
         return "of unknown price: dollars are not counted, tokens are"
     guess = tariff.most("x" * ((len(start) * _SHOWN + _PROMPT_CHARS) // 4))  # four characters make a token, about
-    bound = "at most" if tariff.is_bounded else "about"
-    said = f"{bound} ${guess.usd:.4f} a call with a reply of {tariff.max_tokens:,} tokens"
+    said = f"about ${guess.usd:.4f} a call, if the reply has {tariff.max_tokens:,} tokens"
     if budget.usd is not None and guess.usd > 0:
-        return f"{said}; ${budget.usd:g} pays for {int(budget.usd / guess.usd):,} calls or more"
+        return f"{said}; ${budget.usd:g} pays for about {int(budget.usd / guess.usd):,} calls"
     calls = min((limit for limit in (budget.calls, budget.iterations) if limit is not None), default=None)
-    return said if calls is None else f"{said}; {calls:,} calls cost ${calls * guess.usd:.2f} or less"
+    return said if calls is None else f"{said}; {calls:,} calls cost about ${calls * guess.usd:.2f}"

@@ -8,12 +8,13 @@ from atoll.sandbox.levels import LEVELS, Probe, level_of, missing, probe
 from atoll.sandbox.opening import open
 from atoll.sandbox.outputs import Calling, OutputsJudge
 from atoll.sandbox.profiles import NARROW, Profile, profile_of
-from atoll.sandbox.sandbox import Answer, Job, Limits, MakeJob, Sandbox
+from atoll.sandbox.sandbox import CLOSED, Answer, Job, Limits, MakeJob, Sandbox, ask
 from atoll.sandbox.scoring import Scoring
 from atoll.sandbox.slots import Slots
 from atoll.sandbox.workers import Workers
 
 __all__ = [
+    "CLOSED",
     "LEVELS",
     "NARROW",
     "Answer",
@@ -31,6 +32,7 @@ __all__ = [
     "Scoring",
     "Slots",
     "Workers",
+    "ask",
     "level_of",
     "missing",
     "open",

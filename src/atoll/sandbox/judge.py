@@ -8,7 +8,7 @@ from typing import Any
 from atoll import errors, evaluation, function
 from atoll.candidate import JSON
 from atoll.evaluation import Cost, Evaluation
-from atoll.sandbox.sandbox import Sandbox
+from atoll.sandbox.sandbox import Sandbox, ask
 
 # Turns what a job returned into an evaluation; may raise for what it cannot read.
 type Read = Callable[[JSON], Evaluation]
@@ -30,7 +30,7 @@ class SandboxJudge:
     read: Read
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
-        answer = self.sandbox.run(str(skeleton))
+        answer = ask(self.sandbox, str(skeleton))
         if answer.failure is None:
             found = errors.attempt(lambda: evaluation.clean(self.read(_whole(answer.value))))
         else:

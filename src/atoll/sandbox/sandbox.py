@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from atoll import errors
 from atoll.candidate import JSON
 
 # Runs beside the candidate: takes a request of plain data, mostly the candidate's text, and returns plain data.
@@ -52,6 +53,9 @@ class Answer:
     seconds: float
 
 
+CLOSED = "the sandbox was closed"  # the failure of a request that nobody worked on any more
+
+
 class Sandbox(Protocol):
     """Runs one kind of job on many candidates, as many at once as it has workers."""
 
@@ -71,3 +75,15 @@ class Sandbox(Protocol):
 
     def close(self) -> None:
         """Ends all workers; whoever waits gets a failure. A second call does nothing."""
+
+
+def ask(box: Sandbox, request: JSON) -> Answer:
+    """Returns the answer to a request about a candidate.
+
+    Raises:
+        SetupError: The sandbox was closed meanwhile: that says nothing of the candidate, and must not be stored as if.
+    """
+    answer = box.run(request)
+    if answer.failure == CLOSED:
+        raise errors.SetupError("The sandbox was closed before it answered: resume the run to judge the candidate.")
+    return answer

@@ -16,9 +16,9 @@ from atoll.candidate import JSON
 from atoll.sandbox import parcel
 from atoll.sandbox.hold import Hold
 from atoll.sandbox.process import Process
-from atoll.sandbox.sandbox import Answer, Limits, MakeJob
+from atoll.sandbox.sandbox import CLOSED, Answer, Limits, MakeJob
 
-_CLOSED = Answer(None, "the sandbox was closed", "", 0.0)
+_CLOSED = Answer(None, CLOSED, "", 0.0)
 _CLOSE_SECONDS = 5.0
 
 
