@@ -16,7 +16,7 @@ from atoll.llm.structured import Unreadable, ask_json
 # fmt: off
 __all__ = [
     "LLM", "CommandLine", "Counted", "Durable", "Ensemble", "FromFunction", "Hosted", "JSONPrompt", "Local", "Mailbox",
-    "Member", "Metered", "NoReply", "OpenAICompatible", "Price", "Priced", "Purse", "Recorder", "Replay", "Reply", "Routed",
-    "Unreadable", "ask_json", "make_llm",
+    "Member", "Metered", "NoReply", "OpenAICompatible", "Price", "Priced", "Purse", "Recorder", "Replay", "Reply",
+    "Routed", "Unreadable", "ask_json", "make_llm",
 ]
 # fmt: on
