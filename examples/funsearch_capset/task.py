@@ -1,5 +1,6 @@
 """Find a priority by which a greedy search builds large cap sets: points of {0, 1, 2}^n with no three on a line."""
 
+import functools
 import itertools
 from collections.abc import Callable
 
@@ -23,17 +24,27 @@ def inputs() -> list[int]:
 
 def evaluate(priority: Callable[[tuple[int, ...], int], float], n: int) -> float:
     """Returns the size of the cap set that the greedy search builds in dimension n."""
-    points = np.array(list(itertools.product((0, 1, 2), repeat=n)))
-    powers = 3 ** np.arange(n)[::-1]
-    urgency = np.array([float(priority(tuple(int(each) for each in point), n)) for point in points])
+    points = _points(n)
+    urgency = np.array([float(priority(point, n)) for point in points])
     if not np.isfinite(urgency).all():
         return float("nan")
     is_open = np.ones(len(points), dtype=bool)
-    taken: list[int] = []
-    for index in np.argsort(-urgency, kind="stable"):
+    taken, size = np.empty(len(points), dtype=np.int16), 0
+    for index in np.argsort(-urgency, kind="stable").tolist():
         if is_open[index]:
-            # The third point on the line through two others is minus their sum, modulo 3.
-            thirds = (-points[taken] - points[index]) % 3 if taken else np.empty((0, n), dtype=int)
-            is_open[thirds @ powers] = False
-            taken.append(int(index))
-    return float(len(taken))
+            is_open[_thirds(n, index)[taken[:size]]] = False
+            taken[size] = index
+            size += 1
+    return float(size)
+
+
+@functools.cache
+def _points(n: int) -> list[tuple[int, ...]]:
+    return list(itertools.product((0, 1, 2), repeat=n))
+
+
+@functools.cache
+def _thirds(n: int, index: int) -> np.ndarray:
+    """Returns the third point on the line through a point and each other one: minus their sum, modulo 3."""
+    points = np.array(_points(n), dtype=np.int16)
+    return (-points - points[index]) % 3 @ (3 ** np.arange(n, dtype=np.int16)[::-1])
