@@ -59,7 +59,7 @@ def model_of(server: ModelServer, **options: Any) -> llm.OpenAICompatible:
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     with ModelServer() as server:
-        model_of(server, timeout_seconds=10)("the first takes a second, for the imports")
+        model_of(server, timeout_seconds=10, stream=True)("the first takes a second, for the imports")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -4,7 +4,6 @@ Importing this takes more than a second, so the others import it when the first 
 """
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,40 +12,35 @@ from pydantic_ai import exceptions, messages, models, output, settings
 
 from atoll.evaluation import Cost
 from atoll.llm import backends
+from atoll.llm.complaints import Complaints
+from atoll.llm.connections import MAX_ANSWER_BYTES
 from atoll.llm.endpoint import Endpoint
 from atoll.llm.llm import JSONPrompt, NoReply, Reply
-from atoll.llm.transport import MAX_ANSWER_BYTES, TooLong, Transport
+from atoll.llm.sampling import Sampling
+from atoll.llm.transport import TooLong, Transport
 
 _CONNECT_SECONDS = 10.0
-_MAX_SHOWN = 300  # characters of what the server said: a whole HTML page helps nobody
-
 _PLAIN = models.ModelRequestParameters()
-_CURES = {
-    400: "Change what the server objects to.",
-    402: "Top up the account.",
-    403: "Use a key that may ask this model.",
-    404: "Check the name of the model and the address, which mostly ends in /v1.",
-    413: "Use shorter prompts.",
-    429: "Use fewer workers, or wait.",
-}
-_FOREIGN = "See that the server speaks OpenAI's chat completions."
 
 
 class Chat:
     """Asks one try at a time; belongs to the event loop on which it is first used."""
 
-    def __init__(self, endpoint: Endpoint, timeout_seconds: float, *, is_direct: bool) -> None:
+    def __init__(self, endpoint: Endpoint, sampling: Sampling, timeout_seconds: float, *, is_direct: bool) -> None:
         """Opens nothing yet.
 
         Args:
             endpoint: Which model, where.
+            sampling: What is not left to the provider.
             timeout_seconds: How long one try may take.
             is_direct: The server is reached by plain HTTP, without TLS and proxies.
         """
         self._endpoint, self._seconds = endpoint, timeout_seconds
+        self._settings, self._is_streamed = _settings(sampling), sampling.stream
+        self._complaints = Complaints(endpoint)
         limits = httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
-        self.http = httpx2.AsyncClient(transport=Transport() if is_direct else None, timeout=limits)
-        self._model = backends.make(endpoint, self.http)
+        self._http = httpx2.AsyncClient(transport=Transport() if is_direct else None, timeout=limits)
+        self._model = backends.make(endpoint, self._http)
         self._can_enforce = bool(self._model.profile.get("supports_json_schema_output"))
         self._unpriced = set[str]()
 
@@ -55,7 +49,7 @@ class Chat:
         """Whether the provider holds a reply to a JSON schema."""
         return self._can_enforce
 
-    async def ask(self, prompt: str, options: settings.ModelSettings, *, stream: bool = False) -> Reply:
+    async def ask(self, prompt: str) -> Reply:
         """Returns the reply to a prompt; the seconds are for the caller to measure.
 
         Raises:
@@ -63,10 +57,9 @@ class Chat:
         """
         try:
             async with asyncio.timeout(self._seconds):  # in all: some servers send blanks to keep a client waiting
-                response = await self._request(prompt, options, stream)
+                response = await self._request(prompt)
         except (TimeoutError, exceptions.ModelTimeoutError):
-            cure = "Raise timeout_seconds, or ask a faster server."
-            raise self._no_reply(f"nothing came within {self._seconds:g} seconds", cure, is_transient=True) from None
+            raise self._complaints.silent(self._seconds) from None
         except exceptions.ModelHTTPError as error:
             raise self._refused(error) from None
         except exceptions.ModelConnectionError as error:
@@ -75,29 +68,32 @@ class Chat:
             raise self._lost(error) from None
         except (exceptions.AgentRunError, exceptions.UserError, IndexError) as error:
             why = "its list of choices is empty" if isinstance(error, IndexError) else str(error)
-            raise self._no_reply(why, _FOREIGN) from None
+            raise self._complaints.foreign(why) from None
         except UnicodeEncodeError as error:
-            cure = "Leave out half characters (surrogates)."
-            raise self._no_reply(f"the prompt is no text that can be sent, {error.reason}", cure) from None
+            raise self._complaints.unsendable(error) from None
         return self._reply(response)
 
-    async def _request(self, prompt: str, options: settings.ModelSettings, stream: bool) -> messages.ModelResponse:
+    async def aclose(self) -> None:
+        """Ends the connections."""
+        await self._http.aclose()
+
+    async def _request(self, prompt: str) -> messages.ModelResponse:
         # A plain str: what a prompt carries besides its text is not for the SDKs.
         request: list[messages.ModelMessage] = [messages.ModelRequest(parts=[messages.UserPromptPart(str(prompt))])]
         if isinstance(prompt, JSONPrompt) and self._can_enforce:
             try:
-                return await self._model.request(request, options, _enforcing(prompt.schema))
+                return await self._model.request(request, self._settings, _enforcing(prompt.schema))
             except exceptions.ModelHTTPError as error:
                 if error.status_code not in (400, 422):
                     raise
                 self._can_enforce = False  # the schema stands in the prompt too, so it is asked for without force
-        return await (self._streamed(request, options) if stream else self._model.request(request, options, _PLAIN))
+        if self._is_streamed:
+            return await self._streamed(request)
+        return await self._model.request(request, self._settings, _PLAIN)
 
-    async def _streamed(
-        self, request: list[messages.ModelMessage], options: settings.ModelSettings
-    ) -> messages.ModelResponse:
+    async def _streamed(self, request: list[messages.ModelMessage]) -> messages.ModelResponse:
         try:
-            async with self._model.request_stream(request, options, _PLAIN) as streamed:
+            async with self._model.request_stream(request, self._settings, _PLAIN) as streamed:
                 async for _ in streamed:
                     pass
         except exceptions.ModelAPIError as error:
@@ -109,10 +105,9 @@ class Chat:
     def _reply(self, response: messages.ModelResponse) -> Reply:
         text = response.text
         if not text:
-            cure = "Raise max_tokens." if response.finish_reason == "length" else "Change the prompt, or the model."
-            raise self._no_reply(f"its text is empty, and it ended for {response.finish_reason!r}", cure)
+            raise self._complaints.empty(response.finish_reason)
         if len(text) > MAX_ANSWER_BYTES:
-            raise self._no_reply(f"it has {len(text):,} characters", "Set max_tokens.")
+            raise self._complaints.too_long(f"it has {len(text):,} characters")
         usage, model = response.usage, response.model_name or self._endpoint.model
         tokens = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
         return Reply(text, model, Cost(**tokens, usd=self._usd(response, model)))
@@ -131,40 +126,34 @@ class Chat:
         return 0.0
 
     def _refused(self, error: exceptions.ModelHTTPError) -> NoReply:
-        body, status = error.body, error.status_code
+        body = error.body
         said = body.get("message") if isinstance(body, Mapping) else body
         is_spent = isinstance(error, exceptions.ModelQuotaExceededError)
-        is_transient = (status in (408, 429) or status >= 500) and not is_spent
-        cures = {**_CURES, 401: f"Set a valid key in {self._endpoint.key_variable}."}
-        cure = cures.get(402 if is_spent else status, "Ask again later." if is_transient else _CURES[400])
-        why = f"status {status}, {said or error.message}"
-        return self._no_reply(why, cure, status=status, is_transient=is_transient, retry_seconds=error.retry_after)
+        return self._complaints.refused(
+            error.status_code, str(said or error.message), error.retry_after, is_spent=is_spent
+        )
 
     def _lost(self, error: BaseException) -> NoReply:
         root = _root(error)
-        if isinstance(root, TooLong):
-            return self._no_reply(str(root), "Set max_tokens.")
-        return self._no_reply(str(root), "See that the server runs and that the address is right.", is_transient=True)
+        return (self._complaints.too_long if isinstance(root, TooLong) else self._complaints.lost)(str(root))
 
-    def _no_reply(
-        self,
-        why: str,
-        cure: str,
-        *,
-        status: int | None = None,
-        is_transient: bool = False,
-        retry_seconds: float | None = None,
-    ) -> NoReply:
-        where = f"Model {self._endpoint.model} at {self._endpoint.base_url} gave no reply"
-        message = f"{self._shown(where)}: {self._shown(why)}. {cure}"
-        return NoReply(message, status=status, is_transient=is_transient, retry_seconds=retry_seconds)
 
-    def _shown(self, text: str) -> str:
-        """Returns a text on one line, not too long, without the key, which some servers repeat."""
-        key = self._endpoint.api_key
-        pattern = re.escape(key) if len(key) >= 8 else rf"\b{re.escape(key)}\b"  # "x" is a key too, for some
-        line = re.sub(pattern, "***", " ".join(text.split())).rstrip(".")
-        return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}..."
+def _settings(sampling: Sampling) -> settings.ModelSettings:
+    """Returns what is not left to the provider; its SDK repeats nothing, because we do."""
+    found = settings.ModelSettings(max_retries=0)
+    if sampling.temperature is not None:
+        found["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        found["top_p"] = sampling.top_p
+    if sampling.top_k is not None:
+        found["top_k"] = sampling.top_k
+    if sampling.seed is not None:
+        found["seed"] = sampling.seed
+    if sampling.max_tokens is not None:
+        found["max_tokens"] = sampling.max_tokens
+    if sampling.thinking is not None:
+        found["thinking"] = False if sampling.thinking == "off" else sampling.thinking
+    return found
 
 
 def _enforcing(schema: Mapping[str, Any]) -> models.ModelRequestParameters:

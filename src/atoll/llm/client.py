@@ -8,24 +8,40 @@ import zlib
 from dataclasses import replace
 from ipaddress import ip_address
 from threading import Lock
-
-from pydantic_ai.settings import ModelSettings
+from typing import Protocol
 
 from atoll.llm import loop
-from atoll.llm.chat import Chat
 from atoll.llm.circuit import Circuit
-from atoll.llm.endpoint import Endpoint
+from atoll.llm.completions import Completions
+from atoll.llm.endpoint import SERVICES, Endpoint
 from atoll.llm.llm import NoReply, Reply
 from atoll.llm.policy import Policy
 from atoll.llm.sampling import Sampling
+
+
+class Chat(Protocol):
+    """Speaks with one server: `completions.Completions` by plain HTTP, `chat.Chat` by an SDK."""
+
+    @property
+    def can_enforce(self) -> bool:
+        """Whether the server holds a reply to a JSON schema, as far as is known."""
+
+    async def ask(self, prompt: str, /) -> Reply:
+        """Returns the reply of one try.
+
+        Raises:
+            NoReply: There is none, and why.
+        """
+
+    async def aclose(self) -> None:
+        """Ends the connections."""
 
 
 class Client:
     """Asks a model, with retries; called from several threads at once, also in a forked child."""
 
     def __init__(self, endpoint: Endpoint, sampling: Sampling, policy: Policy) -> None:
-        self._endpoint, self._policy = endpoint, policy
-        self._settings, self._is_streamed = _settings(sampling), sampling.stream
+        self._endpoint, self._sampling, self._policy = endpoint, sampling, policy
         self._circuit = Circuit(policy)
         self._lock = Lock()
         self._connected: tuple[asyncio.AbstractEventLoop, Chat] | None = None
@@ -57,7 +73,7 @@ class Client:
 
     async def _try(self, chat: Chat, prompt: str) -> Reply:
         try:
-            reply = await chat.ask(prompt, self._settings, stream=self._is_streamed)
+            reply = await chat.ask(prompt)
         except NoReply as error:
             if error.is_transient:
                 self._circuit.failed(error)
@@ -76,10 +92,19 @@ class Client:
         if self._connected is None or self._connected[0] is not current:
             with self._lock:
                 if self._connected is None or self._connected[0] is not current:
-                    chat = Chat(self._endpoint, self._policy.timeout_seconds, is_direct=_is_direct(self._endpoint))
-                    weakref.finalize(chat, loop.PROCESS.spawn, current, chat.http.aclose)
+                    chat = _make_chat(self._endpoint, self._sampling, self._policy.timeout_seconds)
+                    weakref.finalize(self, loop.PROCESS.spawn, current, chat.aclose)
                     self._connected = (current, chat)
         return self._connected[1]
+
+
+def _make_chat(endpoint: Endpoint, sampling: Sampling, seconds: float) -> Chat:
+    is_direct = _is_direct(endpoint)
+    if is_direct and not SERVICES[endpoint.service].extra and not sampling.stream and sampling.thinking is None:
+        return Completions(endpoint, sampling, seconds)
+    from atoll.llm import chat  # takes more than a second; a server of one's own does without
+
+    return chat.Chat(endpoint, sampling, seconds, is_direct=is_direct)
 
 
 def _is_direct(endpoint: Endpoint) -> bool:
@@ -96,24 +121,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _settings(sampling: Sampling) -> ModelSettings:
-    """Returns what is not left to the provider; its SDK repeats nothing, because we do."""
-    found = ModelSettings(max_retries=0)
-    if sampling.temperature is not None:
-        found["temperature"] = sampling.temperature
-    if sampling.top_p is not None:
-        found["top_p"] = sampling.top_p
-    if sampling.top_k is not None:
-        found["top_k"] = sampling.top_k
-    if sampling.seed is not None:
-        found["seed"] = sampling.seed
-    if sampling.max_tokens is not None:
-        found["max_tokens"] = sampling.max_tokens
-    if sampling.thinking is not None:
-        found["thinking"] = False if sampling.thinking == "off" else sampling.thinking
-    return found
 
 
 def _resting(error: NoReply, policy: Policy) -> NoReply:

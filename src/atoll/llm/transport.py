@@ -1,120 +1,44 @@
-"""Plain HTTP/1.1 over kept connections, for httpx2: requests and responses in one piece.
-
-On loopback 40 % of the CPU of a call went into httpx2's own pool, h11 and anyio, and more with every connection kept:
-their pool looks at all of them twice per request.
-"""
-
-import asyncio
+"""Our kept connections as a transport of httpx2, for SDKs that ask a server of one's own."""
 
 import httpx2
 
-MAX_ANSWER_BYTES = 4 * 2**20  # no proposal is that long; a server that goes mad should not take our memory with it
+from atoll.llm import connections
 
 
 class TooLong(httpx2.ReadError):
     """The answer has more bytes than anybody would read."""
 
-    def __init__(self) -> None:
-        super().__init__(f"the answer has more than {MAX_ANSWER_BYTES:,} bytes")
+
+# The first that fits counts.
+_AS_HTTPX: tuple[tuple[type[connections.Lost], type[httpx2.TransportError]], ...] = (
+    (connections.Unreachable, httpx2.ConnectError),
+    (connections.Silent, httpx2.ReadTimeout),
+    (connections.Foreign, httpx2.RemoteProtocolError),
+    (connections.TooLong, TooLong),
+    (connections.Lost, httpx2.ReadError),
+)
 
 
 class Transport(httpx2.AsyncBaseTransport):
     """Keeps as many connections as there were requests at once; for one server and one event loop."""
 
     def __init__(self) -> None:
-        self._idle: list[_Connection] = []
-        self._is_closed = False
+        self._connections = connections.Connections()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        message, limits = _message(request, await request.aread()), request.extensions.get("timeout", {})
-        while self._idle:
-            connection = self._idle.pop()  # the one used last is the least likely to be closed by now
-            if connection.is_open:
-                try:
-                    return await self._ask(connection, message, limits.get("read"))
-                except _HungUp:
-                    break  # closed for its age while the request was on its way
-        connection = await _connect(request.url, limits.get("connect"))
-        return await self._ask(connection, message, limits.get("read"))
+        limits, url = request.extensions.get("timeout", {}), request.url
+        sent = connections.Request(url.host, url.port or 80, _message(request, await request.aread()))
+        try:
+            answer = await self._connections.exchange(
+                sent, connect_seconds=limits.get("connect"), read_seconds=limits.get("read")
+            )
+        except connections.Lost as error:
+            kind = next(theirs for ours, theirs in _AS_HTTPX if isinstance(error, ours))
+            raise kind(str(error)) from None
+        return httpx2.Response(answer.status, headers=answer.headers, content=answer.body)
 
     async def aclose(self) -> None:
-        self._is_closed = True
-        while self._idle:
-            self._idle.pop().close()
-
-    async def _ask(self, connection: "_Connection", message: bytes, seconds: float | None) -> httpx2.Response:
-        is_kept = False
-        try:
-            async with asyncio.timeout(seconds):
-                response, is_kept = await connection.exchange(message)
-        except TimeoutError:
-            raise httpx2.ReadTimeout(f"no answer within {seconds} seconds") from None
-        except asyncio.IncompleteReadError:
-            lost = httpx2.ReadError("the answer broke off") if connection.has_answered else _HungUp("no answer")
-            raise lost from None
-        except (ValueError, asyncio.LimitOverrunError) as error:
-            raise httpx2.RemoteProtocolError(f"the answer is no HTTP/1.1: {error}") from None
-        finally:
-            if is_kept and connection.is_open and not self._is_closed:
-                self._idle.append(connection)
-            else:
-                connection.close()
-        return response
-
-
-class _HungUp(httpx2.ReadError):
-    """The connection was closed before a byte of the answer came."""
-
-
-class _Connection(asyncio.Protocol):
-    """One exchange after the other. What comes when nobody asked ("408 you are idle") closes it."""
-
-    transport: asyncio.Transport
-    reader: asyncio.StreamReader | None = None
-    is_open = True
-    has_answered = False  # with at least a byte, in this exchange
-
-    async def exchange(self, message: bytes) -> tuple[httpx2.Response, bool]:
-        """Sends a request and returns the response, and whether the connection may be used again."""
-        self.reader, self.has_answered = (reader := asyncio.StreamReader()), False
-        if not self.is_open:
-            reader.feed_eof()
-        self.transport.write(message)
-        try:
-            return await _response(reader)
-        finally:
-            self.reader = None
-
-    def close(self) -> None:
-        self.is_open = False
-        self.transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        if self.reader is None:
-            self.close()
-        else:
-            self.has_answered = True
-            self.reader.feed_data(data)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.is_open = False
-        if self.reader is not None:
-            self.reader.feed_eof()
-
-
-async def _connect(url: httpx2.URL, seconds: float | None) -> _Connection:
-    try:
-        async with asyncio.timeout(seconds):
-            loop = asyncio.get_running_loop()
-            return (await loop.create_connection(_Connection, url.host, url.port or 80))[1]
-    except TimeoutError:
-        raise httpx2.ConnectTimeout(f"no connection within {seconds} seconds") from None
-    except OSError as error:
-        raise httpx2.ConnectError(str(error)) from None
+        await self._connections.aclose()
 
 
 def _message(request: httpx2.Request, body: bytes) -> bytes:
@@ -124,47 +48,3 @@ def _message(request: httpx2.Request, body: bytes) -> bytes:
     if head.count(b"\n") != len(lines) - 1:
         raise httpx2.LocalProtocolError("a header has a line break in it")
     return head + b"\r\n\r\n" + body
-
-
-async def _response(reader: asyncio.StreamReader) -> tuple[httpx2.Response, bool]:
-    status = 100
-    while status < 200:  # 1xx only announces
-        first, *lines = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
-        version, status = first[:8], int(first[9:12])
-        headers = [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
-    fields = {name.lower(): value.lower() for name, value in headers}
-    if fields.get(b"transfer-encoding", b"").endswith(b"chunked"):
-        body = await _chunks(reader)
-    elif b"content-length" in fields or status in (204, 304):
-        body = await reader.readexactly(_checked_size(int(fields.get(b"content-length", 0))))
-    else:
-        body, version = await _rest(reader), b""  # the end of the connection is the end of the answer
-    reader.feed_eof()
-    has_more = await reader.read()  # more than was announced: whatever it is, it answers nothing
-    is_kept = version == b"HTTP/1.1" and fields.get(b"connection") != b"close" and not has_more
-    return httpx2.Response(status, headers=headers, content=body), is_kept
-
-
-async def _chunks(reader: asyncio.StreamReader) -> bytes:
-    parts: list[bytes] = []
-    total = 0
-    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-        total = _checked_size(total + size)
-        parts.append((await reader.readexactly(size + 2))[:-2])
-    while len(await reader.readuntil(b"\r\n")) > 2:
-        pass  # trailers
-    return b"".join(parts)
-
-
-async def _rest(reader: asyncio.StreamReader) -> bytes:
-    parts: list[bytes] = []
-    while part := await reader.read(2**16):
-        parts.append(part)
-        _checked_size(sum(map(len, parts)) if len(parts) % 64 == 0 else 0)
-    return b"".join(parts)
-
-
-def _checked_size(size: int) -> int:
-    if size > MAX_ANSWER_BYTES:
-        raise TooLong
-    return size
