@@ -55,6 +55,12 @@ def test_an_open_folder_of_openevolve_is_recognised_by_its_files(tmp_path):
     assert (said["program"], said["description"]) == ("initial_program.py", "Be quick.")
 
 
+def test_a_folder_with_nothing_but_a_table_is_a_search_for_its_law(tmp_path):
+    (tmp_path / "train.csv").write_text("x,y\n1,2\n2,4\n")
+    plan = config.load(tmp_path)
+    assert (plan.system, plan.task.model_dump()["data"], plan.run.workers) == ("llmsr", ".", 1)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

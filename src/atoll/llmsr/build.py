@@ -77,8 +77,10 @@ def spawn_evolver(
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
-    """Returns nothing: a folder of this system says so in its `atoll.toml`."""
-    return None
+    """Recognises a folder with `train.csv`, where a law is searched for; others say what they are in `atoll.toml`."""
+    if not (folder / laws.TRAIN).is_file():
+        return None
+    return {"task": {"data": "."}, "llmsr": {"num_islands": 1}, "run": {"workers": 1}}
 
 
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:

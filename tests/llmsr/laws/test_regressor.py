@@ -31,6 +31,11 @@ def test_the_law_is_told_in_the_names_of_the_data(found):
     assert list(found.feature_names_in_) == ["a", "b_c"]
 
 
+def test_it_shows_its_law(found):
+    assert found.law in repr(found)
+    assert "not fitted" in repr(llmsr.Regressor())
+
+
 def test_the_front_falls_in_error_as_it_grows_in_size(found):
     sizes, falls = [size for size, _, _ in found.front_], [error for _, error, _ in found.front_]
     assert sizes == sorted(set(sizes))

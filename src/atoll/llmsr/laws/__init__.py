@@ -2,5 +2,6 @@
 
 from atoll.llmsr.laws.assembly import build
 from atoll.llmsr.laws.regressor import Regressor, regress
+from atoll.llmsr.laws.table import TRAIN
 
-__all__ = ["Regressor", "build", "regress"]
+__all__ = ["TRAIN", "Regressor", "build", "regress"]

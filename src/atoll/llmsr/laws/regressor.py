@@ -44,6 +44,10 @@ class Regressor:
     ) -> None:
         self.seconds, self.steps, self.seed, self.names, self.num_islands = seconds, steps, seed, names, num_islands
 
+    def __repr__(self) -> str:
+        found = f"law={self.law!r}, error={self.error_:.3g}" if hasattr(self, "law_") else "not fitted"
+        return f"{type(self).__name__}({found})"
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Returns the options, as scikit-learn asks for them."""
         return {name: getattr(self, name) for name in _OPTIONS}
