@@ -6,7 +6,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +57,29 @@ def run(
 
     It alone is killed, by SIGKILL, as by a user or for want of memory; at its limit all that it started goes with it.
     """
-    # Orphans come to us instead of to the first process, so that they can be counted.
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with _adopting():
+        return _attempt(command, folder, environment, limit_seconds, progress, kill_at)
+
+
+@contextmanager
+def _adopting() -> Iterator[None]:
+    """Has orphans come to us instead of to the first process, so that they can be counted; for so long only."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def _attempt(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    limit_seconds: float,
+    progress: Callable[[], int],
+    kill_at: int | None,
+) -> Ending:
     began, peak, was_late = time.monotonic(), 0.0, False
     moved, reached, cpu = began, progress(), 0.0
     own = frozenset(metering.children(os.getpid()))
