@@ -33,6 +33,7 @@ RANKS = {
     "store": 3,
     "llm": 3,
     "sandbox": 3,
+    "secrets": 3,
     "mutation": 3,
     "executor": 4,
     "system": 5,

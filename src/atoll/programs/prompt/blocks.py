@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from atoll import errors, evaluation, function, system
-from atoll.programs.prompt.redaction import redacted
 from atoll.programs.prompt.templates import Templates
 from atoll.programs.prompt.window import Part, middle_cut
+from atoll.secrets import redacted
 
 _LONGEST_NAME, _MOST_METRICS, _MOST_ARTIFACTS = 60, 30, 20
 _LONGEST_READ = 100_000  # characters of a body that are looked at
