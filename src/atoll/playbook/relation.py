@@ -6,12 +6,14 @@ A word that differs and is not known to mean the same keeps them apart.
 """
 
 import functools
-from collections import Counter
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from atoll.playbook import lexicon, wording
 from atoll.playbook.meaning import CONDITIONS, NEG, NUMBER, Meaning, Part, read, spelled
+
+MOST_APART = 4  # concepts that only one of two texts has, before looking closer is in vain
 
 type Relation = Literal["same", "duplicate", "contradiction", "variant", "different"]
 
@@ -29,15 +31,20 @@ def relate(first: str, second: str) -> Relation:
     """
     if wording.plain(first) == wording.plain(second) and _signs(first) == _signs(second):
         return "same"
-    found = [_related(one, other) for one in read(first) for other in read(second)]
-    return min(found, key=_ORDER.index)
+    best: Relation = "different"
+    for one, other in itertools.product(read(first), read(second)):
+        best = min(best, _related(one, other), key=_ORDER.index)
+        if best == "duplicate":
+            break
+    return best
 
 
 _ORDER: list[Relation] = ["same", "duplicate", "contradiction", "variant", "different"]
 
 
 def _related(one: Meaning, other: Meaning) -> Relation:
-    if not one.parts or not other.parts or abs(_size(one) - _size(other)) > 1:
+    mine, theirs = one.bag, other.bag
+    if not mine or not theirs or (mine - theirs).total() > MOST_APART or (theirs - mine).total() > MOST_APART:
         return "different"
     if _agree(one, other):
         return "duplicate"
@@ -51,24 +58,20 @@ def _related(one: Meaning, other: Meaning) -> Relation:
 
 def keeps(text: str, other: str) -> bool:
     """Tells whether a text still says every number and every denial that another one says."""
-    mine, theirs = Counter(read(text)[0].sequence()), Counter(read(other)[0].sequence())
+    mine, theirs = read(text)[0].bag, read(other)[0].bag
     return all(mine[each] >= count for each, count in theirs.items() if each == NEG or each.startswith(NUMBER))
 
 
 def _agree(one: Meaning, other: Meaning) -> bool:
     """Tells whether two meanings have the same parts in any order, or are the same row begun at another place."""
-    if Counter(one.parts) == Counter(other.parts):
+    if one.said == other.said:
         return True
-    mine, theirs = one.sequence(), other.sequence()
-    if len(mine) != len(theirs) or Counter(mine) != Counter(theirs):
+    mine, theirs = one.sequence, other.sequence
+    if len(mine) != len(theirs) or one.bag != other.bag:
         return False
     if len(mine) == 2 and NEG not in mine:
         return False  # `spiders are insects` is not `insects are spiders`
     return any(mine[place:] + mine[:place] == theirs for place in range(len(mine)))
-
-
-def _size(meaning: Meaning) -> int:
-    return sum(each != NEG for each in meaning.sequence())
 
 
 def _count(meaning: Meaning) -> int:
@@ -77,9 +80,7 @@ def _count(meaning: Meaning) -> int:
 
 def _mapped(meaning: Meaning, table: Mapping[str, str]) -> Meaning:
     parts = (
-        Part(
-            table.get(part.joint, part.joint), tuple(put for each in part.concepts if (put := table.get(each, each)))
-        )
+        Part(table.get(part.joint, part.joint), tuple(put for each in part.concepts if (put := table.get(each, each))))
         for part in meaning.parts
     )
     return Meaning(tuple(part for part in parts if part.concepts), meaning.is_motion)
@@ -90,12 +91,12 @@ def _without(meaning: Meaning, concept: str) -> Meaning:
 
 
 def _unnumbered(meaning: Meaning) -> Meaning:
-    return _mapped(meaning, {each: NUMBER for each in meaning.sequence() if each.startswith(NUMBER)})
+    return _mapped(meaning, {each: NUMBER for each in meaning.sequence if each.startswith(NUMBER)})
 
 
 def _opposites(one: Meaning, other: Meaning) -> Iterator[tuple[Meaning, bool]]:
     """Yields the first meaning with one concept turned into its opposite, and whether both could be true at once."""
-    theirs = set(other.sequence())
+    theirs = set(other.sequence)
     for number, part in enumerate(one.parts):
         for place, concept in enumerate((part.joint, *part.concepts)):
             for opposite in _OPPOSITES.get(concept, frozenset()) & theirs:
@@ -103,7 +104,7 @@ def _opposites(one: Meaning, other: Meaning) -> Iterator[tuple[Meaning, bool]]:
                 words[place] = opposite
                 turned = Part(words[0], tuple(words[1:]))
                 is_fact = part.joint in CONDITIONS or (concept in _PLACES and not one.is_motion)
-                yield one._replace(parts=(*one.parts[:number], turned, *one.parts[number + 1 :])), is_fact
+                yield Meaning((*one.parts[:number], turned, *one.parts[number + 1 :]), one.is_motion), is_fact
 
 
 def _signs(text: str) -> tuple[str, ...]:
@@ -113,22 +114,20 @@ def _signs(text: str) -> tuple[str, ...]:
 
 def _read_opposites() -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    for line in lexicon.OPPOSITES.strip().splitlines():
-        for pair in line.split(", "):
-            one, other = (_named(word) for word in pair.split())
-            found.setdefault(one, set()).add(other)
-            found.setdefault(other, set()).add(one)
+    for pair in lexicon.OPPOSITES:
+        one, other = map(_named, pair)
+        found.setdefault(one, set()).add(other)
+        found.setdefault(other, set()).add(one)
     return {name: frozenset(others) for name, others in found.items()}
 
 
 def _named(word: str) -> str:
     """Returns the concept that a word of the lexicon names: itself, or what a text with it would hold."""
-    names = {line.partition(" = ")[0] for line in lexicon.CONCEPTS.strip().splitlines()}
-    if word in names:
+    if word in lexicon.CONCEPTS:
         return word
-    concepts = read(word)[0].sequence()
+    concepts = read(word)[0].sequence
     return concepts[0] if len(concepts) == 1 else spelled(word)
 
 
 _OPPOSITES = _read_opposites()
-_PLACES = frozenset(map(_named, lexicon.PLACES.split()))
+_PLACES = frozenset(map(_named, lexicon.PLACES))
