@@ -14,7 +14,7 @@ from atoll.playbook.delta import Delta
 
 type CountTokens = Callable[[str], int]
 
-MAX_HELD = 32  # what waits; the oldest gives way
+MAX_HELD = 16  # what waits; the oldest gives way
 NONE: Mapping[str, Bullet] = MappingProxyType({})
 
 
