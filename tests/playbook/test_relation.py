@@ -61,3 +61,20 @@ def test_rules_of_different_pairs_are_not_merged_at_random(halves):
 def test_other_languages_are_the_same_only_word_for_word():
     assert playbook.relate("夜は溶岩に近づかない", "夜は溶岩に近づく") == "different"
     assert playbook.relate("夜は溶岩に近づかない", "夜は溶岩に近づかない。") == "same"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Rest if health < 5.", "Rest if health > 5."),
+        ("Stop when x = 5.", "Stop when x != 5."),
+        ("Stop when x ≤ 5.", "Stop when x ≥ 5."),
+        ("The change is +5.", "The change is -5."),
+        ("Pay $5.", "Pay €5."),
+        ("Write a/b.", "Write a*b."),
+        ("Use n² steps.", "Use n³ steps."),
+        ("Smile ☺ at bears.", "Smile ☹ at bears."),
+    ],
+)
+def test_symbols_are_read_too(first, second):
+    assert playbook.relate(first, second) not in MERGED

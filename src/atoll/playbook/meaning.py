@@ -107,7 +107,7 @@ def read(text: str) -> tuple[Meaning, ...]:
 
 def _meaning(tokens: Sequence[str]) -> Meaning:
     parts: list[Part] = [Part("", ())]
-    for token, after in zip(tokens, [*tokens[1:], ""], strict=True):
+    for token, after in zip(tokens, [*tokens[1:], ""], strict=False):
         if token in _STOPS:
             parts.append(Part("", ()))
         elif token == "@for" and after.startswith(NUMBER):

@@ -7,6 +7,8 @@ A word that differs and is not known to mean the same keeps them apart.
 
 import functools
 import itertools
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -29,8 +31,10 @@ def relate(first: str, second: str) -> Relation:
         variant: They are alike but for numbers, or for where or when.
         different: Anything else.
     """
-    if wording.plain(first) == wording.plain(second) and _signs(first) == _signs(second):
+    if wording.plain(first) == wording.plain(second) and _symbols(first) == _symbols(second):
         return "same"
+    if sorted(set(_symbols(first)) - _READ) != sorted(set(_symbols(second)) - _READ):
+        return "different"
     best: Relation = "different"
     for one, other in itertools.product(read(first), read(second)):
         best = min(best, _related(one, other), key=_ORDER.index)
@@ -39,6 +43,7 @@ def relate(first: str, second: str) -> Relation:
     return best
 
 
+_READ = frozenset("<>%&+*/$€-")  # symbols that a meaning has as concepts
 _ORDER: list[Relation] = ["same", "duplicate", "contradiction", "variant", "different"]
 
 
@@ -107,9 +112,12 @@ def _opposites(one: Meaning, other: Meaning) -> Iterator[tuple[Meaning, bool]]:
                 yield Meaning((*one.parts[:number], turned, *one.parts[number + 1 :]), one.is_motion), is_fact
 
 
-def _signs(text: str) -> tuple[str, ...]:
-    """Returns what `wording.plain` drops and a number does not mean the same without."""
-    return tuple(each for part in read(text)[0].parts for each in part.concepts if each.startswith(NUMBER))
+@functools.lru_cache(maxsize=20_000)
+def _symbols(text: str) -> tuple[str, ...]:
+    """Returns what is neither a word nor punctuation: `x < 5` and `x > 5` have the same words."""
+    folded = unicodedata.normalize("NFKC", text)
+    found = [each for each in folded if unicodedata.category(each)[0] == "S" or each in "%&@#*/\\"]
+    return (*found, *re.findall(r"!=|(?<!\w)-(?=\d)", folded))
 
 
 def _read_opposites() -> Mapping[str, frozenset[str]]:
