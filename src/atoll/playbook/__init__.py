@@ -9,6 +9,7 @@ from atoll.playbook.experience import Experience, Reflector, Tagging
 from atoll.playbook.files import adopt, export, load
 from atoll.playbook.index import Index
 from atoll.playbook.insight import Asking
+from atoll.playbook.meta import MetaNotes
 from atoll.playbook.online import Answer, Answering, Generator, Mark, Online, Turn
 from atoll.playbook.playbook import Held, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import Retired
@@ -18,8 +19,8 @@ from atoll.playbook.store import KEY, Change, Event, Excerpt, Store
 # fmt: off
 __all__ = [
     "KEY", "Answer", "Answering", "Asking", "Bullet", "Change", "Config", "Curated", "Curator", "Delta", "Event",
-    "Excerpt", "Experience", "Generator", "Held", "Index", "Mark", "Online", "Playbook", "Reflector", "Relation",
-    "Retired", "Stats", "Store", "Tagging", "Turn", "Verdict", "add", "adopt", "estimate_tokens", "export", "load",
-    "make_island", "make_reflector", "make_store", "merge", "relate", "remove", "tag", "update",
+    "Excerpt", "Experience", "Generator", "Held", "Index", "Mark", "MetaNotes", "Online", "Playbook", "Reflector",
+    "Relation", "Retired", "Stats", "Store", "Tagging", "Turn", "Verdict", "add", "adopt", "estimate_tokens", "export",
+    "load", "make_island", "make_reflector", "make_store", "merge", "relate", "remove", "tag", "update",
 ]
 # fmt: on
