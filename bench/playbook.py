@@ -228,12 +228,13 @@ def same(said: str, target: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench playbook", description=__doc__)
     parser.add_argument("--turns", type=int, default=10_000)
+    parser.add_argument("--budgets", type=int, nargs="+", default=[4_000], metavar="TOKENS")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--formulas", type=Path, help="a folder with test_100.jsonl; needs --llm")
     parser.add_argument("--llm", default="local", help="who answers the formula questions")
     parser.add_argument("--questions", type=int, default=50)
     options = parser.parse_args()
-    lived = [turns(options.turns, options.seed, budget) for budget in (2_000, 8_000)]
+    lived = [turns(options.turns, options.seed, budget) for budget in options.budgets]
     online, without, bullets = questions(100, 1000, 500, options.seed)
     late = slice(len(online) // 2, None)
     rows = [compared("all questions", online, without), compared("second half", online[late], without[late])]

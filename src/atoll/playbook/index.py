@@ -29,6 +29,7 @@ class Index:
         self._terms_of = terms_of
         self._bullets: dict[str, Bullet] = {}
         self._counts: dict[str, Counter[str]] = {}
+        self._sizes: dict[str, int] = {}
         self._postings: dict[str, dict[str, int]] = {}
         self._length = 0
 
@@ -67,8 +68,7 @@ class Index:
                 continue
             rarity = math.log1p((len(self._bullets) - len(found) + 0.5) / (len(found) + 0.5))
             for id, count in found.items():
-                size = self._counts[id].total()
-                gain = count * (K1 + 1) / (count + K1 * (1 - B + B * size / mean))
+                gain = count * (K1 + 1) / (count + K1 * (1 - B + B * self._sizes[id] / mean))
                 scores[id] = scores.get(id, 0.0) + rarity * gain
         weighed = ((score * weigh(self._bullets[id]), id) for id, score in scores.items())
         best = heapq.nsmallest(limit, ((-score, id) for score, id in weighed if score > 0))
@@ -77,14 +77,15 @@ class Index:
     def _take(self, id: str, bullet: Bullet) -> None:
         counts = Counter(self._terms_of(f"{bullet.section} {bullet.content}"))
         self._counts[id] = counts
-        self._length += counts.total()
+        self._sizes[id] = counts.total()
+        self._length += self._sizes[id]
         for term, count in counts.items():
             self._postings.setdefault(term, {})[id] = count
 
     def _drop(self, id: str) -> None:
         self._bullets.pop(id, None)
         counts = self._counts.pop(id, Counter())
-        self._length -= counts.total()
+        self._length -= self._sizes.pop(id, 0)
         for term in counts:
             postings = self._postings[term]
             del postings[id]

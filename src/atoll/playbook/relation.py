@@ -15,8 +15,6 @@ from typing import Literal
 from atoll.playbook import lexicon, wording
 from atoll.playbook.meaning import CONDITIONS, NEG, NUMBER, Meaning, Part, read, spelled
 
-MOST_APART = 4  # concepts that only one of two texts has, before looking closer is in vain
-
 type Relation = Literal["same", "duplicate", "contradiction", "variant", "different"]
 
 
@@ -48,8 +46,7 @@ _ORDER: list[Relation] = ["same", "duplicate", "contradiction", "variant", "diff
 
 
 def _related(one: Meaning, other: Meaning) -> Relation:
-    mine, theirs = one.bag, other.bag
-    if not mine or not theirs or (mine - theirs).total() > MOST_APART or (theirs - mine).total() > MOST_APART:
+    if not one.bag or not other.bag or any(map(_tells_apart, one.bag.keys() ^ other.bag.keys())):
         return "different"
     if _agree(one, other):
         return "duplicate"
@@ -65,6 +62,11 @@ def keeps(text: str, other: str) -> bool:
     """Tells whether a text still says every number and every denial that another one says."""
     mine, theirs = read(text)[0].bag, read(other)[0].bag
     return all(mine[each] >= count for each, count in theirs.items() if each == NEG or each.startswith(NUMBER))
+
+
+def _tells_apart(concept: str) -> bool:
+    """Tells whether two texts of which one has a concept are different whatever else they say."""
+    return concept != NEG and concept[0] not in f"{NUMBER}@" and concept not in _OPPOSITES
 
 
 def _agree(one: Meaning, other: Meaning) -> bool:
