@@ -11,7 +11,7 @@ import atoll
 NAMES = {
     "atoll": """
         __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate journal
-        llm llmsr mutation profiler programs runs sandbox store system testing versions
+        llm llmsr mutation playbook profiler programs runs sandbox store system testing versions
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
@@ -28,6 +28,11 @@ NAMES = {
         Ask Bandit Choices Constants Edit MODES Mixed Mode Model Prompt Refined Request Rewrite Syntax Tuner Unfit
         Vocabulary blocks_of can_rewrite choices edited fenced fenced_code mixed_with program_prompt reads skeleton_of
         tunable without_llm
+    """,
+    "atoll.playbook": """
+        Answer Answering Asking Bullet Change Config Curated Curator Delta Event Excerpt Experience Generator Held
+        Index KEY Mark MetaNotes Online Playbook Reflector Relation Retired Stats Store Tagging Turn Verdict add adopt
+        estimate_tokens export load make_island make_reflector make_store merge relate remove tag update
     """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """
