@@ -1,0 +1,1 @@
+"""Mind Evolution over worldlines."""
