@@ -78,7 +78,9 @@ class Plan:
         own = merged.pop(OWN, {})
         for key in own:
             if key not in models[name].model_fields:
-                raise errors.SetupError(f"--set {key} is not understood: write --set section.key=value, e.g. run.seed=7.")
+                raise errors.SetupError(
+                    f"--set {key} is not understood: write --set section.key=value, e.g. run.seed=7."
+                )
         merged[name] = {**merged.get(name, {}), **own}
         for section in merged:
             if section not in models:

@@ -38,10 +38,10 @@ class Options(system.Settings):
     """Section `[mind]`: how it evolves. The first twelve are the paper's, with its values for a small model.
 
     Attributes:
-        num_gens: Generations; by default 10 with a model and 40 without, where a plan costs next to nothing.
+        num_gens: Generations; by default 10 with a model, and 40 without, where a plan costs next to nothing.
         num_islands: Populations that evolve apart.
         num_convs: Conversations of an island in a generation.
-        num_seq: Turns of a conversation: plans that it makes.
+        num_seq: Turns of a conversation: plans that it makes; by default 4 with a model and 8 without.
         reset_interval: Generations between resets; 0: never.
         num_reset: Islands with the lowest mean that a reset empties.
         num_top: Elites that found an island anew.
@@ -57,7 +57,7 @@ class Options(system.Settings):
         temperature: Of the softmax that draws parents, in units of fitness.
         population: Worldlines that an island keeps at most.
         patience: Generations without a rise that end the search for a problem; 0: never. By default 3 with a model,
-            12 without.
+            20 without.
         epsilon: An approved worldline that differs less than this from the base ends it.
         weights: Of the five terms of the fitness by which all islands are compared.
         strategies: What each island weighs, in turn.
@@ -75,7 +75,7 @@ class Options(system.Settings):
     num_gens: int | None = pydantic.Field(default=None, ge=1)
     num_islands: int = pydantic.Field(default=4, ge=1)
     num_convs: int = pydantic.Field(default=5, ge=1)
-    num_seq: int = pydantic.Field(default=4, ge=1)
+    num_seq: int | None = pydantic.Field(default=None, ge=1)
     reset_interval: int = pydantic.Field(default=3, ge=0)
     num_reset: int = pydantic.Field(default=2, ge=0)
     num_top: int = pydantic.Field(default=5, ge=1)

@@ -6,7 +6,8 @@ from atoll.mind import pool, prompts, rcc, rounds
 from atoll.mind.config import Options
 
 GENS_WITH_MODEL, GENS_WITHOUT = 10, 40
-PATIENCE_WITH_MODEL, PATIENCE_WITHOUT = 3, 12
+SEQ_WITH_MODEL, SEQ_WITHOUT = 4, 8
+PATIENCE_WITH_MODEL, PATIENCE_WITHOUT = 3, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +33,11 @@ def make(options: Options, num_problems: int, *, has_model: bool) -> Method:
     revision is some conversations, each of them long, that remember all that they have tried.
     """
     gens = options.num_gens or (GENS_WITH_MODEL if has_model else GENS_WITHOUT)
-    plans = options.num_plans or gens * options.num_islands * options.num_convs * options.num_seq
+    seq = options.num_seq or (SEQ_WITH_MODEL if has_model else SEQ_WITHOUT)
+    plans = options.num_plans or gens * options.num_islands * options.num_convs * seq
     prompter = prompts.Prompter(options.critic, options.feedback, options.questions)
     manner = rcc.Manner(
-        options.pattern,
-        options.num_seq,
-        options.num_retries,
-        0,
-        options.critic_llm,
-        options.second_llm,
-        options.second_gen,
+        options.pattern, seq, options.num_retries, 0, options.critic_llm, options.second_llm, options.second_gen
     )
     if options.method == "mind":
         usual = PATIENCE_WITH_MODEL if has_model else PATIENCE_WITHOUT

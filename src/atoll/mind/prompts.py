@@ -58,8 +58,19 @@ class Prompter:
         """Asks for a plan from nothing."""
         return self._joined(problem, (), (), self._questions(problem), BEGIN)
 
-    def improve(self, problem: Problem, plans: Sequence[Shown], said: Sequence[str] = ()) -> str:
-        """Asks for one plan better than all that are shown, worst first; `said` is the dialogue so far."""
+    def improve(
+        self, problem: Problem, plans: Sequence[Shown], said: Sequence[str] = (), earlier: Sequence[Shown] = ()
+    ) -> str:
+        """Asks for one plan better than all that are shown.
+
+        Args:
+            problem: What is planned.
+            plans: What to improve on, worst first.
+            said: The dialogue so far.
+            earlier: What the same conversation tried before that, oldest first.
+        """
+        if earlier:
+            said = ["Earlier attempts of yours, oldest first:", *(self._attempt(each) for each in earlier), *said]
         think = f"{CRITIC}\n{self._questions(problem)}".strip() if self.has_critic else ""
         return self._joined(problem, plans, said, think, AUTHOR if self.has_critic else ALONE)
 
@@ -87,6 +98,9 @@ class Prompter:
         parts += ["# What was said\n" + "\n\n".join(said)] if said else []
         parts += [f"# Critical thinking\n{think}"] if think else []
         return "\n\n".join([*parts, f"# Answer\n{wish}\n"])
+
+    def _attempt(self, tried: Shown) -> str:
+        return f"{tried.plan}\n(score {tried.score:.4g})" + (f"\n{tried.feedback}" if self.has_feedback else "")
 
     def _plans(self, plans: Sequence[Shown]) -> str:
         return "\n\n".join(

@@ -104,8 +104,9 @@ class Conversations:
         drafts, said = list[Draft](), list[str]()
         parents = [shown(fn) for fn in task.parents]
         for number in range(self.manner.num_turns):
-            earlier = [each.shown() for each in drafts[-1 - self.manner.history :]]
-            plan, critique = self._reply(problem, earlier or parents, said)
+            last = [each.shown() for each in drafts[-1:]]
+            earlier = [each.shown() for each in drafts[-1 - self.manner.history : -1]]
+            plan, critique = self._reply(problem, last or parents, said, earlier)
             if plan is None:
                 return
             meta: dict[str, JSON] = {"generation": turn.generation, "conversation": turn.conversation, "turn": number}
@@ -121,7 +122,9 @@ class Conversations:
             if judge.is_solved(found) or found.failure is not None:
                 return
 
-    def _reply(self, problem: Problem, plans: Sequence[Shown], said: list[str]) -> tuple[str | None, str]:
+    def _reply(
+        self, problem: Problem, plans: Sequence[Shown], said: list[str], earlier: Sequence[Shown]
+    ) -> tuple[str | None, str]:
         """Returns a plan that can be read, and what the critic said before it; asks again where it cannot."""
         critique = self._criticise(problem, plans, said) if plans else ""
         if not plans:
@@ -130,7 +133,7 @@ class Conversations:
             heard = said if self.manner.pattern == "self" else [f"Critic:\n{critique}"]
             prompt = self.prompter.answer(problem, plans, heard)
         else:
-            prompt = self.prompter.improve(problem, plans)
+            prompt = self.prompter.improve(problem, plans, earlier=earlier)
         for attempt in range(self.manner.num_retries + 1):
             text = self.model(f"{prompt}{prompts.AGAIN.format(number=attempt)}\n" if attempt else prompt).text
             plan = problem.parse(prompts.plan_in(text))
