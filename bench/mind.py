@@ -26,7 +26,7 @@ from bench.tasks import noisy_planner
 PROBABILITIES = (0.3, 0.5, 0.7)  # written down before any method was run
 MIDDLE = 0.5  # of the ablations
 SEEDS = (0, 1)
-GENS, ISLANDS, CONVS, SEQ = 6, 4, 3, 4
+GENS, ISLANDS, CONVS, SEQ = 10, 4, 2, 4
 CALLS = GENS * ISLANDS * CONVS * SEQ
 USUAL: Mapping[str, Any] = {
     "num_gens": GENS,
@@ -152,8 +152,8 @@ def main() -> None:
                 print(f"{task}, p {p}: {time.process_time() - since:.0f} CPU s", flush=True)
     notes = [
         f"At most {CALLS} calls a problem for each method; calls, tokens and US$ are means per problem. US$ at the "
-        f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million tokens "
-        "in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
+        f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million "
+        "tokens in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
         f"{RESAMPLES} times; {len(given.seeds)} seeds. CPU: {time.process_time() - since:.0f} s."
     ]
     tables = {"Methods at equal calls": (columns, compared), f"Ablations, p {MIDDLE}": (columns, ablated)}

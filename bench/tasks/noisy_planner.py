@@ -4,10 +4,10 @@ It knows the task from the prompt's words, and the plans with the judge's words 
 solution and calls no judge.
 
 - Without a plan in the prompt it writes one at random.
-- Asked to compare (the critic's instructions are there), it takes the plan with the best score that is shown; not asked
-  to, it takes any of them.
-- With probability p it mends one fault that the judge's words name, whichever; otherwise, and where no fault is named, it
-  changes something at random.
+- Asked to compare (the critic's instructions are there), it takes the plan with the best score that is shown; not
+  asked to, it takes any of them.
+- With probability p it mends one fault that the judge's words name, whichever; otherwise, and where no fault is named,
+  it changes something at random.
 """
 
 import functools

@@ -49,7 +49,7 @@ def make(options: Options, num_problems: int, *, has_model: bool) -> Method:
     convs, seq, gens = {
         "one_pass": (1, 1, 1),
         "best_of_n": (1, 1, plans),
-        "sequential": (min(plans, options.num_threads), -(-plans // options.num_threads), 1),
+        "sequential": (min(plans, options.num_threads), max(1, plans // options.num_threads), 1),
     }[options.method]
     turns = rounds.Rounds(num_problems, 1, convs, gens)
     long = rcc.Manner(options.pattern, seq, options.num_retries, seq)
