@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from atoll import function
-from atoll.mind import graph, judge, kinds, review, traces
+from atoll.mind import judge, kinds, review, traces
 from atoll.mind.actions import Action, Task, WorldlineFork
+from atoll.mind.graph import WorldlineGraph, initialize_worldline_graph
 from atoll.mind.tasks.problem import Problem, Verdict
 from atoll.mind.worldline import BASE, METRICS, Plan, Worldline
 
@@ -25,7 +26,7 @@ class WorldlineManager:
     problem: Problem
     rng: Random = field(default_factory=lambda: Random(0))
     kind: kinds.Kind = field(default_factory=kinds.TextKind)
-    graph: graph.WorldlineGraph = field(default_factory=graph.initialize_worldline_graph)
+    graph: WorldlineGraph = field(default_factory=initialize_worldline_graph)
     reviewer: review.ReviewAgent = field(default_factory=review.ReviewAgent)
 
     def investigate(self, roles: Sequence[str] = ("explorer",)) -> Plan:
