@@ -1,0 +1,152 @@
+"""The individual that evolves: a worldline, what it decided, and what was found out about it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from atoll.candidate import JSON, NOTHING
+from atoll.mind import actions
+from atoll.mind.actions import Action, Result
+
+BASE = "W0"  # the world from which all others fork
+
+type Status = Literal["open", "ran", "approved", "rejected", "merged", "archived"]
+
+# The raw metrics, in the order of their weights; islands weigh them differently, so only these are stored.
+METRICS = ("temporal_consistency", "divergence", "task_progress", "review_feedback", "resource_cost")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A point to go back to.
+
+    Attributes:
+        commit: The git commit of a workspace; empty for a text.
+        context: The JSONL file of the agent's context, by its name beside the workspace.
+        line: How many of its lines belong to this worldline.
+    """
+
+    commit: str = ""
+    context: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A fork plan: what a new worldline is to do, from which one.
+
+    Attributes:
+        actions: In the order in which they are done.
+        parents: Ids of the worldlines whose traces it was made from.
+        memory_refs: Memories that it starts with.
+        note: Why, in words.
+    """
+
+    actions: tuple[Action, ...] = ()
+    parents: tuple[str, ...] = (BASE,)
+    memory_refs: tuple[str, ...] = ()
+    note: str = ""
+
+    def to_json(self) -> str:
+        """Returns the plan as canonical text: what a candidate's content is."""
+        data = {"actions": [actions.to_data(each) for each in self.actions]}
+        return json.dumps(data, ensure_ascii=False, sort_keys=True, indent=1)
+
+
+def plan_from_json(text: str) -> Plan:
+    """Reads back the actions of a plan.
+
+    Raises:
+        SetupError: An entry is no action.
+        ValueError: It is no JSON.
+    """
+    return Plan(tuple(actions.from_data(each) for each in json.loads(text)["actions"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Worldline:
+    """A state of the world and how it came about; frozen: what changes is another one with the same id.
+
+    Attributes:
+        worldline_id: Unique in a run.
+        parents: Ids of the worldlines that it was made from; empty for the base.
+        decision_trace: The actions that led here, in order.
+        memory_refs: Memories and highlights that it read.
+        memory_links: What it links together, from one id to others.
+        agent_prompts: What author and critic said, in order.
+        metrics: The raw vector, by the names of `METRICS`; never weighted.
+        summary: What it is, in a sentence.
+        highlight: What is worth remembering of it.
+        checkpoint: Where its state is kept.
+        context: Messages of the agent that wrote it, as plain data.
+        tool_history: What came of its actions.
+        status: Where it stands.
+    """
+
+    worldline_id: str
+    parents: tuple[str, ...] = ()
+    decision_trace: tuple[Action, ...] = ()
+    memory_refs: tuple[str, ...] = ()
+    memory_links: Mapping[str, tuple[str, ...]] = NOTHING
+    agent_prompts: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = NOTHING
+    summary: str = ""
+    highlight: str = ""
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    context: tuple[Mapping[str, Any], ...] = ()
+    tool_history: tuple[Result, ...] = ()
+    status: Status = "open"
+
+    def with_status(self, status: Status) -> "Worldline":
+        return replace(self, status=status)
+
+    def to_data(self) -> dict[str, JSON]:
+        """Returns it as plain data."""
+        point = self.checkpoint
+        return {
+            "worldline_id": self.worldline_id,
+            "parents": list(self.parents),
+            "decision_trace": [actions.to_data(each) for each in self.decision_trace],
+            "memory_refs": list(self.memory_refs),
+            "memory_links": {name: list(ids) for name, ids in self.memory_links.items()},
+            "agent_prompts": list(self.agent_prompts),
+            "metrics": dict(self.metrics),
+            "summary": self.summary,
+            "highlight": self.highlight,
+            "checkpoint": {"commit": point.commit, "context": point.context, "line": point.line},
+            "context": [dict(each) for each in self.context],
+            "tool_history": [each.to_data() for each in self.tool_history],
+            "status": self.status,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_data(), ensure_ascii=False, sort_keys=True)
+
+
+def from_data(data: Mapping[str, Any]) -> Worldline:
+    """Reads back what `Worldline.to_data` wrote.
+
+    Raises:
+        SetupError: Something in its trace is no action.
+    """
+    return Worldline(
+        worldline_id=data["worldline_id"],
+        parents=tuple(data["parents"]),
+        decision_trace=tuple(actions.from_data(each) for each in data["decision_trace"]),
+        memory_refs=tuple(data["memory_refs"]),
+        memory_links={name: tuple(ids) for name, ids in data["memory_links"].items()} or NOTHING,
+        agent_prompts=tuple(data["agent_prompts"]),
+        metrics=dict(data["metrics"]) or NOTHING,
+        summary=data["summary"],
+        highlight=data["highlight"],
+        checkpoint=Checkpoint(**data["checkpoint"]),
+        context=tuple(data["context"]),
+        tool_history=tuple(actions.result_from_data(each) for each in data["tool_history"]),
+        status=data["status"],
+    )
+
+
+def from_json(text: str) -> Worldline:
+    """Reads back what `Worldline.to_json` wrote."""
+    return from_data(json.loads(text))
