@@ -91,7 +91,7 @@ class Checks:
         if answer.failure is not None:
             return False, f"{answer.failure}\n{answer.output}".strip()
         value: Any = answer.value
-        return value["code"] == 0, f"{value['output']}\n(exit {value['code']})".strip()
+        return value["code"] == 0, f"{value['output'].rstrip()}\n(exit {value['code']})".strip()
 
     def close(self) -> None:
         """Ends the jails; a second call does nothing."""

@@ -135,6 +135,7 @@ class _Doing:
                 return True, _shown(path, self._body(path)), 0.0
             case actions.Edit(path, old, new):
                 self._kind.require_free(path)
+                self._require_alone(path)
                 self.files |= {path: self._edited(path, old, new)}
                 return True, "", 0.0
             case actions.Run(command):
@@ -144,6 +145,11 @@ class _Doing:
     def _body(self, path: str) -> bytes | None:
         known = self.files.get(path)
         return self._kind.read(self._commit, path) if known is None else known
+
+    def _require_alone(self, path: str) -> None:
+        for other in self.files:
+            if other.startswith(f"{path}/") or path.startswith(f"{other}/"):
+                raise Refused(f"{path!r} and {other!r} cannot both be files: one would be a folder.")
 
     def _edited(self, path: str, old: str, new: str) -> bytes:
         there = self._body(path)

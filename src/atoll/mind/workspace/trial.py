@@ -87,6 +87,7 @@ class Trial:
                 if report.failed:
                     failed[report.nodeid] = report.longreprtext
 
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # whatever else is installed takes seconds to load
         pytest = importlib.import_module("pytest")
         pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", self._tests], plugins=[Listener()])
         return passed - failed.keys(), failed
