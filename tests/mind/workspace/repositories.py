@@ -3,6 +3,7 @@
 import hashlib
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 BROKEN = "def add(a, b):\n    return a - b\n\n\ndef twice(a):\n    return 2 * a\n"
@@ -41,7 +42,7 @@ def empty(folder: Path) -> Path:
     return folder
 
 
-def made(folder: Path, files: dict[str, str | bytes] | None = None) -> Path:
+def made(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
     """Makes a repository with one commit."""
     empty(folder)
     for path, text in (files or {"sums.py": BROKEN, "tests/test_sums.py": TESTS, "tests/__init__.py": ""}).items():

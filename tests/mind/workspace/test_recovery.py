@@ -136,7 +136,7 @@ def test_worktrees_of_the_user_stay_even_if_their_disk_is_away(tmp_path):
 def test_wrecks_of_worktrees_and_stale_locks_are_cleared_away(tmp_path):
     folder = repositories.made(tmp_path / "project")
     space = workspace.Workspace(folder, "run")
-    space.fork("1.0")
+    space.write("1.0", [space.fork("1.0")], {"sums.py": b""}, "Empty it")
     space.repository.git("update-ref", "refs/heads/atoll/run/2.0", space.base)
     space._claim.close()  # as a kill does
     for wreck in ("atoll-run-7", "atoll-run-8"):

@@ -52,7 +52,7 @@ def test_an_archived_worldline_keeps_its_commit_and_gives_its_worktree_back(fold
     space = opened(folder)
     commit = mended(space)
     space.archive("1.0")
-    assert space.folder_of("1.0") is None
+    assert "branch refs/heads/atoll" not in repositories.git(folder, "worktree", "list", "--porcelain")
     assert space.tip("1.0") == commit
     space.fork("2.0", commit)
     assert space.numstat("2.0") == [workspace.repository.Change("sums.py", 1, 1)]
@@ -63,7 +63,8 @@ def test_an_archived_worldline_keeps_its_commit_and_gives_its_worktree_back(fold
 def test_more_worldlines_than_desks_take_turns(folder):
     space = opened(folder, num_desks=1)
     commits = {name: mended(space, name) for name in ("1.0", "2.0", "3.0")}
-    assert space.folder_of("1.0") is None
+    assert len(repositories.git(folder, "worktree", "list").splitlines()) == 2
+    assert space.folder_of("1.0") == space.folder_of("2.0")
     assert {name: space.tip(name) for name in commits} == commits
     space.close()
     assert repositories.leftovers(folder) == []

@@ -19,7 +19,7 @@ def main(folder: Path, num_worldlines: int) -> None:
     log = os.open(folder.parent / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     done = {line.split()[0] for line in (folder.parent / "log").read_text().splitlines()}
     space = workspace.Workspace(folder, "run", num_desks=2)
-    kind = workspace.WorkspaceKind(space, workspace.Checks(space.repository, space.objects, space.base, PLACE))
+    kind = workspace.WorkspaceKind(space, workspace.Checks(space, PLACE))
     os.write(log, b"open\n")
     for number in range(num_worldlines):
         if str(number) not in done:

@@ -6,15 +6,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from atoll import executor, sandbox
+from atoll import errors, executor, sandbox
 from atoll.evaluation import Cost, Evaluation, failed
 from atoll.mind.workspace.names import Refused
-from atoll.mind.workspace.objects import Objects
-from atoll.mind.workspace.repository import MODULE, Repository
+from atoll.mind.workspace.repository import MODULE
 from atoll.mind.workspace.trial import File, Runner, Trial
+from atoll.mind.workspace.workspace import Workspace
 
 _PYTHON = ("python", "python3")
 _MOST_FILES = 15_000  # a jail's folder holds 20,000, and tests write some too
@@ -28,11 +29,13 @@ class Terms:
         runner: What finds and runs the tests.
         tests: Folder in which tests are looked for.
         commands: Names of programs that actions may run; `python` is ours.
+        views: Whether tests may be run in a worktree that is read-only to them, where that finds the same.
     """
 
     runner: Runner = "unittest"
     tests: str = "."
     commands: tuple[str, ...] = ("python",)
+    views: bool = True
 
 
 _USUAL = Terms()
@@ -42,12 +45,12 @@ class Checks:
     """Tests commits and runs commands on them, from any thread.
 
     The jail gets the files out of git and nothing of the disk: what a test or a command writes is gone with it, and
-    a repository's hooks, filters and links are only bytes in there.
+    a repository's hooks, filters and links are only bytes in there. Tests that write nothing beside their code are
+    run in the worldline's worktree instead, which the jail shows them read-only: to copy 1,000 files takes longer than
+    all else. Which tests are of that kind is tried once, on the first worldline: both ways must find the same.
 
     Args:
-        repository: Where the commits are.
-        objects: Reads them.
-        base: The commit that the others differ little from: its files are sent once.
+        workspace: Where the worldlines are.
         place: What judging one may use, and how strong the jail must be.
         terms: How to test.
 
@@ -55,24 +58,49 @@ class Checks:
         Refused: The files are too many or too large for a jail, or a program is not there.
     """
 
-    def __init__(
-        self, repository: Repository, objects: Objects, base: str, place: executor.Place, terms: Terms = _USUAL
-    ) -> None:
-        self._repository, self._objects, self._base, self._place = repository, objects, base, place
-        self._terms, self._lock = terms, Lock()
+    def __init__(self, workspace: Workspace, place: executor.Place, terms: Terms = _USUAL) -> None:
+        self._repository, self._objects, self._base = workspace.repository, workspace.objects, workspace.base
+        self._workspace, self._place, self._terms = workspace, place, terms
         self._programs = {name: _program(name) for name in terms.commands}
         self._files = self._all_files()
-        self._tester = _Late(lambda: place.open(partial(Trial, self._files, terms.runner, terms.tests, {})))
+        self._tester = _Late(lambda: self._place.open(self._trial(self._files, {})))
         self._runner = _Late(self._open_runner)
+        self._lock = Lock()
+        self._viewers: dict[Path, _Late] = {}
+        self._can_view: bool | None = None if terms.views and workspace.has_desks else False
 
     @property
     def level(self) -> str:
         """How strong the jail is."""
         return self._tester().level
 
-    def test(self, commit: str) -> Evaluation:
-        """Returns the share of tests that pass at a commit, and in words how the others failed."""
-        answer = sandbox.ask(self._tester(), self._request(commit, {}))
+    def test(self, commit: str, worldline_id: str = "") -> Evaluation:
+        """Returns the share of tests that pass at a commit, and in words how the others failed.
+
+        Args:
+            commit: What is tested.
+            worldline_id: The open worldline that stands there, if one does: then its worktree may be used.
+        """
+        if not worldline_id or self._can_view is False:
+            return self._asked(self._tester(), self._request(commit, {}))
+        if self._can_view:
+            return self._viewed(commit, worldline_id)
+        copied, viewed = self.test(commit), self._viewed(commit, worldline_id)
+        self._can_view = copied.failure is None and (copied.scores, copied.failure) == (viewed.scores, viewed.failure)
+        return copied
+
+    def _viewed(self, commit: str, worldline_id: str) -> Evaluation:
+        with self._workspace.seated(worldline_id, commit) as folder:
+            with self._lock:
+                viewer = self._viewers.setdefault(folder, _Late(lambda: self._open_viewer(folder)))
+            try:
+                place = viewer()
+            except errors.SetupError as error:  # a jail that cannot be shown the folder: copies will do
+                return failed(str(error))
+            return self._asked(place, {"files": {}, "command": None, "folder": str(folder)})
+
+    def _asked(self, place: sandbox.Sandbox, request: Mapping[str, Any]) -> Evaluation:
+        answer = sandbox.ask(place, request)
         cost = Cost(seconds=answer.seconds)
         if answer.failure is not None:
             return failed(f"the tests could not be run: {answer.failure}", feedback=answer.output[-2000:], cost=cost)
@@ -95,15 +123,22 @@ class Checks:
 
     def close(self) -> None:
         """Ends the jails; a second call does nothing."""
-        self._tester.close()
-        self._runner.close()
+        for each in (self._tester, self._runner, *self._viewers.values()):
+            each.close()
 
     def _open_runner(self) -> executor.Local:
         own = self._place.profile
         others = tuple(path for name, path in self._programs.items() if name not in _PYTHON)
         profile = replace(own, may_fork=True, programs=(*own.programs, *others))
-        make = partial(Trial, self._files, self._terms.runner, self._terms.tests, self._programs)
-        return replace(self._place, profile=profile).open(make)
+        return replace(self._place, profile=profile).open(self._trial(self._files, self._programs))
+
+    def _open_viewer(self, folder: Path) -> executor.Local:
+        """Opens a jail that is shown one worktree, read-only, whatever that shows later."""
+        profile = replace(self._place.profile, reads=(*self._place.profile.reads, str(folder)))
+        return replace(self._place, profile=profile, num_slots=1).open(self._trial({}, {}))
+
+    def _trial(self, files: Mapping[str, File], programs: Mapping[str, str]) -> sandbox.MakeJob:
+        return partial(Trial, files, self._terms.runner, self._terms.tests, programs)
 
     def _all_files(self) -> Mapping[str, File]:
         entries = self._repository.files(self._base)
@@ -125,7 +160,11 @@ class Checks:
                 files[path] = (node.mode, self._objects.body(node.sha))
         for path, body in changed.items():
             files[path] = (self._files.get(path, ("100644", b""))[0], body)
-        return {"files": {path: [mode, _text(body)] for path, (mode, body) in files.items()}, "command": None}
+        return {
+            "files": {path: [mode, _text(body)] for path, (mode, body) in files.items()},
+            "command": None,
+            "folder": "",
+        }
 
 
 class _Late:

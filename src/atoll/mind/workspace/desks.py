@@ -1,6 +1,8 @@
 """Warm worktrees: a worldline gets one that is there already, and only the files that differ are written."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition
 
@@ -28,27 +30,27 @@ class Desks:
         self._busy: set[Path] = set()
         self._free: list[Path] = []
         self._num_made = 0
+        self._shown: dict[Path, tuple[str, str]] = {}  # each written only by who has the desk
 
-    def show(self, branch: str, commit: str) -> Path | None:
-        """Has the desk of a branch show a commit, and the branch lead there; returns the folder, None without one."""
-        if not self._most:
-            self._repository.move([(f"refs/heads/{branch}", commit)])
-            return None
+    @property
+    def has_any(self) -> bool:
+        return self._most > 0
+
+    @contextmanager
+    def seated(self, branch: str, commit: str) -> Iterator[Path]:
+        """Has the desk of a branch show a commit, the branch lead there, and nobody take the desk meanwhile."""
         desk = self._taken(branch)
         try:
-            self._repository.git(
-                "checkout", "-q", "-f", "--ignore-other-worktrees", "-B", branch, commit, "--", at=desk
-            )
+            if self._shown.get(desk) != (branch, commit):
+                self._shown.pop(desk, None)
+                options = ("-q", "-f", "--ignore-other-worktrees", "-B", branch)
+                self._repository.git("checkout", *options, commit, "--", at=desk)
+                self._shown[desk] = (branch, commit)
+            yield desk
         finally:
             with self._turn:
                 self._busy.discard(desk)
                 self._turn.notify_all()
-        return desk
-
-    def of(self, branch: str) -> Path | None:
-        """Returns the folder that shows a branch, if one does."""
-        with self._turn:
-            return self._lent.get(branch)
 
     def leave(self, branch: str, commit: str) -> None:
         """Takes the desk of a branch back: it is on no branch then, and its files stay until somebody needs others."""
@@ -56,6 +58,7 @@ class Desks:
             desk = self._lent.pop(branch, None)
         if desk is None:
             return
+        self._shown.pop(desk, None)
         self._repository.git("update-ref", "--no-deref", "HEAD", commit, at=desk)
         with self._turn:
             self._free.append(desk)

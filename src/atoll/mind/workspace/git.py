@@ -30,6 +30,7 @@ _SETTINGS = {
     "core.splitIndex": "false",
     "core.sparseCheckout": "false",
     "core.logAllRefUpdates": "false",
+    "core.fsync": "none",  # a kill loses nothing by that; a merge has git's usual care
     "credential.helper": "",
     "protocol.allow": "never",
     "commit.gpgSign": "false",

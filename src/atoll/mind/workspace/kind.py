@@ -73,7 +73,9 @@ class WorkspaceKind:
 
     def test(self, worldline: Worldline) -> Evaluation:
         """Returns the share of tests that pass in a worldline, and in words how the others failed."""
-        return self.checks.test(self._commit(worldline))
+        commit = self._commit(worldline)
+        is_open = self.workspace.open_at(worldline.worldline_id) == commit
+        return self.checks.test(commit, worldline.worldline_id if is_open else "")
 
     def read(self, commit: str, path: str) -> bytes | None:
         """Returns the content of a file, None if there is none.

@@ -112,7 +112,8 @@ class Promotion:
     def _forward(self, intent: Intent) -> None:
         # The user's own repository from here on: the step should be in its reflog.
         options = ("-q", "--ff-only", "--no-stat", "--no-autostash", "--no-verify-signatures")
-        self._repository.git("-c", "core.logAllRefUpdates=true", "merge", *options, intent.new)
+        usual = ("-c", "core.logAllRefUpdates=true", "-c", "core.fsync=default")
+        self._repository.git(*usual, "merge", *options, intent.new)
 
     def _finish(self, intent: Intent) -> None:
         merged = Approval(intent.worldline_id, intent.new, "merged", intent.by)

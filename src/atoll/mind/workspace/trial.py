@@ -40,7 +40,10 @@ class Trial:
     def __call__(self, request: Mapping[str, Any]) -> JSON:
         since = time.perf_counter()
         changed = {path: (mode, base64.b64decode(body)) for path, (mode, body) in request["files"].items()}
-        lay_out({**self._files, **changed})
+        if request["folder"]:
+            os.chdir(request["folder"])  # a worktree that is shown here, read-only
+        else:
+            lay_out({**self._files, **changed})
         laid_out = time.perf_counter()
         found = self._commanded(request["command"]) if request["command"] else self._tested()
         return {**found, "lay_out_seconds": laid_out - since, "seconds": time.perf_counter() - laid_out}

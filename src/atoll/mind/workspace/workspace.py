@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
@@ -63,12 +64,15 @@ class Workspace:
             opened.pop_all()
 
     def fork(self, worldline_id: str, commit: str = "") -> str:
-        """Opens a worldline at a commit, by default the base, and returns that commit."""
+        """Opens a worldline at a commit, by default the base, and returns that commit.
+
+        It has a branch then; it gets a worktree when there is something to show in it.
+        """
         at = commit or self.base
         branch = self._branch(worldline_id)
-        if self.objects.tip(f"refs/heads/{branch}") is not None:
+        if self.open_at(worldline_id) is not None:
             raise Refused(f"There is a worldline {worldline_id} already: give the new one another id.")
-        self._desks.show(branch, at)
+        self.objects.move([(f"refs/heads/{branch}", at)])
         return at
 
     def write(self, worldline_id: str, parents: Sequence[str], files: Mapping[str, bytes], message: str) -> str:
@@ -87,7 +91,11 @@ class Workspace:
         for path in files:
             checked_path(path)
         commit = self.objects.commit(parents, files, message, self._author, self.date)
-        self._desks.show(branch, commit)
+        if self._desks.has_any:
+            with self._desks.seated(branch, commit):
+                pass
+        else:
+            self.objects.move([(f"refs/heads/{branch}", commit)])
         return commit
 
     def tip(self, worldline_id: str) -> str:
@@ -96,17 +104,30 @@ class Workspace:
         Raises:
             Refused: There is no such worldline.
         """
-        checked_name(worldline_id)
-        found = self.objects.tip(f"refs/heads/{self._branch(worldline_id)}") or self.objects.tip(
-            self._kept(worldline_id)
-        )
+        found = self.open_at(worldline_id) or self.objects.tip(self._kept(worldline_id))
         if found is None:
             raise Refused(f"There is no worldline {worldline_id} in the run {self.run}.")
         return found
 
+    def open_at(self, worldline_id: str) -> str | None:
+        """Returns where the branch of a worldline leads, None if it has none."""
+        return self.objects.tip(f"refs/heads/{self._branch(worldline_id)}")
+
+    @property
+    def has_desks(self) -> bool:
+        """Says whether worldlines get worktrees at all."""
+        return self._desks.has_any
+
     def folder_of(self, worldline_id: str) -> Path | None:
-        """Returns the worktree that shows a worldline, None if it has none now."""
-        return self._desks.of(self._branch(worldline_id))
+        """Returns the worktree that shows a worldline, until others need it; None in a run that has none."""
+        if not self._desks.has_any:
+            return None
+        with self.seated(worldline_id, self.tip(worldline_id)) as folder:
+            return folder
+
+    def seated(self, worldline_id: str, commit: str) -> AbstractContextManager[Path]:
+        """Lends a worktree that shows a worldline, and is nobody else's meanwhile; the run must have some."""
+        return self._desks.seated(self._branch(worldline_id), commit)
 
     def numstat(self, worldline_id: str) -> list[Change]:
         """Returns how many lines of which files a worldline changed."""
@@ -123,7 +144,8 @@ class Workspace:
         """Removes all that leads to a worldline; git clears its objects away in time, as all that nobody needs."""
         branch = self._branch(worldline_id)
         self._desks.leave(branch, self.base)
-        self.objects.move([(f"refs/heads/{branch}", None), (self._kept(worldline_id), None)])
+        refs = (f"refs/heads/{branch}", self._kept(worldline_id))
+        self.objects.move([(ref, None) for ref in refs if self.objects.tip(ref)])
         self.contexts.drop(worldline_id)
 
     def decide(self, worldline_id: str, verdict: Literal["approve", "reject"], by: str, reason: str = "") -> Approval:
