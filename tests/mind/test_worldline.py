@@ -48,7 +48,8 @@ def test_a_text_is_forked_and_run_without_a_trace_of_its_parent():
     kind, base = kinds.TextKind(), worldline.Worldline(worldline.BASE)
     plan = worldline.Plan(TRACE[:2], memory_refs=("m1",))
     line = kind.run(kind.fork(base, plan, "1.0"), plan)
-    assert line.decision_trace == TRACE[:2] and line.parents == (worldline.BASE,) and line.memory_refs == ("m1",)
+    assert line.decision_trace == TRACE[:2]
+    assert (line.parents, line.memory_refs) == ((worldline.BASE,), ("m1",))
     assert base.decision_trace == ()
     assert "+task | visit | Prague" in kind.diff(line, base)
 

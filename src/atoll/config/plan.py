@@ -19,13 +19,17 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from atoll import control, errors
-from atoll.config.amounts import Sections, parse_budget
+from atoll.config.amounts import OWN, Sections, parse_budget
 from atoll.config.sections import COMMON, LLMSettings, RunSettings, SandboxSettings
 from atoll.system import Settings, System, check, keys_of, nearest, shown
 
 FILE = "atoll.toml"
 # The systems by name; a system is imported when it is used, or when a folder without `atoll.toml` may be its.
-SYSTEMS: Mapping[str, str] = {"programs": "atoll.programs.build", "llmsr": "atoll.llmsr.build"}
+SYSTEMS: Mapping[str, str] = {
+    "programs": "atoll.programs.build",
+    "llmsr": "atoll.llmsr.build",
+    "mind": "atoll.mind.build",
+}
 FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs OpenEvolve's files, and who reads them
 CHECKPOINTS = "atoll.programs.checkpoints"
 NAMED = "config"  # as a model's name: the one that the folder's own configuration names
@@ -71,6 +75,13 @@ class Plan:
         """
         name, merged = _merged(layers)
         models = _models(name)
+        own = merged.pop(OWN, {})
+        for key in own:
+            if key not in models[name].model_fields:
+                raise errors.SetupError(
+                    f"--set {key} is not understood: write --set section.key=value, e.g. run.seed=7."
+                )
+        merged[name] = {**merged.get(name, {}), **own}
         for section in merged:
             if section not in models:
                 raise errors.SetupError(f"There is no section [{section}]{nearest(section, models)}.")

@@ -174,7 +174,7 @@ class Session:
             num_parallel=plan.run.workers,
             journal=records,
             budget=replace(self.budget, seconds=None) if order.is_ordered else self.budget,
-            stop_rules=stopping.stop_rules(plan.run, self._kept, self.run),
+            stop_rules=[*built.config.stop_rules, *stopping.stop_rules(plan.run, self._kept, self.run)],
             inbox=self._kept.inbox(self.run),
             seed=plan.run.seed,
             ordered=order.is_ordered,
@@ -293,10 +293,10 @@ def _check_changes(changes: Sequence[config.Sections]) -> None:
     """
     for section, keys in ((section, keys) for layer in changes for section, keys in layer.items()):
         fixed = list(keys) if section not in config.COMMON else [key for key in keys if key in FIXED]
-        if fixed and section in (*config.SYSTEMS, "task", *config.COMMON):
+        if fixed and section in (*config.SYSTEMS, config.OWN, "task", *config.COMMON):
             key = fixed[0]
             raise errors.SetupError(
-                f"{section}.{key} is what this run began with and stays: start a new run for another."
+                f"{section}{'.' if section else ''}{key} is what this run began with and stays: start a new run for another."
             )
 
 

@@ -1,0 +1,117 @@
+"""A scripted model that plans badly and mends what it is told, with a fixed probability; it reads the prompt alone.
+
+It knows the task from the prompt's words, and the plans with the judge's words from there too. It never sees a
+solution and calls no judge.
+
+- Without a plan in the prompt it writes one at random.
+- Asked to compare (the critic's instructions are there), it takes the plan with the best score that is shown; not asked
+  to, it takes any of them.
+- With probability p it mends one fault that the judge's words name, whichever; otherwise, and where no fault is named, it
+  changes something at random.
+"""
+
+import functools
+import re
+from random import Random
+
+from atoll import llm
+from atoll.evaluation import Cost
+from atoll.journal import Ledger
+from atoll.mind import actions, prompts, traces
+from atoll.mind.tasks import meeting, trip
+
+# US$ per million tokens in and out: Gemini 1.5 Flash, October 2024, as in the paper's tables.
+PRICE_IN, PRICE_OUT = 0.075, 0.30
+
+_TASK = re.compile(r"# Task\n(.*?)\n\n# Form\n", re.DOTALL)
+_SECTION = re.compile(r"# Plans so far, the best last\n(.*?)(?=\n\n# |\Z)", re.DOTALL)
+_PLAN = re.compile(
+    r"## Plan \d+, score (\S+)\n<plan>\n(.*?)\n</plan>(?:\nJudge:\n(.*?))?(?=\n\n## Plan |\Z)", re.DOTALL
+)
+_DATE = re.compile(r"You must be in (.+?) from day (\d+) to day (\d+)")
+_FLIGHT = re.compile(r"no direct flight from (.+?) to (.+?)\.$")
+_MISSING = re.compile(r"^- (.+?) is not visited")
+_WRONG = re.compile(r"^- (?:You cannot meet (\w+) at|(\w+) is (?:there|at|met)|(\w+) wants)")
+_UNMET = re.compile(r"^Not met: (.+)\.$")
+
+
+@functools.cache
+def read(text: str) -> trip.Trip | meeting.Day:
+    """Understands a task from its words."""
+    return trip.from_text("", text) if "European cities" in text else meeting.from_text("", text)
+
+
+class NoisyPlanner:
+    """The model: one draw of the dice per place (step, call), so that timing changes nothing."""
+
+    def __init__(self, p: float, seed: int = 0) -> None:
+        self.p, self.seed = p, seed
+
+    def __call__(self, prompt: str) -> llm.Reply:
+        ledger = Ledger.current.get()
+        rng = Random(f"{self.seed}/{ledger.place if ledger else 0}/{self.p}")
+        said = self._answer(prompt, rng)
+        tokens = len(prompt) // 4, len(said) // 4
+        usd = (tokens[0] * PRICE_IN + tokens[1] * PRICE_OUT) / 1e6
+        return llm.Reply(said, "noisy planner", Cost(0.0, *tokens, usd))
+
+    def _answer(self, prompt: str, rng: Random) -> str:
+        found, section = _TASK.search(prompt), _SECTION.search(prompt)
+        assert found is not None, "a prompt without a task"
+        problem = read(found[1])
+        shown = _PLAN.findall(section[1]) if section else []
+        if not shown:
+            return f"<plan>\n{problem.write(traces.random_trace(problem.moves, rng))}\n</plan>"
+        is_compared = prompts.CRITIC in prompt
+        _, plan, judged = max(shown, key=lambda each: float(each[0])) if is_compared else rng.choice(shown)
+        faults = [line for line in judged.splitlines() if is_fault(line)]
+        fault = rng.choice(faults) if faults and rng.random() < self.p else ""
+        trace = problem.trace(plan)
+        made = mended(problem, trace, fault, rng) if fault else changed(problem, trace, rng)
+        critique = f"<critic>\n{fault or '- Something should be changed.'}\n</critic>\n" if is_compared else ""
+        return f"{critique}<plan>\n{problem.write(made)}\n</plan>"
+
+
+def is_fault(line: str) -> bool:
+    return line.startswith("- ") or bool(_UNMET.match(line))
+
+
+def mended(problem: trip.Trip | meeting.Day, trace: traces.Trace, fault: str, rng: Random) -> traces.Trace:
+    """Changes a plan so that one fault is gone, whatever that does to the rest."""
+    goals = [each.goal for each in trace if isinstance(each, actions.Task)]
+    if isinstance(problem, trip.Trip):
+        goals = mend_trip(problem, goals, fault, rng)
+        return tuple(actions.Task(trip.VISIT, each) for each in goals)
+    if unmet := _UNMET.match(fault):
+        name = rng.choice(unmet[1].split(", "))
+        rest = [each for each in goals if each != name]
+        goals = inserted(rest, name, rng.randrange(len(rest) + 1))
+    elif wrong := _WRONG.match(fault):
+        goals.remove(next(each for each in wrong.groups() if each))
+    return tuple(actions.Task(meeting.MEET, each) for each in goals) or trace
+
+
+def mend_trip(problem: trip.Trip, goals: list[str], fault: str, rng: Random) -> list[str]:
+    if dated := _DATE.search(fault):
+        city, first = dated[1], int(dated[2])
+        rest = [each for each in goals if each != city]
+        starts = [1 + sum(problem.days.get(each, 1) - 1 for each in rest[:place]) for place in range(len(rest) + 1)]
+        return inserted(rest, city, min(range(len(starts)), key=lambda place: abs(starts[place] - first)))
+    if flight := _FLIGHT.search(fault):
+        one, other = flight[1], flight[2]
+        linked = [each for each in goals if (one, each) in problem.flights and each != other]
+        if one in goals and other in goals and linked:
+            new = rng.choice(linked)
+            return [new if each == other else other if each == new else each for each in goals]
+    if missing := _MISSING.match(fault):
+        return inserted(goals, missing[1], rng.randrange(len(goals) + 1))
+    return goals
+
+
+def inserted(goals: list[str], goal: str, place: int) -> list[str]:
+    return [*goals[:place], goal, *goals[place:]]
+
+
+def changed(problem: trip.Trip | meeting.Day, trace: traces.Trace, rng: Random) -> traces.Trace:
+    """Changes something at random, knowing nothing of what is wrong."""
+    return traces.mutation(trace, problem.moves, rng, uses_all=problem.uses_all)

@@ -1,0 +1,75 @@
+"""The grader: compares plans with the solutions of a file, in a process of its own that no search shares.
+
+    echo '{"ID": "PLAN", ...}' | python -m atoll.mind.tasks.grading FILE.jsonl
+
+prints `{"ID": true, ...}`; null where the file has no solution to compare with.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from atoll import errors
+from atoll.mind.tasks import meeting, trip
+
+SECONDS = 120  # to grade a file
+
+
+def grade(row: Mapping[str, Any], plan: str) -> bool | None:
+    """Says whether a plan is as good as the solution of a row.
+
+    A trip is solved by exactly the golden cities and stays; a day of meetings by as many friends as the golden plan.
+    """
+    golden, task = row.get("golden_plan"), str(row.get("task", ""))
+    if not golden:
+        return None
+    if task.startswith("trip"):
+        return _stays(plan) == _stays(str(golden))
+    if task.startswith("meeting"):
+        steps = golden if isinstance(golden, list) else [str(golden)]
+        wanted = sum(step.count("You meet") for step in steps)
+        return meeting.from_text(str(row["id"]), str(row["prompt_0shot"])).num_met(plan) == wanted
+    return None
+
+
+def _stays(plan: str) -> list[tuple[str, int]]:
+    return [(stay.city, stay.last - stay.first + 1) for stay in trip.read(plan)]
+
+
+def graded(path: Path, plans: Mapping[str, str]) -> Mapping[str, bool | None]:
+    """Has plans graded by another process.
+
+    Raises:
+        SetupError: That failed.
+    """
+    command = [sys.executable, "-m", __name__, str(path)]
+    places = os.pathsep.join(each for each in sys.path if each)  # so that it finds this package, wherever it is
+    environment = {**os.environ, "PYTHONPATH": places}
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(plans),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        found: Mapping[str, bool | None] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise errors.SetupError(f"The plans could not be graded with {path}: {error}.") from error
+    return found
+
+
+def main() -> None:
+    plans = json.load(sys.stdin)
+    rows = [json.loads(line) for line in Path(sys.argv[1]).read_text("utf-8").splitlines() if line.strip()]
+    sys.stdout.write(json.dumps({row["id"]: grade(row, plans[row["id"]]) for row in rows if row["id"] in plans}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Makes problems shaped like Natural Plan's and StegPoet's: for tests, examples and whoever has no data."""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from atoll.mind.actions import Task
+from atoll.mind.tasks import meeting, steg, trip
+
+CITIES = (
+    *("Alba", "Brno", "Cork", "Delft", "Evora", "Faro", "Graz", "Hvar"),
+    *("Izola", "Jena", "Kotor", "Lucca", "Malmo", "Nimes", "Ohrid", "Pecs"),
+)
+PLACES = (
+    "Old Harbour",
+    "North Gate",
+    "Mill Lane",
+    "Castle Hill",
+    "Rose Park",
+    "Glass House",
+    "West Pier",
+    "Long Bridge",
+)
+PEOPLE = ["Ada", "Bo", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "Jo", "Kai", "Lena"]
+_STAYS = ("You would like to visit {0} for {1} days.", "You plan to stay in {0} for {1} days.")
+_DATES = (
+    "You have to attend a workshop in {0} between day {1} and day {2}.",
+    "You want to meet a friend in {0} between day {1} and day {2}.",
+)
+
+
+def make(task: str, number: int, size: int, seed: int = 0) -> Iterator[Mapping[str, Any]]:
+    """Yields rows in the format of the data, solutions included.
+
+    Args:
+        task: "trip", "meeting" or "stegpoet".
+        number: How many.
+        size: Cities, friends or numbers of each.
+        seed: All dice come from it.
+    """
+    makers = {"trip": make_trip, "meeting": make_meeting, "stegpoet": steg.make}
+    for place in range(number):
+        yield makers[task](f"{task}_{seed}_{place}", size, Random(f"{seed}/{task}/{place}/{size}"))
+
+
+def make_trip(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+    """Makes a trip around a planted solution: its flights and some others, and fixed days for a third of the cities."""
+    cities = rng.sample(CITIES, size)
+    days = {city: rng.randint(2, 6) for city in cities}
+    total = sum(days.values()) - size + 1
+    first = list(itertools.accumulate((days[city] - 1 for city in cities[:-1]), initial=1))
+    stays = [trip.Stay(city, day, day + days[city] - 1) for city, day in zip(cities, first, strict=True)]
+    dated = rng.sample(stays, max(1, size // 3))
+    flights = [f"{one} and {other}" for one, other in itertools.pairwise(cities)]
+    flights += [f"from {one} to {other}" for one, other in itertools.permutations(cities, 2) if rng.random() < 0.15]
+    rng.shuffle(flights)
+    told = list[str]()
+    for city in rng.sample(cities, size):
+        told.append(rng.choice(_STAYS).format(city, days[city]))
+        told += [rng.choice(_DATES).format(city, stay.first, stay.last) for stay in dated if stay.city == city]
+    text = (
+        f"You plan to visit {size} European cities for {total} days in total. You only take direct flights to commute "
+        f"between cities. {' '.join(told)}\n\nHere are the cities that have direct flights:\n{', '.join(flights)}.\n\n"
+        f"Find a trip plan of visiting the cities for {total} days by taking direct flights to commute between them."
+    )
+    return {"id": id, "task": "trip_planning", "prompt_0shot": text, "golden_plan": trip.write(stays)}
+
+
+def make_meeting(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+    """Makes a day; its solution is the best of all orders of friends, so it takes long beyond about 8 of them."""
+    places = list(PLACES)
+    rng.shuffle(places)
+    ways = [(one, other, rng.randint(5, 25)) for one, other in itertools.permutations(places, 2)]
+    told = [f"You arrive at {places[0]} at 9:00AM."]
+    for name in rng.sample(PEOPLE, size):
+        begins, minutes = rng.randrange(8 * 60, 18 * 60, 15), rng.randrange(15, 121, 15)
+        ends = min(begins + minutes + rng.randrange(15, 241, 15), 23 * 60)
+        told.append(
+            f"{name} will be at {rng.choice(places[1:])} from {meeting.clock(begins)} to {meeting.clock(ends)}. "
+            f"You'd like to meet {name} for a minimum of {minutes} minutes."
+        )
+    text = (
+        "You are visiting a town for the day and want to meet as many friends as possible. Solve the problem by "
+        "considering various different schedules and picking the best one to optimize your goals.\n\nTravel distances "
+        f"(in minutes):\n{chr(10).join(f'{one} to {other}: {took}.' for one, other, took in ways)}\n\n"
+        f"CONSTRAINTS: {' '.join(told)}\n\nYour response should start with 'SOLUTION:'."
+    )
+    day = meeting.from_text(id, text)
+    golden = day.write(best_order(day)).splitlines()
+    return {"id": id, "task": "meeting_planning", "prompt_0shot": text, "golden_plan": golden}
+
+
+def best_order(day: meeting.Day) -> Sequence[Any]:
+    """Returns the longest order of friends that can all be met, by trying all that are possible."""
+    best: tuple[str, ...] = ()
+
+    def go_on(order: tuple[str, ...], now: int, here: str) -> None:
+        nonlocal best
+        best = order if len(order) > len(best) else best
+        for name, friend in day.friends.items():
+            if name in order:
+                continue
+            arrival = now + (day.minutes[here, friend.place] if friend.place != here else 0)
+            until = max(arrival, friend.first) + friend.minutes
+            if until <= friend.last:
+                go_on((*order, name), until, friend.place)
+
+    go_on((), day.begins, day.start)
+    moves = {each.goal: each for each in day.moves if isinstance(each, Task)}
+    return [moves[name] for name in best]
+
+
+def to_lines(rows: Iterator[Mapping[str, Any]]) -> str:
+    """Returns rows as a file of JSON lines."""
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
