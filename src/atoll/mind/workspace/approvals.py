@@ -1,0 +1,98 @@
+"""Who approved what: records that bind a verdict to the content of a worldline."""
+
+import json
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+from atoll.mind.workspace.names import Refused
+
+type Verdict = Literal["approve", "reject", "merged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What somebody decided about a worldline at one commit, or that it was merged.
+
+    Attributes:
+        worldline_id: The worldline.
+        commit: The hash of all its content and history: one edit more and it is another.
+        verdict: The decision.
+        by: Who decided: never one of those who wrote it.
+        reason: Why.
+    """
+
+    worldline_id: str
+    commit: str
+    verdict: Verdict
+    by: str
+    reason: str = ""
+
+
+class Approvals:
+    """Keeps decisions in a file, one line each, on the disk before they count.
+
+    Args:
+        path: The file, where no worldline can write.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, Lock()
+
+    def add(self, approval: Approval, authors: Collection[str]) -> None:
+        """Records a decision.
+
+        Args:
+            approval: The decision.
+            authors: Who wrote what it is about.
+
+        Raises:
+            Refused: Nobody signed it, or one of the authors did.
+        """
+        require_other(approval.by, authors)
+        line = json.dumps(asdict(approval), ensure_ascii=False, sort_keys=True) + "\n"
+        with self._lock, self._path.open("ab+") as file:
+            file.seek(0, os.SEEK_END)
+            torn = file.tell() and not self._ends_whole()  # by a crash: what was not acknowledged does not count
+            file.write((b"\n" if torn else b"") + line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def standing(self, worldline_id: str, commit: str) -> Approval | None:
+        """Returns the approval that holds for a worldline at this commit; the last decision about it counts."""
+        about = [each for each in self if each.worldline_id == worldline_id and each.verdict != "merged"]
+        last = about[-1] if about else None
+        return last if last and last.verdict == "approve" and last.commit == commit else None
+
+    def __iter__(self) -> Iterator[Approval]:
+        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        for line in lines:
+            try:
+                yield Approval(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+
+    def _ends_whole(self) -> bool:
+        with self._path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+
+def require_other(by: str, authors: Collection[str]) -> None:
+    """Checks that somebody decides about the work of others.
+
+    Raises:
+        Refused: It is nobody, or an author.
+    """
+    name = _folded(by)
+    if not name:
+        raise Refused("An approval needs the name of whoever approves.")
+    if name in {_folded(each) for each in authors}:
+        raise Refused(f"{by!r:.60} wrote this worldline and cannot approve it: somebody else must.")
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.split()).casefold()

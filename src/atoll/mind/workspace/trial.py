@@ -1,0 +1,150 @@
+"""What runs in the jail: the files of one worldline are laid out in its folder, then tested or worked on there."""
+
+import base64
+import importlib
+import os
+import subprocess
+import sys
+import time
+import unittest
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from atoll.candidate import JSON
+
+LINK, MODULE, PROGRAM = "120000", "160000", "100755"
+_LONGEST_TEXT, _MOST_TEXTS, _LONGEST_OUTPUT = 2000, 12, 20_000
+
+type Runner = Literal["unittest", "pytest"]
+# A file by its mode and content.
+type File = tuple[str, bytes]
+
+
+class Trial:
+    """Tests a worldline, or runs a command in it; what that changes is gone with the jail's process.
+
+    Made once, with the files that all worldlines begin with; a request brings those that one of them changed.
+
+    Args:
+        files: By path.
+        runner: What finds and runs tests.
+        tests: Where tests are looked for.
+        commands: Programs that may be run, by the names that actions call them by.
+    """
+
+    def __init__(self, files: Mapping[str, File], runner: Runner, tests: str, commands: Mapping[str, str]) -> None:
+        self._files, self._runner, self._tests, self._commands = files, runner, tests, commands
+        if not commands:
+            importlib.import_module(runner)  # here, where it is read once for all
+
+    def __call__(self, request: Mapping[str, Any]) -> JSON:
+        since = time.perf_counter()
+        changed = {path: (mode, base64.b64decode(body)) for path, (mode, body) in request["files"].items()}
+        if request["folder"]:
+            os.chdir(request["folder"])  # a worktree that is shown here, read-only
+        else:
+            lay_out({**self._files, **changed})
+        laid_out = time.perf_counter()
+        found = self._commanded(request["command"]) if request["command"] else self._tested()
+        return {**found, "lay_out_seconds": laid_out - since, "seconds": time.perf_counter() - laid_out}
+
+    def _commanded(self, command: list[str]) -> dict[str, JSON]:
+        program, *arguments = command
+        done = subprocess.run(
+            [self._commands[program], *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        return {"code": done.returncode, "output": done.stdout[-_LONGEST_OUTPUT:].decode(errors="replace")}
+
+    def _tested(self) -> dict[str, JSON]:
+        sys.dont_write_bytecode = True
+        sys.path.insert(0, os.getcwd())
+        importlib.invalidate_caches()
+        passed, failed = self._by_unittest() if self._runner == "unittest" else self._by_pytest()
+        texts = [[name, text[-_LONGEST_TEXT:]] for name, text in failed.items()]
+        return {"passed": sorted(passed), "failed": sorted(failed), "texts": texts[:_MOST_TEXTS]}
+
+    def _by_unittest(self) -> tuple[set[str], Mapping[str, str]]:
+        result = _Result()
+        suite = unittest.TestLoader().discover(self._tests, top_level_dir=os.getcwd())
+        suite.run(result)
+        return result.passed, result.failed
+
+    def _by_pytest(self) -> tuple[set[str], Mapping[str, str]]:
+        passed: set[str] = set()
+        failed: dict[str, str] = {}
+
+        class Listener:
+            @staticmethod
+            def pytest_runtest_logreport(report: Any) -> None:
+                if report.failed:
+                    failed[report.nodeid] = report.longreprtext
+                elif report.when == "call" and report.passed:
+                    passed.add(report.nodeid)
+
+            @staticmethod
+            def pytest_collectreport(report: Any) -> None:
+                if report.failed:
+                    failed[report.nodeid] = report.longreprtext
+
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # whatever else is installed takes seconds to load
+        pytest = importlib.import_module("pytest")
+        pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", self._tests], plugins=[Listener()])
+        return passed - failed.keys(), failed
+
+
+class _Result(unittest.TestResult):
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed: set[str] = set()
+        self.failed: dict[str, str] = {}
+
+    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
+        self.passed.add(test.id())
+
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+        super().addFailure(test, err)
+        self.failed[test.id()] = self.failures[-1][1]
+
+    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+        super().addError(test, err)
+        self.failed[test.id()] = self.errors[-1][1]
+
+    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:  # noqa: N802
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.failed[test.id()] = (self.failures + self.errors)[-1][1]
+
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
+        self.failed[test.id()] = "it was expected to fail, and passed"
+
+    def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
+        super().stopTest(test)
+        self.passed -= self.failed.keys()
+
+
+def lay_out(files: Mapping[str, File]) -> None:
+    """Writes files into the current folder, links last: nothing is written through one."""
+    made: set[str] = set()
+    for path, (mode, body) in sorted(files.items(), key=lambda each: each[1][0] == LINK):
+        folder = path if mode == MODULE else os.path.dirname(path)
+        if folder and folder not in made:
+            os.makedirs(folder, exist_ok=True)
+            made.add(folder)
+        if mode == LINK:
+            os.symlink(body, path)
+        elif mode != MODULE:
+            _write(path, body, 0o755 if mode == PROGRAM else 0o644)
+
+
+def _write(path: str, body: bytes, mode: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        rest = memoryview(body)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    finally:
+        os.close(fd)

@@ -1,0 +1,51 @@
+"""A workspace run that somebody will kill: worldlines forked, edited, tested, discarded, archived and merged.
+
+python -m tests.mind.workspace.victim FOLDER NUM_WORLDLINES
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from atoll import executor, sandbox
+from atoll.mind import workspace
+from atoll.mind.actions import Edit
+from atoll.mind.worldline import BASE, Plan, Worldline
+
+PLACE = executor.Place(sandbox.Limits(seconds=20.0), is_unsafe=True)
+
+
+def main(folder: Path, num_worldlines: int) -> None:
+    log = os.open(folder.parent / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    done = {line.split()[0] for line in (folder.parent / "log").read_text().splitlines()}
+    space = workspace.Workspace(folder, "run", num_desks=2)
+    kind = workspace.WorkspaceKind(space, workspace.Checks(space, PLACE))
+    os.write(log, b"open\n")
+    for number in range(num_worldlines):
+        if str(number) not in done:
+            _live(kind, number)
+            os.write(log, f"{number} done\n".encode())
+    kind.close()
+
+
+def _live(kind: workspace.WorkspaceKind, number: int) -> None:
+    space, name = kind.workspace, f"{number}.0"
+    merged = {each.worldline_id for each in space.approvals if each.verdict == "merged"}
+    if name in merged:
+        return
+    plan = Plan(tuple(Edit(f"more/{name}_{part}.py", "", f"x = {part}\n" * 200) for part in range(4)))
+    line = kind.run(kind.fork(Worldline(BASE), plan, name), plan)
+    if number % 4 == 0:
+        assert kind.test(line).score == 0.5
+    if number % 3 == 0:
+        space.decide(name, "approve", "Reviewer")
+        space.merge(name)
+        space.archive(name)
+    elif number % 3 == 1:
+        kind.archive(line)
+    else:
+        kind.discard(line)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
