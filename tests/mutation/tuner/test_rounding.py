@@ -60,4 +60,4 @@ def test_a_search_writes_no_more_digits_than_it_needs():
         return (x - 0.4) ** 2 + (y - 0.6) ** 2
 
     minimise(noted, [Tunable("x", 0.9, 0, 1), Tunable("y", 0.9, 0, 1)], budget=12)
-    assert max(len(each) for each in spelled[:8]) <= len("0.12 0.34")
+    assert max(len(each) for each in spelled[:10]) <= len("0.123 0.345")

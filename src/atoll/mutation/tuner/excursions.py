@@ -12,17 +12,20 @@ from atoll.mutation.tuner.surrogate import Surrogate
 type Array = NDArray[numpy.float64]
 
 _SLACK = 0.05  # of a step: where it ends matters no more than that, so that it may end on a round number
+_MOST = 128  # points that the surrogate knows, the nearest ones: what is farther costs more than it tells
 _GAIN = 1e-3  # of the distance from the middling score to the best: less is no progress
-_SAME = 0.1  # times the root of the dimensions: as near as this is the same hill; random points lie 0.41 apart
+_SAME = 0.15  # of each range: points that are as near as this in all of them stand on the same hill
+_FIRST, _SHORTEST = 0.3, 0.03  # of an excursion's region: smaller, so that it climbs its own hill and ends soon
 
 
 class Excursions:
     """A region around the best point, and in turns with it an excursion to another hill once it stagnates.
 
     A search that only ever narrows around its best stays on the first hill that it finds. So every other evaluation of
-    one that stagnates is spent on a few points drawn over the whole space, then on a region around the best of the
-    drawn ones that lies on no hill that was climbed before. The two share one surrogate. An excursion that finds a
-    new best becomes the home; one that collapses or comes back to the hill of the best is over.
+    one that stagnates is spent on a few drawn points, then on a region around the best of the drawn ones that lies on
+    no hill that was climbed before. They are drawn over the whole space, and every second time around the best, with
+    one or two coordinates anew: numbers often act apart. The two regions share one surrogate. An excursion that finds
+    a new best becomes the home; one that collapses or comes back to the hill of the best is over.
 
     Attributes:
         drawn: Which evaluations were drawn over the space: where excursions may begin.
@@ -31,11 +34,12 @@ class Excursions:
     def __init__(self, space: Space) -> None:
         self._space = space
         self._surrogate = Surrogate(space.features(space.to_unit(space.start)[None, :]).shape[1])
-        self._home, self._away = Region(space), Region(space)
+        self._home, self._away = Region(space), Region(space, _FIRST, _SHORTEST)
         self._limit = 6 + 2 * len(space)
         self._stale, self._mark = 0, -math.inf
         self._is_away = False
         self._climbed: list[Unit] = []
+        self._num_begun = 0
         self._members: list[int] = []  # evaluations of this excursion
         self._pending: list[Unit] = []
         self.drawn: list[int] = []
@@ -53,7 +57,7 @@ class Excursions:
         self._members.append(last)
         if is_best:
             self._climbed.append(known[int(numpy.argmax(scores[:last]))])
-            self._home, self._stale = self._away, 0
+            self._home, self._stale = Region(self._space), 0
             self._end()
         elif not was_pending:
             self._away.note(is_better)
@@ -67,23 +71,36 @@ class Excursions:
             self._stale += 1
 
     def _end(self) -> None:
-        self._away, self._members, self._pending = Region(self._space), [], []
+        self._away, self._members, self._pending = Region(self._space, _FIRST, _SHORTEST), [], []
 
     def ask(self, known: Unit, scores: Array, rng: numpy.random.Generator) -> Unit:
         """Returns the most promising point that is not known."""
         self._is_away = self._stale > self._limit and len(scores) % 2 == 0
         if self._is_away and not self._members and not self._pending:
-            self._pending = spread(self._space, rng)
+            self._pending = self._drawn_from(known[int(numpy.argmax(scores))], rng)
         if self._is_away and self._pending:
             self.drawn.append(len(scores))
             return self._pending.pop(0)
-        warped = _warped(scores)
-        self._surrogate.fit(self._space.features(known), warped)
         centre = self._centre(known, scores) if self._is_away else int(numpy.argmax(scores))
+        warped = _warped(scores)
+        near = numpy.argsort(((known - known[centre]) ** 2).sum(1), kind="stable")[:_MOST]
+        self._surrogate.fit(self._space.features(known[near]), warped[near])
         region = self._away if self._is_away else self._home
         asked = region.ask(self._surrogate, known, centre, float(warped[centre]), rng)
         slack = _SLACK * abs(asked - known[centre])
         return numpy.asarray(self._space.rounded(asked[None, :], slack[None, :])[0])
+
+    def _drawn_from(self, best: Unit, rng: numpy.random.Generator) -> list[Unit]:
+        """Returns points where hills may be."""
+        self._num_begun += 1
+        drawn = numpy.stack(spread(self._space, rng))
+        if self._num_begun % 2 == 0:
+            turns = numpy.concatenate([rng.permutation(len(best)) for _ in range(2 + len(drawn) // len(best))])
+            is_moved = numpy.zeros(drawn.shape, dtype=bool)
+            for row, count in enumerate(rng.integers(1, 3, len(drawn))):
+                is_moved[row, turns[row : row + count]] = True
+            drawn = numpy.where(is_moved, drawn, best)
+        return list(self._space.rounded(drawn, 0.02 * (drawn != best)))
 
     def _centre(self, known: Unit, scores: Array) -> int:
         """Returns the middle of the excursion; it may turn out to be over, then of home."""
@@ -100,8 +117,7 @@ class Excursions:
         return max(pool, key=lambda each: float(scores[each])) if own in self.drawn else own
 
     def _is_far(self, unit: Unit, others: Unit) -> bool:
-        distances = numpy.linalg.norm(others - unit, axis=1)
-        return bool(distances.min() > _SAME * math.sqrt(len(unit)))
+        return bool(abs(others - unit).max(axis=1).min() > _SAME)
 
 
 def spread(space: Space, rng: numpy.random.Generator) -> list[Unit]:

@@ -10,8 +10,13 @@ from atoll.mutation.tuner.surrogate import Surrogate
 
 type Array = NDArray[numpy.float64]
 
-_LONGEST, _SHORTEST, _FIRST = 1.6, 0.5**7, 0.8
+_LONGEST, _FIRST, _SHORTEST = 1.6, 0.8, 0.5**7
 _CANDIDATES, _REFINEMENTS, _REFINED = 500, 4, 40
+
+_ERFC = (
+    0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368,
+    -1.26551223,
+)  # fmt: skip
 
 
 class Region:
@@ -19,11 +24,19 @@ class Region:
 
     Without it a surrogate of twenty dimensions looks into corners that it knows nothing of; with it the search turns
     local as evaluations go by. What has collapsed starts over at full size with all that is known.
+
+    Args:
+        space: What may change.
+        first: How long the box is at first, as a share of each range.
+        shortest: Below it, the box has collapsed.
+
+    Attributes:
+        num_collapses: How often it has.
     """
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
-        self._length, self._wins, self._losses = _FIRST, 0, 0
+    def __init__(self, space: Space, first: float = _FIRST, shortest: float = _SHORTEST) -> None:
+        self._space, self._first, self._shortest = space, first, shortest
+        self._length, self._wins, self._losses = first, 0, 0
         self._patience = max(4, len(space) // 2)
         self._has_steps = any(math.isfinite(each.num_values) for each in space.tunables)
         self.num_collapses = 0
@@ -35,8 +48,8 @@ class Region:
             self._length, self._wins = min(2 * self._length, _LONGEST), 0
         elif self._losses == self._patience:
             self._length, self._losses = self._length / 2, 0
-        if self._length < _SHORTEST:
-            self._length, self.num_collapses = _FIRST, self.num_collapses + 1
+        if self._length < self._shortest:
+            self._length, self.num_collapses = self._first, self.num_collapses + 1
 
     def ask(self, surrogate: Surrogate, known: Unit, centre: int, best: float, rng: numpy.random.Generator) -> Unit:
         """Returns the most promising point near a known one.
@@ -102,5 +115,11 @@ def _log_improvement(z: Array) -> Array:
 
 
 def _normal(z: Array) -> Array:
-    """Returns the cumulative normal distribution; numpy has no error function."""
-    return numpy.asarray([0.5 * math.erfc(-each / math.sqrt(2)) for each in z])
+    """Returns the cumulative normal distribution; numpy has no error function.
+
+    A Chebyshev fit of the complementary error function, within 1.2e-7 of its value everywhere (Numerical Recipes 6.2).
+    """
+    x = abs(z) / math.sqrt(2)
+    t = 1 / (1 + x / 2)
+    tail = 0.5 * t * numpy.exp(numpy.polyval(_ERFC, t) - x * x)
+    return numpy.where(z > 0, 1 - tail, tail)
