@@ -3,124 +3,32 @@
     scripts/bench tuner                # 20 seeds; some minutes
     scripts/bench tuner --no-peers     # without Optuna: random search alone is beside it
 
-Four standard functions and two heuristics with constants. Lower is better everywhere; differences are tested by the
-paired Wilcoxon test over the seeds. What is done is kept in `results/tuner.parts.json` until `--fresh`.
+Four standard functions and two heuristics with constants, with the seeds that every version was shown with and with
+others; and the problems on which the rules of the tuner were chosen. Lower is better everywhere; differences are tested
+by the paired Wilcoxon test over the seeds. What is done is kept in `results/tuner.parts.json` until `--fresh`.
 """
 
 import argparse
 import json
-import math
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from atoll.mutation.tuner import Tunable, minimise
+from atoll.mutation.tuner import minimise
 from bench import outcome
-from examples.binpacking import task
+from bench.tuner_problems import DEVELOPMENT, TEST, Problem
 
 PEERS = True
 PARTS = outcome.RESULTS_DIR / "tuner.parts.json"
 PEER_PYTHON = Path(".venv-peers/bin/python")
 MARKS = (50, 200)
-
-
-class Problem(NamedTuple):
-    """What is to be minimised."""
-
-    fn: Callable[..., float]
-    space: Sequence[Tunable]
-
-
-def branin(x: float, y: float) -> float:
-    bent = y - 5.1 / (4 * math.pi**2) * x * x + 5 / math.pi * x - 6
-    return bent**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x) + 10
-
-
-_STEEP = np.array(
-    [[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]]
-)
-_TOPS = 1e-4 * np.array([
-    [1312, 1696, 5569, 124, 8283, 5886], [2329, 4135, 8307, 3736, 1004, 9991], [2348, 1451, 3522, 2883, 3047, 6650],
-    [4047, 8828, 8732, 5743, 1091, 381],
-])  # fmt: skip
-
-
-def hartmann(*values: float) -> float:
-    return -float(np.array([1, 1.2, 3, 3.2]) @ np.exp(-(_STEEP * (np.array(values) - _TOPS) ** 2).sum(1)))
-
-
-def rosenbrock(*values: float) -> float:
-    x = np.array(values)
-    return float((100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum())
-
-
-def ackley(*values: float) -> float:
-    """Returns Ackley's function, moved so that its least value lies neither at the start nor in the middle."""
-    x = np.array(values) - 3.3
-    hills = math.exp(float(np.cos(2 * np.pi * x).mean()))
-    return -20 * math.exp(-0.2 * math.sqrt(float((x**2).mean()))) - hills + 20 + math.e
-
-
-_LISTS = task.uniform(seed=5, count=6, num_items=250)[0]
-
-
-def packing(tight: float, wide: float, level: float, slope: float, power: float) -> float:
-    """Returns the excess of a packing rule: tight bins first, then those that stay wide, then the rest."""
-
-    def rule(item: float, bins: Any) -> Any:
-        gap = bins - item
-        return np.where(gap <= tight, -(gap**power), np.where(gap >= wide, level - slope * gap, -100 - gap))
-
-    return -task.evaluate(rule, _LISTS)
-
-
-def _jobs(seed: int, count: int = 60) -> Any:
-    rng = np.random.default_rng(seed)
-    times, weights = rng.integers(1, 100, count).astype(float), rng.integers(1, 10, count).astype(float)
-    return times, weights, rng.uniform(0.1, 0.9, count) * times.sum()
-
-
-_SHOPS = [_jobs(seed) for seed in range(4)]
-
-
-def dispatching(patience: float, urgency: float, weight_power: float, time_power: float) -> float:
-    """Returns the weighted tardiness of one machine that takes the job of the highest index next (after ATC)."""
-    total = 0.0
-    for times, weights, due in _SHOPS:
-        left, now, mean = np.ones(len(times), dtype=bool), 0.0, times.mean()
-        for _ in range(len(times)):
-            slack = np.maximum(due - times - now, 0.0)
-            index = weights**weight_power / times**time_power * np.exp(-urgency * slack / (patience * mean))
-            job = int(np.argmax(np.where(left, index, -1.0)))
-            left[job] = False
-            now += times[job]
-            total += weights[job] * max(now - due[job], 0.0)
-    return total
-
-
-def _cube(count: int, start: float, low: float, high: float) -> Sequence[Tunable]:
-    return [Tunable(f"x{place}", start, low, high) for place in range(count)]
-
-
-PROBLEMS: Mapping[str, Problem] = {
-    "Branin, 2": Problem(branin, [Tunable("x", 2.5, -5, 10), Tunable("y", 7.5, 0, 15)]),
-    "Hartmann, 6": Problem(hartmann, _cube(6, 0.5, 0, 1)),
-    "Rosenbrock, 10": Problem(rosenbrock, _cube(10, -1.2, -2.5, 2.5)),
-    "Ackley, 20": Problem(ackley, _cube(20, 0.0, -10, 10)),
-    "packing rule, 5": Problem(packing, [
-        Tunable("tight", 2.0, 0, 40), Tunable("wide", 50.0, 10, 100), Tunable("level", 0.0, -50, 50),
-        Tunable("slope", 1.0, -2, 2), Tunable("power", 1.0, 0.1, 3),
-    ]),
-    "dispatching rule, 4": Problem(dispatching, [
-        Tunable("patience", 1.0, 0.1, 10), Tunable("urgency", 1.0, 0, 5), Tunable("weight_power", 1.0, 0, 3),
-        Tunable("time_power", 1.0, 0, 3),
-    ]),
-}  # fmt: skip
+TESTED = "paired Wilcoxon test, 0.05."
 
 
 def ours(problem: Problem, seed: int) -> list[float]:
@@ -188,39 +96,94 @@ def verdict(one: Sequence[float], other: Sequence[float]) -> tuple[str, float]:
     return ("better" if np.median(differences) < 0 else "worse") if p < 0.05 else "equal", p
 
 
+class Group(NamedTuple):
+    """What one table shows.
+
+    Attributes:
+        first: The first seed.
+    """
+
+    problems: Mapping[str, Problem]
+    first: int
+
+
+GROUPS: Mapping[str, Group] = {"test": Group(TEST, 0), "fresh": Group(TEST, 1000), "development": Group(DEVELOPMENT, 0)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--only", choices=list(GROUPS), help="one table alone, which is shown and not kept")
     parser.add_argument("--no-peers", action="store_true", help="without Optuna")
     parser.add_argument("--fresh", action="store_true", help="forget what is done")
     given = parser.parse_args()
     searches = {"Atoll": ours, "random": at_random} | ({} if given.no_peers else {"TPE": tpe})
     parts: dict[str, list[float]] = json.loads(PARTS.read_text()) if PARTS.exists() and not given.fresh else {}
-    for name, problem in PROBLEMS.items():
+    groups = {name: group for name, group in GROUPS.items() if given.only in (None, name)}
+    for group in groups.values():
+        measure(parts, group, searches, given.seeds)
+    tables, notes = {}, [f"{given.seeds} seeds; the start is the first evaluation of every search; {TESTED}"]
+    for name, group in groups.items():
+        columns, rows = compared(parts, group, list(searches), given.seeds)
+        tables[f"Lowest value found: {name}, seeds from {group.first}"] = (columns, rows)
+        notes.append(f"{name}: {summed(rows, len(searches) - 1, len(group.problems))}")
+    (outcome.show if given.only else outcome.keep)("tuner", tables, [*notes, costs()])
+
+
+def measure(
+    parts: dict[str, list[float]],
+    group: Group,
+    searches: Mapping[str, Callable[[Problem, int], list[float]]],
+    seeds: int,
+) -> None:
+    """Runs what is not done yet and writes it down."""
+    for name, problem in group.problems.items():
         for who, search in searches.items():
-            for seed in range(given.seeds):
+            for seed in range(group.first, group.first + seeds):
                 if f"{name}/{who}/{seed}" not in parts:
                     curve = search(problem, seed)
                     parts[f"{name}/{who}/{seed}"] = [curve[min(mark, len(curve)) - 1] for mark in MARKS]
             PARTS.write_text(json.dumps(parts) + "\n")
             print(name, who, flush=True)
-    report(parts, list(searches), given.seeds)
 
 
-def report(parts: Mapping[str, Sequence[float]], searches: Sequence[str], seeds: int) -> None:
+def compared(
+    parts: Mapping[str, Sequence[float]], group: Group, searches: Sequence[str], seeds: int
+) -> tuple[list[str], list[list[object]]]:
+    """Returns the table of a group."""
     rows: list[list[object]] = []
-    for name in PROBLEMS:
+    chosen = range(group.first, group.first + seeds)
+    for name in group.problems:
         for place, mark in enumerate(MARKS):
-            found = {who: [parts[f"{name}/{who}/{seed}"][place] for seed in range(seeds)] for who in searches}
+            found = {who: [parts[f"{name}/{who}/{seed}"][place] for seed in chosen] for who in searches}
             row: list[object] = [name, mark, *(float(np.median(found[who])) for who in searches)]
             for who in searches[1:]:
                 said, p = verdict(found["Atoll"], found[who])
                 row.append(f"{said} (p {p:.2g})")
             rows.append(row)
     columns = ["problem, dimensions", "evaluations", *(f"{who}, median" for who in searches)]
-    columns += [f"Atoll against {who}" for who in searches[1:]]
-    notes = [f"{seeds} seeds; the start is the first evaluation of every search; paired Wilcoxon test, 0.05."]
-    outcome.keep("tuner", {"Lowest value found": (columns, rows)}, notes)
+    return [*columns, *(f"Atoll against {who}" for who in searches[1:])], rows
+
+
+def summed(rows: Sequence[Sequence[object]], peers: int, problems: int) -> str:
+    """Says on how many problems Atoll is better than all, and where it is worse than any."""
+    said = []
+    for mark in MARKS:
+        verdicts = [[str(cell) for cell in row[-peers:]] for row in rows if row[1] == mark]
+        better = sum(all(cell.startswith("better") for cell in row) for row in verdicts)
+        worse = sum(any(cell.startswith("worse") for cell in row) for row in verdicts)
+        said.append(f"at {mark} evaluations better than all on {better} of {problems}, worse than any on {worse}")
+    return "; ".join(said) + "."
+
+
+def costs() -> str:
+    """Says what a proposal costs, in CPU time of this process."""
+    said = []
+    for name in ("camel, 2", "Styblinski-Tang, 6", "cigar, 15"):
+        problem, since = DEVELOPMENT[name], time.process_time()
+        ours(problem, 0)
+        said.append(f"{name}: {1000 * (time.process_time() - since) / MARKS[-1]:.1f} ms")
+    return f"CPU time of a proposal, mean of {MARKS[-1]}: {', '.join(said)}."
 
 
 if __name__ == "__main__":

@@ -22,3 +22,11 @@ def test_where_a_diff_is_asked_for_it_is_one():
 @pytest.mark.parametrize(("found", "said"), [([0.5, 0.5], "0.5"), ([0.25, 0.5], "0.25 to 0.5")])
 def test_noisy_scores_are_told_as_a_range(found, said):
     assert folders._range(found) == said
+
+
+@pytest.mark.parametrize(
+    ("best", "again", "said"), [(0.4, [], "no"), (0.9, [0.8, 0.7], "yes"), (0.9, [0.8, 0.5], "noise"), (None, [], "no")]
+)
+def test_a_gain_counts_only_if_the_best_program_scores_more_whenever_it_is_judged(best, again, said):
+    run = folders.Run(0.4, best, 0, 0, "done", 1.0)
+    assert folders._gained(run, [0.4, 0.6], again) == said

@@ -78,3 +78,19 @@ def test_numbers_are_found_on_request_but_no_indices():
 def test_a_text_that_is_no_python_has_none():
     with pytest.raises(ValueError, match="no Python"):
         declared("SELECT 1;")
+
+
+def test_numbers_that_functions_take_by_default_are_found_between_the_markers():
+    source = (
+        "# EVOLVE-BLOCK-START\ndef f(x, steps=100, rate=0.5, *, is_on=True, order=1, size=8):\n    return x * 3.0\n"
+        "# EVOLVE-BLOCK-END\ndef g(y=7):\n    return y\n"
+    )
+    found = literals(source)
+    assert [(each.start, each.is_whole) for each in found.tunables] == [
+        (100, True),
+        (0.5, False),
+        (8, True),
+        (3.0, False),
+    ]
+    assert (found.tunables[0].low, found.tunables[0].high) == (1, 1000)
+    assert "steps=250, rate=0.5," in found.written((250, 0.5, 8, 3.0))

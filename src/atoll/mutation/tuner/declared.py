@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from atoll import errors
+from atoll.mutation import markers
 from atoll.mutation.syntax import numbers
 from atoll.mutation.syntax.listing import Listing, Splice, spliced
 from atoll.mutation.syntax.program import analysed
@@ -89,10 +90,33 @@ def literals(text: str, *, most: int = 12, rng: Random | None = None) -> Declare
             # What stands in a loop's range or an index decides whether the program runs at all: leave it.
             if value is not None and site.demand in ("number", "array", "power"):
                 found.append((_around(f"number {len(found)}", value, site.demand), program.listing.span(site.node)))
+    found += _defaults(program.listing)
     found.sort(key=lambda each: each[1])
     if rng is not None and len(found) > most:
         found = sorted(rng.sample(found, rng.choice((1, min(3, most), most))), key=lambda each: each[1])
     return Declared(text, [each for each, _ in found[:most]], [span for _, span in found[:most]])
+
+
+def _defaults(listing: Listing) -> Iterator[tuple[Tunable, tuple[int, int]]]:
+    """Finds the numbers that functions between the markers take unless told otherwise: they are set by hand as well."""
+    blocks = markers.evolving(listing.text)
+    for node in ast.walk(ast.parse(listing.text)):
+        if not isinstance(node, ast.FunctionDef) or not any(low < node.lineno <= high for low, high in blocks):
+            continue
+        plain = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+        pairs = [
+            *zip(plain, node.args.defaults, strict=False),
+            *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+        ]
+        for argument, default in pairs:
+            value = numbers.value_of(default) if default is not None else None
+            if default is None or value is None or value in (0, 1):
+                continue  # 0 and 1 are mostly answers to a question, not amounts
+            name = f"{node.name}.{argument.arg}"
+            if isinstance(value, int) and value > 0:
+                yield Tunable(name, value, 1, 10 * value, is_whole=True), listing.span(default)
+            elif isinstance(value, float):
+                yield _around(name, value, "number"), listing.span(default)
 
 
 def _around(name: str, value: float, demand: Kind) -> Tunable:

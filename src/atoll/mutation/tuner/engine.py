@@ -8,9 +8,12 @@ from atoll import errors, function
 from atoll.mutation.skeletons import skeleton_of
 from atoll.mutation.tuner.declared import Declared, declared, literals
 from atoll.mutation.tuner.optimiser import Optimiser
+from atoll.mutation.tuner.rounding import Rounding
+from atoll.mutation.tuner.space import Point
 from atoll.mutation.unfit import Unfit
 
 NAME = "tuner"
+_ROUNDING = 6  # evaluations of a step at most that only make numbers rounder
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +67,25 @@ class Tuner:
         search.tell(search.space.start, score)
         limit = self.budget if task.allowance is None else min(self.budget, task.allowance)
         trials = 0
+
+        def judged(point: Point) -> float | None:
+            draft = function.draft(fn, skeleton_of(fn, found.written(point)), parents=[fn], engine=NAME)
+            return task.judge([draft])[0].score
+
         while trials < limit and search.since_best <= self.patience + len(search.space):
             point = search.ask()
             if point is None:
                 break
-            draft = function.draft(fn, skeleton_of(fn, found.written(point)), parents=[fn], engine=NAME)
-            [evaluated] = task.judge([draft])
-            search.tell(point, evaluated.score)
+            search.tell(point, judged(point))
             trials += 1
-        is_better = search.best.point != search.space.start
-        return skeleton_of(fn, found.written(search.best.point)) if is_better else None, trials
+        if search.best.point == search.space.start:
+            return None, trials
+        # Only what is left is spent on looks: a better score is worth more than a round one.
+        rounding, last = Rounding(search.space, search.best), min(limit, trials + _ROUNDING)
+        while trials < last and (point := rounding.ask()) is not None:
+            rounding.tell(point, judged(point))
+            trials += 1
+        return skeleton_of(fn, found.written(rounding.point)), trials
 
     def can_tune(self, text: str) -> bool:
         """Says whether a text has something to tune."""

@@ -2,30 +2,17 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 
 from atoll.mutation.tuner import bracket
-from atoll.mutation.tuner.region import Region
-from atoll.mutation.tuner.space import Point, Space, Tunable, Unit, Value
+from atoll.mutation.tuner.excursions import Excursions, spread
+from atoll.mutation.tuner.space import Found, Point, Space, Tunable, Unit, Value
 
 _SURROGATE_LIMIT = 220  # evaluations: beyond, a fit of the surrogate costs more than it finds
 _SURROGATE_COLUMNS = 40
 _TRIES = 50
-
-
-class Found(NamedTuple):
-    """The best point of a search.
-
-    Attributes:
-        score: What it scored; None if no point had a score.
-        evaluations: How many points were tried.
-    """
-
-    point: Point
-    score: float | None
-    evaluations: int
 
 
 class Optimiser:
@@ -39,7 +26,7 @@ class Optimiser:
     def __init__(self, space: Space | Sequence[Tunable], seed: int = 0) -> None:
         self.space = space if isinstance(space, Space) else Space(space)
         self._rng = numpy.random.default_rng(seed)
-        self._region = Region(self.space)
+        self._excursions = Excursions(self.space)
         self._units: list[Unit] = []
         self._scores: list[float | None] = []
         self._known: set[Point] = set()
@@ -87,18 +74,22 @@ class Optimiser:
         if self._wave is not None:
             self._wave.tell(self._units[-1], self._filled()[-1])
         elif not self._spread:
-            self._region.note(is_better)
+            self._excursions.note(self._units, self._filled())
 
     def _next(self) -> Point | None:
         if len(self.space) == 1 and not self.space.tunables[0].choices:
             known = [(float(unit[0]), score) for unit, score in zip(self._units, self._filled(), strict=True)]
             place = bracket.next_unit(self.space.tunables[0], known)
-            return None if place is None else self.space.from_unit([place])
+            if place is None:
+                return None
+            step = min(abs(place - unit) for unit, _ in known)
+            return (self.space.tunables[0].near_unit(place, 0.05 * step),)
         if self._spread:
+            self._excursions.drawn.append(len(self._scores))
             return self.space.from_unit(self._spread.pop(0))
         is_small = len(self._scores) < _SURROGATE_LIMIT and len(self.space) <= _SURROGATE_COLUMNS
         if is_small and self._wave is None:
-            return self.space.from_unit(self._region.ask(numpy.stack(self._units), self._filled(), self._rng))
+            return self.space.from_unit(self._excursions.ask(numpy.stack(self._units), self._filled(), self._rng))
         if self._wave is None:
             self._wave = _Wave(self.space.to_unit(self.best.point), len(self.space) <= _SURROGATE_COLUMNS, self._seed)
         return self.space.from_unit(self._wave.ask())
@@ -110,13 +101,10 @@ class Optimiser:
 
     def _spread_points(self) -> list[Unit]:
         """Returns a Latin hypercube, pulled towards the start: somebody chose that for a reason."""
-        size = len(self.space)
-        count = min(10, 3 + size // 2)
-        strata = numpy.stack([self._rng.permutation(count) for _ in range(size)], axis=1)
-        drawn = (strata + self._rng.random((count, size))) / count
+        drawn = numpy.stack(spread(self.space, self._rng))
         start = self.space.to_unit(self.space.start)
-        pull = numpy.where(numpy.arange(count) % 2 == 0, 1.0, 0.4)[:, None]
-        return list(start + pull * (drawn - start))
+        pull = numpy.where(numpy.arange(len(drawn)) % 2 == 0, 1.0, 0.4)[:, None]
+        return list(self.space.rounded(start + pull * (drawn - start), numpy.array(0.02)))
 
 
 class _Wave:

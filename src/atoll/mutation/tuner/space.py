@@ -3,18 +3,32 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
 from atoll import errors
+from atoll.mutation.tuner import digits
 
 type Value = float | int | str | bool | None
 type Point = tuple[Value, ...]
 type Unit = NDArray[numpy.float64]  # a point of the unit cube
 
 _LOG_RATIO = 1000  # a range across three orders of magnitude is searched by its logarithm
+
+
+class Found(NamedTuple):
+    """The best point of a search.
+
+    Attributes:
+        score: What it scored; None if no point had a score.
+        evaluations: How many points were tried.
+    """
+
+    point: Point
+    score: float | None
+    evaluations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,13 @@ class Tunable:
         raw = self._stretched(unit)
         return min(max(float(f"{raw:.7g}"), self.low), self.high)
 
+    def near_unit(self, unit: float, slack: float) -> Value:
+        """Returns the roundest value that lies as near as that."""
+        if slack <= 0 or math.isfinite(self.num_values):
+            return self.from_unit(unit)
+        low, high = (self._stretched(min(max(each, 0.0), 1.0)) for each in (unit - slack, unit + slack))
+        return min(max(digits.roundest(low, high), self.low), self.high)
+
     def _stretched(self, unit: float) -> float:
         if self.scale:
             low, high = math.asinh(self.low / self.scale), math.asinh(self.high / self.scale)
@@ -142,6 +163,18 @@ class Space:
             if math.isfinite(count):
                 made[:, column] = (numpy.minimum(numpy.floor(made[:, column] * count), count - 1) + 0.5) / count
         return made
+
+    def rounded(self, units: Unit, slack: Unit) -> Unit:
+        """Returns rows of the unit cube moved by no more than a slack to points of few digits."""
+        moves = numpy.broadcast_to(slack, units.shape)
+        made = [
+            [
+                each.to_unit(each.near_unit(float(unit), float(move)))
+                for each, unit, move in zip(self.tunables, *row, strict=True)
+            ]
+            for row in zip(units, moves, strict=True)
+        ]
+        return numpy.array(made)
 
     def features(self, units: Unit) -> Unit:
         """Returns rows of the unit cube as distances see them: a choice of several is one column for each."""

@@ -1,4 +1,8 @@
-"""What few evaluations tell about the rest: a Gaussian process, Matern 5/2, with a length for each coordinate."""
+"""What few evaluations tell about the rest: a Gaussian process with a length for each coordinate.
+
+Its kernel is a Matern 5/2 of all coordinates plus a sum of Cauchy kernels 1 / (1 + u^2), one for each alone: numbers
+often act apart, and what one of them does is then learned from every evaluation, wherever the others stood.
+"""
 
 import math
 
@@ -12,6 +16,7 @@ _STEPS, _FIRST_STEPS = 8, 40  # of the fit: lengths move little from one evaluat
 _NOISE_BOUNDS = (math.log(1e-6), math.log(0.3))
 _LENGTH_BOUNDS = (math.log(0.02), math.log(20.0))
 _JITTER = 1e-8
+_SHORT = 3.0  # times shorter: a coordinate alone may bend more than all of them together
 
 
 class Surrogate:
@@ -23,19 +28,20 @@ class Surrogate:
 
     def __init__(self, num_columns: int) -> None:
         self._centre = math.log(0.5 * math.sqrt(num_columns))
-        self._theta = numpy.concatenate([numpy.full(num_columns, self._centre), [0.0, math.log(1e-3)]])
+        self._theta = numpy.concatenate([numpy.full(num_columns, self._centre), [-1.0, -1.0, math.log(1e-3)]])
         self._x: Array = numpy.empty((0, num_columns))
         self._alpha: Array = numpy.empty(0)
         self._inverse: Array = numpy.empty((0, 0))  # of the root of the kernel
-        self._is_first, self._num_fitted = True, 0
+        self._is_first, self._num_new = True, 0
 
     def fit(self, x: Array, y: Array) -> None:
-        """Takes in standardised scores; lengths, amplitude and noise are learned anew whenever a tenth is new."""
+        """Takes in standardised scores, one more each time; the parameters are learned anew when a tenth is new."""
         self._x = x
         squares = (x[:, None, :] - x[None, :, :]) ** 2
-        if len(y) >= self._num_fitted + max(1, self._num_fitted // 10):
+        self._num_new += 1
+        if self._num_new >= max(1, len(y) // 10):
             self._climb(squares, y)
-            self._num_fitted = len(y)
+            self._num_new = 0
         self._inverse = numpy.linalg.inv(numpy.linalg.cholesky(self._kernel(self._theta, squares)[0]))
         self._alpha = self._inverse.T @ (self._inverse @ y)
 
@@ -56,28 +62,38 @@ class Surrogate:
     @property
     def lengths(self) -> Array:
         """How far each coordinate may move before the score is another."""
-        return numpy.asarray(numpy.exp(self._theta[:-2]))
+        return numpy.asarray(numpy.exp(self._theta[:-3]))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Returns mean and deviation of the score without noise at each row."""
         scaled, known = x / self.lengths, self._x / self.lengths
         squares = (scaled**2).sum(1)[:, None] + (known**2).sum(1)[None, :] - 2 * scaled @ known.T
-        amplitude = math.exp(self._theta[-2])
-        cross = amplitude * _matern(numpy.sqrt(numpy.maximum(squares, 0.0)))
+        joint, apart = numpy.exp(self._theta[-3:-1])
+        cross = joint * _matern(numpy.sqrt(numpy.maximum(squares, 0.0)))
+        for column in range(x.shape[1]):
+            single = _SHORT * (scaled[:, column, None] - known[None, :, column])
+            single *= single
+            single += 1.0
+            cross += numpy.divide(
+                apart / x.shape[1], single, out=single
+            )  # in place: this is most of what a search costs
         half = self._inverse @ cross.T
-        variance = numpy.maximum(amplitude - (half**2).sum(0), 1e-12)
+        variance = numpy.maximum(joint + apart - (half**2).sum(0), 1e-12)
         return cross @ self._alpha, numpy.sqrt(variance)
 
-    def _kernel(self, theta: Array, squares: Array) -> tuple[Array, Array, Array]:
-        weights = numpy.exp(-2 * theta[:-2])
+    def _kernel(self, theta: Array, squares: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Returns the kernel, its joint and its separate part, the distances and the kernels of each coordinate."""
+        weights = numpy.exp(-2 * theta[:-3])
         distance = numpy.sqrt(squares @ weights)
-        signal = math.exp(theta[-2]) * _matern(distance)
+        joint = math.exp(theta[-3]) * _matern(distance)
+        singles = 1 / (1 + squares * (weights * _SHORT**2))
+        apart = math.exp(theta[-2]) * singles.mean(2)
         noise = math.exp(theta[-1]) + _JITTER
-        return signal + noise * numpy.eye(len(distance)), signal, distance
+        return joint + apart + noise * numpy.eye(len(distance)), joint, apart, distance, singles
 
     def _likelihood(self, theta: Array, squares: Array, y: Array) -> tuple[float, Array]:
         """Returns the log of likelihood and prior, and its slope."""
-        kernel, signal, distance = self._kernel(theta, squares)
+        kernel, joint, apart, distance, singles = self._kernel(theta, squares)
         try:
             root = numpy.linalg.cholesky(kernel)
         except numpy.linalg.LinAlgError:
@@ -87,20 +103,23 @@ class Surrogate:
         value = -0.5 * y @ alpha - numpy.log(numpy.diag(root)).sum()
         pull = 0.5 * (numpy.outer(alpha, alpha) - inverse)
         # d k / d log l_j = amplitude 5/3 (1 + sqrt5 r) exp(-sqrt5 r) (x_j - x'_j)^2 / l_j^2
-        common = math.exp(theta[-2]) * 5 / 3 * (1 + _ROOT5 * distance) * numpy.exp(-_ROOT5 * distance)
-        by_length = numpy.einsum("ij,ijk->k", pull * common, squares) * numpy.exp(-2 * theta[:-2])
-        by_rest = [(pull * signal).sum(), numpy.trace(pull) * math.exp(theta[-1])]
-        prior = numpy.concatenate([(theta[:-2] - self._centre) / 1.5**2, [theta[-2] / 2.0**2, 0.0]])
-        prior[-1] = (theta[-1] - math.log(1e-3)) / 3.0**2
-        value -= 0.5 * ((theta[:-2] - self._centre) ** 2).sum() / 1.5**2 + 0.5 * theta[-2] ** 2 / 4
-        value -= 0.5 * (theta[-1] - math.log(1e-3)) ** 2 / 9
-        return float(value), numpy.concatenate([by_length, by_rest]) - prior
+        common = math.exp(theta[-3]) * 5 / 3 * (1 + _ROOT5 * distance) * numpy.exp(-_ROOT5 * distance)
+        by_length = numpy.einsum("ij,ijk->k", pull * common, squares) * numpy.exp(-2 * theta[:-3])
+        by_length += math.exp(theta[-2]) / len(by_length) * numpy.einsum("ij,ijk->k", pull, 2 * singles * (1 - singles))
+        by_rest = [(pull * joint).sum(), (pull * apart).sum(), numpy.trace(pull) * math.exp(theta[-1])]
+        centre = numpy.concatenate([numpy.full(len(by_length), self._centre), [-1.0, -1.0, math.log(1e-3)]])
+        widths = numpy.concatenate([numpy.full(len(by_length), 1.5), [2.0, 2.0, 3.0]])
+        value -= 0.5 * (((theta - centre) / widths) ** 2).sum()
+        return float(value), numpy.concatenate([by_length, by_rest]) - (theta - centre) / widths**2
 
     def _bounded(self, theta: Array) -> Array:
-        low = [_LENGTH_BOUNDS[0]] * (len(theta) - 2) + [-4.0, _NOISE_BOUNDS[0]]
-        high = [_LENGTH_BOUNDS[1]] * (len(theta) - 2) + [6.0, _NOISE_BOUNDS[1]]
+        low = [_LENGTH_BOUNDS[0]] * (len(theta) - 3) + [-6.0, -6.0, _NOISE_BOUNDS[0]]
+        high = [_LENGTH_BOUNDS[1]] * (len(theta) - 3) + [6.0, 6.0, _NOISE_BOUNDS[1]]
         return numpy.clip(theta, low, high)
 
 
 def _matern(distance: Array) -> Array:
-    return numpy.asarray((1 + _ROOT5 * distance + 5 / 3 * distance**2) * numpy.exp(-_ROOT5 * distance))
+    scaled = _ROOT5 * distance
+    fall = numpy.exp(-scaled)
+    fall *= 1 + scaled * (1 + scaled / 3)
+    return numpy.asarray(fall)
