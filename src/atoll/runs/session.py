@@ -10,17 +10,18 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from atoll import cluster, config, control, errors, journal, llm, store, system
-from atoll.candidate import plain
+from atoll.candidate import NOTHING, plain
 from atoll.llm import routing
-from atoll.runs import place, spending, stopping
+from atoll.runs import methods, place, spending, stopping
 from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
 from atoll.runs.replaying import replay_lines
 from atoll.runs.summary import Totals, totals
 
-FIXED = {"seed", "window", "deterministic"}  # keys of [run] on which everything depends
+FIXED = {"seed", "window", "deterministic", "method"}  # keys of [run] on which everything depends
 LIMITS = {"iterations", "budget", "target", "patience"}
 TURN_SECONDS = 0.02
+_NO_SECTIONS = ("is_ordered", "window", "files", "baseline_of", "baseline")  # what is stored beside the plan
 ALL = -1  # the island of a record that concerns all of them
 
 type MakeLLM = Callable[[config.Plan], llm.LLM | None]
@@ -70,6 +71,7 @@ class Session:
         budget: What it may use in all; by default the plan's.
         model: Makes the model that the plan names.
         allowed: What whoever starts it takes upon themselves.
+        link: What is stored besides of a new run: which one it is a baseline of.
 
     Attributes:
         run: The run's id.
@@ -94,6 +96,7 @@ class Session:
         budget: control.Budget | None = None,
         model: MakeLLM | None = None,
         allowed: place.Allowed = place.NOTHING,
+        link: Mapping[str, str] = NOTHING,
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
         self._cost: spending.Tariff | None = None
@@ -107,7 +110,7 @@ class Session:
         durable = self._durable(asked, run)
         where = place.place_of(plan, allowed, has_model=asked is not None)
         parts = system.Parts(plan.folder, durable, where, plan.run.workers, plan.run.seed, kept.blobs())
-        built = plan.builder().build(plan.task, plan.options, parts)
+        built = methods.changed(plan.run.method, plan.builder().build(plan.task, plan.options, parts))
         if isinstance(asked, llm.Ensemble):
             built = built._replace(config=_routed(built.config, plan.llm, asked))
         try:
@@ -117,7 +120,7 @@ class Session:
                     f"The files of {plan.folder} are not those that run {run} began with, so its scores would not "
                     "compare with new ones: put them back, or start a new run."
                 )
-            self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files})
+            self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files, **link})
             self._claim, self._close = kept.claim(self.run), built.close
             self._make_evolver(built, order)
         except BaseException:
@@ -265,7 +268,7 @@ def resume(
         raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
     _check_changes(changes)
     is_limit = LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
-    old = {name: value for name, value in stored.items() if name not in ("is_ordered", "window", "files")}
+    old = {name: value for name, value in stored.items() if name not in _NO_SECTIONS}
     for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
         last = record.data["plan"]
         old |= {"llm": last["llm"], "sandbox": last["sandbox"]}
