@@ -34,6 +34,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     judging = "" if task.command else _text(evaluator, "task.evaluator")
     mixed = _engine(text, task, options, program.suffix, parts)
     engine = _bounded(mixed, options)
+    programs = checkpoints.read(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
     place = _open(task, parts, judging, program.suffix)
     stages = stages_of(judging) if options.cascade else WHOLE
     measure = Measure(task.metric, task.minimize, task.features)
@@ -45,7 +46,6 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         judge = _reviewed(judge, options, parts, parts.llm, measure, program.suffix)
     files = [program] if task.command else [program, evaluator]
     if task.checkpoint is not None:
-        programs = checkpoints.read(parts.folder / task.checkpoint)
         engine = checkpoints.Imported(programs, engine)
         judge = checkpoints.Remembering(programs, judge, measure, parts.bodies)
         files += checkpoints.files_of(parts.folder / task.checkpoint)

@@ -1,6 +1,7 @@
 """One run under way: its place in the store, its parts and its evolver."""
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -105,6 +106,8 @@ class Session:
             # By its id: `latest` would be this run itself when it goes on.
             self.plan = plan = replace(plan, run=plan.run.model_copy(update={"llm": f"replay:{heard}"}))
         asked = make_llm(plan, kept) if model is None else model(plan)
+        for box in _mailboxes(asked):
+            box.is_over = lambda: bool(self.evolver.reason)
         self._patience = Patience(asked, self._give_up) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
         durable = self._durable(asked, run)
@@ -186,7 +189,8 @@ class Session:
         self._finish = built.finish
         self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
         self.evolver = system.Evolver(made, {**built.report, **self._report(order)}, built.close)
-        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data()}
+        limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
+        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data(), "budget": limits}
         records.write(journal.Record("started", 0, ALL, data))
 
     def conclude(self) -> Mapping[str, Any]:
@@ -269,15 +273,24 @@ def resume(
     _check_changes(changes)
     is_limit = LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
     old = {name: value for name, value in stored.items() if name not in _NO_SECTIONS}
+    limits: Mapping[str, Any] | None = None
     for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
         last = record.data["plan"]
         old |= {"llm": last["llm"], "sandbox": last["sandbox"]}
-        old["run"] = {**old["run"], "llm": last["run"]["llm"], "workers": last["run"]["workers"]}
+        kept_keys = ("llm", "workers", *LIMITS)
+        old["run"] = {**old["run"], **{key: last["run"][key] for key in kept_keys if key in last["run"]}}
+        limits = record.data.get("budget")
     if is_limit:
         old["run"] = {**old["run"], **dict.fromkeys(LIMITS)}
     plan = config.Plan.from_data(old, changes)
-    budget = further(plan.budget(), totals(kept, run)) if is_limit else plan.budget()
+    standing = plan.budget() if limits is None else control.Budget(**limits)  # a resume that was cut had its own
+    budget = further(plan.budget(), totals(kept, run)) if is_limit else standing
     return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed)
+
+
+def _mailboxes(model: llm.LLM | None) -> list[llm.Mailbox]:
+    members = [each.llm for each in model.members] if isinstance(model, llm.Ensemble) else [model]
+    return [each for each in members if isinstance(each, llm.Mailbox)]
 
 
 def _routed(made: cluster.EvolverConfig, wanted: config.LLMSettings, ensemble: llm.Ensemble) -> cluster.EvolverConfig:
@@ -329,12 +342,14 @@ def further(budget: control.Budget, used: Totals) -> control.Budget:
 
 
 def fingerprints(files: Sequence[Path]) -> Mapping[str, str]:
-    """Returns the hashes of files, so that a resume notices a change.
+    """Returns the hashes of files by their paths below what they share, so that a resume notices a change.
 
     Raises:
         SetupError: One is gone.
     """
     try:
-        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files}
+        hashes = [hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files]
     except OSError as error:
         raise errors.SetupError(f"{error.filename} cannot be read: {error.strerror}.") from error
+    shared = os.path.commonpath([path.absolute().parent for path in files]) if files else ""
+    return {os.path.relpath(path.absolute(), shared): each for path, each in zip(files, hashes, strict=True)}
