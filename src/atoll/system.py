@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import pydantic
 
-from atoll import cluster, control, errors, executor, llm, profiler
+from atoll import cluster, control, errors, executor, function, llm, profiler
 from atoll.candidate import JSON
 from atoll.evaluation import BlobRef
 
@@ -71,6 +71,8 @@ class Built(NamedTuple):
         sandbox: The level at which candidates run, as in `sandbox.Sandbox.level`.
         close: Ends what was started for the run; called once, when it is over.
         finish: Sums up what the islands keep when a run has ended, in the system's own terms; None: nothing to add.
+        plain: Makes one child with one call of the model and nothing else, for runs that evolution is compared with;
+            None: the configuration's own engine does.
     """
 
     config: cluster.EvolverConfig
@@ -79,6 +81,7 @@ class Built(NamedTuple):
     sandbox: str
     close: Callable[[], None]
     finish: Callable[[cluster.Evolver], Mapping[str, JSON]] | None = None
+    plain: function.Proposer | None = None
 
 
 # Lists in TOML and JSON.

@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -142,3 +144,36 @@ class TestCommandLine(testing.LLMSuite):
 
     def expected(self, prompt: str) -> str:
         return prompt
+
+
+SLEEPER = """#!{python}
+import os, subprocess, sys, time
+tool = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+with open(os.environ["HOME"] + "/pids", "w") as file:
+    file.write(str(os.getpid()) + " " + str(tool.pid))
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of others has no such signal")
+def test_an_agent_and_its_tools_end_with_us_even_when_we_are_killed(tmp_path):
+    install(tmp_path, "sleeper", SLEEPER)
+    script = f"from atoll import llm; llm.make_llm('cli:{tmp_path}/sleeper')('hi')"
+    atoll = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "HOME": str(tmp_path)})
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    atoll.send_signal(signal.SIGKILL)
+    atoll.wait()
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

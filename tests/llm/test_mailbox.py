@@ -69,3 +69,11 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path):
         llm.make_llm(f"mailbox:{tmp_path}/file/box")
     with pytest.raises(errors.SetupError, match="names no folder"):
         llm.make_llm("mailbox:")
+
+
+def test_nobody_waits_once_the_run_is_stopped(tmp_path):
+    model = llm.Mailbox(tmp_path)
+    model.is_over = lambda: True
+    with pytest.raises(llm.NoReply, match=r"stopped before [0-9a-f]{12}\.reply\.md came. Put it in and resume"):
+        model("hi")
+    assert len(list(tmp_path.glob("*.prompt.md"))) == 1

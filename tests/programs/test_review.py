@@ -2,7 +2,7 @@
 
 import pytest
 
-from atoll import function, llm, store
+from atoll import errors, function, llm, store
 from atoll.evaluation import Evaluation, failed
 from atoll.programs import review
 from atoll.programs.stages import Measure
@@ -58,3 +58,16 @@ def test_a_reply_without_numbers_leaves_no_score(reply):
 def test_a_model_that_is_silent_leaves_no_score():
     found, _ = judged(GOOD, llm.NoReply("busy"))
     assert found.failure == "the model did not rate it: busy"
+
+
+@pytest.mark.parametrize(
+    "outage",
+    [
+        llm.NoReply("busy", status=503, is_transient=True),
+        llm.NoReply("gone", is_down=True),
+        llm.NoReply("wrong key", status=401),
+    ],
+)
+def test_a_model_that_is_out_of_reach_is_no_failure_of_the_program(outage):
+    with pytest.raises(errors.SetupError, match=r"does not answer, so none can be judged: .*Resume the run"):
+        judged(GOOD, outage)

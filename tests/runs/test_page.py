@@ -91,7 +91,8 @@ def test_it_has_the_curve_the_best_its_line_and_the_islands(kept):
         "Cost",
         "Set-up",
     ]
-    assert "<p>The gain is 6.60903, reached after 121 of 121 evaluations. Baselines: not run.</p>" in text
+    assert "<p>The gain is 6.60903, reached after 121 of 121 evaluations.</p>" in text
+    assert "<p>Baselines: not run: &#x27;atoll resume failing --baselines&#x27; runs them.</p>" in text
     assert '<span class="added">+1.4537245840844952</span>' in text
 
 

@@ -26,7 +26,7 @@ def test_it_says_what_was_run_what_came_out_and_that_there_were_no_baselines(kep
     assert "done (`budget of 60 iterations used`)." in text
     assert "\nThe gain is 6.60903, reached after 121 of 121 evaluations.\n" in text
     assert "\n| start | -9 | 0.0 |\n| best | -2.39097 | 60.0 |\n" in text
-    assert "\nBaselines: not run.\n" in text
+    assert "\nBaselines: not run: 'atoll resume failing --baselines' runs them.\n" in text
 
 
 def test_the_way_to_the_best_is_a_table_and_a_line(kept):

@@ -1,26 +1,39 @@
 """A session from its start to its last line: shown while it runs, summed up at its end."""
 
 import logging
-import os
 import signal
 import textwrap
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console
 
 from atoll import archipelago, errors, runs, store, system
-from atoll.cli import options, output, watching
-from atoll.runs import failures, results, text
+from atoll.cli import output, rivals, watching
+from atoll.runs import baselines, failures, results, text
 
 
-def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bool = False) -> int:
+def follow(
+    session: runs.Session,
+    kept: store.Store,
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    compared: runs.Allowed | None = None,
+) -> int:
     """Runs a session to its end and tells how it went; returns the exit status.
 
     What happens on the way goes to stderr, the result to stdout. Ctrl-C once lets the steps at work finish and saves;
     a second one passes through.
+
+    Args:
+        session: The run.
+        kept: Where it is.
+        as_json: Whether the result is one line of JSON.
+        quiet: Whether nothing is shown on the way.
+        compared: What its baselines may do; None: there are none.
 
     Raises:
         RunFailed: It ended before its time; everything until then is saved, and told if a program listens.
@@ -32,6 +45,8 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
     if not quiet:
         output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
         session.evolver.use_profiler(lambda event: explain(screen, event))
+        if compared is not None:
+            output.say(screen, f"  {'baselines':10} {baselines.told(session.budget, session.plan.run.llm)}")
     with session, _warnings_told(screen, quiet):
         try:
             _watch(session, screen, quiet)
@@ -41,16 +56,31 @@ def follow(session: runs.Session, kept: store.Store, *, as_json: bool, quiet: bo
     kept.database.check_place()
     seconds = time.monotonic() - since
     summary = runs.summarise(kept, session.run)
+    found = baselines.find(kept, session.run)
+    if compared is not None and summary.status == "done":
+        found = _rivals(session, kept, compared, quiet)
     if not (quiet or failure):
-        tell(screen if as_json else output.out(), kept, summary, seconds)
+        tell(screen if as_json else output.out(), kept, summary, seconds, found)
         for line in results.lines(result):
             output.say(screen if as_json else output.out(), line)
     if as_json:
         data = {**summary.to_data(), "seconds": round(seconds, 3), **result}
+        data["baselines"] = {each.name: each.to_data() for each in found}
         output.print_json({**data, "status": "failed", "error": str(failure)} if failure else data)
     if failure is not None:
         raise failure
     return 1 if summary.status == "failed" else 0
+
+
+def _rivals(session: runs.Session, kept: store.Store, allowed: runs.Allowed, quiet: bool) -> list[baselines.Baseline]:
+    """Runs the baselines of a run that has ended well; one that fails does not undo the run."""
+    screen = output.err()
+
+    def go(rival: runs.Session) -> None:
+        with _warnings_told(screen, quiet), suppress(errors.RunFailed):
+            _watch(rival, screen, quiet)
+
+    return list(rivals.play(kept, session.run, allowed, screen, quiet, go))
 
 
 class _Teller(logging.Handler):
@@ -101,7 +131,9 @@ def explain(screen: Console, event: archipelago.EvolverEvent | system.OnStarted)
     output.say(screen, "")
 
 
-def tell(console: Console, kept: store.Store, summary: runs.Summary, seconds: float) -> None:
+def tell(
+    console: Console, kept: store.Store, summary: runs.Summary, seconds: float, found: Sequence[baselines.Baseline] = ()
+) -> None:
     """Says how a run ended: best against start, where it is, what it cost, what to do next."""
     used, cost = summary.totals, summary.totals.cost
     took = [f"{used.steps:,} steps", f"{used.evaluations:,} judged", f"{used.failures:,} failed"]
@@ -111,12 +143,13 @@ def tell(console: Console, kept: store.Store, summary: runs.Summary, seconds: fl
     output.say(console, f"{said} after {seconds:.1f} s: {', '.join(took)}.")
     _warn(console, kept, summary)
     best = kept.candidates(summary.run).get(summary.best) if summary.best else None
-    found = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
+    where = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
     output.say(console, f"\n  start  {text.number(summary.initial_score)}")
-    output.say(console, f"  best   {text.number(summary.best_score)}{found}\n")
+    output.say(console, f"  best   {text.number(summary.best_score)}{where}\n")
     for line in (watching.excerpt(best.content) if best and best.step else "").splitlines():
         output.say(console, f"    {line}")
-    output.say(console, f"\nBaselines: not run. Saved as run {summary.run} in {kept.database.name}. Next:")
+    rivals.tell(console, kept, found, summary)
+    output.say(console, f"Saved as run {summary.run} in {kept.database.name}. Next:")
     for why, command in next_commands(kept, summary):
         output.say(console, f"  {why + ':':26} {command}")
 
@@ -131,8 +164,7 @@ def _warn(console: Console, kept: store.Store, summary: runs.Summary) -> None:
 
 def next_commands(kept: store.Store, summary: runs.Summary) -> list[tuple[str, str]]:
     """Returns the two things to do next, with commands that work as they stand."""
-    name, where, run = output.own_name(), kept.database.name, summary.run
-    rest = "" if where == os.environ.get("ATOLL_STORE", options.DEFAULT_STORE) else f" --store {output.quoted(where)}"
+    name, run, rest = output.own_name(), summary.run, rivals.place_of(kept)
     found = ("what was found", f"{name} best {run}{rest}")
     if summary.status != "done":
         return [found, ("go on", f"{name} resume {run}{rest}")]

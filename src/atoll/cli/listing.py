@@ -23,11 +23,12 @@ def list_runs(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
     from atoll.cli import drawing, output
-    from atoll.runs import text
+    from atoll.runs import baselines, text
 
     with options.opened(store) as kept:
         all_runs = kept.runs()
         summaries = [runs.summarise(kept, run.id) for run in all_runs[:limit]]
+        roles = {run.id: baselines.of(run.config) for run in all_runs[:limit]}
         where = kept.database.name
     if as_json:
         output.print_json([summary.to_data() for summary in summaries])
@@ -41,7 +42,7 @@ def list_runs(
             each.run,
             drawing.local(each.created_at),
             each.system or "-",
-            Path(each.task).name or "-",
+            ", ".join(part for part in (Path(each.task).name or "-", roles[each.run]) if part),
             each.status,
             text.number(each.initial_score),
             text.number(each.best_score),

@@ -35,6 +35,9 @@ UnsafeEnvOption = Annotated[
     list[str] | None,
     typer.Option("--unsafe-env", metavar="NAME", help="Show candidates a secret of the environment; repeatable."),
 ]
+BaselinesOption = Annotated[
+    bool, typer.Option("--baselines", help="Then run best-of-N and no LLM too, at equal budget: costs about 3 times.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing on the way.")]
 
 
@@ -67,6 +70,7 @@ def run(
     folder: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="As in openevolve-run; without effect.")
     ] = None,
+    baselines: BaselinesOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -97,7 +101,8 @@ def run(
         print(f"atoll: -o {folder} has no effect: everything is kept in {store}.", file=sys.stderr)
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     with stores.Store(store) as kept:
-        return following.follow(runs.Session(kept, plan, allowed=allowed), kept, as_json=as_json, quiet=quiet)
+        session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
+        return following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
 
 
 def resume(
@@ -110,6 +115,7 @@ def resume(
     require_sandbox: RequireOption = None,
     unsafe: UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
+    baselines: BaselinesOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -122,6 +128,7 @@ def resume(
     Examples:
       atoll resume latest
       atoll resume 20261115-142233-x7k2 --iterations 500
+      atoll resume latest --baselines
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs
     from atoll.cli import following
@@ -130,7 +137,8 @@ def resume(
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     with options.opened(store) as kept:
         session = runs.resume(kept, runs.find(kept, run), layers(changes, given, require_sandbox), allowed=allowed)
-        return following.follow(session, kept, as_json=as_json, quiet=quiet)
+        compared = allowed if baselines else None
+        return following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
 
 
 def layers(changes: list[str] | None, given: dict[str, Any], require: str | None = None) -> list[Any]:

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from atoll import runs, store
 from atoll.cli import drawing, output
-from atoll.runs import progress, text
+from atoll.runs import baselines, progress, text
 
 MOST_LINES = 60  # of a source beside other things
 MOST_SCORES = 24
@@ -19,7 +19,8 @@ def run_data(kept: store.Store, run: str) -> dict[str, Any]:
     best = progress.row_data(kept.candidates(run).get(summary.best)) if summary.best else None
     islands = [island.to_data() for island in progress.islands(kept, run)]
     config = dict(kept.run(run).config)
-    return {**summary.to_data(), "config": config, "islands": islands, "best_candidate": best}
+    rivals = {each.name: each.to_data() for each in baselines.find(kept, run)}
+    return {**summary.to_data(), "baselines": rivals, "config": config, "islands": islands, "best_candidate": best}
 
 
 def show_run(console: Console, kept: store.Store, run: str) -> None:

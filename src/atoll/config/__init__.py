@@ -2,7 +2,7 @@
 
 from atoll.config.amounts import OWN, Sections, parse_budget, parse_set
 from atoll.config.plan import DETERMINISTIC_WINDOW, FILE, SYSTEMS, Plan, begun_with, describe, find, load, task_of
-from atoll.config.sections import COMMON, LLMSettings, RunSettings, SandboxSettings
+from atoll.config.sections import COMMON, LLMSettings, Method, RunSettings, SandboxSettings
 
 __all__ = [
     "COMMON",
@@ -11,6 +11,7 @@ __all__ = [
     "OWN",
     "SYSTEMS",
     "LLMSettings",
+    "Method",
     "Plan",
     "RunSettings",
     "SandboxSettings",

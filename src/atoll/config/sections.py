@@ -10,6 +10,8 @@ import pydantic
 from atoll import errors, sandbox
 from atoll.system import Names, Settings
 
+type Method = Literal["evolve", "best_of_n", "sequential"]
+
 
 class RunSettings(Settings):
     """Section `[run]`.
@@ -22,6 +24,7 @@ class RunSettings(Settings):
         target: Stops once the best score reaches it.
         patience: Stops after so many steps without a new best.
         least_gain: What a new best must gain to count for that.
+        method: `best_of_n`: every child is made from the start; `sequential`: from the best so far; both are baselines.
         seed: All dice come from it.
         workers: Steps at work at once.
         deterministic: The same seed gives the same run with any number of workers.
@@ -35,6 +38,7 @@ class RunSettings(Settings):
     target: float | None = None
     patience: int | None = pydantic.Field(default=None, ge=1)
     least_gain: float = pydantic.Field(default=0.0, ge=0)
+    method: Method = "evolve"
     seed: int = 0
     workers: int = pydantic.Field(default=2, ge=1)
     deterministic: bool = False

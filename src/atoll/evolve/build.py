@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from atoll import archipelago, cluster, control, errors, executor, function, gate, llm, mutation, sandbox, system
+from atoll import cluster, control, errors, executor, function, llm, mutation, sandbox, system
 from atoll.evolve.subjects import Subject
 from atoll.evolve.wishes import Wishes
 from atoll.llmsr.build import source_of
 from atoll.programs import dataset, edits, front, instances, parameters, reflection, texts
 from atoll.programs.notes import Notes
+from atoll.runs import methods
 
 _ISLANDS, _MIGRATION = 4, 50  # of code; steps of each island between migrations
 _IDLE_STEPS = 300  # in a row without a call of the evaluator end a run of texts: nothing new comes any more
@@ -153,23 +154,10 @@ def _nothing_new(meter: instances.Meter) -> control.StopRule:
 
 
 def _pool(num_parents: int, from_start: bool = False) -> cluster.MakePool:
-    made = FromStart if from_start else cluster.Niches
+    made = methods.FromStart if from_start else cluster.Niches
     return lambda island, rng, announce: made(
         cluster.by_signature,
         lambda key: cluster.DefaultCluster(rng, announce),
         cluster.RankChooser(rng),
         num_parents=num_parents,
     )
-
-
-class FromStart(cluster.Niches):
-    """A pool that offers the start alone: what comes of it is best-of-N, the plainest baseline."""
-
-    _first: function.Function | None = None
-
-    def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
-        self._first = self._first or fn
-        return super().add_fn(fn, decision)
-
-    def pick(self) -> archipelago.Pick:
-        return super().pick() if self._first is None else archipelago.Pick((self._first,))

@@ -14,6 +14,7 @@ from atoll.evolve import build, reading, subjects
 from atoll.evolve.result import NOT_RUN, Result
 from atoll.evolve.wishes import Wishes
 from atoll.programs import dataset, instances
+from atoll.runs import baselines
 from atoll.runs.patience import Patience
 
 ALL = -1  # the island of a record that concerns all of them
@@ -227,7 +228,28 @@ def _of_task(thing: Path, evaluator: os.PathLike[str] | None, wishes: Wishes) ->
             session.go()
             suffix = Path(str(getattr(plan.task, "program", "x.py"))).suffix
             found = reading.read(session.evolver, kept.journal(session.run), str, suffix, None)
+        rivals = _rivals(kept, session.run, _given(own) if own is not None else None, allowed, wishes)
     cost = found.cost._replace(seconds=time.monotonic() - since)
-    missing = {"best-of-N": NOT_RUN, **({"no LLM": NOT_RUN} if model is not None else {})}
     run = session.run if wishes.store is not None else ""
-    return found._replace(cost=cost, run=run, baselines={"start": found.start, **missing})
+    return found._replace(cost=cost, run=run, baselines={"start": found.start, **rivals})
+
+
+def _rivals(
+    kept: store.Store, run: str, model: runs.MakeLLM | None, allowed: runs.Allowed, wishes: Wishes
+) -> dict[str, float | str]:
+    """Runs the baselines of a task, or says of each that it was not."""
+    found = dict[str, float | str]()
+    for each in baselines.find(kept, run, has_model=model is not None or None):
+        title = each.title.replace("best of N", "best-of-N")
+        found[title] = _played(kept, run, each.name, model, allowed) if wishes.baselines else NOT_RUN
+    return found
+
+
+def _played(kept: store.Store, run: str, name: str, model: runs.MakeLLM | None, allowed: runs.Allowed) -> float | str:
+    try:
+        with baselines.start(kept, run, name, model=model, allowed=allowed) as session:
+            session.go()
+    except errors.SetupError as error:
+        return f"cannot be run: {error}"
+    score = runs.summarise(kept, session.run).best_score
+    return "no score" if score is None else score

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ DEFAULT_SECONDS = 600.0
 _MAX_SHOWN = 300
 # What a program needs to find itself, its settings and the network; no key of anybody else's.
 _VARIABLES = (
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"),
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
@@ -91,6 +92,21 @@ def _read_plain(output: str, model: str) -> Reply:
 
 
 _CLAUDE_TOOLS = "Bash,Edit,MultiEdit,Write,NotebookEdit,Read,Glob,Grep,WebFetch,WebSearch,Task,Agent,Skill"
+
+# Becomes the program, but first has the kernel kill it and all that it starts as soon as our end of a pipe is closed:
+# it is when we are killed with no time to end it, and it could go on for ten minutes and spend.
+_LEASH = """
+import fcntl, os, signal, sys
+life = int(sys.argv[1])
+if hasattr(fcntl, "F_SETSIG"):
+    fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+try:
+    os.execv(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(f"{sys.argv[2]} cannot be started: {error.strerror}")
+"""
 
 AGENTS: Mapping[str, Agent] = {
     "claude": Agent(
@@ -174,8 +190,11 @@ class CommandLine:
     def _run(self, prompt: str) -> str:
         kept = {name: os.environ[name] for name in (*_VARIABLES, *self._agent.keys) if name in os.environ}
         with tempfile.TemporaryDirectory(prefix="atoll-agent-") as empty, contextlib.ExitStack() as at_end:
+            life, held = os.pipe()
+            at_end.callback(os.close, held)
             process = subprocess.Popen(
-                self.command,
+                [sys.executable, "-I", "-S", "-c", _LEASH, str(life), *self.command],
+                pass_fds=[life],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -184,6 +203,7 @@ class CommandLine:
                 start_new_session=True,
             )
             at_end.callback(_end, process)
+            os.close(life)
             try:
                 out, err = process.communicate(prompt.encode(errors="replace"), self._seconds)
             except subprocess.TimeoutExpired:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from atoll import candidate, errors
@@ -19,6 +20,9 @@ class Mailbox:
 
     The name is that of the step and the call, and the first digits of the prompt's hash: a prompt that was asked
     before a run was cut is answered by the file that was put in for it meanwhile. Both files stay.
+
+    Attributes:
+        is_over: Whether nobody waits for answers any more: whoever runs it may say so, since people answer late.
     """
 
     def __init__(self, folder: str | Path, *, timeout_seconds: float | None = None) -> None:
@@ -31,6 +35,7 @@ class Mailbox:
         Raises:
             SetupError: The folder cannot be made or written.
         """
+        self.is_over: Callable[[], bool] = lambda: False
         self._folder = Path(folder).expanduser()
         self._seconds = None if timeout_seconds is None else checked("timeout_seconds", timeout_seconds, above=0)
         try:
@@ -44,7 +49,7 @@ class Mailbox:
         """Returns the answer, as soon as there is one.
 
         Raises:
-            NoReply: Nobody answered in time.
+            NoReply: Nobody answered in time, or before the run was stopped.
         """
         name = self._name(prompt)
         asked, answer = self._folder / f"{name}.prompt.md", self._folder / f"{name}.reply.md"
@@ -57,6 +62,10 @@ class Mailbox:
                     f"Nobody put {answer.name} into {self._folder} within {self._seconds:g} seconds. "
                     "Raise timeout_seconds, or answer sooner.",
                     is_transient=True,
+                )
+            if self.is_over():
+                raise NoReply(
+                    f"The run was stopped before {answer.name} came. Put it in and resume the run.", is_transient=True
                 )
             time.sleep(_TURN_SECONDS)
         return Reply(answer.read_text(encoding="utf-8", errors="replace"), "mailbox")

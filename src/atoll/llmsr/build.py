@@ -158,7 +158,8 @@ class _Subject:
         schedule = chosen.schedule(options, seed)
         report = self._report(options, schedule, model, workers)
         config = cluster.EvolverConfig(islands, schedule=schedule, learner=mixed.learner)
-        return system.Built(config, report, self.files, place.level, place.close)
+        plain = None if model is None else Announced(next(iter(mixed.engines.values())))
+        return system.Built(config, report, self.files, place.level, place.close, plain=plain)
 
     def _engine(self, model: llm.LLM | None) -> mutation.Mixed:
         if model is None:

@@ -33,8 +33,8 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     text = _text(program, "task.program")
     judging = "" if task.command else _text(evaluator, "task.evaluator")
     mixed = _engine(text, task, options, program.suffix, parts)
-    engine: function.Proposer = mixed
-    engine = bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
+    engine = _bounded(mixed, options)
+    programs = checkpoints.read(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
     place = _open(task, parts, judging, program.suffix)
     stages = stages_of(judging) if options.cascade else WHOLE
     measure = Measure(task.metric, task.minimize, task.features)
@@ -46,7 +46,6 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         judge = _reviewed(judge, options, parts, parts.llm, measure, program.suffix)
     files = [program] if task.command else [program, evaluator]
     if task.checkpoint is not None:
-        programs = checkpoints.read(parts.folder / task.checkpoint)
         engine = checkpoints.Imported(programs, engine)
         judge = checkpoints.Remembering(programs, judge, measure, parts.bodies)
         files += checkpoints.files_of(parts.folder / task.checkpoint)
@@ -75,7 +74,12 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         **_remarks(task, options, parts, hint),
     }
     config = cluster.EvolverConfig(islands, schedule=schedule, learner=_learner(mixed, options, parts.llm))
-    return system.Built(config, report, files, place.level, place.close)
+    plain = None if parts.llm is None else _bounded(next(iter(mixed.engines.values())), options)
+    return system.Built(config, report, files, place.level, place.close, plain=plain)
+
+
+def _bounded(engine: function.Proposer, options: Options) -> function.Proposer:
+    return bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
 
 
 def _remarks(task: Task, options: Options, parts: system.Parts, hint: str) -> dict[str, JSON]:

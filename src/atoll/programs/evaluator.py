@@ -2,18 +2,15 @@
 
 import base64
 import importlib.util
-import inspect
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from atoll.candidate import JSON
-from atoll.sandbox import files
+from atoll.sandbox import loading
 
 MODULE = "evaluation_module"  # what OpenEvolve calls it; some evaluators look themselves up
 PROGRAM = "{program}"  # in a command: where the program's path goes
@@ -35,13 +32,18 @@ class Evaluating:
 
     def __init__(self, path: str, suffix: str) -> None:
         _offer_results()
-        self._module, self._suffix = files.load(path, MODULE), suffix
+        self._module, self._suffix = loading.load(path, MODULE), suffix
         if not any(callable(getattr(self._module, name, None)) for name in ("evaluate", "evaluate_stage1")):
             raise AttributeError(f"{os.path.basename(path)} has no function evaluate(path); write one")
 
     def __call__(self, request: Mapping[str, str]) -> dict[str, Any]:
         found = getattr(self._module, request["call"])(_written(request["program"], self._suffix))
-        return plain(_wait(found) if inspect.isawaitable(found) else found)
+        return plain(_wait(found) if isinstance(found, Awaitable) else found)
+
+    def rehearse(self) -> None:
+        """Does what comes before and after every call of the evaluator; asked for by the zygote, in an empty folder."""
+        os.unlink(_written("x = 1\n", self._suffix))
+        plain({"combined_score": 1.0})
 
 
 class Commanding:
@@ -57,6 +59,8 @@ class Commanding:
         self._suffix = suffix
 
     def __call__(self, request: Mapping[str, str]) -> dict[str, Any]:
+        import subprocess  # with `threading`, which makes every fork slower, also where there is no command
+
         path = _written(request["program"], self._suffix)
         words = [word.replace(PROGRAM, path) for word in self._command]
         ended = subprocess.run(words, stdout=subprocess.PIPE, text=True, errors="replace", check=False)
@@ -103,7 +107,7 @@ def _of_object(found: Any) -> Mapping[str, Any]:
     return {**metrics, **{name: value for name, value in rest.items() if value}}
 
 
-def _scores(found: Any) -> JSON:
+def _scores(found: Any) -> Any:
     """Returns the scores per instance, if each is a number: kept in their order, or by the names of the instances."""
     values = list(found.values()) if isinstance(found, Mapping) else found
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
@@ -112,7 +116,7 @@ def _scores(found: Any) -> JSON:
     return [] if None in numbers else numbers
 
 
-def _body(value: Any) -> JSON:
+def _body(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return {"base64": base64.b64encode(value).decode()}
     return value if isinstance(value, str) else _text(value)

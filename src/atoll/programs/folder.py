@@ -17,7 +17,7 @@ CONFIGS = ("config.yaml", "config.yml", "config_phase_*.yaml", "config_phase_*.y
 TEXTS = (".txt", ".md")  # are rewritten as a whole
 # OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
 MEMORY_MB, SECONDS = 8192, 300
-_NOT_OURS = ("max_tokens", "temperature", "timeout_seconds")  # settings of [llm] that have always been there
+_THINKING = ("off", "minimal", "low", "medium", "high")  # what llm.thinking can be
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
@@ -54,7 +54,7 @@ def sections(program: str, evaluator: str, file: Path | None, said: Sequence[str
         SetupError: The configuration is no YAML, or holds something else than keys with values.
     """
     found = read(file) if file else {}
-    known = [*(f"programs.{name}" for name in Options.model_fields), *(f"llm.{name}" for name in _NOT_OURS)]
+    known = [f"programs.{name}" for name in Options.model_fields]
     settings, notes = translated(found, known)
     model, about = naming.named(found.get("llm"))
     settings["task.model"] = model
@@ -94,6 +94,12 @@ def _mend(settings: dict[str, Any], found: Found, file: Path | None) -> None:
         settings |= {"run.patience": patience, "run.least_gain": gain}
     elif isinstance(patience, int) and patience < 0:  # "event based": it stops when the score is the threshold
         settings["run.target"] = gain
+    if settings.get("llm.thinking") not in (None, *_THINKING):
+        effort = settings.pop("llm.thinking")
+        settings["task.notes"] = [
+            *settings["task.notes"],
+            f"llm.reasoning_effort {effort!r:.40} has no effect: unknown.",
+        ]
     if settings.get("programs.migration_interval") == 0:
         settings["programs.migration_interval"] = 1
     if settings.get("sandbox.memory_mb") is not None:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from atoll import evaluation, function, llm, system
+from atoll import errors, evaluation, function, llm, system
 from atoll.evaluation import Evaluation
 from atoll.programs.stages import COMBINED, Measure
 
 SHARE = 0.3  # of the combined score is the model's, as in OpenEvolve, where nobody can change it
+_TRIES = 3  # of a model that has had its own retries for each
+_REFUSED = (401, 402, 403, 404)  # with these statuses a server refuses everybody who asks like us
 _ASK = """\
 {role}
 
@@ -56,8 +58,8 @@ class Reviewed:
             return found
         asked = _ASK.format(role=self.role, language=self.language, program=str(skeleton))
         try:
-            reply = self.model(asked)
-        except llm.NoReply as error:
+            reply = self._asked(asked)
+        except llm.NoReply as error:  # of this program alone, such as an empty reply
             return evaluation.failed(f"the model did not rate it: {error}", feedback=found.feedback, cost=found.cost)
         said = opinion(reply.text)
         rates = {name: value for name, value in said.items() if isinstance(value, float)}
@@ -67,6 +69,27 @@ class Reviewed:
                 f"the model rated nothing: {said_text!r}", feedback=found.feedback, cost=found.cost
             )
         return self._rated(found, rates, {name: str(value) for name, value in said.items() if name not in rates})
+
+    def _asked(self, prompt: str) -> llm.Reply:
+        """Asks, again where a later try may succeed: a model that is out of reach is no fault of the program's.
+
+        Raises:
+            NoReply: There is none to this prompt.
+            SetupError: The model answers nobody; the program is judged when the run goes on.
+        """
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                return self.model(prompt)
+            except llm.NoReply as error:
+                is_out = error.is_transient or error.is_down or error.status in _REFUSED
+                if not is_out:
+                    raise
+                if not tries_left or not error.is_transient or error.is_down:
+                    raise errors.SetupError(
+                        f"The model that reviews programs does not answer, so none can be judged: {error} Resume the "
+                        "run when it is back; nothing is lost."
+                    ) from error
+        raise AssertionError("the last try returns or raises")
 
     def _rated(self, found: Evaluation, rates: Mapping[str, float], words: Mapping[str, str]) -> Evaluation:
         mean = fmean(rates.values())

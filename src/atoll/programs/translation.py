@@ -60,10 +60,10 @@ LLM: Mapping[str, Key] = {
     "temperature": Key("llm.temperature"),
     "max_tokens": Key("llm.max_tokens"),
     "timeout": Key("llm.timeout_seconds"),
-    "top_p": Key("llm.top_p", _MODEL.why),
-    "reasoning_effort": Key("llm.reasoning_effort", _MODEL.why),
-    "retries": Key("llm.retries", _MODEL.why),
-    "retry_delay": Key("llm.backoff_seconds", _MODEL.why),
+    "top_p": Key("llm.top_p"),
+    "reasoning_effort": Key("llm.thinking"),
+    "retries": Key("llm.retries"),
+    "retry_delay": Key("llm.backoff_seconds"),
     "random_seed": _MODEL,
     "max_budget_usd": Key(why="--budget '$1' bounds what a run may spend in all"),
     "max_ai_credits": Key(why="--budget '$1' bounds what a run may spend in all"),
@@ -191,7 +191,7 @@ def translated(found: Found, known: Collection[str]) -> tuple[dict[str, Any], li
         key = KNOWN.get(name)
         if key is None:
             idle.setdefault(f"is no key of OpenEvolve's{_nearest(name)}", []).append(name)
-        elif key.ours and (key.ours.partition(".")[0] not in ("programs", "llm") or key.ours in known):
+        elif key.ours and (key.ours.partition(".")[0] != "programs" or key.ours in known):
             settings.setdefault(key.ours, value)
         elif not _is_agreed(name, value):
             idle.setdefault(f"has no effect: {key.why}", []).append(name)

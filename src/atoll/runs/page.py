@@ -7,8 +7,8 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 
 from atoll import store
-from atoll.runs import curve, progress, text
-from atoll.runs.report import NO_BASELINES, Facts, gather, shortened
+from atoll.runs import baselines, curve, progress, text
+from atoll.runs.report import Facts, gather, shortened
 
 NUM_TOP = 20
 
@@ -52,7 +52,8 @@ def page(kept: store.Store, run: str) -> Iterator[str]:
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    yield f"<p>{_escaped(facts.about(str))}</p>\n<p>{_escaped(facts.outcome())} {NO_BASELINES}</p>\n"
+    yield f"<p>{_escaped(facts.about(str))}</p>\n<p>{_escaped(facts.outcome())}</p>\n"
+    yield from _baselines(facts)
     yield from _progress(facts)
     if facts.best is not None:
         yield f"<h2>The best candidate, {_escaped(facts.best.id)}</h2>\n{_source(facts.best.content)}\n"
@@ -63,6 +64,16 @@ def page(kept: store.Store, run: str) -> Iterator[str]:
     yield from _losses(facts)
     yield f"<h2>Cost</h2>\n<p>{_escaped(facts.cost())}</p>\n"
     yield f"<h2>Set-up</h2>\n{_source(chr(10).join(facts.settings))}\n</body>\n</html>\n"
+
+
+def _baselines(facts: Facts) -> Iterator[str]:
+    found = list(baselines.lines(facts.baselines, facts.summary.best_score, facts.summary.run))
+    if len(found) == 1:
+        yield f"<p>{_escaped(found[0])}</p>\n"
+        return
+    yield f"<h2>Baselines</h2>\n<p>{_escaped(found[0])}</p>\n"
+    rows = [baselines.cells(each, facts.summary.best_score) for each in facts.baselines]
+    yield from _table(baselines.COLUMNS, rows)
 
 
 def _progress(facts: Facts) -> Iterator[str]:

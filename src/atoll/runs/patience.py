@@ -30,7 +30,7 @@ class Patience:
 
     def __call__(self, prompt: str) -> llm.Reply:
         if self.lost:
-            raise llm.NoReply(self.lost)
+            raise llm.NoReply(self.lost, is_down=True)
         try:
             reply = self._model(prompt)
         except Exception as error:

@@ -7,10 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from atoll import store
-from atoll.runs import failures, progress, results, text
+from atoll.runs import baselines, failures, progress, results, text
 from atoll.runs.summary import Summary, summarise
 
-NO_BASELINES = "Baselines: not run."
 _FIRST, _LAST = 10, 20  # improvements shown of many
 
 type Quote = Callable[[str], str]  # how a name stands in a text
@@ -27,6 +26,7 @@ class Facts:
     descent: Sequence[progress.Link]
     islands: Sequence[progress.Island]
     losses: failures.Losses
+    baselines: Sequence[baselines.Baseline]
 
     def about(self, quote: Quote) -> str:
         """Says in two sentences what was run and how it ended."""
@@ -78,6 +78,7 @@ def gather(kept: store.Store, run: str) -> Facts:
         progress.descent(rows, best) if best else (),
         progress.islands(kept, run),
         failures.losses(kept, run),
+        baselines.find(kept, run),
     )
 
 
@@ -90,7 +91,7 @@ def report(kept: store.Store, run: str) -> Iterator[str]:
     facts = gather(kept, run)
     yield from (f"# Run {facts.summary.run}", "", facts.about(_code), "", facts.outcome(), "")
     yield from _table(("", "score", "candidate"), _ends(facts))
-    yield from ("", NO_BASELINES)
+    yield from ("", *baselines.lines(facts.baselines, facts.summary.best_score, run))
     if result := results.find(kept, run):
         yield from ("", "## The result", "", *results.lines(result))
     if facts.best is not None:

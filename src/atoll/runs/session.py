@@ -1,6 +1,7 @@
 """One run under way: its place in the store, its parts and its evolver."""
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -10,17 +11,18 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from atoll import cluster, config, control, errors, journal, llm, store, system
-from atoll.candidate import plain
+from atoll.candidate import NOTHING, plain
 from atoll.llm import routing
-from atoll.runs import place, spending, stopping
+from atoll.runs import methods, place, spending, stopping
 from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
 from atoll.runs.replaying import replay_lines
 from atoll.runs.summary import Totals, totals
 
-FIXED = {"seed", "window", "deterministic"}  # keys of [run] on which everything depends
+FIXED = {"seed", "window", "deterministic", "method"}  # keys of [run] on which everything depends
 LIMITS = {"iterations", "budget", "target", "patience"}
 TURN_SECONDS = 0.02
+_NO_SECTIONS = ("is_ordered", "window", "files", "baseline_of", "baseline")  # what is stored beside the plan
 ALL = -1  # the island of a record that concerns all of them
 
 type MakeLLM = Callable[[config.Plan], llm.LLM | None]
@@ -70,6 +72,7 @@ class Session:
         budget: What it may use in all; by default the plan's.
         model: Makes the model that the plan names.
         allowed: What whoever starts it takes upon themselves.
+        link: What is stored besides of a new run: which one it is a baseline of.
 
     Attributes:
         run: The run's id.
@@ -94,6 +97,7 @@ class Session:
         budget: control.Budget | None = None,
         model: MakeLLM | None = None,
         allowed: place.Allowed = place.NOTHING,
+        link: Mapping[str, str] = NOTHING,
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
         self._cost: spending.Tariff | None = None
@@ -102,12 +106,14 @@ class Session:
             # By its id: `latest` would be this run itself when it goes on.
             self.plan = plan = replace(plan, run=plan.run.model_copy(update={"llm": f"replay:{heard}"}))
         asked = make_llm(plan, kept) if model is None else model(plan)
+        for box in _mailboxes(asked):
+            box.is_over = lambda: bool(self.evolver.reason)
         self._patience = Patience(asked, self._give_up) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
         durable = self._durable(asked, run)
         where = place.place_of(plan, allowed, has_model=asked is not None)
         parts = system.Parts(plan.folder, durable, where, plan.run.workers, plan.run.seed, kept.blobs())
-        built = plan.builder().build(plan.task, plan.options, parts)
+        built = methods.changed(plan.run.method, plan.builder().build(plan.task, plan.options, parts))
         if isinstance(asked, llm.Ensemble):
             built = built._replace(config=_routed(built.config, plan.llm, asked))
         try:
@@ -117,7 +123,7 @@ class Session:
                     f"The files of {plan.folder} are not those that run {run} began with, so its scores would not "
                     "compare with new ones: put them back, or start a new run."
                 )
-            self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files})
+            self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files, **link})
             self._claim, self._close = kept.claim(self.run), built.close
             self._make_evolver(built, order)
         except BaseException:
@@ -183,7 +189,8 @@ class Session:
         self._finish = built.finish
         self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
         self.evolver = system.Evolver(made, {**built.report, **self._report(order)}, built.close)
-        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data()}
+        limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
+        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data(), "budget": limits}
         records.write(journal.Record("started", 0, ALL, data))
 
     def conclude(self) -> Mapping[str, Any]:
@@ -265,16 +272,25 @@ def resume(
         raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
     _check_changes(changes)
     is_limit = LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
-    old = {name: value for name, value in stored.items() if name not in ("is_ordered", "window", "files")}
+    old = {name: value for name, value in stored.items() if name not in _NO_SECTIONS}
+    limits: Mapping[str, Any] | None = None
     for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
         last = record.data["plan"]
         old |= {"llm": last["llm"], "sandbox": last["sandbox"]}
-        old["run"] = {**old["run"], "llm": last["run"]["llm"], "workers": last["run"]["workers"]}
+        kept_keys = ("llm", "workers", *LIMITS)
+        old["run"] = {**old["run"], **{key: last["run"][key] for key in kept_keys if key in last["run"]}}
+        limits = record.data.get("budget")
     if is_limit:
         old["run"] = {**old["run"], **dict.fromkeys(LIMITS)}
     plan = config.Plan.from_data(old, changes)
-    budget = further(plan.budget(), totals(kept, run)) if is_limit else plan.budget()
+    standing = plan.budget() if limits is None else control.Budget(**limits)  # a resume that was cut had its own
+    budget = further(plan.budget(), totals(kept, run)) if is_limit else standing
     return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed)
+
+
+def _mailboxes(model: llm.LLM | None) -> list[llm.Mailbox]:
+    members = [each.llm for each in model.members] if isinstance(model, llm.Ensemble) else [model]
+    return [each for each in members if isinstance(each, llm.Mailbox)]
 
 
 def _routed(made: cluster.EvolverConfig, wanted: config.LLMSettings, ensemble: llm.Ensemble) -> cluster.EvolverConfig:
@@ -324,12 +340,14 @@ def further(budget: control.Budget, used: Totals) -> control.Budget:
 
 
 def fingerprints(files: Sequence[Path]) -> Mapping[str, str]:
-    """Returns the hashes of files, so that a resume notices a change.
+    """Returns the hashes of files by their paths below what they share, so that a resume notices a change.
 
     Raises:
         SetupError: One is gone.
     """
     try:
-        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files}
+        hashes = [hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files]
     except OSError as error:
         raise errors.SetupError(f"{error.filename} cannot be read: {error.strerror}.") from error
+    shared = os.path.commonpath([path.absolute().parent for path in files]) if files else ""
+    return {os.path.relpath(path.absolute(), shared): each for path, each in zip(files, hashes, strict=True)}

@@ -5,10 +5,11 @@ from atoll.sandbox.hold import Hold
 from atoll.sandbox.jail import Jail
 from atoll.sandbox.judge import SandboxJudge, read_scores
 from atoll.sandbox.levels import LEVELS, Probe, level_of, missing, probe
+from atoll.sandbox.limits import Limits
 from atoll.sandbox.opening import open
 from atoll.sandbox.outputs import Calling, OutputsJudge
 from atoll.sandbox.profiles import NARROW, Profile, profile_of
-from atoll.sandbox.sandbox import CLOSED, Answer, Job, Limits, MakeJob, Sandbox, ask
+from atoll.sandbox.sandbox import CLOSED, Answer, Job, MakeJob, Sandbox, ask
 from atoll.sandbox.scoring import Scoring
 from atoll.sandbox.slots import Slots
 from atoll.sandbox.workers import Workers

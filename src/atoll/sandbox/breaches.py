@@ -6,7 +6,7 @@ import signal
 from typing import NamedTuple
 
 from atoll.sandbox import worker
-from atoll.sandbox.sandbox import Limits
+from atoll.sandbox.limits import Limits
 
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.EROFS)
 _bound: Limits | None = None  # those of this process, if it is a candidate's in a jail

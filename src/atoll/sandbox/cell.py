@@ -2,18 +2,16 @@
 
 import faulthandler
 import itertools
-import json
 import os
 import resource
-import select
 import signal
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from atoll.sandbox import breaches, kernel, landlock, seccomp, worker
-from atoll.sandbox.sandbox import Limits
+from atoll.sandbox.limits import Limits
 
 FRAME = struct.Struct("!Q")
 TRACE_SIGNAL = signal.SIGUSR1  # whoever gets it prints where it is
@@ -25,9 +23,18 @@ def f(x, *rest, y=1.5, **named):
         return {"total": sum(total), "text": f"{x}{rest}", **named}
     except ValueError as error:
         raise
-answer = [f(each, each, z=each) for each in range(20)]
+answer = [f(each, each, z=each) for each in range(size)]
 """
+_REHEARSALS = 10
 _MORE = 8  # descriptors that the interpreter and we hold
+
+
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A job that can run what is always the same in it, without a candidate."""
+
+    def rehearse(self) -> None:
+        """Called some times in the zygote, in the empty scratch folder, which it leaves empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,62 +59,92 @@ class Cell:
     num_tasks: int | None
     blank: Sequence[int] = ()
 
-    def run(self, request: int, result: int, streams: tuple[int, int]) -> NoReturn:
+    def ready(self, streams: tuple[int, int]) -> "Ready":
+        """Prepares all that can be before a fork, so that a candidate's process has little left to do and to copy.
+
+        Args:
+            streams: Nothing to read, and where to print.
+        """
+        return Ready(self, streams)
+
+    def bounds(self) -> list[tuple[int, tuple[int, int]]]:
+        """Returns the kernel's limits of one process: which, and its soft and hard value."""
+        limits, cpu = self.limits, breaches.cpu_seconds(self.limits)
+        wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: limits.disk_mb * 2**20}
+        wanted |= {resource.RLIMIT_NOFILE: max(limits.num_files, 64) + _MORE}
+        wanted |= {} if limits.memory_mb is None else {resource.RLIMIT_AS: limits.memory_mb * 2**20}
+        wanted |= {} if self.num_tasks is None else {resource.RLIMIT_NPROC: self.num_tasks}
+        # The first of the two only warns, and can be ignored.
+        return [(resource.RLIMIT_CPU, (cpu, cpu + 1)), *((kind, worker.bound(kind, wanted[kind])) for kind in wanted)]
+
+
+class Ready:
+    """A cell that waits for its candidates: made once, in the zygote, and run in one fork after the other.
+
+    Every object that a fork changes is a page that the kernel must copy for it, at some microseconds each, and what
+    has run some times before the fork changes less: so calls are prepared, the desk is laid, and all is rehearsed.
+    """
+
+    def __init__(self, made: Cell, streams: tuple[int, int]) -> None:
+        self._cell, self._streams = made, streams
+        self._desk = worker.Desk(made.scratch, made.limits.output_bytes)
+        self._trial = _Trial(made.job, self._desk, made.limits)
+        self._die, self._bounds = kernel.dying_with_parent(), made.bounds()
+        kept = sorted({REQUEST, *made.blank, *self._desk.descriptors, 2**20})
+        self._gaps = [(low + 1, high) for low, high in itertools.pairwise(kept) if low + 1 < high]
+        breaches.bind(made.limits)
+        self._rehearse()
+
+    def run(self, request: int, result: int) -> NoReturn:
         """Binds this process, waits for the request, runs the job and ends.
 
         Args:
             request: The pipe that the request comes through.
             result: The pipe that takes the one frame of the answer.
-            streams: Nothing to read, and where to print.
         """
         status = 1
         try:
             request, result = worker.own(request), worker.own(result)  # one may lie where the other goes
             os.dup2(result, RESULT)
             os.dup2(request, REQUEST)
-            _send(self._verdict(streams).encode())
+            _send(self._verdict().encode())
             status = 0
         finally:
             os._exit(status)  # with no farewell: what the candidate left for the exit must not run
 
-    def _verdict(self, streams: tuple[int, int]) -> worker.Verdict:
+    def _verdict(self) -> worker.Verdict:
         try:
-            desk = self._bind(streams)
+            self._bind()
         except OSError as error:  # no candidate runs in a jail that is open
             return worker.Verdict(f"the jail could not be closed: {worker.told(error)}")
-        if not select.select([REQUEST], [], [], 0)[0]:
-            _rehearse()
         body = _receive()
         os.close(REQUEST)
-        return _Trial(self.job, desk, self.limits).run(body)
+        return self._trial.run(body)
 
-    def _bind(self, streams: tuple[int, int]) -> worker.Desk:
-        kernel.die_with_parent()
-        if self.ruleset:
-            self.ruleset.enter()
+    def _bind(self) -> None:
+        made, streams = self._cell, self._streams
+        if self._die() < 0:
+            raise kernel.refusal("prctl")
+        if made.ruleset:
+            made.ruleset.enter()
         for fd, source in enumerate((streams[0], streams[1], streams[1])):
             os.dup2(source, fd)
-        for low, high in itertools.pairwise((REQUEST, *sorted(self.blank), 2**20)):
-            os.closerange(low + 1, high)
-        os.chdir(self.scratch)
-        desk = worker.Desk(self.scratch, self.limits.output_bytes)
+        for low, high in self._gaps:
+            os.closerange(low, high)
+        os.chdir(made.scratch)
         faulthandler.register(TRACE_SIGNAL)
-        self._limit()
-        if self.filter:
-            self.filter.enter(os.getpid())
-        return desk
+        for kind, pair in self._bounds:
+            resource.setrlimit(kind, pair)
+        if made.filter:
+            made.filter.enter(os.getpid())
 
-    def _limit(self) -> None:
-        limits, cpu = self.limits, breaches.cpu_seconds(self.limits)
-        breaches.bind(limits)
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # the first only warns, and can be ignored
-        worker.limit(resource.RLIMIT_CORE, 0)
-        worker.limit(resource.RLIMIT_FSIZE, limits.disk_mb * 2**20)
-        worker.limit(resource.RLIMIT_NOFILE, max(limits.num_files, 64) + _MORE)
-        if limits.memory_mb is not None:
-            worker.limit(resource.RLIMIT_AS, limits.memory_mb * 2**20)
-        if self.num_tasks is not None:
-            worker.limit(resource.RLIMIT_NPROC, self.num_tasks)
+    def _rehearse(self) -> None:
+        """Runs what every candidate runs, and a little Python, until the interpreter has nothing more to learn."""
+        trial = _Trial(_rehearsed, self._desk, self._cell.limits)
+        for _ in range(_REHEARSALS):
+            trial.run(b"20").encode()
+            if isinstance(self._cell.job, Rehearsing):
+                self._cell.job.rehearse()
 
 
 class _Trial(worker.Trial):
@@ -122,11 +159,11 @@ class _Trial(worker.Trial):
         return super()._raised(error) if failure is None else worker.Verdict(failure)
 
 
-def _rehearse() -> None:
-    """Compiles and runs a little, so that the pages this touches are our own before the clock runs."""
-    names: dict[str, Any] = {}
+def _rehearsed(size: int) -> Any:
+    """Compiles and runs a little."""
+    names: dict[str, Any] = {"size": size}
     exec(compile(_REHEARSAL, "<rehearsal>", "exec"), names)
-    json.loads(json.dumps(names["answer"]))
+    return names["answer"]
 
 
 def _receive() -> bytes:

@@ -1,30 +1,11 @@
 """A task's own Python files, loaded where its candidates run."""
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from atoll.sandbox.loading import load
 from atoll.sandbox.scoring import Scoring
-
-
-def load(path: str, name: str) -> ModuleType:
-    """Runs a file as a module of this name; modules beside it can be imported.
-
-    Raises:
-        ImportError: It is no Python file.
-    """
-    folder = str(Path(path).resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def score_file(path: str, evaluator: str, inputs: str) -> Scoring:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from atoll import errors
 from atoll.sandbox import levels
+from atoll.sandbox.limits import Limits
 from atoll.sandbox.profiles import NARROW, Profile
-from atoll.sandbox.sandbox import Limits, MakeJob
+from atoll.sandbox.sandbox import MakeJob
 from atoll.sandbox.slots import Slots
 from atoll.sandbox.warden import Warden
 

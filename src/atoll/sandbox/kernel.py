@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import os
+from collections.abc import Callable
 
 from atoll.sandbox import syscalls
 
@@ -35,12 +36,22 @@ def call(name: str, *args: object) -> int:
     Raises:
         OSError: The kernel refused; the text names the call.
     """
-    given = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
-    result = int(_libc().syscall(ctypes.c_long(_number(name)), *given))
+    result: int = prepared(name, *args)()
     if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"{name}: {os.strerror(error)}")
+        raise refusal(name)
     return result
+
+
+def prepared(name: str, *args: object) -> Callable[[], int]:
+    """Returns a system call that is ready to be made, which is most of its cost; below 0 it was refused."""
+    given = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
+    return functools.partial(_libc().syscall, ctypes.c_long(_number(name)), *given)
+
+
+def refusal(name: str) -> OSError:
+    """Returns why the last call was refused."""
+    error = ctypes.get_errno()
+    return OSError(error, f"{name}: {os.strerror(error)}")
 
 
 def unshare(flags: int) -> None:
@@ -79,9 +90,9 @@ def adopt_orphans() -> None:
     _prctl(_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent() -> None:
-    """Has the kernel kill this process when the thread that forked it ends."""
-    _prctl(_DEATH_SIGNAL, 9)
+def dying_with_parent() -> Callable[[], int]:
+    """Returns the call that has the kernel kill its process when the thread that forked it ends."""
+    return functools.partial(_libc().prctl, *(ctypes.c_ulong(arg) for arg in (_DEATH_SIGNAL, 9, 0, 0, 0)))
 
 
 def hide_memory() -> None:

@@ -56,9 +56,16 @@ class Ruleset:
         for path, rights in rules:
             self._add(path, rights)
 
+        self._enter = kernel.prepared("landlock_restrict_self", self.fd, 0)
+
     def enter(self) -> None:
-        """Binds this process and all that it starts, for good."""
-        kernel.call("landlock_restrict_self", self.fd, 0)
+        """Binds this process and all that it starts, for good.
+
+        Raises:
+            OSError: The kernel refuses.
+        """
+        if self._enter() < 0:
+            raise kernel.refusal("landlock_restrict_self")
 
     def _add(self, path: str, rights: int) -> None:
         try:

@@ -3,8 +3,9 @@
 from atoll import errors
 from atoll.sandbox import levels
 from atoll.sandbox.jail import Jail
+from atoll.sandbox.limits import Limits
 from atoll.sandbox.profiles import NARROW, Profile
-from atoll.sandbox.sandbox import Limits, MakeJob
+from atoll.sandbox.sandbox import MakeJob
 from atoll.sandbox.workers import Workers
 
 _USUAL = Limits()

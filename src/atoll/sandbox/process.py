@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from atoll import errors
 from atoll.candidate import NOTHING
 from atoll.sandbox import scratch, worker
-from atoll.sandbox.sandbox import Answer, Limits
+from atoll.sandbox.limits import Limits
+from atoll.sandbox.sandbox import Answer
 
 START_SECONDS = 300.0  # for a job that loads its data; it is trusted, but the user should not wait for ever
 _LOOK_SECONDS = 0.1  # how often it is seen that a worker died whose child holds the channel open

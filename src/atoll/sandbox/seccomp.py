@@ -155,11 +155,16 @@ class Filter:
         steps = assemble(arch, rights)
         self._own = [where for where, step in enumerate(steps) if step.k == _SELF]
         self._code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*step) for step in steps))
-        self._count = len(steps)
+        program = struct.pack("HxxxxxxQ", len(steps), ctypes.addressof(self._code))
+        self._enter = kernel.prepared("seccomp", _MODE_FILTER, 0, program)
 
     def enter(self, pid: int) -> None:
-        """Binds this process, whose number is `pid`, and all that it starts, for good; no_new_privs must be set."""
+        """Binds this process, whose number is `pid`, and all that it starts, for good; no_new_privs must be set.
+
+        Raises:
+            OSError: The kernel refuses.
+        """
         for where in self._own:
             struct.pack_into("<I", self._code, where * _INSTRUCTION.size + 4, pid)
-        program = struct.pack("HxxxxxxQ", self._count, ctypes.addressof(self._code))
-        kernel.call("seccomp", _MODE_FILTER, 0, program)
+        if self._enter() < 0:
+            raise kernel.refusal("seccomp")

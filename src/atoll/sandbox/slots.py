@@ -15,8 +15,9 @@ from atoll import errors
 from atoll.candidate import JSON
 from atoll.sandbox import parcel
 from atoll.sandbox.hold import Hold
+from atoll.sandbox.limits import Limits
 from atoll.sandbox.process import Process
-from atoll.sandbox.sandbox import CLOSED, Answer, Limits, MakeJob
+from atoll.sandbox.sandbox import CLOSED, Answer, MakeJob
 
 _CLOSED = Answer(None, CLOSED, "", 0.0)
 _CLOSE_SECONDS = 5.0

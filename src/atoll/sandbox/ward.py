@@ -1,6 +1,7 @@
 """Watches over one candidate after the other, from inside the jail."""
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from atoll.sandbox import breaches, cell, scratch, worker
-from atoll.sandbox.sandbox import Limits
+from atoll.sandbox.limits import Limits
 
 _LOOK_SECONDS = 0.1  # how often it is seen how much was written
 _TRACE_SECONDS = 0.05  # that a candidate gets to print where it is before it is killed
@@ -59,10 +60,11 @@ class Ward:
         self._most = self._limits.output_bytes + _ROOM
         self._disk = self._limits.disk_mb * 2**20
         self._is_alone = not may_start and made.filter is not None
-        self._streams = (0, 1)
 
     def serve(self, channel: worker.Channel, streams: tuple[int, int]) -> NoReturn:
-        self._streams = streams
+        self._ready = self._cell.ready(streams)
+        gc.collect()
+        gc.freeze()  # else the first collection of every candidate would copy all pages
         while True:
             spare = self._fork() if self._is_alone else None
             token, body = channel.receive()
@@ -78,7 +80,7 @@ class Ward:
         pid = os.fork()
         if not pid:
             os.close(request)  # else the request would never end
-            self._cell.run(taken, given, self._streams)
+            self._ready.run(taken, given)
         os.close(taken)
         os.close(given)
         return Child(pid, os.pidfd_open(pid), request, result)

@@ -10,22 +10,30 @@ from typing import Any, NamedTuple
 
 from atoll.sandbox import process, shelves
 from atoll.sandbox.levels import Probe
+from atoll.sandbox.limits import Limits
 from atoll.sandbox.process import Breach, Process
 from atoll.sandbox.profiles import HERE, Profile
-from atoll.sandbox.sandbox import Answer, Limits
+from atoll.sandbox.sandbox import Answer
 from atoll.sandbox.zygote import Settings
 
 _GRACE_SECONDS = 10.0  # for a zygote to keep the limit of time by itself, and to tidy up
 _LONGEST_FAILURE = 2000
 # The package would load all that a parent needs, and every module more makes every fork slower (`threading` alone by
-# half a millisecond): a stub stands for it until the zygote's own modules have found each other.
+# half a millisecond): a stub stands for it until somebody asks it for more than its modules.
 _START = """
-import sys, types
+import os, sys, types
 sys.path.insert(0, sys.argv[2])
 stub = sys.modules["atoll.sandbox"] = types.ModuleType("atoll.sandbox")
 stub.__path__ = [sys.argv[3]]
+def find(name):
+    is_module = os.path.exists(os.path.join(sys.argv[3], name + ".py"))
+    if is_module or name.startswith("__") or sys.modules.get("atoll.sandbox") is not stub:
+        raise AttributeError(name)
+    del sys.modules["atoll.sandbox"]
+    import atoll.sandbox as package
+    return getattr(package, name)
 from atoll.sandbox import zygote
-del sys.modules["atoll.sandbox"]
+stub.__getattr__ = find
 zygote.main(int(sys.argv[1]))
 """
 

@@ -120,6 +120,11 @@ class Desk:
         self._stream = self._open()
         self._lay_out()
 
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """What it keeps open for itself."""
+        return self._print, self._null
+
     def clear(self, alarm_seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, alarm_seconds)
         sys.setrecursionlimit(self._depth)
@@ -291,9 +296,14 @@ def own(fd: int) -> int:
 
 
 def limit(kind: int, value: int) -> None:
+    resource.setrlimit(kind, bound(kind, value))
+
+
+def bound(kind: int, value: int) -> tuple[int, int]:
+    """Returns a limit as the kernel takes it: it can only be lowered."""
     most = resource.getrlimit(kind)[1]
     value = value if most == resource.RLIM_INFINITY else min(value, most)
-    resource.setrlimit(kind, (value, value))
+    return value, value
 
 
 def end_with_parent(life: int) -> None:

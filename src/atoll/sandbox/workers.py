@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from atoll.candidate import NOTHING
+from atoll.sandbox.limits import Limits
 from atoll.sandbox.process import Process
-from atoll.sandbox.sandbox import Limits, MakeJob
+from atoll.sandbox.sandbox import MakeJob
 from atoll.sandbox.slots import Slots
 
 _USUAL = Limits()

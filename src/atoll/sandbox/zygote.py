@@ -6,7 +6,6 @@ whose end the kernel ends all that is in there.
 
 import contextlib
 import fcntl
-import gc
 import json
 import os
 import pickle
@@ -17,7 +16,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from atoll.sandbox import cell, kernel, landlock, privileges, root, seccomp, worker
-from atoll.sandbox.sandbox import Limits
+from atoll.sandbox.limits import Limits
 from atoll.sandbox.ward import Ward
 
 _OURS = 3  # processes of a user that are no candidate's: keeper, zygote and the spare that waits for the next one
@@ -164,8 +163,6 @@ def _settle(scratch: str) -> None:
     os.chdir(scratch)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    gc.collect()
-    gc.freeze()  # else the first collection of every candidate would copy all pages
 
 
 def _reserve() -> Container[int]:

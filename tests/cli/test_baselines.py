@@ -1,0 +1,120 @@
+"""What a run is compared with: `--baselines` of `run` and `resume`, and what the report says with and without."""
+
+import json
+
+import pytest
+
+from atoll import cli, control, evaluation, runs, store, testing
+from atoll.runs import baselines
+from tests.cli import tasks
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tasks.make(tmp_path / "task")
+    return tmp_path
+
+
+@pytest.fixture
+def server():
+    with testing.ModelServer(tasks.answer) as server:
+        yield server
+
+
+def run(capsys, *arguments, status=0):
+    assert cli.main([*arguments, "--json"]) == status, capsys.readouterr().err
+    told = capsys.readouterr()
+    return json.loads(told.out.splitlines()[-1]), told.err
+
+
+def report(capsys):
+    assert cli.main(["report", "latest"]) == 0
+    return capsys.readouterr().out
+
+
+def test_without_them_everything_says_so_with_the_command(capsys):  # P19
+    result, said = run(capsys, "run", "task", "--iterations", "3")
+    assert result["baselines"] == {"best_of_n": "not run"}
+    assert "Baselines: not run: " in said
+    assert f"resume {result['run']} --baselines" in said
+    assert f"Baselines: not run: 'atoll resume {result['run']} --baselines' runs them." in report(capsys)
+
+
+def test_with_a_model_three_baselines_use_what_the_run_used(capsys, server):  # P19
+    model = ["--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines"]
+    result, said = run(capsys, "run", "task", *model)
+    found = result["baselines"]
+    assert list(found) == ["best_of_n", "sequential", "no_llm"]
+    assert "each gets as many evaluations and calls as this run will have used; calls are paid 3 times" in said
+    assert "in all at most 18 calls" in said
+    assert {name: each["calls"] for name, each in found.items() if name != "no_llm"} == {
+        "best_of_n": 6,
+        "sequential": 6,
+    }
+    assert found["no_llm"]["calls"] == 0
+    assert all(each["evaluations"] <= 1 + 6 for each in found.values())
+    assert found["no_llm"]["evaluations"] == result["evaluations"]
+    assert len(server.requests) == 18
+    assert all(f"| {title} | " in report(capsys) for title in baselines.NAMES.values())
+
+
+def test_best_of_n_makes_every_child_from_the_start(capsys, server):
+    result, _ = run(capsys, "run", "task", "--llm", f"openai:m@{server.url}", "--budget", "6calls", "--baselines")
+    with store.Store("atoll.db") as kept:
+        rows = list(kept.candidates(result["baselines"]["best_of_n"]["run"]))
+        chain = list(kept.candidates(result["baselines"]["sequential"]["run"]))
+    assert {row.parents for row in rows if row.step} == {("0.0",)}
+    assert all(len(row.parents) == 1 for row in chain if row.step)
+    assert {row.island for row in [*rows, *chain]} == {0}
+
+
+def test_they_can_follow_later_and_grow_with_the_run(capsys):
+    first, _ = run(capsys, "run", "task", "--budget", "5evals")
+    later, _ = run(capsys, "resume", first["run"], "--baselines")
+    rival = later["baselines"]["best_of_n"]
+    assert rival["evaluations"] == first["evaluations"] == 5
+    more, _ = run(capsys, "resume", first["run"], "--budget", "4evals", "--baselines")
+    assert more["evaluations"] == 9
+    assert more["baselines"]["best_of_n"] == {
+        **rival,
+        "evaluations": 9,
+        "best_score": more["baselines"]["best_of_n"]["best_score"],
+    }
+
+
+def test_the_latest_run_is_never_a_baseline_and_one_has_none(capsys):
+    first, _ = run(capsys, "run", "task", "--budget", "4evals", "--baselines")
+    rival = first["baselines"]["best_of_n"]["run"]
+    with store.Store("atoll.db") as kept:
+        assert runs.find(kept, "latest") == first["run"]
+        assert baselines.find(kept, rival) == []
+    assert cli.main(["list"]) == 0
+    assert f"best of N for {first['run']}" in capsys.readouterr().out
+    assert cli.main(["report", rival]) == 0
+    assert "\nBaselines: not run.\n" in capsys.readouterr().out
+
+
+def test_what_cannot_be_run_without_a_model_says_why(capsys, folder):
+    (folder / "text").mkdir()
+    (folder / "text" / "initial_program.txt").write_text("Be kind.\n")
+    (folder / "text" / "evaluator.py").write_text("def evaluate(path):\n    return len(open(path).read())\n")
+    rewrite = ["--set", "programs.diff_based_evolution=false", "--budget", "2calls"]
+    with testing.ModelServer(lambda prompt, number: f"```text\nBe kind, {number}.\n```") as server:
+        command = ["run", "text/initial_program.txt", "text/evaluator.py", "--llm", f"openai:m@{server.url}"]
+        result, _ = run(capsys, *command, *rewrite, "--baselines")
+    assert "give a model with --llm" in result["baselines"]["no_llm"]
+    assert result["baselines"]["best_of_n"]["calls"] == 2
+
+
+def test_a_method_is_what_a_run_began_with(capsys):
+    result, _ = run(capsys, "run", "task", "--iterations", "3", "--set", "run.method=best_of_n")
+    assert cli.main(["resume", result["run"], "--set", "run.method=evolve"]) == 2
+    assert "run.method is what this run began with" in capsys.readouterr().err
+
+
+def test_an_equal_budget_is_what_was_used_within_the_same_seconds_and_dollars():
+    used = runs.Totals(40, 35, 3, evaluation.Cost(calls=42, usd=0.3))
+    limits = control.Budget(iterations=100, calls=50, usd=1.0, seconds=60.0)
+    assert baselines.equal(limits, used, "best_of_n") == control.Budget(400, 43, 42, None, 1.0, 60.0)
+    assert baselines.equal(limits, used, "no_llm") == control.Budget(400, 35, None, None, None, 60.0)
