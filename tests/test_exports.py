@@ -37,8 +37,8 @@ NAMES = {
         ask level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
-        Blobs Candidates Claim MemoryBlobs MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox
-        StoredJournal StoredVersions open
+        Blobs Book Candidates Claim Entry Ledger LedgerVersions MemoryBlobs MemoryBook MemoryInbox MemoryJournal
+        MemoryVersions Operation Row Run Store StoredBook StoredInbox StoredJournal StoredVersions audit open
     """,
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault GateSuite InboxSuite JournalSuite
