@@ -10,8 +10,8 @@ import atoll
 
 NAMES = {
     "atoll": """
-        __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate journal
-        llm llmsr mutation playbook profiler programs runs sandbox store system testing versions
+        __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate governed
+        journal llm llmsr mutation playbook profiler programs runs sandbox store system testing versions
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island
@@ -41,8 +41,8 @@ NAMES = {
         ask level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
-        Blobs Candidates Claim MemoryBlobs MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox
-        StoredJournal StoredVersions open
+        Blobs Book Candidates Claim Entry Ledger LedgerVersions MemoryBlobs MemoryBook MemoryInbox MemoryJournal
+        MemoryVersions Operation Row Run Store StoredBook StoredInbox StoredJournal StoredVersions audit open
     """,
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault GateSuite InboxSuite JournalSuite
