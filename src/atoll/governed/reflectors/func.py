@@ -1,0 +1,32 @@
+"""A function as a reflector."""
+
+from collections.abc import Callable
+from threading import Event
+
+from atoll import errors
+from atoll.governed import cancellation
+from atoll.governed.replay.event import ReplayEvent
+
+
+class FuncReflector:
+    """Calls a function with every event.
+
+    Args:
+        fn: Compulsory.
+        stop: Looked at before each call.
+    """
+
+    def __init__(self, fn: Callable[[ReplayEvent], object], *, stop: Event | None = None) -> None:
+        if not callable(fn):
+            raise errors.SetupError(f"A FuncReflector needs a function, not {fn!r}.")
+        self._fn, self._stop = fn, stop
+
+    def on_event(self, event: ReplayEvent) -> None:
+        """Hands the event on.
+
+        Raises:
+            Cancelled: It was told to stop.
+        """
+        if self._stop is not None:
+            cancellation.check(self._stop)
+        self._fn(event)
