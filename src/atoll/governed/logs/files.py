@@ -168,7 +168,7 @@ class FileReading:
             entries = decode_lines(block.body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return self._one_by_one(path, block)
-        if len(entries) == block.body.count(b"\n") and all(entry.timestamp.tzinfo is UTC for entry in entries):
+        if len(entries) == block.body.count(b"\n") and {entry.timestamp.tzinfo for entry in entries} <= {UTC}:
             return enumerate(entries, 1)
         return self._one_by_one(path, block)  # empty lines, or times of other zones
 

@@ -55,24 +55,30 @@ class Aggregator:
     def __init__(self, *, by_policy: bool = False) -> None:
         self._cells: dict[tuple[str, str, str], Cell] = {}
         self._by_policy, self._lock = by_policy, Lock()
+        self._num_pending = 0  # of all entities: mostly none, and then nobody need look
 
     def on_event(self, event: ReplayEvent) -> None:
         entry, found = event.log, event.feedback
+        entity, moment = entry.entity, entry.timestamp
         with self._lock:
             if found is None:
-                self._wait(entry.entity, entry.timestamp)
+                self._wait(entity, moment)
                 return
-            moment = found.timestamp if found.timestamp > entry.timestamp else entry.timestamp
-            waiting = self._cells.get((entry.entity, PENDING, ANY))
-            if waiting is not None and waiting.pending:
-                waiting.pending -= 1
-            self._add((entry.entity, found.metric, ANY), found.value, moment)
+            if found.timestamp > moment:
+                moment = found.timestamp
+            if self._num_pending:
+                waiting = self._cells.get((entity, PENDING, ANY))
+                if waiting is not None and waiting.pending:
+                    waiting.pending -= 1
+                    self._num_pending -= 1
+            self._add((entity, found.metric, ANY), found.value, moment)
             if self._by_policy and entry.policy_version:
-                self._add((entry.entity, found.metric, entry.policy_version), found.value, moment)
+                self._add((entity, found.metric, entry.policy_version), found.value, moment)
 
     def _wait(self, entity: str, moment: datetime) -> None:
         cell = self._cells.setdefault((entity, PENDING, ANY), Cell())
         cell.pending += 1
+        self._num_pending += 1
         if cell.last is None or moment > cell.last:
             cell.last = moment
 
@@ -128,6 +134,7 @@ class Aggregator:
         """Forgets everything."""
         with self._lock:
             self._cells.clear()
+            self._num_pending = 0
 
     def state(self) -> Any:
         with self._lock:
@@ -136,3 +143,4 @@ class Aggregator:
     def restore(self, state: Any) -> None:
         with self._lock:
             self._cells = {(row[0], row[1], row[2]): Cell.from_data(row[3]) for row in state}
+            self._num_pending = sum(cell.pending for cell in self._cells.values())

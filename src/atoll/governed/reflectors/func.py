@@ -21,12 +21,15 @@ class FuncReflector:
             raise errors.SetupError(f"A FuncReflector needs a function, not {fn!r}.")
         self._fn, self._stop = fn, stop
 
-    def on_event(self, event: ReplayEvent) -> None:
-        """Hands the event on.
+    @property
+    def on_event(self) -> Callable[[ReplayEvent], object]:
+        """What is called with every event: the function itself, where nobody can say stop.
 
         Raises:
-            Cancelled: It was told to stop.
+            Cancelled: When called after it was told to stop.
         """
-        if self._stop is not None:
-            cancellation.check(self._stop)
+        return self._fn if self._stop is None else self._checked
+
+    def _checked(self, event: ReplayEvent) -> None:
+        cancellation.check(self._stop)
         self._fn(event)

@@ -31,12 +31,7 @@ class Attribution(Protocol):
 
 def first_touch(history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:
     """Takes the earliest feedback of each metric."""
-    found = []
-    for column in history.columns:
-        place = column.first(at)
-        if place < column.size and column.at[place] < end:
-            found.append(column.feedback(place))
-    return found
+    return [found for column in history.columns if (found := column.touch(at, end)) is not None]
 
 
 def last_touch(history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:

@@ -29,7 +29,7 @@ class Reflector(Protocol):
     raises is counted and logged, and neither stops the replay nor keeps the event from the next reflector.
     """
 
-    def on_event(self, event: ReplayEvent) -> None: ...
+    def on_event(self, event: ReplayEvent, /) -> object: ...
 
 
 @runtime_checkable

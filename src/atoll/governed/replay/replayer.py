@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from threading import Event, Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from atoll import errors
 from atoll.governed.feedback.channel import FeedbackChannel
@@ -24,7 +24,6 @@ type Tell = Callable[[str], None]
 
 WEEK = timedelta(days=7)
 EVERY = 50_000  # entries between two checkpoints
-NOBODY = -1
 
 _log = logging.getLogger(__name__)
 
@@ -101,9 +100,8 @@ class Replayer:
         run = Run(self._request(since, until, reflectors), reflectors, self._tell, self._max_errors)
         run.resume(checkpoint_path)
         histories = Histories(self._feedback, since, by_observed=self._by_observed, limit=self._cache_bytes)
-        entries = run.entries(self._source, since, until, keep, every, stop)
-        window, attribution = self._window // moments.MICROSECOND, self._attribution
-        run.dispatch(events(entries, histories, attribution, window, run.report))
+        pairing = Pairing(histories, self._attribution, self._window // moments.MICROSECOND)
+        run.dispatch(run.events(self._source, since, until, pairing, Admission(keep, every, stop)))
         return run.finish()
 
     def _request(self, since: datetime, until: datetime, reflectors: Sequence[Reflector]) -> Mapping[str, Any]:
@@ -117,23 +115,20 @@ class Replayer:
         }
 
 
-def events(
-    entries: Iterator[LogEntry], histories: Histories, attribution: Attribution, window: int, report: Report
-) -> Iterator[ReplayEvent]:
-    """Yields the events of each entry: one per measurement that belongs to it, or one without any."""
-    epoch, unit = moments.EPOCH, moments.MICROSECOND
-    for entry in entries:
-        at = (entry.timestamp - epoch) // unit
-        found = attribution(histories.get(entry.entity), entry, at, at + window)
-        if found:
-            report.events += len(found)
-            report.paired += len(found)
-            for each in found:
-                yield ReplayEvent(entry, each)
-        else:
-            report.events += 1
-            report.pending += 1
-            yield ReplayEvent(entry)
+class Pairing(NamedTuple):
+    """What feedback a decision gets."""
+
+    histories: Histories
+    attribution: Attribution
+    window: int
+
+
+class Admission(NamedTuple):
+    """Which decisions are let in, and for how long."""
+
+    keep: Filter | None
+    every: int
+    stop: Event | None
 
 
 class Run:
@@ -146,7 +141,8 @@ class Run:
         self._path: str | os.PathLike[str] | None = None
         self._after: Any = None
         self._reading: Reading | None = None
-        self._at = NOBODY
+        self._at = 0
+        self._failure: BaseException | None = None
         self.report = Report()
 
     def resume(self, path: str | os.PathLike[str] | None) -> None:
@@ -159,48 +155,72 @@ class Run:
                 if isinstance(reflector, Stateful):
                     reflector.restore(state)
 
-    def entries(
-        self, source: LogSource, since: datetime, until: datetime, keep: Filter | None, every: int, stop: Event | None
-    ) -> Iterator[LogEntry]:
-        """Yields the decisions that pass; when it is asked for the next, the reflectors are done with the last."""
-        report = self.report
-        for entry in self._read(source, since, until):
-            if stop is not None and stop.is_set():
-                report.is_stopped = True
-                return
-            report.entries += 1
-            if keep is None or keep(entry):
-                yield entry
-            else:
-                report.filtered += 1
-            if self._path is not None and not report.entries % every:
-                self._save(self._path)
-
     def _read(self, source: LogSource, since: datetime, until: datetime) -> Iterator[LogEntry]:
         if isinstance(source, Resumable):
             self._reading = source.begin(since, until, after=self._after)
             return iter(self._reading)
         return islice(source.read(since, until), self.report.entries, None)
 
+    def events(
+        self, source: LogSource, since: datetime, until: datetime, pairing: "Pairing", admission: "Admission"
+    ) -> Iterator[ReplayEvent]:
+        """Yields the events of each decision: one per measurement that belongs to it, or one without any.
+
+        When it is asked for the next event, the reflectors are done with the last.
+        """
+        (histories, attribution, window), (keep, every, stop) = pairing, admission
+        epoch, unit, get, report = moments.EPOCH, moments.MICROSECOND, histories.get, self.report
+        try:
+            for entry in self._read(source, since, until):
+                if stop is not None and stop.is_set():
+                    report.is_stopped = True
+                    return
+                report.entries += 1
+                if keep is None or keep(entry):
+                    at = (entry.timestamp - epoch) // unit
+                    found = attribution(get(entry.entity), entry, at, at + window)
+                    if found:
+                        report.paired += len(found)
+                        for each in found:
+                            yield ReplayEvent(entry, each)
+                    else:
+                        report.pending += 1
+                        yield ReplayEvent(entry)
+                else:
+                    report.filtered += 1
+                if self._path is not None and not report.entries % every:
+                    self._save(self._path)
+        except BaseException as error:
+            self._failure = error  # of the source, the feedback or the filter: not of a reflector
+            raise
+
     def dispatch(self, events: Iterator[ReplayEvent]) -> None:
         """Tells all reflectors of all events; one that raises misses nothing but this event."""
-        calls = self._calls(events)
-
-        def tell_all() -> None:
-            for on_event, event in calls:
-                on_event(event)
-
+        tell_all = self._tell_one(events) if len(self._reflectors) == 1 else self._tell_several(events)
         while isinstance(caught := errors.attempt(tell_all), errors.Caught):
-            if self._at == NOBODY:  # the source, the feedback or the filter: not a reflector
+            if caught.error is self._failure:
                 raise caught.error
             self._count(caught)
 
-    def _calls(self, events: Iterator[ReplayEvent]) -> Iterator[tuple[Callable[[ReplayEvent], None], ReplayEvent]]:
+    def _tell_one(self, events: Iterator[ReplayEvent]) -> Callable[[], None]:
+        on_event = self._reflectors[0].on_event
+
+        def tell_all() -> None:
+            for event in events:
+                on_event(event)
+
+        return tell_all
+
+    def _tell_several(self, events: Iterator[ReplayEvent]) -> Callable[[], None]:
         numbered = [(place, reflector.on_event) for place, reflector in enumerate(self._reflectors)]
-        for event in events:
-            for self._at, on_event in numbered:
-                yield on_event, event
-            self._at = NOBODY
+        calls = ((place, on_event, event) for event in events for place, on_event in numbered)
+
+        def tell_all() -> None:
+            for place, on_event, event in calls:
+                self._at = place
+                on_event(event)
+
+        return tell_all
 
     def _count(self, caught: errors.Caught) -> None:
         name = f"{self._at}: {type(self._reflectors[self._at]).__name__}"

@@ -17,9 +17,8 @@ class Report:
     Attributes:
         entries: Decisions that were read.
         filtered: Of these, kept out by the filter.
-        events: Handed to each reflector.
         paired: Events with feedback.
-        pending: Decisions without any.
+        pending: Events without any: decisions whose feedback is not there yet.
         errors: How often each reflector raised.
         first_errors: What each of them raised first.
         issues: Lines that could not be read, in all; `bad_lines` names the first of them.
@@ -29,7 +28,6 @@ class Report:
 
     entries: int = 0
     filtered: int = 0
-    events: int = 0
     paired: int = 0
     pending: int = 0
     errors: dict[str, int] = field(default_factory=dict)
@@ -38,6 +36,11 @@ class Report:
     bad_lines: list[ReadIssue] = field(default_factory=list)
     in_progress: int = 0
     is_stopped: bool = False
+
+    @property
+    def events(self) -> int:
+        """How many events each reflector was handed."""
+        return self.paired + self.pending
 
     @property
     def num_errors(self) -> int:
@@ -53,11 +56,12 @@ class Report:
 
     def to_data(self) -> Mapping[str, Any]:
         data = {name: getattr(self, name) for name in self.__slots__}
-        return {**data, "bad_lines": [each._asdict() for each in self.bad_lines]}
+        return {**data, "events": self.events, "bad_lines": [each._asdict() for each in self.bad_lines]}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**{**data, "bad_lines": [ReadIssue(**each) for each in data["bad_lines"]]})
+        known = {name: data[name] for name in cls.__slots__}
+        return cls(**{**known, "bad_lines": [ReadIssue(**each) for each in data["bad_lines"]]})
 
     def to_json(self) -> str:
         """Returns the report on one line, its keys sorted."""
