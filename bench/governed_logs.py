@@ -1,0 +1,253 @@
+"""Logs and replay: lines per second, memory, and whether anything is torn or lost while everybody writes.
+
+    scripts/bench governed_logs              # 1,000,000 decisions, 600,000 measurements; some minutes
+    scripts/bench governed_logs --lines 10000000
+    scripts/bench governed_logs --quick      # the form that CI runs; keeps nothing
+
+CPU seconds, since the machine is shared; each part runs in a process of its own, whose peak of memory is its own too.
+The anchors run on the same file: `json` and `msgspec` decode each line and pair nothing.
+"""
+
+import argparse
+import datetime as dt
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from atoll.governed import feedback, logs, reflectors, replay
+from bench import outcome
+
+START = dt.datetime(2026, 4, 18, tzinfo=dt.UTC)
+END = START + dt.timedelta(days=60)
+NUM_ENTITIES = 1000
+METRICS = ("cost", "on_time")
+STEP = dt.timedelta(milliseconds=80)
+SHARE = 0.6  # measurements per decision
+
+
+def entry(number: int, rng: random.Random) -> logs.LogEntry:
+    payload = {
+        "route": f"r{rng.randrange(500)}",
+        "price": round(rng.random() * 100, 2),
+        "eta_h": rng.randrange(1, 72),
+        "flags": ["a", "b"],
+    }
+    meta = {"policy": f"v{number % 5}", "propensity": round(rng.random() * 0.8 + 0.1, 4)}
+    entity = f"carrier-{rng.randrange(NUM_ENTITIES)}"
+    return logs.LogEntry(START + number * STEP, f"d{number:09d}", entity, payload, meta)
+
+
+def generate(folder: Path, num_lines: int) -> None:
+    """Writes the log and its feedback as the product's own writers would, but with the times of the story."""
+    rng = random.Random(0)
+    log = logs.FileLog(folder / "log")
+    for number in range(num_lines):
+        log.append(entry(number, rng))
+    log.close()
+    files: dict[str, list[bytes]] = {}
+    encoder = msgspec.json.Encoder()
+    for number in range(int(num_lines * SHARE)):
+        moment = START + rng.random() * num_lines * STEP + dt.timedelta(seconds=10)
+        entity, metric = f"carrier-{(number * 7919) % NUM_ENTITIES}", METRICS[number // NUM_ENTITIES % 2]
+        line = encoder.encode(feedback.Feedback(moment, entity, metric, rng.random())) + b"\n"
+        files.setdefault(f"{entity}/{moment:%Y-%m-%d}.jsonl", []).append(line)
+        if number % 500_000 == 0:
+            _flush(folder, files)
+    _flush(folder, files)
+
+
+def _flush(folder: Path, files: dict[str, list[bytes]]) -> None:
+    for name, lines in files.items():
+        path = folder / "feedback" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.writelines(lines)
+    files.clear()
+
+
+def replayed(folder: Path, reflector: replay.Reflector | None) -> Mapping[str, Any]:
+    replayer = replay.Replayer(logs.FileLog(folder / "log"), feedback.FileFeedback(folder / "feedback"))
+    if reflector is not None:
+        replayer.register(reflector)
+    report = replayer.replay(START, END)
+    return {"decisions": report.entries, "events": report.events, "paired": report.paired}
+
+
+def with_function(folder: Path) -> Mapping[str, Any]:
+    seen = [0, 0.0]
+
+    def look(event: replay.ReplayEvent) -> None:
+        if event.feedback is not None:
+            seen[0] += 1
+            seen[1] += event.feedback.value
+
+    return {**replayed(folder, reflectors.FuncReflector(look)), "seen": seen[0]}
+
+
+def with_aggregator(folder: Path) -> Mapping[str, Any]:
+    aggregator = reflectors.Aggregator()
+    found = replayed(folder, aggregator)
+    return {**found, "entities": len(aggregator.entities())}
+
+
+def read_only(folder: Path) -> Mapping[str, Any]:
+    return {"decisions": sum(1 for _ in logs.FileLog(folder / "log").read(START, END))}
+
+
+def json_only(folder: Path) -> Mapping[str, Any]:
+    count = 0
+    for path in sorted((folder / "log").glob("*.jsonl")):
+        with path.open("rb") as file:
+            for line in file:
+                count += json.loads(line)["timestamp"] >= "2026"
+    return {"decisions": count}
+
+
+def msgspec_only(folder: Path) -> Mapping[str, Any]:
+    count, decode = 0, msgspec.json.Decoder(logs.LogEntry).decode
+    for path in sorted((folder / "log").glob("*.jsonl")):
+        with path.open("rb") as file:
+            for line in file:
+                count += decode(line).timestamp >= START
+    return {"decisions": count}
+
+
+PARTS: Mapping[str, Callable[[Path], Mapping[str, Any]]] = {
+    "replay, paired, 1 reflector": with_function,
+    "replay, paired, aggregator": with_aggregator,
+    "log alone": read_only,
+    "anchor: msgspec, a line at a time": msgspec_only,
+    "anchor: json": json_only,
+}
+
+
+def run_part(name: str, folder: Path) -> Mapping[str, Any]:
+    """Runs a part in this process and returns what it took."""
+    began = time.process_time()
+    found = PARTS[name](folder)
+    seconds = time.process_time() - began
+    return {**found, "cpu_seconds": seconds, "peak_mb": peak_mb()}
+
+
+def peak_mb() -> float:
+    """Returns the most memory that this process ever held; `getrusage` would tell that of its parent too."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def parted(name: str, folder: Path) -> Mapping[str, Any]:
+    """Runs a part in a process of its own, so that its memory is its own."""
+    command = [sys.executable, "-m", "bench.governed_logs", "--part", name, "--folder", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)
+    found: Mapping[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def append_many(folder: Path, count: int, writer: int = 0) -> Mapping[str, Any]:
+    """Appends entries as one of several writers; every one can be told from all others."""
+    log, rng = logs.FileLog(folder), random.Random(writer)
+    # Some lines are longer than a page: a reader can then meet the first half of one.
+    entries = [entry(number, rng) for number in range(200)]
+    long = [msgspec.structs.replace(each, payload={"text": "x" * rng.randrange(200, 9000)}) for each in entries[::10]]
+    wall, cpu = time.perf_counter(), time.process_time()
+    for number in range(count):
+        each = long[number % len(long)] if number % 50 == 0 else entries[number % len(entries)]
+        log.append(msgspec.structs.replace(each, decision_id=f"{writer}-{number}"))
+    return {"per_second": count / (time.perf_counter() - wall), "per_cpu": count / (time.process_time() - cpu)}
+
+
+def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
+    """Lets many processes append while this one follows; counts what is torn, lost or seen twice."""
+    command = [sys.executable, "-m", "bench.governed_logs", "--folder", str(folder), "--append", str(count)]
+    writers = [
+        subprocess.Popen([*command, "--writer", str(writer)], stdout=subprocess.PIPE, text=True)
+        for writer in range(num_writers)
+    ]
+    seen: dict[str, int] = {}
+    try:
+        for each in logs.FileLog(folder).follow(START, timeout=60, poll_seconds=0.002):
+            seen[each.decision_id] = seen.get(each.decision_id, 0) + 1
+            if len(seen) == num_writers * count:
+                break
+        told = [json.loads(writer.communicate(timeout=60)[0]) for writer in writers]
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+    after = [each.decision_id for each in logs.FileLog(folder).read(START, END)]
+    return {
+        "lines": num_writers * count,
+        "torn": num_writers * count - len(after),
+        "lost by the tail": num_writers * count - len(seen),
+        "seen twice by the tail": sum(times > 1 for times in seen.values()),
+        "lines per cpu-second and writer": min(each["per_cpu"] for each in told),
+    }
+
+
+def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outcome.Tables, list[str]]:
+    """Measures everything in a folder that is empty."""
+    generate(folder, num_lines)
+    rows: list[list[object]] = []
+    for name in PARTS:
+        found = run_part(name, folder) if quick else parted(name, folder)
+        events = found.get("events", 0)
+        seconds = found["cpu_seconds"]
+        rows.append(
+            [
+                name,
+                found["decisions"],
+                events,
+                round(found["decisions"] / seconds),
+                round(events / seconds),
+                round(found["peak_mb"]),
+            ]
+        )
+    appended = append_many(folder / "one", 2000 if quick else 100_000)
+    crowded = crowd(folder / "many", 2 if quick else 8, 500 if quick else 20_000)
+    tables: outcome.Tables = {
+        "Replay": (["what", "decisions", "events", "decisions per cpu-s", "events per cpu-s", "peak MB"], rows),
+        "Append, one process": (["lines per second", "lines per cpu-s"], [list(appended.values())]),
+        "Append, many processes, and a live tail": (list(crowded), [list(crowded.values())]),
+    }
+    notes = [
+        f"{num_lines:,} decisions of {NUM_ENTITIES} entities, {int(num_lines * SHARE):,} measurements of 2 metrics; "
+        "reading the feedback is part of the replay. The quick form measures all parts in one process."
+    ]
+    return tables, notes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lines", type=int, default=1_000_000)
+    parser.add_argument("--quick", action="store_true", help="a few seconds; keeps nothing")
+    parser.add_argument("--part", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--append", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--writer", type=int, default=0, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.part or given.append:
+        part = run_part(given.part, given.folder) if given.part else None
+        print(json.dumps(part or append_many(given.folder, given.append, given.writer)))
+        return
+    num_lines = 5000 if given.quick else given.lines
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
+        tables, notes = measure(num_lines, Path(folder), quick=given.quick)
+    if given.quick:
+        outcome.show("governed_logs", tables, notes)
+    else:
+        outcome.keep("governed_logs", tables, notes)
+
+
+if __name__ == "__main__":
+    main()

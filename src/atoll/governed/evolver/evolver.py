@@ -1,0 +1,99 @@
+"""The evolver of parameters: evidence in, proposals out; approvals in, versions out."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atoll import errors
+from atoll.governed.evolver.approval import Approval, Approved, Change, Proposed, refusal
+from atoll.governed.evolver.proposer import Proposer, Suggestion
+from atoll.governed.feedback.record import Feedback
+from atoll.governed.parameters.store import ParameterStore
+
+type AuditLog = Callable[[str], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of a proposal.
+
+    Attributes:
+        version: The version that it made; None where nothing changed.
+        refusal: Why nothing changed.
+    """
+
+    version: int | None
+    refusal: str = ""
+
+
+class ParameterEvolver:
+    """Proposes values and applies what was approved; from a proposal to its application there is no other way.
+
+    Args:
+        store: Where parameters live. Proposing only reads it, if at all.
+        proposer: Suggests values.
+        name: The author of its proposals.
+        audit_log: Told of every decision that comes here, approved or not. None keeps the default, a logger: what
+            changes parameters cannot be silenced.
+    """
+
+    def __init__(
+        self, store: ParameterStore, proposer: Proposer, *, name: str = "evolver", audit_log: AuditLog | None = None
+    ) -> None:
+        for what, given in (("store", store), ("proposer", proposer)):
+            if given is None:
+                raise errors.SetupError(f"A parameter evolver needs a {what}: give one.")
+        self._store, self._proposer, self.name = store, proposer, name
+        self._tell: AuditLog = audit_log or _log.info
+
+    def propose(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
+        """Returns the proposer's value for a parameter and its confidence; changes nothing.
+
+        Raises:
+            SetupError: The proposer cannot tell from this evidence.
+        """
+        value, confidence = self._proposer(key, evidence)
+        return Suggestion(value, min(max(float(confidence), 0.0), 1.0))
+
+    def change(self, key: str, value: Any, *, id: str) -> Change:
+        """Returns a proposal to set a key, based on the version that it has now."""
+        try:
+            version = self._store.get(key).version
+        except errors.NotFound:
+            version = 0
+        return Change(id, key, value, self.name, version)
+
+    def apply(self, proposal: Proposed, approval: Approved) -> Applied:
+        """Sets the parameter if the approval carries the proposal; a rejection leaves the store as it is.
+
+        The version says who proposed it, and its reason is that of the approval. The same proposal again changes
+        nothing and returns the version that it made.
+
+        Raises:
+            ReasonRequired: The approval gives no reason.
+            VersionConflict: The parameter has moved on since the proposal was made.
+            ParameterLocked: It is locked.
+        """
+        why = refusal(proposal, approval)
+        if why:
+            self._tell(f"{proposal.key}: proposal {proposal.id} of {proposal.author} was not applied: {why}")
+            return Applied(None, why)
+        version = self._store.set(
+            proposal.key,
+            proposal.value,
+            approval.reason,
+            author=proposal.author,
+            expected_version=proposal.expected_version,
+            token=f"proposal {proposal.id} {proposal.content_hash}",
+        )
+        said = f"proposal {proposal.id} of {proposal.author}, approved by {approval.by}, is version {version}"
+        self._tell(f"{proposal.key}: {said}: {approval.reason}")
+        return Applied(version)
+
+    def decide(self, key: str, value: Any, approved: bool, reason: str, *, by: str) -> Applied:
+        """Applies or rejects a value in one call, for those who keep no proposals."""
+        proposal = self.change(key, value, id=f"{key} by {by}")
+        return self.apply(proposal, Approval.of(proposal, is_approved=approved, by=by, reason=reason))

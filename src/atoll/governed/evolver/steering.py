@@ -1,0 +1,58 @@
+"""A controller that steers a parameter until a metric is where it should be."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+
+from atoll import errors
+from atoll.governed.evolver.proposer import Suggestion, in_order, saturating
+from atoll.governed.feedback.record import Feedback
+
+
+@dataclass(frozen=True, slots=True)
+class PID:
+    """Suggests `value + kp * error + ki * integral + kd * slope`, the error being target minus measured.
+
+    The sum of errors is held where the suggestion would leave its bounds, so that it does not wind up.
+
+    Attributes:
+        read: Returns the parameter's present value.
+        target: Where the metric should be.
+        metric: Which; empty takes all evidence.
+        kp, ki, kd: Gains; negative ones where a larger parameter makes the metric smaller.
+        low, high: Bounds of the parameter.
+        unit: The time in which integral and slope count.
+    """
+
+    read: Callable[[str], float]
+    target: float
+    metric: str = ""
+    kp: float = 0.5
+    ki: float = 0.0
+    kd: float = 0.0
+    low: float = float("-inf")
+    high: float = float("inf")
+    unit: timedelta = timedelta(hours=1)
+
+    def __post_init__(self) -> None:
+        if self.low > self.high or self.unit <= timedelta(0):
+            raise errors.SetupError(f"PID needs low <= high and a unit above 0, not {self.low}, {self.high}.")
+
+    def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
+        found, value = in_order(evidence, self.metric), self.read(key)
+        integral = slope = 0.0
+        suggested = self._bounded(value + self.kp * (self.target - found[0].value))
+        for before, each in pairwise(found):
+            error, last = self.target - each.value, self.target - before.value
+            passed = (each.timestamp - before.timestamp) / self.unit
+            slope = (error - last) / passed if passed else slope
+            grown = integral + (error + last) / 2 * passed
+            wanted = value + self.kp * error + self.ki * grown + self.kd * slope
+            suggested = self._bounded(wanted)
+            if suggested == wanted:
+                integral = grown
+        return Suggestion(suggested, saturating(sum(each.confidence for each in found)))
+
+    def _bounded(self, value: float) -> float:
+        return min(max(value, self.low), self.high)

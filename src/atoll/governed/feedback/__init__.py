@@ -1,0 +1,18 @@
+"""Feedback: measurements that come in by report and go out by query."""
+
+from atoll.governed.feedback.channel import FeedbackChannel, Listed
+from atoll.governed.feedback.database import StoredFeedback
+from atoll.governed.feedback.files import FileFeedback
+from atoll.governed.feedback.memory import MemoryFeedback
+from atoll.governed.feedback.record import EntityRequired, Feedback, MetricRequired
+
+__all__ = [
+    "EntityRequired",
+    "Feedback",
+    "FeedbackChannel",
+    "FileFeedback",
+    "Listed",
+    "MemoryFeedback",
+    "MetricRequired",
+    "StoredFeedback",
+]

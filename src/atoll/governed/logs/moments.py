@@ -1,0 +1,16 @@
+"""Moments as whole numbers of microseconds, which compare and add without rounding."""
+
+from datetime import UTC, datetime, timedelta
+
+from atoll.governed.logs.entry import in_utc
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(moment: datetime) -> int:
+    return (in_utc(moment) - EPOCH) // MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    return EPOCH + timedelta(microseconds=micros)

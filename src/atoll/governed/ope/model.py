@@ -1,0 +1,59 @@
+"""What an action would have earned: a model of rewards."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atoll import errors
+from atoll.governed.ope.logged import Logged
+
+type Floats = NDArray[np.float64]
+
+
+class RewardModel(Protocol):
+    """Predicts rewards. Called once per fold; keeps nothing between calls."""
+
+    def predict(self, train: Logged, features: Floats, num_actions: int) -> Floats:
+        """Returns the expected reward of every action (columns) for every row of features."""
+
+
+class Ridge:
+    """A linear model per action, shrunk towards the mean reward; without features, a shrunk mean per action."""
+
+    def __init__(self, strength: float = 1.0) -> None:
+        if strength <= 0:
+            raise errors.SetupError(f"strength={strength}: a ridge needs one above 0, e.g. 1.")
+        self._strength = strength
+
+    def predict(self, train: Logged, features: Floats, num_actions: int) -> Floats:
+        mean = float(train.rewards.mean())
+        known = np.empty((len(train.actions), 0)) if train.features is None else train.features
+        predicted = np.full((len(features), num_actions), mean)
+        penalty = self._strength * np.eye(known.shape[1] + 1)
+        for action in range(num_actions):
+            taken = train.actions == action
+            if taken.any():
+                design = np.column_stack([np.ones(taken.sum()), known[taken]])
+                moment = design.T @ (train.rewards[taken] - mean)
+                solved = np.linalg.solve(design.T @ design + penalty, moment)
+                predicted[:, action] += np.column_stack([np.ones(len(features)), features]) @ solved
+        return predicted
+
+
+def cross_fit(logged: Logged, model: RewardModel, num_folds: int = 5) -> Floats:
+    """Returns predictions for every row by a model that never saw the row; folds are every k-th row."""
+    size, num_actions = len(logged.actions), logged.target.shape[1]
+    if not 2 <= num_folds <= size:
+        raise errors.SetupError(f"{num_folds} folds of {size} decisions: give from 2 to the number of decisions.")
+    features = np.empty((size, 0)) if logged.features is None else logged.features
+    predicted = np.empty((size, num_actions))
+    folds = np.arange(size) % num_folds
+    for fold in range(num_folds):
+        rest, here = folds != fold, folds == fold
+        known = None if logged.features is None else features[rest]
+        train = Logged(
+            logged.actions[rest], logged.rewards[rest], logged.propensities[rest], logged.target[rest], known
+        )
+        predicted[here] = model.predict(train, features[here], num_actions)
+    return predicted

@@ -1,0 +1,57 @@
+"""Where a replay stands, on disk."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atoll import errors
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All that a replay needs to go on.
+
+    Attributes:
+        request: What was replayed: another replay must not go on with it.
+        place: Where the source is read on.
+        report: The counts so far.
+        states: Of the reflectors, in their order; None of one that keeps none.
+    """
+
+    request: Mapping[str, Any]
+    place: Any
+    report: Mapping[str, Any]
+    states: Sequence[Any]
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Takes the place of an older one, whole or not at all."""
+        draft = f"{os.fspath(path)}.{os.getpid()}"
+        data = {name: getattr(self, name) for name in self.__slots__}
+        with open(draft, "w", encoding="utf-8") as file:
+            json.dump(data, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+
+
+def read(path: str | os.PathLike[str], request: Mapping[str, Any]) -> Checkpoint | None:
+    """Returns the checkpoint of a replay, None if there is none yet.
+
+    Raises:
+        SetupError: It cannot be read, or belongs to another replay.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = Checkpoint(**json.load(file))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise errors.SetupError(f"{os.fspath(path)} is no checkpoint of a replay: delete it ({error}).") from error
+    if found.request != request:
+        raise errors.SetupError(
+            f"{os.fspath(path)} belongs to another replay (its window, attribution or reflectors differ): "
+            "delete it, or name another."
+        )
+    return found

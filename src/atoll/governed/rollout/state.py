@@ -1,0 +1,118 @@
+"""Where a rollout stands; a parameter like any other, so that it is versioned, audited and survives a restart."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from atoll.governed.rollout.plan import Plan
+from atoll.governed.statistics import Evidence, Moments, difference
+
+type Stage = Literal["proposed", "shadow", "canary", "full", "rolled_back"]
+
+STATE_PREFIX = "rollout/"
+BASELINE, CANDIDATE = "baseline", "candidate"
+
+
+def state_key(key: str) -> str:
+    """Returns the parameter that holds the rollout of another one."""
+    return f"{STATE_PREFIX}{key}"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One rollout.
+
+    Attributes:
+        key: The parameter that changes.
+        value: Its candidate value.
+        proposal: The id of the proposal.
+        author: Who proposed it.
+        baseline_version: The version that a rollback goes back to.
+        step: Which share of the plan, while it is a canary.
+        entered_at: When the stage or step began.
+        entered_count: Treated measurements at that moment, by metric.
+        arms: Moments of every guarded metric, by arm.
+        fed_at: Up to when feedback was taken from a channel.
+        is_settled: It is over: full and no longer guarded, or rolled back.
+        why: What led here.
+    """
+
+    key: str
+    value: Any
+    proposal: str
+    author: str
+    salt: str
+    baseline_version: int
+    plan: Plan
+    entered_at: datetime
+    stage: Stage = "proposed"
+    step: int = 0
+    is_settled: bool = False
+    why: str = ""
+    fed_at: datetime | None = None
+    entered_count: Mapping[str, int] = field(default_factory=dict)
+    arms: Mapping[str, Mapping[str, tuple[int, float, float]]] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """The share of entities that get the candidate now."""
+        if self.stage == "canary":
+            return self.plan.shares[self.step]
+        return 1.0 if self.stage == "full" else 0.0
+
+    def moments(self, metric: str, arm: str) -> Moments:
+        return Moments(*self.arms.get(metric, {}).get(arm, (0, 0.0, 0.0)))
+
+    def evidence(self, metric: str) -> Evidence:
+        """Returns what is known of the difference, candidate minus baseline; all guardrails share alpha."""
+        alpha = self.plan.alpha / len(self.plan.guardrails)
+        arms = self.moments(metric, BASELINE), self.moments(metric, CANDIDATE)
+        return difference(*arms, alpha=alpha, expected=self.plan.expected)
+
+    def merged(self, fresh: Mapping[tuple[str, str], Moments]) -> "State":
+        """Returns the state with measurements that came since."""
+        arms = {metric: dict(each) for metric, each in self.arms.items()}
+        for (metric, arm), moments in fresh.items():
+            total = self.moments(metric, arm)
+            total.merge(moments)
+            arms.setdefault(metric, {})[arm] = total.to_data()
+        return replace(self, arms=arms)
+
+    def num_fresh(self, metric: str) -> int:
+        """Returns how many treated measurements came since the stage or step began."""
+        return self.moments(metric, CANDIDATE).count - self.entered_count.get(metric, 0)
+
+    def moved(self, stage: Stage, now: datetime, why: str, *, step: int = 0, is_settled: bool = False) -> "State":
+        counts = {each.metric: self.moments(each.metric, CANDIDATE).count for each in self.plan.guardrails}
+        return replace(
+            self, stage=stage, step=step, entered_at=now, entered_count=counts, why=why, is_settled=is_settled
+        )
+
+    def to_data(self) -> Mapping[str, Any]:
+        data = {name: getattr(self, name) for name in self.__slots__}
+        arms = {metric: {arm: list(each) for arm, each in arms.items()} for metric, arms in self.arms.items()}
+        counts = dict(self.entered_count)
+        return {
+            **data,
+            "plan": self.plan.to_data(),
+            "entered_at": self.entered_at.isoformat(),
+            "entered_count": counts,
+            "fed_at": None if self.fed_at is None else self.fed_at.isoformat(),
+            "arms": arms,
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> "State":
+        arms = {
+            metric: {arm: (each[0], each[1], each[2]) for arm, each in arms.items()}
+            for metric, arms in data["arms"].items()
+        }
+        fed_at = data["fed_at"]
+        read = {
+            "plan": Plan.from_data(data["plan"]),
+            "entered_at": datetime.fromisoformat(data["entered_at"]),
+            "fed_at": None if fed_at is None else datetime.fromisoformat(fed_at),
+            "arms": arms,
+        }
+        return cls(**{**data, **read})

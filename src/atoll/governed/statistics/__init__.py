@@ -1,0 +1,22 @@
+"""Statistics that decide: moments, fixed-sample intervals, confidence sequences, several questions at once."""
+
+from atoll.governed.statistics.intervals import Interval, bootstrap_interval, sample_size, t_interval
+from atoll.governed.statistics.moments import Moments
+from atoll.governed.statistics.multiplicity import e_bh, holm
+from atoll.governed.statistics.ratio import RatioCheck, check_ratio
+from atoll.governed.statistics.sequence import ConfidenceSequence, Evidence, difference
+
+__all__ = [
+    "ConfidenceSequence",
+    "Evidence",
+    "Interval",
+    "Moments",
+    "RatioCheck",
+    "bootstrap_interval",
+    "check_ratio",
+    "difference",
+    "e_bh",
+    "holm",
+    "sample_size",
+    "t_interval",
+]

@@ -1,0 +1,149 @@
+"""Intervals and p-values that stay true however often somebody looks.
+
+The asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (Time-uniform central limit theory
+and asymptotic confidence sequences, 2021), written in units of information so that one formula serves pairs and two
+independent samples. An estimate with information I (one over its variance) that is compared with 0 has the e-value
+
+    e = exp(z^2 I t / (2 (1 + I t))) / sqrt(1 + I t),     z = estimate * sqrt(I),
+
+the likelihood ratio of a normal mixture of effects with variance t against no effect. A stream without an effect
+reaches 1/alpha with a probability of at most alpha, over all its length; 1/e is a p-value at any moment.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+from scipy import special
+
+from atoll import errors
+from atoll.governed.statistics import intervals
+from atoll.governed.statistics.intervals import EVERYWHERE, Interval
+from atoll.governed.statistics.moments import Moments
+
+START = 20  # pairs before the first look: the variance of fewer is a guess, and its quotient has fat tails
+LARGEST_LOG = 700.0  # exp of more is no float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a stream says at one moment.
+
+    Attributes:
+        interval: Holds the effect at all moments together, with probability 1 - alpha.
+        e_value: Evidence against an effect of 0; 1 says nothing, 20 is strong.
+        p_value: Valid at this moment; the least one so far is valid too.
+    """
+
+    count: int
+    estimate: float
+    interval: Interval
+    e_value: float
+    p_value: float
+
+
+NO_EVIDENCE = Evidence(0, 0.0, EVERYWHERE, 1.0, 1.0)
+
+
+def tightness(alpha: float, expected: float) -> float:
+    """Returns the variance of the mixture, times the variance of one value, that is best after `expected` values.
+
+    Raises:
+        SetupError: alpha is no probability, or nothing is expected.
+    """
+    intervals.check_alpha(alpha)
+    if not expected > 0:
+        raise errors.SetupError(f"expected={expected}: say after about how many values a decision should fall.")
+    doubt = 2 * math.log(1 / alpha)
+    return (doubt + math.log(1 + doubt)) / expected
+
+
+def log_e(estimate: float, information: float, mixture: float) -> float:
+    """Returns the logarithm of the two-sided e-value of an estimate against 0."""
+    spread = 1 + information * mixture
+    return estimate**2 * information**2 * mixture / (2 * spread) - math.log(spread) / 2
+
+
+def log_e_above(estimate: float, information: float, mixture: float) -> float:
+    """Returns the logarithm of the e-value against an effect of 0 or less: only effects above 0 are in the mixture."""
+    spread = 1 + information * mixture
+    z = estimate * information * math.sqrt(mixture / spread)
+    return log_e(estimate, information, mixture) + math.log(2) + float(special.log_ndtr(z))
+
+
+def reach(information: float, mixture: float, alpha: float) -> float:
+    """Returns half the width of the interval at some information."""
+    spread = 1 + information * mixture
+    return math.sqrt(2 * spread / (information**2 * mixture) * (math.log(spread) / 2 - math.log(alpha)))
+
+
+def evidence(count: int, estimate: float, information: float, mixture: float, alpha: float) -> Evidence:
+    """Returns what an estimate with some information says."""
+    width = reach(information, mixture, alpha)
+    logarithm = log_e(estimate, information, mixture)
+    p_value = math.exp(-max(logarithm, 0.0)) if logarithm < LARGEST_LOG else 0.0
+    e_value = math.exp(min(logarithm, LARGEST_LOG))
+    return Evidence(count, estimate, Interval(estimate - width, estimate + width), e_value, p_value)
+
+
+@dataclass(slots=True)
+class ConfidenceSequence:
+    """Follows the mean of a stream of paired differences.
+
+    Attributes:
+        alpha: The probability of an interval that is ever wrong.
+        expected: After about how many values a decision should fall: there the interval is tightest.
+        start: Says nothing before so many values.
+    """
+
+    alpha: float = 0.05
+    expected: float = 200.0
+    start: int = START
+    moments: Moments = field(default_factory=Moments)
+    least_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        tightness(self.alpha, self.expected)
+        if self.start < 2:
+            raise errors.SetupError(f"start={self.start}: a variance needs two values at least.")
+
+    def add(self, value: float) -> None:
+        self.moments.add(value)
+
+    def look(self) -> Evidence:
+        """Returns the evidence so far; its p-value is the least one of all looks."""
+        moments = self.moments
+        if moments.count < self.start:
+            return Evidence(moments.count, moments.mean, EVERYWHERE, 1.0, self.least_p)
+        if moments.variance <= (1e-12 * moments.mean) ** 2:
+            if not moments.mean:
+                return Evidence(moments.count, 0.0, Interval(0.0, 0.0), 1.0, self.least_p)
+            # No variance was seen, and none is not believed: one more value is imagined, and it is 0.
+            moments = Moments(*moments.to_data())
+            moments.add(0.0)
+        information = moments.count / moments.variance
+        mixture = tightness(self.alpha, self.expected) * moments.variance
+        found = evidence(self.moments.count, moments.mean, information, mixture, self.alpha)
+        self.least_p = min(self.least_p, found.p_value)
+        return replace(found, p_value=self.least_p)
+
+
+def difference(
+    baseline: Moments, candidate: Moments, *, alpha: float = 0.05, expected: float = 200.0, start: int = START
+) -> Evidence:
+    """Returns the evidence on the difference of two independent streams, candidate minus baseline, at any moment.
+
+    Information that grows by independent pieces makes the estimate a Brownian motion in it, whatever the shares of
+    the two streams (Jennison and Turnbull, 1997).
+
+    Args:
+        expected: After about how many values of the smaller stream a decision should fall.
+    """
+    smaller = min(baseline.count, candidate.count)
+    estimate = candidate.mean - baseline.mean
+    pooled = Moments(*baseline.to_data())
+    pooled.merge(candidate)
+    spread = baseline.variance / max(baseline.count, 1) + candidate.variance / max(candidate.count, 1)
+    if smaller < start or not spread:
+        return Evidence(smaller, estimate, EVERYWHERE, 1.0, 1.0)
+    mixture = tightness(alpha, expected) * pooled.variance
+    return evidence(smaller, estimate, 1 / spread, mixture, alpha)

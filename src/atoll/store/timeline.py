@@ -1,0 +1,94 @@
+"""Things that happened, by time and by whom they concern: streams of rows in the store's database.
+
+A table of its own beside those of `schema`, made when the first stream is opened: a store without streams has none.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text, insert, inspect, select, tuple_
+
+from atoll.store.database import Database, Prepared
+
+CHUNK = 1000  # rows read at a time
+
+metadata = MetaData()
+moments = Table(
+    "moments",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("stream", String, nullable=False),
+    Column("at", Integer, nullable=False),
+    Column("entity", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("data", Text, nullable=False),
+)
+Index("moments_by_time", moments.c.stream, moments.c.at, moments.c.number)
+Index("moments_by_entity", moments.c.stream, moments.c.entity, moments.c.at, moments.c.number)
+
+_rows = moments.c
+_columns = (_rows.at, _rows.number, _rows.data)
+
+
+class Moment(NamedTuple):
+    """One row to be written; `at` counts microseconds since 1970."""
+
+    at: int
+    entity: str
+    name: str
+    data: str
+
+
+class Found(NamedTuple):
+    """One row as it was read; `(at, number)` is its place in the order of its stream."""
+
+    at: int
+    number: int
+    data: str
+
+
+class Timeline:
+    """One stream. Threads may share it; other processes open the same file."""
+
+    def __init__(self, database: Database, stream: str) -> None:
+        self._database, self._stream = database, stream
+        with database.reading() as connection:
+            is_there = inspect(connection).has_table(moments.name)
+        if not is_there:
+            with database.writing() as connection:
+                metadata.create_all(connection)
+        self._insert = Prepared(database.engine, insert(moments), ["stream", "at", "entity", "name", "data"])
+
+    def append(self, rows: Sequence[Moment]) -> None:
+        """Writes rows in one commit.
+
+        Raises:
+            StoreFailed: The database is full, read-only, locked for too long or damaged.
+        """
+        with self._database.writing() as connection:
+            cursor = connection.connection.cursor()
+            self._insert.run(cursor, [(self._stream, *row) for row in rows])
+
+    def between(self, since: int, until: int, after: tuple[int, int] | None = None) -> Iterator[Found]:
+        """Yields the rows of a time in its order, those of one moment as they were written; memory stays bounded."""
+        query = select(*_columns).where(_rows.stream == self._stream, _rows.at >= since, _rows.at <= until)
+        place = after or (since, 0)
+        while rows := self._fetch(query.where(tuple_(_rows.at, _rows.number) > tuple_(*place)).limit(CHUNK)):
+            yield from rows
+            place = rows[-1][:2]
+
+    def of(self, entity: str, since: int, name: str = "") -> Sequence[Found]:
+        """Returns the rows of one entity from a moment on, of one name or of all."""
+        query = select(*_columns).where(_rows.stream == self._stream, _rows.entity == entity, _rows.at >= since)
+        return self._fetch(query.where(_rows.name == name) if name else query)
+
+    def entities(self) -> Sequence[str]:
+        """Returns all entities, sorted."""
+        query = select(_rows.entity).where(_rows.stream == self._stream).distinct().order_by(_rows.entity)
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def _fetch(self, query: Any) -> Sequence[Found]:
+        with self._database.reading() as connection:
+            found = connection.execute(query.order_by(_rows.at, _rows.number)).all()
+        return [Found(*each) for each in found]
