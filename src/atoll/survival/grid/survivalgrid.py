@@ -47,9 +47,13 @@ class SurvivalGrid:
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins a life in the world of a seed; without one, in the world of seed 0."""
-        self.terrain = make_terrain(self.preset, seed or 0, self.family)
-        self.body = Body(self.terrain.starts[0])
+        self.begin(seed or 0)
         return self.observe(), self.info()
+
+    def begin(self, seed: int) -> None:
+        """Begins a life and shows nothing: for whoever looks by themselves."""
+        self.terrain = make_terrain(self.preset, seed, self.family)
+        self.body = Body(self.terrain.starts[0])
 
     def step(self, action: int) -> Step:
         """Lets the body act and a tick pass.
@@ -59,18 +63,25 @@ class SurvivalGrid:
         """
         if not 0 <= action < len(ACTIONS):
             raise errors.SetupError(f"There is no action {action}: 0 to {len(ACTIONS) - 1}.")
+        reward = self.advance(ACTIONS[action])
+        is_over = not self.body.is_alive
+        return Step(self.observe(), reward, is_over, self._is_late() and not is_over, self.info())
+
+    def advance(self, action: str) -> float:
+        """Does an action by its name, lets a tick pass and returns the reward.
+
+        Raises:
+            SetupError: The life is over.
+        """
         body, terrain = self.body, self.terrain
         if not body.is_alive:
             raise errors.SetupError("This life is over: call reset() first.")
         needs = (body.food, body.water)
-        body.act(terrain, ACTIONS[action])
+        body.act(terrain, action)
         terrain.pass_time([body.spot])
         if body.is_alive:
             body.live(terrain)
-        is_over = not body.is_alive
-        return Step(
-            self.observe(), reward_of(terrain, body, needs), is_over, self._is_late() and not is_over, self.info()
-        )
+        return reward_of(terrain, body, needs)
 
     def _is_late(self) -> bool:
         return self.terrain.tick >= self.preset.max_ticks
