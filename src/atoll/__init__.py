@@ -32,6 +32,7 @@ __all__ = [
     "llm",
     "llmsr",
     "mutation",
+    "playbook",
     "profiler",
     "programs",
     "runs",

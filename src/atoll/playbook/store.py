@@ -1,0 +1,248 @@
+"""A playbook that lasts: its versions, what became of every delta, and the bullets that a moment calls for."""
+
+from collections.abc import Sequence
+from threading import RLock
+from typing import NamedTuple
+
+from atoll import errors, versions
+from atoll.playbook import packing
+from atoll.playbook.bullet import Bullet
+from atoll.playbook.config import Config
+from atoll.playbook.curator import Curator
+from atoll.playbook.delta import Delta, Verdict
+from atoll.playbook.index import Index
+from atoll.playbook.playbook import Playbook, Stats
+from atoll.playbook.refinement import Retired
+
+KEY = "playbook/main"
+RETRIES = 20  # a turn takes a millisecond or two: whoever loses so often in a row is told
+
+
+class Change(NamedTuple):
+    """What `apply` did: the version that it made (0: none was needed), the playbook now, and the verdicts."""
+
+    n: int
+    playbook: Playbook
+    verdicts: tuple[Verdict, ...]
+
+
+class Event(NamedTuple):
+    """A version of the history.
+
+    Attributes:
+        restored: The version that a rollback brought back; None: it is no rollback.
+    """
+
+    n: int
+    parent: int
+    reason: str
+    author: str
+    verdicts: tuple[Verdict, ...]
+    retired: tuple[Retired, ...]
+    restored: int | None = None
+
+
+class Excerpt(NamedTuple):
+    """A bullet that fits a query, and as much of it as was asked for."""
+
+    bullet: Bullet
+    score: float
+    text: str
+
+
+class Store:
+    """Keeps one playbook among versions. Threads may share it, and other processes the versions.
+
+    Args:
+        versions: Where it is kept: `store.Store(path).versions()` or `store.MemoryVersions()`.
+        key: Which playbook.
+        curator: Who decides on deltas.
+    """
+
+    def __init__(self, versions: versions.Versions, *, key: str = KEY, curator: Curator | None = None) -> None:
+        self.versions, self.key, self.curator = versions, key, curator or Curator()
+        self._lock = RLock()
+        self._index = Index()
+        self._base: packing.Base | None = None
+        self._head: tuple[int, Playbook] = (0, Playbook())
+
+    @property
+    def config(self) -> Config:
+        return self.curator.config
+
+    @property
+    def version(self) -> int:
+        """The number of the head; 0 before there is one."""
+        return self._newest()[0]
+
+    def current(self) -> Playbook:
+        """Returns the playbook as it is now, whoever changed it last."""
+        return self._newest()[1]
+
+    def at(self, n: int) -> Playbook:
+        """Returns the playbook of a version.
+
+        Raises:
+            NotFound: There is no such version.
+        """
+        if n == 0:
+            return Playbook()
+        with self._lock:
+            return self._playbook(self.versions.get(self.key, n))
+
+    def apply(
+        self, deltas: Sequence[Delta], reason: str, author: str, *, turn: int | None = None, token: str | None = None
+    ) -> Change:
+        """Has the curator decide on deltas and keeps what comes of it as a version, what was refused included.
+
+        Somebody else's change meanwhile is no obstacle: the curator decides anew, on what is there now.
+
+        Args:
+            deltas: Without any, nothing happens.
+            reason: Why; compulsory.
+            author: Who.
+            turn: When; None: the turn after the last.
+            token: The same token again changes nothing and returns what it made.
+
+        Raises:
+            Conflict: The playbook is locked, or others were faster 20 times in a row.
+            SetupError: The reason or the author is empty.
+        """
+        if not deltas:
+            n, playbook = self._newest()
+            return Change(n, playbook, ())
+        for _ in range(RETRIES):
+            n, playbook = self._newest()
+            curated = self.curator.curate(playbook, deltas, turn=turn)
+            try:
+                return self._set(n, curated.playbook, curated.verdicts, curated.retired, reason, author, token)
+            except errors.Conflict:
+                if self._newest()[0] == n:
+                    raise  # nobody was faster: it is locked
+        raise errors.Conflict(f"{self.key} changed {RETRIES} times while a change to it was decided: try again.")
+
+    def refine(self, reason: str = "grow and refine", author: str = "curator") -> Change:
+        """Merges, retires and archives; makes a version only if something changes.
+
+        Raises:
+            Conflict: The playbook is locked, or others were faster 20 times in a row.
+        """
+        for _ in range(RETRIES):
+            n, playbook = self._newest()
+            refined, retired = self.curator.refine(playbook)
+            if refined == playbook:
+                return Change(n, playbook, ())
+            try:
+                return self._set(n, refined, (), retired, reason, author, None)
+            except errors.Conflict:
+                if self._newest()[0] == n:
+                    raise
+        raise errors.Conflict(f"{self.key} changed {RETRIES} times while it was refined: try again.")
+
+    def rollback(self, n: int, reason: str = "rollback", author: str = "user") -> Playbook:
+        """Makes an old version the head again, as a new version: nothing of the history is lost.
+
+        Raises:
+            NotFound: There is no such version.
+        """
+        self.versions.rollback(self.key, n, reason, author)
+        return self.current()
+
+    def history(self) -> Sequence[Event]:
+        """Returns all versions, oldest first, with the verdicts on what was proposed."""
+        events: list[Event] = []
+        first: dict[str, int] = {}
+        for version in self.versions.history(self.key):
+            entry, n = packing.read(version.value), version.n
+            if version.value in first:
+                restored = first[version.value]
+                events.append(Event(n, n - 1, version.reason, version.author, (), (), restored))
+                continue
+            first[version.value] = n
+            parent = entry.parent if entry.parent or n == 1 else n - 1
+            events.append(Event(n, parent, version.reason, version.author, entry.verdicts, entry.retired))
+        return events
+
+    def archive(self) -> Sequence[Retired]:
+        """Returns what went on the way to the head, in its order; a rollback takes back what went after its version."""
+        events = {event.n: event for event in self.history()}
+        found: list[Retired] = []
+        place = max(events, default=0)
+        while place in events:
+            event = events[place]
+            found += reversed(event.retired)
+            place = event.parent if event.restored is None else event.restored
+        return found[::-1]
+
+    def retrieve(self, query: str, limit: int | None = None, chars: int | None = None) -> Sequence[Excerpt]:
+        """Returns the bullets that fit a query best, the best first; what did harm comes later, or not at all.
+
+        Args:
+            query: Any text: a question, a state.
+            limit: So many at most; None: `context_limit`.
+            chars: So much of each; None: `context_chars`.
+        """
+        playbook = self.current()
+        most = self.config.context_limit if limit is None else limit
+        size = self.config.context_chars if chars is None else chars
+        with self._lock:
+            self._index.sync(playbook.bullets)
+            hits = self._index.search(query, most, trust)
+        found = [(playbook.bullets[hit.id], hit.score) for hit in hits]
+        return [Excerpt(bullet, score, _cut(bullet.content, size)) for bullet, score in found]
+
+    def context(self, query: str, limit: int | None = None, chars: int | None = None) -> str:
+        """Returns the same for a prompt: a line each, with its id."""
+        return "\n".join(f"[{each.bullet.id}] {each.text}" for each in self.retrieve(query, limit, chars))
+
+    def stats(self) -> Stats:
+        return self.current().stats()
+
+    def _set(
+        self,
+        parent: int,
+        playbook: Playbook,
+        verdicts: Sequence[Verdict],
+        retired: Sequence[Retired],
+        reason: str,
+        author: str,
+        token: str | None,
+    ) -> Change:
+        with self._lock:
+            value, is_whole = packing.write(playbook, parent, self._base, verdicts, retired)
+            made = self.versions.set(self.key, value, reason, author, expected=parent, token=token)
+            if made.value != value:  # the token's, from before a crash
+                return Change(made.n, self._playbook(made), packing.read(made.value).verdicts)
+            self._head = made.n, playbook
+            if is_whole:
+                self._base = packing.Base(made.n, playbook, len(value))
+        return Change(made.n, playbook, tuple(verdicts))
+
+    def _newest(self) -> tuple[int, Playbook]:
+        with self._lock:
+            try:
+                version = self.versions.get(self.key)
+            except errors.NotFound:
+                return 0, Playbook()
+            if version.n != self._head[0]:
+                self._head = version.n, self._playbook(version)
+            return self._head
+
+    def _playbook(self, version: versions.Version) -> Playbook:
+        entry = packing.read(version.value)
+        if entry.base is None:
+            self._base = packing.Base(version.n, packing.whole(entry), len(version.value))
+            return self._base.playbook
+        if self._base is None or self._base.n != entry.base:
+            base = self.versions.get(self.key, entry.base)
+            self._base = packing.Base(base.n, packing.whole(packing.read(base.value)), len(base.value))
+        return packing.patched(self._base.playbook, entry)
+
+
+def trust(bullet: Bullet) -> float:
+    """Weighs a bullet by what became of using it: 1 at first, up to 2, and towards 0 with the harm that it did."""
+    return 2.0 * (bullet.helpful + 1.0) / (bullet.helpful + bullet.harmful + 2.0)
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: max(0, size - 1)].rstrip()}…"
