@@ -9,16 +9,20 @@ from atoll import control, errors
 
 type Sections = Mapping[str, Any]
 
+BARE = ""  # the section of keys that were named without one
+
 
 def parse_set(text: str) -> Sections:
     """Reads `section.key=value`, the value as in TOML; what is no TOML is a text.
 
+    `key=value` alone stands in the section `BARE`: the system's own models say later which one is meant.
+
     Raises:
-        SetupError: There is no `=`, or no section.
+        SetupError: There is no `=`, or no key.
     """
     path, equals, value = text.partition("=")
-    section, dot, key = path.strip().partition(".")
-    if not equals or not (section and dot and key):
+    section, dot, key = path.strip().rpartition(".")
+    if not equals or not key or (dot and not section):
         raise errors.SetupError(f"--set {text} is not understood: write --set section.key=value, e.g. run.seed=7.")
     try:
         parsed = tomllib.loads(f"value = {value.strip()}")["value"]

@@ -11,6 +11,7 @@
 Later wins: defaults, what the folder implies, `atoll.toml`, the command line.
 """
 
+import difflib
 import importlib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +20,17 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from atoll import control, errors
-from atoll.config.amounts import Sections, parse_budget
+from atoll.config.amounts import BARE, Sections, parse_budget
 from atoll.config.sections import COMMON, LLMSettings, RunSettings, SandboxSettings
 from atoll.system import Settings, System, check, keys_of, nearest, shown
 
 FILE = "atoll.toml"
 # The systems by name; a system is imported when it is used, or when a folder without `atoll.toml` may be its.
-SYSTEMS: Mapping[str, str] = {"programs": "atoll.programs.build", "llmsr": "atoll.llmsr.build"}
+SYSTEMS: Mapping[str, str] = {
+    "programs": "atoll.programs.build",
+    "llmsr": "atoll.llmsr.build",
+    "survival": "atoll.survival.build",
+}
 FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs OpenEvolve's files, and who reads them
 CHECKPOINTS = "atoll.programs.checkpoints"
 NAMED = "config"  # as a model's name: the one that the folder's own configuration names
@@ -71,6 +76,9 @@ class Plan:
         """
         name, merged = _merged(layers)
         models = _models(name)
+        for key, value in merged.pop(BARE, {}).items():
+            section = _owner(key, models)
+            merged[section] = {**merged.get(section, {}), key: value}
         for section in merged:
             if section not in models:
                 raise errors.SetupError(f"There is no section [{section}]{nearest(section, models)}.")
@@ -239,6 +247,20 @@ def _models(name: object) -> dict[str, type[Settings]]:
         )
     builder = find(name)
     return {"task": builder.Task, name: builder.Options, **COMMON}
+
+
+def _owner(key: str, models: Mapping[str, type[Settings]]) -> str:
+    """Returns the section that a key belongs to which was named without one; the task's and the system's come first.
+
+    Raises:
+        SetupError: No section has it.
+    """
+    for section, model in models.items():
+        if key in model.model_fields:
+            return section
+    names = {name: section for section, model in models.items() for name in model.model_fields}
+    near = [f"{names[name]}.{name}" for name in difflib.get_close_matches(key, names, n=1)]
+    raise errors.SetupError(f"There is no key {key}{f'; the nearest is {near[0]}' if near else ''}.")
 
 
 def describe(name: str) -> Iterator[tuple[str, str]]:

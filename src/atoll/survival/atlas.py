@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from atoll.survival.worlds.world import Observation, Spot
@@ -35,6 +35,8 @@ class Atlas:
 
     Attributes:
         changed: When a cell was first seen as it is now.
+        names: All looks that were ever seen.
+        edge: Known cells with unknown neighbours, and how many.
         bits: Surprise of all that was seen so far, in bits, each cell once.
     """
 
@@ -42,24 +44,56 @@ class Atlas:
     changed: dict[Spot, int] = field(default_factory=dict)
     visits: Counter[Spot] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
+    names: set[str] = field(default_factory=set)
     bits: float = 0.0
+    edge: dict[Spot, int] = field(default_factory=dict)
 
     def see(self, seen: Observation) -> list[tuple[Spot, str, str, int]]:
         """Takes in a view; returns what changed since it was last seen: place, before, now, and after how long."""
         turned = []
         looks, tick = self.looks, seen.tick
+        fresh = []
         for spot, look in seen.looks.items():
             before = looks.get(spot)
             if before == look:
                 continue
             if before is None:
                 self._count(look)
+                fresh.append(spot)
             else:
                 turned.append((spot, before, look, tick - self.changed[spot]))
             looks[spot] = look
+            self.names.add(look)
             self.changed[spot] = tick
+        self._push_edge(fresh)
         self.visits[seen.position] += 1
         return turned
+
+    def _push_edge(self, fresh: list[Spot]) -> None:
+        """Keeps the edge of the known: cells with a neighbour that nobody has seen, and how many of them."""
+        for x, y in fresh:
+            unknown = 0
+            for dx, dy in AROUND:
+                each = (x + dx, y + dy)
+                if each not in self.looks:
+                    unknown += 1
+                elif each in self.edge:
+                    self.edge[each] -= 1
+                    if self.edge[each] <= 0:
+                        del self.edge[each]
+            if unknown:
+                self.edge[x, y] = unknown
+        for spot in fresh:  # those that came with it counted one another
+            if spot in self.edge:
+                self._recount(spot)
+
+    def _recount(self, spot: Spot) -> None:
+        x, y = spot
+        unknown = sum((x + dx, y + dy) not in self.looks for dx, dy in AROUND)
+        if unknown:
+            self.edge[spot] = unknown
+        else:
+            del self.edge[spot]
 
     def _count(self, look: str) -> None:
         total = self.kinds.total()
@@ -69,33 +103,36 @@ class Atlas:
     def num_visited(self) -> int:
         return len(self.visits)
 
-    def unknown_around(self, spot: Spot) -> int:
-        """Counts the neighbours of a cell that nobody has seen."""
-        x, y = spot
-        return sum((x + dx, y + dy) not in self.looks for dx, dy in AROUND)
+    def ways(self, start: Spot, prices: Mapping[str, float | None], tolls: Mapping[Spot, float]) -> Ways:
+        """Finds the cheapest ways over known cells.
 
-    def ways(self, start: Spot, cost: Callable[[Spot, str], float | None]) -> Ways:
-        """Finds the cheapest ways over known cells; a cost of None is a wall."""
+        Args:
+            start: Where to begin.
+            prices: Of entering each look; None is a wall.
+            tolls: What some cells cost besides.
+        """
         costs: dict[Spot, float] = {start: 0.0}
         came: dict[Spot, Spot] = {}
         done: set[Spot] = set()
-        looks, edge = self.looks, [(0.0, start)]
-        while edge and len(done) < MAX_CELLS:
-            spent, spot = heapq.heappop(edge)
+        looks, edge, most = self.looks, [(0.0, start)], MAX_CELLS
+        push, pop = heapq.heappush, heapq.heappop
+        while edge and most:
+            spent, spot = pop(edge)
             if spot in done:
                 continue
             done.add(spot)
+            most -= 1
             x, y = spot
-            for dx, dy in AROUND:
-                each = (x + dx, y + dy)
-                look = looks.get(each)
-                if look is None or each in done:
+            for each in ((x, y - 1), (x + 1, y), (x, y + 1), (x - 1, y)):
+                if each in done or each not in looks:
                     continue
-                price = cost(each, look)
+                price = prices[looks[each]]
                 if price is None:
                     continue
                 total = spent + price
-                if total < costs.get(each, math.inf):
+                if tolls and each in tolls:
+                    total += tolls[each]
+                if each not in costs or total < costs[each]:
                     costs[each], came[each] = total, spot
-                    heapq.heappush(edge, (total, each))
+                    push(edge, (total, each))
         return Ways(start, costs, came)

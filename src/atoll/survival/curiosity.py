@@ -1,5 +1,6 @@
 """Curiosity: how new something is, by counting and by a small network that learns to expect it."""
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Hashable
@@ -60,6 +61,7 @@ def features(seen: Observation) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return found
 
 
+@functools.cache
 def _place(look: str) -> int:
     # Python's own hash differs from process to process, and a run must not.
     return sum((position + 1) * ord(letter) for position, letter in enumerate(look)) % (INPUTS - 3)

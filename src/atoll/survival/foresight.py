@@ -7,6 +7,7 @@ from atoll.survival.mind import Mind
 from atoll.survival.worlds.world import Observation, Spot
 
 HUNT_RANGE = 4
+UNKNOWN, BITE = 0.25, 0.2  # damage that is assumed of what nobody has met, and of what hunts
 
 
 def distance(one: Spot, other: Spot) -> int:
@@ -55,28 +56,34 @@ def _ticks_left(mind: Mind, name: str, level: float) -> float:
     return level / max(1e-4, mind.rates.get(name, 0.02))
 
 
-def exposure(mind: Mind, seen: Observation, spot: Spot, look: str, prowling: Sequence[Spot]) -> float:
-    """Returns the damage to expect from entering a cell: by what it is, and by who prowls near."""
-    lore = mind.lore
-    fact = lore.facts.get(look)
-    expected = lore.risk(look, mind.prior) * (fact.mean_damage() if fact is not None else 0.2)
-    for hunter in prowling:
-        gap = distance(spot, hunter)
-        if gap <= 3:
-            expected += 0.2 * (1.0 if gap == 0 else 0.5 if gap == 1 else 0.12) * (1.5 if seen.is_dark else 1.0)
-    return expected
+def exposure(mind: Mind, look: str) -> float:
+    """Returns the damage to expect from entering a look."""
+    fact = mind.lore.facts.get(look)
+    return mind.lore.risk(look, mind.prior) * (fact.mean_damage() if fact is not None else UNKNOWN)
+
+
+def tolls(mind: Mind, seen: Observation) -> dict[Spot, float]:
+    """Returns the damage to expect besides in the cells around whoever hunts."""
+    found: dict[Spot, float] = {}
+    for x, y in hunters(mind, seen):
+        for dx in range(-3, 4):
+            for dy in range(abs(dx) - 3, 4 - abs(dx)):
+                gap = abs(dx) + abs(dy)
+                harm = BITE * (1.0 if gap == 0 else 0.5 if gap == 1 else 0.12) * (1.5 if seen.is_dark else 1.0)
+                found[x + dx, y + dy] = found.get((x + dx, y + dy), 0.0) + harm
+    return found
 
 
 def evasive(mind: Mind, seen: Observation) -> str:
     """Returns the move, or the waiting, that exposes least."""
-    (x, y), prowling = seen.position, hunters(mind, seen)
-    best, least = "wait", exposure(mind, seen, seen.position, seen.here, prowling) + 0.01
+    (x, y), near = seen.position, tolls(mind, seen)
+    best, least = "wait", exposure(mind, seen.here) + near.get(seen.position, 0.0) + 0.01
     for name, (dx, dy) in mind.world.moves.items():
         there = (x + dx, y + dy)
         look = seen.looks.get(there)
         if look is None or mind.lore.is_wall(look):
             continue
-        found = exposure(mind, seen, there, look, prowling)
+        found = exposure(mind, look) + near.get(there, 0.0)
         if found < least:
             best, least = name, found
     return best if best in mind.world.actions else mind.world.actions[0]

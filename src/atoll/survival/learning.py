@@ -93,7 +93,7 @@ def _creatures(mind: Mind, after: Observation) -> list[Lesson]:
     """A cause that is itself a look in sight is alive: it came to us."""
     found = []
     for cause, amount in after.harm.items():
-        if cause not in mind.atlas.kinds and cause not in after.looks.values():
+        if cause not in mind.atlas.names and cause not in after.looks.values():
             continue
         fact = mind.lore.fact(cause)
         if not fact.hunts:

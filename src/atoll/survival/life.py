@@ -127,7 +127,7 @@ class Living:
             reward,
             dict(roles.rewards.totals),
             seen.cause,
-            len(mind.atlas.looks) / world.num_cells if world.num_cells else 0.0,
+            sum(map(world.is_inside, mind.atlas.looks)) / world.num_cells if world.num_cells else 0.0,
             mind.atlas.bits,
             damage,
             loop.encounters,

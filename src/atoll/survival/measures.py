@@ -10,7 +10,7 @@ class Bin(NamedTuple):
 
     forecast: float
     happened: float
-    count: int
+    size: int
 
 
 class Calibration(NamedTuple):
@@ -24,7 +24,7 @@ class Calibration(NamedTuple):
         ece: Expected calibration error.
     """
 
-    count: int
+    size: int
     base_rate: float
     brier: float
     brier_skill: float
@@ -57,7 +57,7 @@ def calibration(said: Sequence[tuple[float, bool]], num_bins: int = 10) -> Calib
         loss,
         auroc(said),
         sum(high) / len(high) if high else 0.0,
-        sum(each.count * abs(each.forecast - each.happened) for each in bins) / count,
+        sum(each.size * abs(each.forecast - each.happened) for each in bins) / count,
         bins,
     )
 

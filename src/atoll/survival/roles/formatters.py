@@ -20,7 +20,7 @@ class StateFormatter:
     def slots(self, mind: Mind, seen: Observation, forecast: float) -> Mapping[str, str]:
         x, y = seen.position
         time = "night" if seen.is_dark else "day"
-        unknown = sum(mind.atlas.unknown_around(spot) > 0 for spot in seen.looks)
+        unknown = len(mind.atlas.edge)
         levels = ", ".join(f"{name} {level:.2f}" for name, level in seen.resources.items())
         held = ", ".join(f"{count} {name}" for name, count in seen.held.items() if count)
         found = {

@@ -62,7 +62,9 @@ class Memory:
         ]
         found: list[str] = []
         for lines in (said, self.log, self.notes):
-            scored = [(len(wanted & set(line.replace(":", " ").split())), place, line) for place, line in enumerate(lines)]
+            scored = [
+                (len(wanted & set(line.replace(":", " ").split())), place, line) for place, line in enumerate(lines)
+            ]
             found += [line for score, _, line in sorted(scored, reverse=True)[:FEW] if score]
         return found
 

@@ -32,6 +32,10 @@ class Presenter:
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[LifeEvent]) -> profiler.Remove:
         return self._profilers.use(profiler_fn)
 
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._profilers)
+
     def show(self, snapshot: LoopSnapshot) -> None:
         self._profilers.emit(OnTurn("on_turn", snapshot))
 

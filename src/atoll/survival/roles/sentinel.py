@@ -1,5 +1,6 @@
 """Safety Sentinel: looks at plans before and at words before anybody; blocks, warns, and offers a fallback."""
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,8 @@ MAX_EVENTS = 2000  # that one life logs; the newest stay
 # Words of a world that speak to the agent instead of being seen by it.
 _ORDERS = re.compile(
     r"ignore (all |any |the )?(previous|prior|above|earlier)|disregard (all|previous|the above|your)|system prompt"
-    r"|you are now|new instructions|override (your|the)|<\|.{0,20}\|>|</?(system|assistant|instructions?)>|rm -rf|sudo ",
+    r"|you are now|new instructions|override (your|the)|<\|.{0,20}\|>|</?(system|assistant|instructions?)>|rm -rf"
+    r"|sudo ",
     re.IGNORECASE,
 )
 
@@ -72,13 +74,19 @@ class Sentinel:
 
     def listen(self, seen: Observation) -> Observation:
         """Returns an observation whose words give no orders: where they try, they are taken out and logged."""
-        looks = [look for look in seen.looks.values() if _ORDERS.search(look)]
-        if not looks and not _ORDERS.search(seen.text):
+        looks = [look for look in set(seen.looks.values()) if gives_orders(look)]
+        if not looks and not (seen.text and gives_orders(seen.text)):
             return seen
         self.log("warned", seen.tick, reason="the world's words give orders", words=(seen.text or looks[0])[:200])
-        harmless = {spot: "scrawl" if _ORDERS.search(look) else look for spot, look in seen.looks.items()}
+        harmless = {spot: "scrawl" if gives_orders(look) else look for spot, look in seen.looks.items()}
         return replace(seen, text="(words that give orders were taken out)" if seen.text else "", looks=harmless)
 
     def log(self, kind: str, tick: int, **facts: JSON) -> None:
         self.events.append({"kind": kind, "tick": tick, **facts})
         del self.events[:-MAX_EVENTS]
+
+
+@functools.lru_cache(maxsize=4096)
+def gives_orders(words: str) -> bool:
+    """Tells whether words speak to the agent instead of being seen by it."""
+    return _ORDERS.search(words) is not None

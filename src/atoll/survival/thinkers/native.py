@@ -4,7 +4,7 @@ Whatever it knows of signs, food, walls or nights it has from the playbook and f
 knows nothing and has to find out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from atoll.survival.worlds.world import FACING, Action, Observation, Spot
 COMFORT = 0.75  # below this level a resource is looked for
 NEED, DIRE, REFUGE, NOVEL, REST = 70.0, 45.0, 30.0, 9.0, 1.0
 FEAR = 90.0  # ticks of detour that one whole life is worth
+BOLD = 0.7  # life above which something unknown is tried
 LIMIT = 3  # actions of a plan: what is farther will look different by then
 
 
@@ -49,7 +50,7 @@ class Native:
         mind.recall("dark night daylight refuge")
         if not seen.looks:
             return self._blind(mind, brief)
-        ways = mind.atlas.ways(seen.position, self._costs(mind, seen))
+        ways = self._ways(mind, seen)
         best, gain = None, -1e9
         for goal in self._goals(mind, seen, ways):
             cost = ways.costs.get(goal.spot)
@@ -70,20 +71,15 @@ class Native:
         exploration = 0.6 if alerts else 1.0
         return Reflection(report, tuple(alerts), exploration)
 
-    def _costs(self, mind: Mind, seen: Observation) -> Callable[[Spot, str], float | None]:
-        """Returns what a step costs: a tick, and the damage to expect in ticks of detour that it is worth."""
-        prowling, scale = foresight.hunters(mind, seen), FEAR / max(0.15, seen.life)
-        by_look: dict[str, float | None] = {}
-
-        def cost(spot: Spot, look: str) -> float | None:
-            if prowling and mind.temper.has_fear and not mind.lore.is_wall(look):
-                return 1.0 + scale * foresight.exposure(mind, seen, spot, look, prowling)
-            if look not in by_look:
-                feared = foresight.exposure(mind, seen, spot, look, ()) if mind.temper.has_fear else 0.0
-                by_look[look] = None if mind.lore.is_wall(look) else 1.0 + scale * feared
-            return by_look[look]
-
-        return cost
+    def _ways(self, mind: Mind, seen: Observation) -> Ways:
+        """Returns the ways; a step costs a tick, and the damage to expect in ticks of detour that it is worth."""
+        scale = FEAR / max(0.15, seen.life) if mind.temper.has_fear else 0.0
+        prices = {
+            look: None if mind.lore.is_wall(look) else 1.0 + scale * foresight.exposure(mind, look)
+            for look in mind.atlas.names
+        }
+        tolls = foresight.tolls(mind, seen) if scale else {}
+        return mind.atlas.ways(seen.position, prices, {spot: scale * harm for spot, harm in tolls.items()})
 
     def _goals(self, mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
         yield from self._needs(mind, seen, ways)
@@ -120,42 +116,46 @@ class Native:
         return min(near, key=lambda each: ways.costs[each], default=None)
 
     def _wonders(self, mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
-        """Yields what is new: unseen ground, looks that nobody has entered, deeds that nobody has tried."""
-        dire = min(seen.resources.values(), default=1.0) < 0.35
-        keen = NOVEL * mind.curiosity
-        lost = DIRE if dire and not self._knows_help(mind, seen) else 0.0
-        if keen <= 0 and not lost:
+        """Yields what is new: unseen ground, looks that nobody has entered, deeds that nobody has tried.
+
+        Whoever lacks something and knows no help looks around, curious or not.
+        """
+        keen, lost = NOVEL * mind.curiosity, DIRE * self._helpless(mind, seen)
+        if keen <= 0 and lost <= 0:
             return
-        atlas, lore = mind.atlas, mind.lore
-        for spot in ways.costs:
-            unknown = atlas.unknown_around(spot)
-            if unknown:
+        atlas = mind.atlas
+        for spot, unknown in atlas.edge.items():
+            if spot in ways.costs:
                 yield Goal(keen * (0.5 + 0.5 * unknown) + lost, "see what is beyond", spot)
-            elif spot not in atlas.visits:
-                fact = lore.facts.get(atlas.looks[spot])
-                is_new = fact is None or not fact.entered
-                yield Goal(keen * (1.5 if is_new else 0.3), f"try {atlas.looks[spot]}", spot)
-        for goal in self._trials(mind, seen, ways):
-            yield goal._replace(value=goal.value * (keen + lost / 2))
-
-    def _knows_help(self, mind: Mind, seen: Observation) -> bool:
-        scarce = min(seen.resources, key=lambda name: seen.resources[name])
-        looks = {look for _, look, _ in mind.lore.sources(scarce)}
-        return any(look in looks for look in mind.atlas.looks.values())
-
-    def _trials(self, mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
-        deeds = [name for name in mind.world.actions if name not in mind.world.moves and name != "wait"]
         nearest: dict[str, Spot] = {}
         for spot, cost in ways.costs.items():
-            look = mind.atlas.looks.get(spot, "")
-            if look and (look not in nearest or cost < ways.costs[nearest[look]]):
+            look = atlas.looks.get(spot)
+            if look is not None and (look not in nearest or cost < ways.costs[nearest[look]]):
                 nearest[look] = spot
         for look, spot in nearest.items():
-            for deed in deeds:
-                use = mind.lore.uses.get((deed, look))
-                tries = use.tries if use else 0.0
-                if tries < 2 and not (use and use.gains):
-                    yield Goal(1.2 / (1.0 + tries), f"{deed} at {look}, to see", spot, deed)
+            fact = mind.lore.facts.get(look)
+            if (fact is None or not fact.entered) and seen.life > BOLD:
+                yield Goal(keen * 1.5, f"try {look}", spot)
+            yield from self._trials(mind, look, spot, keen + lost / 2)
+
+    def _helpless(self, mind: Mind, seen: Observation) -> float:
+        """Returns how urgent the worst need is for which no help is known anywhere near."""
+        worst = 0.0
+        for need, level in seen.resources.items():
+            if level < COMFORT:
+                looks = {look for _, look, _ in mind.lore.sources(need)}
+                if not looks.intersection(mind.atlas.looks.values()):
+                    worst = max(worst, (COMFORT - level) / COMFORT)
+        return worst
+
+    def _trials(self, mind: Mind, look: str, spot: Spot, keen: float) -> Iterator[Goal]:
+        for deed in mind.world.actions:
+            if deed in mind.world.moves or deed == "wait":
+                continue
+            use = mind.lore.uses.get((deed, look))
+            tries = use.tries if use else 0.0
+            if tries < 2 and not (use and use.gains):
+                yield Goal(1.2 * keen / (1.0 + tries), f"{deed} at {look}, to see", spot, deed)
 
     def _refuges(self, mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
         if not mind.lore.is_dark_bad() or not mind.lore.refuges:

@@ -32,6 +32,9 @@ class GridWorld:
     def candidates(self, seen: Observation) -> Sequence[Action]:
         return self._options
 
+    def is_inside(self, spot: Spot) -> bool:
+        return self.grid.terrain.is_inside(spot)
+
     def truth(self) -> Mapping[str, bool]:
         return {f"sign {sign}": kind != HARMLESS for sign, kind in self.grid.terrain.signs.items()} | {"beast": True}
 

@@ -112,6 +112,9 @@ class World(Protocol):
     def candidates(self, seen: Observation) -> Sequence[Action]:
         """Returns what could be done now."""
 
+    def is_inside(self, spot: Spot) -> bool:
+        """Tells whether a cell counts as one to see."""
+
     def truth(self) -> Mapping[str, bool] | None:
         """Returns which looks hurt whoever enters them, for measuring fear; None where nobody knows."""
 
