@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from atoll.survival.worlds.world import Observation, Spot
 
 AROUND = ((0, -1), (1, 0), (0, 1), (-1, 0))
+FARTHEST = 75.0  # nothing is worth a longer way
 MAX_CELLS = 500  # that one search for a way looks at: what is farther is not worth the thought
 
 
@@ -118,6 +119,8 @@ class Atlas:
         push, pop = heapq.heappush, heapq.heappop
         while edge and most:
             spent, spot = pop(edge)
+            if spent > FARTHEST:
+                break
             if spot in done:
                 continue
             done.add(spot)

@@ -19,8 +19,9 @@ from atoll.survival.worlds.world import FACING, Action, Observation, Spot
 COMFORT = 0.75  # below this level a resource is looked for
 NEED, DIRE, REFUGE, NOVEL, REST = 70.0, 45.0, 30.0, 9.0, 1.0
 FEAR = 90.0  # ticks of detour that one whole life is worth
+RESTING = 3  # ticks that one rests before one looks again
 BOLD = 0.7  # life above which something unknown is tried
-LIMIT = 3  # actions of a plan: what is farther will look different by then
+LIMIT = 4  # actions of a plan: what is farther will look different by then
 
 
 class Goal(NamedTuple):
@@ -169,7 +170,7 @@ class Native:
         path = ways.to(goal.spot)
         steps = [Action(_name(mind, *pair)) for pair in zip([seen.position, *path], path, strict=False)]
         if goal.act is not None and len(steps) < LIMIT:
-            steps.append(Action(goal.act))
+            steps += [Action(goal.act)] * (RESTING if goal.act == "wait" else 1)
         actions = tuple(steps[:LIMIT]) or (Action(foresight.evasive(mind, seen)),)
         risk = mind.forecaster.forecast(foresight.features(mind, seen, path[:LIMIT]))
         feared = [mind.atlas.looks[spot] for spot in path[:LIMIT] if mind.lore.risk(mind.atlas.looks[spot], 0) > 0.5]
