@@ -19,7 +19,9 @@ from atoll.survival.roles.presenter import Presenter
 from atoll.survival.thinkers.fixed import Dice, Policy, Waiting
 from atoll.survival.thinkers.native import Native
 from atoll.survival.thinkers.thinker import Thinker
+from atoll.survival.worlds.crafters import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld
+from atoll.survival.worlds.minigrids import MiniGridWorld
 from atoll.survival.worlds.world import World
 
 __all__ = ["Options", "Task", "build", "discover"]
@@ -120,6 +122,10 @@ def _worlds(task: Task, options: Options, parts: system.Parts) -> Callable[[], W
     match task.env.partition(":"):
         case ("grid", _, ""):
             return lambda: GridWorld(task.world, family)
+        case ("crafter", _, ""):
+            return lambda: CrafterWorld()
+        case ("minigrid", _, id) if id:
+            return lambda: MiniGridWorld(id)
         case _:
             raise errors.SetupError(
                 f"There is no env {task.env!r:.60}: there are grid, minigrid:ID, crafter, os and hybrid."

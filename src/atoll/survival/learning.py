@@ -71,6 +71,11 @@ def _entered(mind: Mind, look: str, after: Observation) -> list[Lesson]:
     if not fact.entered:
         mind.forecaster.meet(damage > 0)
     fact.entered += 1
+    if after.gained and damage <= 0:
+        use = mind.lore.use("enter", look)
+        use.tries, use.gains[after.gained[0]] = use.tries + 1, use.gains[after.gained[0]] + 1
+        text = lore.GIVES.format(action="enter", look=look, gain=after.gained[0])
+        return [Lesson(look, "recipes", text, f"it did at tick {after.tick}")]
     if damage > 0:
         fact.hurt, fact.damage = fact.hurt + 1, fact.damage + damage
         fact.cause = next(cause for cause in after.harm if cause not in AMBIENT)
@@ -93,7 +98,7 @@ def _creatures(mind: Mind, after: Observation) -> list[Lesson]:
     """A cause that is itself a look in sight is alive: it came to us."""
     found = []
     for cause, amount in after.harm.items():
-        if cause not in mind.atlas.names and cause not in after.looks.values():
+        if cause == after.here or (cause not in mind.atlas.names and cause not in after.looks.values()):
             continue
         fact = mind.lore.fact(cause)
         if not fact.hunts:
@@ -108,6 +113,10 @@ def _used(mind: Mind, step: Executed) -> list[Lesson]:
     before, after, action = step.before, step.after, step.action.name
     if action == "wait":
         return []
+    if action not in mind.world.things:
+        recipe = mind.workshop.learn(action, before, after)
+        return [Lesson(action, "recipes", recipe.text, f"it did at tick {after.tick}")] if recipe else []
+    mind.workshop.had.update(after.gained)
     look = thing_before(mind, before)
     use = mind.lore.use(action, look)
     use.tries += 1
@@ -117,10 +126,9 @@ def _used(mind: Mind, step: Executed) -> list[Lesson]:
         text = lore.GIVES.format(action=action, look=look, gain=gain)
         seen = f"it did at tick {after.tick}"
         lessons.append(Lesson(look, "recipes", text, seen, f"{action} at {look} gives nothing"))
-    if not use.gains and use.tries == lore.TRIES:
-        lessons.append(
-            Lesson(look, "recipes", lore.NOTHING.format(action=action, look=look), f"{lore.TRIES} tries without")
-        )
+    if not use.gains and use.tries == mind.world.patience:
+        text = lore.NOTHING.format(action=action, look=look)
+        lessons.append(Lesson(look, "recipes", text, f"{mind.world.patience} tries without"))
     return lessons
 
 
@@ -157,7 +165,12 @@ def _night(mind: Mind, before: Observation, after: Observation) -> list[Lesson]:
 
 
 def renewed(mind: Mind, turned: list[tuple[str, str, int]]) -> list[Lesson]:
-    """Learns what grows again: something changed back into what gives something."""
+    """Learns what grows again: something changed back into what gives something.
+
+    Where one faces things creatures walk about, and every cell would seem to grow them.
+    """
+    if mind.world.reach == FACING:
+        return []
     lessons = []
     for before, now, ticks in turned:
         is_source = any(look == now and use.gains for (_, look), use in mind.lore.uses.items())

@@ -8,6 +8,7 @@ from atoll.survival.fear import Forecaster
 from atoll.survival.lore import Lore
 from atoll.survival.roles.memory import Memory
 from atoll.survival.roles.shelf import Shelf
+from atoll.survival.workshop import Workshop
 from atoll.survival.worlds.world import Observation, World
 
 
@@ -46,6 +47,7 @@ class Mind:
     atlas: Atlas = field(default_factory=Atlas)
     counts: Counts = field(default_factory=Counts)
     distillation: RandomDistillation = field(default_factory=RandomDistillation)
+    workshop: Workshop = field(default_factory=Workshop)
     coefficient: float = 1.0
     rates: dict[str, float] = field(default_factory=dict)
     lit_since: int = 0
@@ -63,7 +65,9 @@ class Mind:
         """Looks up in the playbook what it says of something, once in a life."""
         if self.temper.has_playbook and topic not in self._recalled:
             self._recalled.add(topic)
-            self.lore.read(self.shelf.about(topic))
+            bullets = self.shelf.about(topic)
+            self.lore.read(bullets)
+            self.workshop.read(bullets)
 
     def perceive(self, seen: Observation) -> list[tuple[str, str, int]]:
         """Takes in a view; returns which looks turned into which, and after how long."""

@@ -17,6 +17,8 @@ class GridWorld:
         self.actions: Sequence[str] = grid.ACTIONS
         self.moves: Mapping[str, Spot] = STEPS
         self.reach = HERE
+        self.things: Sequence[str] = ("gather",)
+        self.patience = 2
         self.num_cells = self.grid.preset.size**2
         self.is_scored_by_reward = False
         self._options = [Action(name) for name in grid.ACTIONS]

@@ -92,6 +92,8 @@ class World(Protocol):
         actions: The whitelist: nothing else is ever done.
         moves: Which of them go to which neighbour.
         reach: Whether other actions are done to the cell under the agent (`here`) or before it (`facing`).
+        things: Actions that are done to a thing; the others depend on what one holds and what stands near.
+        patience: How often something is tried before it is said to give nothing.
         num_cells: How many there are to see; 0 where there is no map.
         is_scored_by_reward: Whether a life is worth its reward rather than its ticks.
     """
@@ -100,6 +102,8 @@ class World(Protocol):
     actions: Sequence[str]
     moves: Mapping[str, Spot]
     reach: str
+    things: Sequence[str]
+    patience: int
     num_cells: int
     is_scored_by_reward: bool
 
