@@ -2,17 +2,17 @@
 
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from atoll import cluster, errors, function, playbook, store, system
+from atoll import cluster, errors, executor, function, playbook, store, system
 from atoll.candidate import JSON
 from atoll.survival import grid, results
 from atoll.survival.config import Options, Task
-from atoll.survival.episodes import Episodes, Experience, curate, judge
-from atoll.survival.life import Living
+from atoll.survival.episodes import Episodes, Experience, curate, judge, world_seed
+from atoll.survival.life import Life, Living
 from atoll.survival.loop import Roles
 from atoll.survival.mind import Mind, Temper
 from atoll.survival.roles.presenter import Presenter
@@ -24,7 +24,7 @@ from atoll.survival.worlds.gridworld import GridWorld
 from atoll.survival.worlds.minigrids import MiniGridWorld
 from atoll.survival.worlds.world import World
 
-__all__ = ["Options", "Task", "build", "discover"]
+__all__ = ["Options", "Task", "build", "discover", "rehearse"]
 
 FILE = "atoll.toml"
 
@@ -43,33 +43,15 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run."""
-    name = options.thinker or ("llm" if parts.llm is not None else "native")
-    make_world = _worlds(task, options, parts)
-    make_world().close()  # a wrong set-up shows now
-    curator = playbook.Curator(_playbook_config(options))
-    presenter = Presenter()
-    learned = name in ("native", "llm")
-    temper = Temper(
-        options.playbook and learned,
-        options.fear,
-        options.curiosity,
-        options.danger_threshold,
-        options.exploration_bonus,
-    )
-    living = Living(
-        curator,
-        lambda mind, seed: Roles(_thinker(name, mind, seed, parts)),
-        temper,
-        options.horizon,
-        options.max_turns,
-        name == "llm",
-        pause=_pause(options.tick_delay),
-    )
+    name = _name(options, parts)
+    make_world = _worlds(task, parts)
+    first = make_world()  # a wrong set-up shows now
+    first.close()
+    presenter, experience = Presenter(), Experience()
+    living = make_living(name, options, parts)
     engine = Episodes(make_world, living, parts.bodies, presenter, parts.seed)
-    initial = function.DefaultFunction(
-        function.DefaultFunctionProps(function.Text(playbook.Playbook().dump()), judge=judge(curator))
-    )
-    experience = Experience()
+    start = function.Text(playbook.Playbook().dump())
+    initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=judge(living.curator)))
     versions = parts.versions or store.MemoryVersions()
 
     def make_pool(island: int, rng: Random, announce: Any) -> cluster.Head:
@@ -78,24 +60,59 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
 
     islands = cluster.IslandConfig(1, 1, initial, engine, gate=curate, make_pool=make_pool)
     config = cluster.EvolverConfig(islands, reset_period=None, learner=experience)
-    report: dict[str, JSON] = {
-        "world": make_world().name,
-        "thinker": name,
-        "playbook": "on" if temper.has_playbook else "off",
-        "fear": "on" if options.fear else "off",
-        "curiosity": "on" if options.curiosity else "off",
-        "forecast": f"damage within {options.horizon} ticks; over {options.danger_threshold:g} the engine evades",
-    }
     is_crafter = task.env == "crafter"
     return system.Built(
         config,
-        report,
+        _report(first, name, living),
         [],
         "none: a life runs no code of its own",
         lambda: None,
         lambda evolver: results.summed(experience.lives, is_crafter=is_crafter),
         presenter.use_profiler,
     )
+
+
+def rehearse(task: Task, options: Options, seed: int, episodes: int) -> Iterator[Life]:
+    """Yields the lives that a run with this seed would have, without a kernel and without a store."""
+    parts = system.Parts(Path(), None, executor.Place(), 1, seed, store.MemoryBlobs())
+    living, world = make_living(_name(options, parts), options, parts), _worlds(task, parts)()
+    book, state = playbook.Playbook(), dict[str, Any]()
+    for episode in range(1, episodes + 1):
+        life = living.live(world, book, state, seed=world_seed(seed, episode), episode=episode)
+        book, state = life.book, dict(life.state)
+        yield life
+    world.close()
+
+
+def make_living(name: str, options: Options, parts: system.Parts) -> Living:
+    """Returns how lives are lived under some settings."""
+    is_learning = name in ("native", "llm")
+    feels = (options.playbook and is_learning, options.fear, options.curiosity)
+    return Living(
+        playbook.Curator(_playbook_config(options)),
+        lambda mind, seed: Roles(_thinker(name, mind, seed, parts)),
+        Temper(*feels, options.danger_threshold, options.exploration_bonus),
+        options.horizon,
+        options.max_turns,
+        name == "llm",
+        pause=_pause(options.tick_delay),
+    )
+
+
+def _name(options: Options, parts: system.Parts) -> str:
+    return options.thinker or ("llm" if parts.llm is not None else "native")
+
+
+def _report(world: World, name: str, living: Living) -> dict[str, JSON]:
+    temper = living.temper
+    switches = {"playbook": temper.has_playbook, "fear": temper.has_fear, "curiosity": temper.has_curiosity}
+    limit = f"over {temper.danger_threshold:g} the engine stops or evades"
+    return {
+        "world": world.name,
+        "thinker": name,
+        **{each: "on" if is_on else "off" for each, is_on in switches.items()},
+        "forecast": f"damage within {living.horizon} ticks; {limit}",
+    }
 
 
 def _playbook_config(options: Options) -> playbook.Config:
@@ -112,7 +129,7 @@ def _pause(seconds: float) -> Callable[[], None]:
     return (lambda: time.sleep(seconds)) if seconds else (lambda: None)
 
 
-def _worlds(task: Task, options: Options, parts: system.Parts) -> Callable[[], World]:
+def _worlds(task: Task, parts: system.Parts) -> Callable[[], World]:
     """Returns what makes the world that a task names.
 
     Raises:

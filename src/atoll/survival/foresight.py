@@ -7,7 +7,7 @@ from atoll.survival.mind import Mind
 from atoll.survival.worlds.world import Observation, Spot
 
 HUNT_RANGE = 4
-UNKNOWN, BITE = 0.15, 0.2  # damage that is assumed of what nobody has met, and of what hunts
+UNKNOWN, BITE = 0.18, 0.2  # damage that is assumed of what nobody has met, and of what hunts
 
 
 def distance(one: Spot, other: Spot) -> int:

@@ -47,8 +47,8 @@ def fear_precision(lives: Sequence[Mapping[str, Any]], found: measures.Calibrati
     known = [life for life in lives if life["right"] is not None and life["feared"]]
     if not known:
         return found.precision
-    right: int = sum(life["right"] for life in known)
-    return right / sum(life["feared"] for life in known)
+    right, feared = (sum(int(life[name]) for life in known) for name in ("right", "feared"))
+    return right / feared
 
 
 def crafter_score(unlocked: Sequence[Sequence[str]]) -> float:

@@ -46,11 +46,13 @@ class Workshop:
     Attributes:
         made: Looks that deeds have put into the world.
         had: What was gained in this life.
+        is_open: Whether there are deeds without a recipe, for which more of something might be needed.
     """
 
     recipes: dict[str, Recipe] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     had: set[str] = field(default_factory=set)
+    is_open: bool = False
     _fails: dict[str, list[tuple[dict[str, int], frozenset[str]]]] = field(default_factory=dict)
 
     def read(self, bullets: Iterable[playbook.Bullet]) -> None:
@@ -73,22 +75,20 @@ class Workshop:
         """Tells whether a deed might work here as far as anybody knows."""
         recipe = self.recipes.get(action)
         near = self.near(seen)
-        if recipe is not None:
-            return recipe.gain not in self.had and not recipe.missing(seen.held) and recipe.near <= near
-        faced = f"facing {seen.looks.get(seen.facing, '')}" if seen.facing else ""
-        here = near | {faced}
-        for held, around in self._fails.get(action, ()):
-            if here <= around and all(held.get(name, 0) >= count for name, count in seen.held.items()):
-                return False
-        return True
+        if recipe is not None and (recipe.gain in self.had or recipe.missing(seen.held) or not recipe.near <= near):
+            return False
+        here = near | _faced(seen) if seen.held else near  # with empty hands it matters little what is faced
+        return not any(
+            here <= around and all(held.get(name, 0) >= count for name, count in seen.held.items())
+            for held, around in self._fails.get(action, ())
+        )
 
     def learn(self, action: str, before: Observation, after: Observation) -> Recipe | None:
         """Takes in what a deed did; returns a recipe that nobody knew."""
         self.had.update(after.gained)
         if not after.gained:
-            faced = f"facing {before.looks.get(before.facing, '')}" if before.facing else ""
             fails = self._fails.setdefault(action, [])
-            fails.append((dict(before.held), self.near(before) | {faced}))
+            fails.append((dict(before.held), self.near(before) | _faced(before)))
             del fails[:-MAX_FAILS]
             return None
         if before.facing and after.looks.get(before.facing) != before.looks.get(before.facing):
@@ -101,3 +101,7 @@ class Workshop:
         gain = next((each for each in after.gained if each == action), after.gained[0])
         self.recipes[action] = Recipe(action, items, frozenset(near), gain)
         return self.recipes[action]
+
+
+def _faced(seen: Observation) -> frozenset[str]:
+    return frozenset({f"facing {seen.looks.get(seen.facing, '')}"} if seen.facing else ())

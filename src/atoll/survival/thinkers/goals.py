@@ -6,14 +6,17 @@ Order of worth: survive, collect, explore. All of it comes from what is known; a
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from atoll.survival import foresight
 from atoll.survival.atlas import AROUND, Ways
 from atoll.survival.mind import Mind
 from atoll.survival.worlds.world import FACING, Observation, Spot
 
 COMFORT = 0.75  # below this level a resource is looked for
 NEED, DIRE, REFUGE, NOVEL, REST = 70.0, 45.0, 30.0, 12.0, 1.0
-WANTED, MADE, PRIZE = 12.0, 16.0, 40.0
-BOLD = 0.7  # life above which something unknown is tried
+WANTED, MADE, PRIZE, FIGHT = 12.0, 16.0, 40.0, 30.0
+HOARD = 7  # of a thing: more is no use that anybody knows of
+CALM = 0.4  # life below which nothing is tried for its own sake
+BOLD = 0.55  # life above which something unknown is tried
 ENTER = "enter"  # the deed of stepping on something
 
 
@@ -37,6 +40,7 @@ class Goal(NamedTuple):
 def goals(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
     """Yields everything that could be gone for."""
     yield from needs(mind, seen, ways)
+    yield from fights(mind, seen)
     yield from collects(mind, seen, ways)
     yield from wonders(mind, seen, ways)
     if mind.temper.has_fear:
@@ -103,7 +107,7 @@ def collects(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
     shop = mind.workshop
     wanted: dict[str, float] = {}
     for recipe in shop.recipes.values():
-        if recipe.gain not in shop.had:
+        if recipe.gain not in shop.had and recipe.gain not in seen.resources:
             wanted |= dict.fromkeys(recipe.missing(seen.held), MADE)
             yield from _crafted(mind, seen, ways, recipe.action)
     if not mind.lore.uses:
@@ -114,7 +118,9 @@ def collects(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
             continue
         for gain, count in use.gains.items():
             worth = wanted.get(gain, 0.0 if gain in shop.had or gain in seen.resources else WANTED)
-            if not worth:
+            if not worth and shop.is_open and gain in seen.held:  # more of it may be what some deed lacks
+                worth = WANTED * (1.0 - seen.held[gain] / HOARD)
+            if worth <= 0:
                 continue
             goal = Goal(worth * min(1.0, count / use.tries), f"{action} at {look} for {gain}", closest[look], action)
             if action == ENTER:
@@ -162,6 +168,8 @@ def wonders(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
             if tries < world.patience and not (use and use.gains):
                 worth = 1.2 * (keen + lost / 2) / (1.0 + 2.0 * tries / world.patience)
                 yield from at(mind, seen, ways, Goal(worth, f"{deed} at {look}, to see", spot, deed))
+    if seen.life < CALM:
+        return
     for deed in world.actions:
         is_free = deed not in world.moves and deed not in world.things and deed != "wait"
         if is_free and deed not in mind.workshop.recipes and mind.workshop.is_promising(deed, seen):
@@ -178,6 +186,17 @@ def helpless(mind: Mind, seen: Observation) -> float:
             if not is_made and not looks.intersection(mind.atlas.looks.values()):
                 worst = max(worst, (COMFORT - level) / COMFORT)
     return worst
+
+
+def fights(mind: Mind, seen: Observation) -> Iterator[Goal]:
+    """Yields doing something to whoever hunts and stands beside: running does not help any more."""
+    if mind.world.reach != FACING:
+        return
+    for spot in foresight.hunters(mind, seen):
+        if foresight.distance(spot, seen.position) == 1:
+            for deed in mind.world.things:
+                what = f"{deed} at {seen.looks[spot]}, to be rid of it"
+                yield Goal(FIGHT, what, seen.position, deed, spot)
 
 
 def refuges(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:

@@ -38,6 +38,9 @@ class Native:
         for deed in mind.world.actions:
             if deed not in mind.world.moves:
                 mind.recall(deed)
+        world, shop = mind.world, mind.workshop
+        deeds = [each for each in world.actions if each not in world.moves and each not in world.things]
+        shop.is_open = any(deed not in shop.recipes for deed in deeds if deed != "wait")
         ways = self._ways(mind, seen)
         best, gain = None, -1e9
         for goal in goals.goals(mind, seen, ways):

@@ -82,7 +82,9 @@ class CrafterWorld:
     def _done(self) -> dict[str, int]:
         return dict(self._env._player.achievements)
 
-    def _observation(self, reward: float, bag: Mapping[str, int], done: Mapping[str, int], is_over: bool) -> Observation:
+    def _observation(
+        self, reward: float, bag: Mapping[str, int], done: Mapping[str, int], is_over: bool
+    ) -> Observation:
         player, now = self._env._player, self._bag()
         gained = [name for name, count in now.items() if count > bag[name] and name != "health"]
         reached = [name for name, count in self._done().items() if count > done[name]]

@@ -98,7 +98,7 @@ class MiniGridWorld:
         return self._options
 
     def is_inside(self, spot: Spot) -> bool:
-        return 0 <= spot[0] < self._env.width and 0 <= spot[1] < self._env.height
+        return bool(0 <= spot[0] < self._env.width and 0 <= spot[1] < self._env.height)
 
     def truth(self) -> Mapping[str, bool] | None:
         return {"lava": True, "ball": True}
