@@ -17,11 +17,16 @@ from atoll.survival.loop import Roles
 from atoll.survival.mind import Mind, Temper
 from atoll.survival.roles.presenter import Presenter
 from atoll.survival.thinkers.fixed import Dice, Policy, Waiting
+from atoll.survival.thinkers.model import Modelled
 from atoll.survival.thinkers.native import Native
 from atoll.survival.thinkers.thinker import Thinker
+from atoll.survival.worlds.commands import Jailed, Runner
 from atoll.survival.worlds.crafters import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld
+from atoll.survival.worlds.hybrid import HybridWorld
+from atoll.survival.worlds.machine import MachineWorld
 from atoll.survival.worlds.minigrids import MiniGridWorld
+from atoll.survival.worlds.playground import Playground
 from atoll.survival.worlds.world import World
 
 __all__ = ["Options", "Task", "build", "discover", "rehearse"]
@@ -44,7 +49,10 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run."""
     name = _name(options, parts)
-    make_world = _worlds(task, parts)
+    runner = _runner(task, parts)
+    make_world = _worlds(task, parts, runner)
+    if name == "llm" and parts.llm is None:
+        raise errors.SetupError("thinker=llm needs a model: give one with --llm, or take thinker=native.")
     first = make_world()  # a wrong set-up shows now
     first.close()
     presenter, experience = Presenter(), Experience()
@@ -65,8 +73,8 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         config,
         _report(first, name, living),
         [],
-        "none: a life runs no code of its own",
-        lambda: None,
+        runner.level if runner else "none: a life runs no code",
+        runner.close if runner else lambda: None,
         lambda evolver: results.summed(experience.lives, is_crafter=is_crafter),
         presenter.use_profiler,
     )
@@ -129,7 +137,7 @@ def _pause(seconds: float) -> Callable[[], None]:
     return (lambda: time.sleep(seconds)) if seconds else (lambda: None)
 
 
-def _worlds(task: Task, parts: system.Parts) -> Callable[[], World]:
+def _worlds(task: Task, parts: system.Parts, runner: Runner | None = None) -> Callable[[], World]:
     """Returns what makes the world that a task names.
 
     Raises:
@@ -140,25 +148,46 @@ def _worlds(task: Task, parts: system.Parts) -> Callable[[], World]:
         case ("grid", _, ""):
             return lambda: GridWorld(task.world, family)
         case ("crafter", _, ""):
-            return lambda: CrafterWorld()
+            return CrafterWorld
         case ("minigrid", _, id) if id:
             return lambda: MiniGridWorld(id)
+        case ("os", _, ""):
+            return lambda: MachineWorld(_playground(task, parts), runner)
+        case ("hybrid", _, ""):
+            return lambda: HybridWorld(GridWorld(task.world, family), _playground(task, parts), runner)
         case _:
             raise errors.SetupError(
                 f"There is no env {task.env!r:.60}: there are grid, minigrid:ID, crafter, os and hybrid."
             )
 
 
+def _playground(task: Task, parts: system.Parts) -> Playground:
+    root = (parts.folder / task.playground).resolve()
+    if not root.is_relative_to(parts.folder.resolve()) or root == parts.folder.resolve():
+        raise errors.SetupError(f"task.playground is {task.playground!r:.60}: name a folder inside the task's own.")
+    return Playground(root, task.permission, task.commands)
+
+
+def _runner(task: Task, parts: system.Parts) -> Jailed | None:
+    """Opens the jail for commands, where they may be run at all."""
+    if task.env not in ("os", "hybrid") or task.permission != "run":
+        return None
+    return Jailed(parts.place, task.commands, str(_playground(task, parts).root))
+
+
 def _thinker(name: str, mind: Mind, seed: int, parts: system.Parts) -> Thinker:
+    native = Native(Random(f"native/{seed}"))
     match name:
         case "native":
-            return Native(Random(f"native/{seed}"))
+            return native
+        case "llm" if parts.llm is not None:
+            return Modelled(parts.llm, native)
         case "wait":
             return Waiting()
         case "random":
             return Dice(Random(f"random/{seed}"))
         case "greedy" | "ceiling":
-            world = mind.world
+            world = mind.world.grid_world if isinstance(mind.world, HybridWorld) else mind.world
             if not isinstance(world, GridWorld):
                 raise errors.SetupError(f"thinker={name} is for env=grid: it looks at the grid itself.")
             return Policy(world.grid, grid.Greedy(seed) if name == "greedy" else grid.Ceiling())

@@ -117,7 +117,9 @@ def _used(mind: Mind, step: Executed) -> list[Lesson]:
         recipe = mind.workshop.learn(action, before, after)
         return [Lesson(action, "recipes", recipe.text, f"it did at tick {after.tick}")] if recipe else []
     mind.workshop.had.update(after.gained)
-    look = thing_before(mind, before)
+    look = step.action.target or thing_before(mind, before)
+    if after.refused:
+        return _refused(mind, step)
     use = mind.lore.use(action, look)
     use.tries += 1
     lessons = []
@@ -130,6 +132,15 @@ def _used(mind: Mind, step: Executed) -> list[Lesson]:
         text = lore.NOTHING.format(action=action, look=look)
         lessons.append(Lesson(look, "recipes", text, f"{mind.world.patience} tries without"))
     return lessons
+
+
+def _refused(mind: Mind, step: Executed) -> list[Lesson]:
+    """What the world does not do is remembered like what hurts."""
+    what, lost = str(step.action), sum(step.after.harm.values())
+    fact = mind.lore.fact(what)
+    fact.entered, fact.hurt, fact.damage, fact.cause = fact.entered + 1, fact.hurt + 1, fact.damage + lost, "refusal"
+    text = lore.AVOID.format(look=what, cause="refusal", damage=lost)
+    return [Lesson(what, "tactics", text, step.after.refused[:120])]
 
 
 def thing_before(mind: Mind, seen: Observation) -> str:

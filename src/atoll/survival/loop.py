@@ -102,6 +102,15 @@ class FeedbackLoop:
                 self.mind.memory.explored(f"{what} by {step.action} at {step.before.here or 'nothing'}")
         return lessons
 
+    def _deltas(self, lessons: Sequence[Lesson], report: str) -> Sequence[playbook.Delta]:
+        """Returns what the turn would change in the playbook: what was lived, and what a thinker says it means."""
+        if not self.mind.temper.has_playbook:
+            return ()
+        deltas = list(self.roles.reflector(self.mind.shelf.playbook, lessons))
+        for said in self._previous.lessons if self._previous else ():
+            deltas.append(playbook.add("reflections", said, evidence=report[:200], source="reflection"))
+        return deltas
+
     def _look_back(
         self,
         brief: Brief,
@@ -122,8 +131,7 @@ class FeedbackLoop:
         self._previous = roles.thinker.reflect(mind, report, steps)
         for alert in self._previous.alerts:
             mind.memory.alarm(alert, self.seen.tick)
-        deltas = roles.reflector(mind.shelf.playbook, lessons) if mind.temper.has_playbook else ()
-        verdicts = mind.shelf.apply(deltas)
+        verdicts = mind.shelf.apply(self._deltas(lessons, report))
         events = tuple(roles.sentinel.events[self._logged :])
         self._logged = len(roles.sentinel.events)
         told = self._is_told

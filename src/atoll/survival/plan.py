@@ -52,11 +52,12 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What a turn taught: words for the next plan, alerts, and how much to explore."""
+    """What a turn taught: words for the next plan, alerts, how much to explore, and sentences for the playbook."""
 
     text: str
     alerts: tuple[Alert, ...] = ()
     exploration: float = 1.0
+    lessons: tuple[str, ...] = ()
 
     def to_data(self) -> dict[str, JSON]:
         return {

@@ -3,7 +3,7 @@
 Order of worth: survive, collect, explore. All of it comes from what is known; an empty head only finds things new.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from atoll.survival import foresight
@@ -41,8 +41,9 @@ def goals(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
     """Yields everything that could be gone for."""
     yield from needs(mind, seen, ways)
     yield from fights(mind, seen)
-    yield from collects(mind, seen, ways)
-    yield from wonders(mind, seen, ways)
+    closest = nearest(mind, ways)
+    yield from collects(mind, seen, ways, closest)
+    yield from wonders(mind, seen, ways, closest)
     if mind.temper.has_fear:
         yield from refuges(mind, seen, ways)
     yield Goal(REST, "rest", seen.position, "wait" if "wait" in mind.world.actions else None)
@@ -87,22 +88,25 @@ def at(mind: Mind, seen: Observation, ways: Ways, goal: Goal) -> Iterator[Goal]:
             yield goal._replace(spot=min(near, key=lambda each: ways.costs[each]), target=spot)
 
 
-def nearest(mind: Mind, ways: Ways, seen: Observation) -> dict[str, Spot]:
+def nearest(mind: Mind, ways: Ways) -> Mapping[str, Spot]:
     """Returns the nearest cell of every look; walls count from the cell before them."""
     found: dict[str, Spot] = {}
     best: dict[str, float] = {}
     looks, is_facing = mind.atlas.looks, mind.world.reach == FACING
     for spot, cost in ways.costs.items():
-        x, y = spot
-        beside = ((x, y - 1), (x + 1, y), (x, y + 1), (x - 1, y)) if is_facing else ()
-        for each in (spot, *beside):
-            look = looks.get(each)
-            if look is not None and (look not in best or cost < best[look]):
-                best[look], found[look] = cost, each
+        look = looks.get(spot)
+        if look is not None and (look not in best or cost < best[look]):
+            best[look], found[look] = cost, spot
+        if is_facing:
+            for dx, dy in AROUND:
+                each = (spot[0] + dx, spot[1] + dy)
+                look = looks.get(each)
+                if look is not None and (look not in best or cost < best[look]):
+                    best[look], found[look] = cost, each
     return found
 
 
-def collects(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
+def collects(mind: Mind, seen: Observation, ways: Ways, closest: Mapping[str, Spot]) -> Iterator[Goal]:
     """Yields what is known to give something that this life has not had yet, and what a recipe lacks."""
     shop = mind.workshop
     wanted: dict[str, float] = {}
@@ -110,9 +114,6 @@ def collects(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
         if recipe.gain not in shop.had and recipe.gain not in seen.resources:
             wanted |= dict.fromkeys(recipe.missing(seen.held), MADE)
             yield from _crafted(mind, seen, ways, recipe.action)
-    if not mind.lore.uses:
-        return
-    closest = nearest(mind, ways, seen)
     for (action, look), use in mind.lore.uses.items():
         if look not in closest:
             continue
@@ -146,7 +147,7 @@ def _crafted(mind: Mind, seen: Observation, ways: Ways, action: str) -> Iterator
                 yield Goal(MADE, f"go to {look}", min(near, key=lambda each: ways.costs[each]))
 
 
-def wonders(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
+def wonders(mind: Mind, seen: Observation, ways: Ways, closest: Mapping[str, Spot]) -> Iterator[Goal]:
     """Yields what is new: unseen ground, looks that nobody has entered, deeds that nobody has tried.
 
     Whoever lacks something and knows no help looks around, curious or not.
@@ -158,7 +159,7 @@ def wonders(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
     for spot, unknown in atlas.edge.items():
         if spot in ways.costs:
             yield Goal(keen * (0.5 + 0.5 * unknown) + lost, "see what is beyond", spot)
-    for look, spot in nearest(mind, ways, seen).items():
+    for look, spot in closest.items():
         fact = mind.lore.facts.get(look)
         if (fact is None or not fact.entered) and seen.life > BOLD and not mind.lore.is_wall(look):
             yield Goal(keen * 1.5, f"try {look}", spot)
