@@ -14,6 +14,7 @@ import pydantic
 from atoll import cluster, control, errors, executor, function, llm, profiler
 from atoll.candidate import JSON
 from atoll.evaluation import BlobRef
+from atoll.versions import Versions
 
 BESIDE = (
     "in the same jail as the candidate, which could forge its own score"  # said where outputs are not scored outside
@@ -51,6 +52,8 @@ class Parts(NamedTuple):
         workers: Steps at work at once.
         seed: All dice come from it.
         bodies: Where artifacts are kept.
+        versions: Where values with a history are kept; None: nowhere that lasts.
+        run: Tells the run's id, once everything is made and there is one.
     """
 
     folder: Path
@@ -59,6 +62,8 @@ class Parts(NamedTuple):
     workers: int
     seed: int
     bodies: Bodies
+    versions: Versions | None = None
+    run: Callable[[], str] = lambda: "run"
 
 
 class Built(NamedTuple):
@@ -73,6 +78,7 @@ class Built(NamedTuple):
         finish: Sums up what the islands keep when a run has ended, in the system's own terms; None: nothing to add.
         plain: Makes one child with one call of the model and nothing else, for runs that evolution is compared with;
             None: the configuration's own engine does.
+        use_profiler: Registers a profiler with what the system itself announces; None: it announces nothing.
     """
 
     config: cluster.EvolverConfig
@@ -82,6 +88,7 @@ class Built(NamedTuple):
     close: Callable[[], None]
     finish: Callable[[cluster.Evolver], Mapping[str, JSON]] | None = None
     plain: function.Proposer | None = None
+    use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None
 
 
 # Lists in TOML and JSON.
@@ -162,15 +169,25 @@ class System(Protocol):
 
 
 class Evolver(cluster.Evolver):
-    """An evolver that announces its set-up when it starts, and closes what was made for it when it has ended."""
+    """An evolver that announces its set-up when it starts, and closes what was made for it when it has ended.
 
-    def __init__(self, config: cluster.EvolverConfig, report: Mapping[str, JSON], close: Callable[[], None]) -> None:
+    What the system itself announces reaches the same profilers.
+    """
+
+    def __init__(
+        self,
+        config: cluster.EvolverConfig,
+        report: Mapping[str, JSON],
+        close: Callable[[], None],
+        use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None,
+    ) -> None:
         super().__init__(config)
-        self._report, self._close = report, close
+        self._report, self._close, self._use_own = report, close, use_profiler
         self._beginners = profiler.Profilers[OnStarted]()
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[Any]) -> profiler.Remove:
-        removes = (super().use_profiler(profiler_fn), self._beginners.use(profiler_fn))
+        removes = [super().use_profiler(profiler_fn), self._beginners.use(profiler_fn)]
+        removes += [self._use_own(profiler_fn)] if self._use_own else []
         return lambda: [remove() for remove in removes][-1]
 
     @property

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli import options
+from atoll.cli import options, recording
 
 LLMOption = Annotated[
     str | None,
     typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME, openai:NAME@URL, local; none; config."),
 ]
 IterationsOption = Annotated[
-    int | None, typer.Option("--iterations", "-i", min=0, metavar="N", help="Steps; 0 scores the start only.")
+    int | None,
+    typer.Option("--iterations", "-i", "--episodes", min=0, metavar="N", help="Steps, or lives; 0: the start only."),
 ]
 TargetOption = Annotated[
     float | None,
@@ -71,6 +72,10 @@ def run(
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="As in openevolve-run; without effect.")
     ] = None,
     baselines: BaselinesOption = False,
+    save_run: recording.SaveRunOption = None,
+    save_report: recording.SaveReportOption = None,
+    tick_delay: recording.TickDelayOption = None,
+    linger: recording.LingerOption = 0.0,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -86,6 +91,7 @@ def run(
       atoll run my_task --iterations 200 --seed 7 --set llmsr.preset=funsearch
       atoll run my_task --iterations 0 --json
       atoll run initial_program.py evaluator.py -c config.yaml --llm config
+      atoll run examples/survival --episodes 20 --save-run turns --set fear=off
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
     from atoll import store as stores
@@ -93,16 +99,21 @@ def run(
 
     given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target, "seed": seed}
     given |= {"workers": workers, "deterministic": deterministic or None}
-    said = layers(changes, given, require_sandbox)
+    said = [*layers(changes, given, require_sandbox), *recording.delayed(tick_delay)]
     plan = config.load(task, said, evaluator=evaluator, settings=settings)
     if checkpoint is not None:
         plan = config.begun_with(plan, checkpoint)
     if folder is not None:
         print(f"atoll: -o {folder} has no effect: everything is kept in {store}.", file=sys.stderr)
     allowed = runs.Allowed(unsafe, unsafe_env or ())
+    recorder = recording.Recorder(save_run, save_report)
     with stores.Store(store) as kept:
         session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
-        return following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
+        recorder.listen(session)
+        status = following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
+    recorder.finish()
+    recording.stay(linger)
+    return status
 
 
 def resume(

@@ -1,14 +1,14 @@
 """A run's configuration: its sections, how they are read and merged, and what the command line says in short."""
 
-from atoll.config.amounts import OWN, Sections, parse_budget, parse_set
+from atoll.config.amounts import BARE, Sections, parse_budget, parse_set
 from atoll.config.plan import DETERMINISTIC_WINDOW, FILE, SYSTEMS, Plan, begun_with, describe, find, load, task_of
 from atoll.config.sections import COMMON, LLMSettings, Method, RunSettings, SandboxSettings
 
 __all__ = [
+    "BARE",
     "COMMON",
     "DETERMINISTIC_WINDOW",
     "FILE",
-    "OWN",
     "SYSTEMS",
     "LLMSettings",
     "Method",

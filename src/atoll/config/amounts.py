@@ -9,22 +9,20 @@ from atoll import control, errors
 
 type Sections = Mapping[str, Any]
 
-OWN = ""  # the section of a key that names none: that of the system
+BARE = ""  # the section of keys that were named without one
 
 
 def parse_set(text: str) -> Sections:
     """Reads `section.key=value`, the value as in TOML; what is no TOML is a text.
 
-    `key=value` alone is a key of the system's own section, whichever that is.
+    `key=value` alone stands in the section `BARE`: the system's own models say later which one is meant.
 
     Raises:
         SetupError: There is no `=`, or no key.
     """
     path, equals, value = text.partition("=")
-    section, dot, key = path.strip().partition(".")
-    if equals and not dot and section.isidentifier():
-        section, key = OWN, section
-    elif not equals or not (section and dot and key):
+    section, dot, key = path.strip().rpartition(".")
+    if not equals or not key or (dot and not section):
         raise errors.SetupError(f"--set {text} is not understood: write --set section.key=value, e.g. run.seed=7.")
     try:
         parsed = tomllib.loads(f"value = {value.strip()}")["value"]

@@ -11,6 +11,7 @@
 Later wins: defaults, what the folder implies, `atoll.toml`, the command line.
 """
 
+import difflib
 import importlib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from atoll import control, errors
-from atoll.config.amounts import OWN, Sections, parse_budget
+from atoll.config.amounts import BARE, Sections, parse_budget
 from atoll.config.sections import COMMON, LLMSettings, RunSettings, SandboxSettings
 from atoll.system import Settings, System, check, keys_of, nearest, shown
 
@@ -29,6 +30,7 @@ SYSTEMS: Mapping[str, str] = {
     "programs": "atoll.programs.build",
     "llmsr": "atoll.llmsr.build",
     "mind": "atoll.mind.build",
+    "survival": "atoll.survival.build",
 }
 FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs OpenEvolve's files, and who reads them
 CHECKPOINTS = "atoll.programs.checkpoints"
@@ -75,13 +77,9 @@ class Plan:
         """
         name, merged = _merged(layers)
         models = _models(name)
-        own = merged.pop(OWN, {})
-        for key in own:
-            if key not in models[name].model_fields:
-                raise errors.SetupError(
-                    f"--set {key} is not understood: write --set section.key=value, e.g. run.seed=7."
-                )
-        merged[name] = {**merged.get(name, {}), **own}
+        for key, value in merged.pop(BARE, {}).items():
+            section = _owner(key, models)
+            merged[section] = {**merged.get(section, {}), key: value}
         for section in merged:
             if section not in models:
                 raise errors.SetupError(f"There is no section [{section}]{nearest(section, models)}.")
@@ -250,6 +248,20 @@ def _models(name: object) -> dict[str, type[Settings]]:
         )
     builder = find(name)
     return {"task": builder.Task, name: builder.Options, **COMMON}
+
+
+def _owner(key: str, models: Mapping[str, type[Settings]]) -> str:
+    """Returns the section that a key belongs to which was named without one; the task's and the system's come first.
+
+    Raises:
+        SetupError: No section has it.
+    """
+    for section, model in models.items():
+        if key in model.model_fields:
+            return section
+    names = {name: section for section, model in models.items() for name in model.model_fields}
+    near = [f"{names[name]}.{name}" for name in difflib.get_close_matches(key, names, n=1)]
+    raise errors.SetupError(f"There is no key {key}{f'; the nearest is {near[0]}' if near else ''}.")
 
 
 def describe(name: str) -> Iterator[tuple[str, str]]:

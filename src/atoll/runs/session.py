@@ -112,7 +112,16 @@ class Session:
         _check_budget(self.budget, has_model=asked is not None)
         durable = self._durable(asked, run)
         where = place.place_of(plan, allowed, has_model=asked is not None)
-        parts = system.Parts(plan.folder, durable, where, plan.run.workers, plan.run.seed, kept.blobs())
+        parts = system.Parts(
+            plan.folder,
+            durable,
+            where,
+            plan.run.workers,
+            plan.run.seed,
+            kept.blobs(),
+            kept.versions(),
+            lambda: self.run,
+        )
         built = methods.changed(plan.run.method, plan.builder().build(plan.task, plan.options, parts))
         if isinstance(asked, llm.Ensemble):
             built = built._replace(config=_routed(built.config, plan.llm, asked))
@@ -188,7 +197,8 @@ class Session:
         )
         self._finish = built.finish
         self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
-        self.evolver = system.Evolver(made, {**built.report, **self._report(order)}, built.close)
+        said = {**built.report, **self._report(order)}
+        self.evolver = system.Evolver(made, said, built.close, built.use_profiler)
         limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
         data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data(), "budget": limits}
         records.write(journal.Record("started", 0, ALL, data))
@@ -309,9 +319,11 @@ def _check_changes(changes: Sequence[config.Sections]) -> None:
     """
     for section, keys in ((section, keys) for layer in changes for section, keys in layer.items()):
         fixed = list(keys) if section not in config.COMMON else [key for key in keys if key in FIXED]
-        if fixed and section in (*config.SYSTEMS, config.OWN, "task", *config.COMMON):
-            key = f"{section}.{fixed[0]}".lstrip(".")
-            raise errors.SetupError(f"{key} is what this run began with and stays: start a new run for another.")
+        if fixed and section in (*config.SYSTEMS, "task", *config.COMMON, config.BARE):
+            key = fixed[0]
+            raise errors.SetupError(
+                f"{f'{section}.{key}'.lstrip('.')} is what this run began with and stays: start a new run for another."
+            )
 
 
 def _check_budget(budget: control.Budget, *, has_model: bool) -> None:

@@ -1,0 +1,235 @@
+"""Lives side by side on paired seeds that development never used: who lives how long, and what fear and curiosity do.
+
+A seed is a run: it draws the family (what signs mean) and the worlds of its lives, the same for every contender. A
+run's figure is the mean over its lives, the first ones included, in which the agent knows nothing. Intervals are paired
+bootstraps over seeds, 95 %. The three worlds take turns by seed.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from atoll.survival import build, grid, measures, results
+from atoll.survival.life import Life
+from bench import outcome
+
+SEEDS = range(30_000, 30_200)
+WORLDS = tuple(grid.PRESETS)
+# Options, lives of a run, and seeds: whoever learns nothing needs fewer lives for the same mean.
+CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
+    "random": ({"thinker": "random"}, 4, 200),
+    "wait": ({"thinker": "wait"}, 2, 80),
+    "greedy": ({"thinker": "greedy"}, 4, 200),
+    "native": ({}, 8, 200),
+    "native, playbook off": ({"playbook": False}, 8, 80),
+    "native, fear off": ({"fear": False}, 8, 80),
+    "native, curiosity off": ({"curiosity": False}, 8, 80),
+    "ceiling": ({"thinker": "ceiling"}, 1, 200),
+}
+FORECAST_SEEDS, FORECAST_LIVES = range(31_000, 31_006), 28
+CRAFTER_LIVES, CRAFTER_SEED, RANDOM_LIVES = 50, 32_000, 12
+MINIGRIDS = ("MiniGrid-LavaGapS6-v0", "MiniGrid-LavaCrossingS9N1-v0", "MiniGrid-Dynamic-Obstacles-6x6-v0")
+MINIGRID_SEEDS, MINIGRID_LIVES, FEW = range(33_000, 33_020), 20, 5
+RANDOM_SCORE, PPO_SCORE = 1.6, 4.6  # Hafner 2021
+PARTS = Path(__file__).parent / "results" / "survival.parts.json"
+
+
+def lives_of(options: Mapping[str, Any], seed: int, count: int, **task: Any) -> list[Life]:
+    return list(build.rehearse(build.Task(**task), build.Options(**options), seed, count))
+
+
+def numbers(lives: Sequence[Life]) -> dict[str, float]:
+    """Returns the means over the lives of one run."""
+    return {
+        "ticks": fmean(life.ticks for life in lives),
+        "reward": fmean(life.reward for life in lives),
+        "coverage": fmean(life.coverage for life in lives),
+        "damage per 100 ticks": 100 * sum(life.damage for life in lives) / sum(life.ticks for life in lives),
+        "bits": fmean(life.bits for life in lives),
+        "last": fmean(life.ticks for life in lives[len(lives) // 2 :]),
+    }
+
+
+def interval(values: Sequence[float], draws: int = 10_000) -> tuple[float, float, float]:
+    """Returns the mean with its bootstrap interval of 95 %."""
+    found = np.asarray(values)
+    picks = np.random.default_rng(0).integers(0, len(found), (draws, len(found)))
+    low, high = np.percentile(found[picks].mean(axis=1), (2.5, 97.5))
+    return float(found.mean()), float(low), float(high)
+
+
+def contest(num_seeds: int, told: Callable[[str], None]) -> dict[str, list[dict[str, float]]]:
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
+    for seed in SEEDS[:num_seeds]:
+        for name, (options, count, most) in CONTENDERS.items():
+            if seed < SEEDS[0] + most:
+                found[name].append(numbers(lives_of(options, seed, count, world=WORLDS[seed % len(WORLDS)])))
+        told(f"seed {seed}: " + ", ".join(f"{name} {rows[-1]['ticks']:.0f}" for name, rows in found.items()))
+    return found
+
+
+def forecasts(told: Callable[[str], None]) -> dict[str, Any]:
+    """Lives on long enough that fear has learnt, and keeps what was said after the first 20 lives."""
+    said: list[tuple[float, bool]] = []
+    for seed in FORECAST_SEEDS:
+        lives = lives_of({}, seed, FORECAST_LIVES, world=WORLDS[seed % len(WORLDS)])
+        said += [(each.forecast, each.happened) for life in lives[results.LEARNING_LIVES :] for each in life.said]
+        told(f"forecasts of {seed}: {measures.calibration(said).brier_skill:.3f}")
+    found = measures.calibration(said)
+    return {**found._asdict(), "bins": [each._asdict() for each in found.bins]}
+
+
+def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict[str, Any]:
+    """Lives 50 lives in Crafter with what it learns on the way, and as many by dice."""
+    found: dict[str, Any] = {}
+    both: Mapping[str, Mapping[str, Any]] = {"native": {}, "random": {"thinker": "random"}}
+    counts = {"native": num_lives, "random": min(num_lives, RANDOM_LIVES)}
+    for name, options in both.items():
+        lives = []
+        for life in build.rehearse(build.Task(env="crafter"), build.Options(**options), CRAFTER_SEED, counts[name]):
+            lives.append(life)
+            told(f"crafter {name} {life.episode}: {life.ticks} ticks, {len(life.unlocked)} achievements")
+        unlocked = [life.unlocked for life in lives]
+        rng = np.random.default_rng(0)
+        scores = [
+            results.crafter_score([unlocked[n] for n in rng.integers(0, len(lives), len(lives))]) for _ in range(2000)
+        ]
+        low, high = np.percentile(scores, (2.5, 97.5))
+        rates = {
+            each: sum(each in names for names in unlocked) / len(lives)
+            for each in sorted(set(itertools.chain(*unlocked)))
+        }
+        found[name] = {
+            "lives": len(lives),
+            "score": results.crafter_score(unlocked),
+            "low": float(low),
+            "high": float(high),
+            "ticks": fmean(life.ticks for life in lives),
+            "reward": fmean(life.reward for life in lives),
+            "rates": rates,
+        }
+    return found
+
+
+def minigrids(told: Callable[[str], None]) -> dict[str, Any]:
+    """Counts deaths in the first and in the last lives of a run."""
+    found = {}
+    for id in MINIGRIDS:
+        before, after = [], []
+        for seed in MINIGRID_SEEDS:
+            lives = lives_of({}, seed, MINIGRID_LIVES, env=f"minigrid:{id}")
+            before.append(fmean(bool(life.cause) for life in lives[:FEW]))
+            after.append(fmean(bool(life.cause) for life in lives[-FEW:]))
+        fewer = interval([one - other for one, other in zip(before, after, strict=True)])
+        found[id] = {"before": fmean(before), "after": fmean(after), "fewer": fewer}
+        told(f"{id}: {found[id]}")
+    return found
+
+
+def drawn(bins: Sequence[Mapping[str, float]], width: int = 50) -> str:
+    """Draws a reliability diagram: where o stands on the line of its forecast, fear is right."""
+    lines = ["forecast  happened  count"]
+    for each in bins:
+        row = [" "] * (width + 1)
+        row[round(each["forecast"] * width)] = "|"
+        row[round(each["happened"] * width)] = "o"
+        lines.append(f"{each['forecast']:8.2f}  {each['happened']:8.2f}  {each['size']:5.0f}  {''.join(row)}")
+    return "```\n" + "\n".join(lines) + "\n```"
+
+
+def tables(found: Mapping[str, Any]) -> outcome.Tables:
+    made: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {}
+    if rows := found.get("contest"):
+        names = ("ticks", "reward", "coverage", "damage per 100 ticks", "bits", "last")
+        made["Lives, means over paired seeds"] = (
+            ["contender", "seeds", *(f"{name}, 95 %" for name in names)],
+            [
+                [who, len(each), *(_shown(interval([run[name] for run in each])) for name in names)]
+                for who, each in rows.items()
+            ],
+        )
+        pairs = [
+            ("native", "random", "ticks"),
+            ("native", "greedy", "ticks"),
+            ("native", "greedy", "reward"),
+            ("native", "greedy", "coverage"),
+        ]
+        pairs += [("native", f"native, {part} off", "ticks") for part in ("playbook", "fear", "curiosity")]
+        pairs += [
+            ("native", "native, fear off", "damage per 100 ticks"),
+            ("native", "native, curiosity off", "coverage"),
+        ]
+        made["Differences, paired"] = (
+            ["of", "against", "what", "difference, 95 %", "excludes zero"],
+            [_difference(rows, *pair) for pair in pairs],
+        )
+    if each := found.get("forecasts"):
+        keys = ("size", "base_rate", "brier", "brier_skill", "log_loss", "auroc", "precision", "ece")
+        made["Forecasts of damage after the first 20 lives"] = (list(keys), [[each[key] for key in keys]])
+    if both := found.get("crafter"):
+        made["Crafter, 50 lives"] = (
+            ["who", "lives", "score, 95 %", "ticks", "reward"],
+            [
+                [who, e["lives"], _shown((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
+                for who, e in both.items()
+            ],
+        )
+        rates = both["native"]["rates"], both["random"]["rates"]
+        made["Crafter, share of lives that reached it"] = (
+            ["achievement", "native", "random"],
+            [[name, rates[0].get(name, 0.0), rates[1].get(name, 0.0)] for name in sorted({*rates[0], *rates[1]})],
+        )
+    if grids := found.get("minigrids"):
+        made[f"MiniGrid, share of the first and the last {FEW} lives that died"] = (
+            ["environment", "before", "after", "fewer, 95 %"],
+            [[id, e["before"], e["after"], _shown(e["fewer"])] for id, e in grids.items()],
+        )
+    return made
+
+
+def _shown(found: Sequence[float]) -> str:
+    return "{:.2f} [{:.2f}, {:.2f}]".format(*found)
+
+
+def _difference(rows: Mapping[str, Any], one: str, other: str, what: str) -> list[object]:
+    found = interval([mine[what] - theirs[what] for mine, theirs in zip(rows[one], rows[other], strict=False)])
+    return [one, other, what, _shown(found), "yes" if found[1] > 0 or found[2] < 0 else "NO"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("contest", "forecasts", "crafter", "minigrids"), action="append")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="of the contest")
+    parser.add_argument("--crafter-lives", type=int, default=CRAFTER_LIVES)
+    chosen = parser.parse_args()
+    work: dict[str, Callable[[Callable[[str], None]], Any]] = {
+        "forecasts": forecasts,
+        "minigrids": minigrids,
+        "contest": lambda told: contest(chosen.seeds, told),
+        "crafter": lambda told: crafter(told, chosen.crafter_lives),
+    }
+    found: dict[str, Any] = json.loads(PARTS.read_text()) if PARTS.exists() and chosen.only else {}
+    for name in chosen.only or work:
+        since = time.process_time()
+        found[name] = work[name](lambda line: print(line, flush=True))
+        found.setdefault("cpu_seconds", {})[name] = round(time.process_time() - since, 1)
+        latest = json.loads(PARTS.read_text()) if PARTS.exists() and chosen.only else {}
+        PARTS.write_text(json.dumps({**latest, **found}))
+    notes = [
+        f"Crafter's published scores: random {RANDOM_SCORE}, PPO {PPO_SCORE}.",
+        f"CPU seconds: {found['cpu_seconds']}.",
+    ]
+    if each := found.get("forecasts"):
+        notes.append("Calibration; `|` is what was said, `o` what happened:\n\n" + drawn(each["bins"]))
+    outcome.keep("survival", tables(found), notes, calibration=found.get("forecasts", {}).get("bins", []))
+
+
+if __name__ == "__main__":
+    main()

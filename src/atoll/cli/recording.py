@@ -1,0 +1,81 @@
+"""What `run` writes beside the store: every turn of a life as JSON lines, and a report of the lives."""
+
+import json
+import time
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from atoll import errors
+
+SaveRunOption = Annotated[
+    Path | None, typer.Option("--save-run", metavar="DIR", help="Write every turn of a life there, as JSON lines.")
+]
+SaveReportOption = Annotated[
+    Path | None, typer.Option("--save-report", metavar="FILE", help="Write a report of all lives there, as JSON.")
+]
+TickDelayOption = Annotated[
+    float | None, typer.Option("--tick-delay", min=0, metavar="SECONDS", help="Wait so long after each turn of a life.")
+]
+LingerOption = Annotated[
+    float, typer.Option("--linger", min=0, metavar="SECONDS", help="Stay so long after the end, for whoever watches.")
+]
+
+
+def delayed(seconds: float | None) -> list[dict[str, Any]]:
+    """Returns what a delay changes in the configuration."""
+    return [] if seconds is None else [{"survival": {"tick_delay": seconds}}]
+
+
+def stay(seconds: float) -> None:
+    """Waits, until somebody interrupts."""
+    with suppress(KeyboardInterrupt):
+        time.sleep(seconds)
+
+
+class Recorder:
+    """Hears the turns and lives of a session and writes them down; without a place to write it does nothing."""
+
+    def __init__(self, turns: Path | None, report: Path | None) -> None:
+        self._turns, self._report = turns, report
+        self._lives: list[Any] = []
+        self._began = f"{datetime.now():%Y%m%d-%H%M%S}"
+
+    def listen(self, session: Any) -> None:
+        """Begins to write what a session tells.
+
+        Raises:
+            SetupError: Its system has no lives, or the folder cannot be made.
+        """
+        if self._turns is None and self._report is None:
+            return
+        if session.plan.system != "survival":
+            raise errors.SetupError(f"--save-run and --save-report are for lives; {session.plan.system} has none.")
+        try:
+            for folder in ([self._turns] if self._turns else []) + ([self._report.parent] if self._report else []):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise errors.SetupError(f"{error.filename} cannot be made: {error.strerror}.") from error
+        session.evolver.use_profiler(self._hear)
+
+    def _hear(self, event: Any) -> None:
+        if event.type == "on_turn" and self._turns is not None:
+            data = event.payload.to_data()
+            path = self._turns / f"episode-{data['episode']}-{self._began}.jsonl"
+            with path.open("a", encoding="utf-8") as file:
+                file.write(f"{json.dumps(data, ensure_ascii=False)}\n")
+        elif event.type == "on_life_ended":
+            self._lives.append({name: value for name, value in event.payload.items() if name != "said"})
+
+    def finish(self) -> None:
+        """Writes the report."""
+        if self._report is None:
+            return
+        ticks, rewards = ([life[name] for life in self._lives] for name in ("ticks", "reward"))
+        count = max(1, len(self._lives))
+        means = {"mean_ticks": sum(ticks) / count, "mean_reward": sum(rewards) / count}
+        data = {"episodes": len(self._lives), **means, "lives": self._lives}
+        self._report.write_text(f"{json.dumps(data, indent=1)}\n", encoding="utf-8")

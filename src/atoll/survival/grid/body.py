@@ -1,0 +1,87 @@
+"""One who lives in a world: life, food, water, and what a tick does to them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from atoll.survival.grid.presets import GAS, LAVA, NOTHING, PIT, THORNS
+from atoll.survival.grid.terrain import SHELTER, STEPS, Spot, Terrain
+
+ACTIONS = ("wait", "north", "east", "south", "west", "gather")
+STING: Mapping[str, float] = {LAVA: 0.35, PIT: 0.2, GAS: 0.12, THORNS: 0.08}
+BITE, STARVE, HEAL = 0.2, 0.05, 0.02
+PIT_TICKS = 3
+DRINK = 0.6
+SATED = 0.3  # with more food and water than this life comes back
+
+
+@dataclass(slots=True)
+class Body:
+    """A body in a terrain.
+
+    Attributes:
+        stuck: Ticks that it still sits in a pit.
+        harm: What the last tick took of life, by cause.
+        gained: What the last tick gave, `food` or `water`.
+    """
+
+    spot: Spot
+    life: float = 1.0
+    food: float = 1.0
+    water: float = 1.0
+    stuck: int = 0
+    harm: dict[str, float] = field(default_factory=dict)
+    gained: str | None = None
+    cause: str | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.life > 0
+
+    def act(self, terrain: Terrain, action: str) -> None:
+        """Moves or gathers, and suffers what the new cell does."""
+        self.harm, self.gained = {}, None
+        entered = False
+        if self.stuck:
+            self.stuck -= 1
+        elif action in STEPS:
+            dx, dy = STEPS[action]
+            there = (self.spot[0] + dx, self.spot[1] + dy)
+            entered = terrain.is_open(there)
+            self.spot = there if entered else self.spot
+        elif action == "gather":
+            self._gather(terrain)
+        hazard = terrain.hazard(self.spot)
+        if hazard == PIT and entered:
+            self.stuck = PIT_TICKS
+        if hazard != NOTHING and (hazard != PIT or entered):
+            self._hurt(hazard, STING[hazard])
+
+    def _gather(self, terrain: Terrain) -> None:
+        self.gained = terrain.gather(self.spot)
+        if self.gained == "food":
+            self.food = min(1.0, self.food + terrain.preset.meal)
+        elif self.gained == "water":
+            self.water = min(1.0, self.water + DRINK)
+
+    def live(self, terrain: Terrain) -> None:
+        """Lets a tick of metabolism, beasts and cold pass, after the terrain's."""
+        preset = terrain.preset
+        is_sheltered = terrain.things.get(self.spot) == SHELTER
+        if self.spot in terrain.beasts:
+            self._hurt("beast", BITE)
+        if terrain.is_night and not is_sheltered:
+            self._hurt("cold", preset.cold)
+        self.food, self.water = max(0.0, self.food - preset.hunger), max(0.0, self.water - preset.thirst)
+        if self.food == 0:
+            self._hurt("hunger", STARVE)
+        if self.water == 0:
+            self._hurt("thirst", STARVE)
+        if self.is_alive and not self.harm and min(self.food, self.water) > SATED:
+            self.life = min(1.0, self.life + HEAL * (2 if is_sheltered else 1))
+
+    def _hurt(self, cause: str, amount: float) -> None:
+        if self.life > 0:
+            self.harm[cause] = self.harm.get(cause, 0.0) + amount
+            self.life -= amount
+            if self.life <= 1e-9:
+                self.life, self.cause = 0.0, cause

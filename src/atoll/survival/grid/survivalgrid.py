@@ -1,0 +1,118 @@
+"""The environment, with the signature of gymnasium and without needing it."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from atoll import errors
+from atoll.survival.grid import presets, views
+from atoll.survival.grid.body import ACTIONS, Body
+from atoll.survival.grid.terrain import SHELTER, Terrain, make_terrain
+
+type Kind = Literal["text", "symbols", "rgb"]
+
+ALIVE, MEAL, SAFE, DEATH = 0.01, 0.1, 0.01, 1.0
+
+
+class Step(NamedTuple):
+    """What gymnasium's `step` returns."""
+
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+class SurvivalGrid:
+    """A world with metabolism, hazards behind signs, fog, day and night; waiting dies in it.
+
+    The reward of a tick is a little for being alive and for being sheltered at night, more for a meal or a drink that
+    was needed, minus what was lost of life, minus 1 for death.
+
+    Args:
+        preset: One of `presets.PRESETS`.
+        family: Draws what the signs mean; worlds of one family agree on it.
+        observations: What `reset` and `step` return: `text`, `symbols` (arrays) or `rgb`.
+    """
+
+    metadata: Mapping[str, Any] = {"render_modes": ["ansi", "rgb_array"]}
+    actions = ACTIONS
+
+    def __init__(self, preset: str = "meadow", family: int = 0, observations: Kind = "symbols") -> None:
+        self.preset, self.family, self.observations = presets.find(preset), family, observations
+        if observations not in ("text", "symbols", "rgb"):
+            raise errors.SetupError(f"There are no observations {observations!r}: text, symbols or rgb.")
+        self.terrain = make_terrain(self.preset, 0, family)
+        self.body = Body(self.terrain.starts[0])
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins a life in the world of a seed; without one, in the world of seed 0."""
+        self.begin(seed or 0)
+        return self.observe(), self.info()
+
+    def begin(self, seed: int) -> None:
+        """Begins a life and shows nothing: for whoever looks by themselves."""
+        self.terrain = make_terrain(self.preset, seed, self.family)
+        self.body = Body(self.terrain.starts[0])
+
+    def step(self, action: int) -> Step:
+        """Lets the body act and a tick pass.
+
+        Raises:
+            SetupError: There is no such action, or the life is over.
+        """
+        if not 0 <= action < len(ACTIONS):
+            raise errors.SetupError(f"There is no action {action}: 0 to {len(ACTIONS) - 1}.")
+        reward = self.advance(ACTIONS[action])
+        is_over = not self.body.is_alive
+        return Step(self.observe(), reward, is_over, self._is_late() and not is_over, self.info())
+
+    def advance(self, action: str) -> float:
+        """Does an action by its name, lets a tick pass and returns the reward.
+
+        Raises:
+            SetupError: The life is over.
+        """
+        body, terrain = self.body, self.terrain
+        if not body.is_alive:
+            raise errors.SetupError("This life is over: call reset() first.")
+        needs = (body.food, body.water)
+        body.act(terrain, action)
+        terrain.pass_time([body.spot])
+        if body.is_alive:
+            body.live(terrain)
+        return reward_of(terrain, body, needs)
+
+    def _is_late(self) -> bool:
+        return self.terrain.tick >= self.preset.max_ticks
+
+    def observe(self) -> Any:
+        match self.observations:
+            case "text":
+                return views.text(self.terrain, self.body)
+            case "rgb":
+                return views.picture(self.terrain, self.body)
+            case _:
+                return views.symbols(self.terrain, self.body)
+
+    def info(self) -> dict[str, Any]:
+        body = self.body
+        known = {"tick": self.terrain.tick, "position": body.spot, "life": body.life, "food": body.food}
+        known |= {"water": body.water, "is_night": self.terrain.is_night, "harm": dict(body.harm)}
+        return {**known, "gained": body.gained, "cause": body.cause}
+
+    def render(self, mode: str = "ansi") -> Any:
+        return views.text(self.terrain, self.body) if mode == "ansi" else views.picture(self.terrain, self.body)
+
+    def close(self) -> None:
+        """Ends nothing: there is nothing open."""
+
+
+def reward_of(terrain: Terrain, body: Body, needs: tuple[float, float]) -> float:
+    """Returns what a tick was worth to a body whose food and water were `needs` before it."""
+    reward = ALIVE - sum(body.harm.values())
+    if body.gained is not None:
+        reward += MEAL * (1.0 - needs[body.gained == "water"])
+    if terrain.is_night and terrain.things.get(body.spot) == SHELTER:
+        reward += SAFE
+    return reward - (DEATH if not body.is_alive else 0.0)

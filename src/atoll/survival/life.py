@@ -1,0 +1,144 @@
+"""One life from birth to death, and what is left of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from atoll import playbook
+from atoll.candidate import JSON
+from atoll.survival.fear import Forecaster, Said
+from atoll.survival.loop import FeedbackLoop, Roles
+from atoll.survival.mind import Mind, Temper
+from atoll.survival.plan import LoopSnapshot
+from atoll.survival.roles.memory import Memory
+from atoll.survival.roles.shelf import Shelf
+from atoll.survival.worlds.world import World
+
+PRIOR = 0.3  # where fear is measured after a life: what nobody tried
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a life was like.
+
+    Attributes:
+        score: Ticks, or the reward in a world that is scored by it.
+        said: Forecasts and what became of them.
+        feared: Looks that were held to hurt at its end; `right` of them truly do, where the world knows.
+        bits: Information gained about the map.
+        book: The playbook after it.
+        state: What goes on to the next life besides the playbook.
+    """
+
+    episode: int
+    score: float
+    ticks: int
+    turns: int
+    reward: float
+    rewards: Mapping[str, float]
+    cause: str | None
+    coverage: float
+    bits: float
+    damage: float
+    encounters: int
+    avoided: int
+    said: tuple[Said, ...]
+    feared: int
+    right: int | None
+    corrections: int
+    policy_changes: int
+    unlocked: tuple[str, ...]
+    book: playbook.Playbook
+    state: Mapping[str, JSON]
+    events: tuple[Mapping[str, JSON], ...] = ()
+
+    def summary(self) -> dict[str, Any]:
+        """Returns it in plain numbers, as a journal keeps it."""
+        return {
+            "episode": self.episode,
+            "score": round(self.score, 4),
+            "ticks": self.ticks,
+            "turns": self.turns,
+            "reward": round(self.reward, 4),
+            "rewards": {name: round(value, 3) for name, value in self.rewards.items()},
+            "cause": self.cause,
+            "coverage": round(self.coverage, 4),
+            "bits": round(self.bits, 2),
+            "damage": round(self.damage, 4),
+            "encounters": self.encounters,
+            "avoided": self.avoided,
+            "said": [[round(each.forecast, 3), int(each.happened)] for each in self.said],
+            "feared": self.feared,
+            "right": self.right,
+            "corrections": self.corrections,
+            "policy_changes": self.policy_changes,
+            "unlocked": list(self.unlocked),
+        }
+
+
+@dataclass(slots=True)
+class Living:
+    """How lives are lived: who plays the roles, how long at most, and who is shown what."""
+
+    curator: playbook.Curator
+    make_roles: Callable[[Mind, int], Roles]
+    temper: Temper = field(default_factory=Temper)
+    horizon: int = 5
+    max_turns: int = 10_000
+    is_told: bool = False
+    show: Callable[[LoopSnapshot], None] = lambda snapshot: None
+    pause: Callable[[], None] = lambda: None
+
+    def live(
+        self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int, episode: int = 0
+    ) -> Life:
+        """Lives one life in the world of a seed, beginning with a playbook and what the last life left."""
+        memory = Memory.from_data(state.get("memory", {}))
+        forecaster = Forecaster.from_data(state.get("fear", {}), self.horizon)
+        mind = Mind(world, self.temper, memory, Shelf(book, self.curator), forecaster)
+        roles = self.make_roles(mind, seed)
+        loop = FeedbackLoop(mind, roles, world.reset(seed), episode, is_told=self.is_told)
+        reward, damage, unlocked = 0.0, 0.0, list[str]()
+        while not loop.seen.is_over and loop.turn < self.max_turns:
+            snapshot = loop.step()
+            for step in snapshot.steps:
+                if step.status != "blocked":
+                    reward += step.after.reward
+                    damage += sum(step.after.harm.values())
+                    unlocked += step.after.unlocked
+            self.show(snapshot)
+            self.pause()
+        return self._ended(loop, roles, reward, damage, unlocked)
+
+    def _ended(self, loop: FeedbackLoop, roles: Roles, reward: float, damage: float, unlocked: list[str]) -> Life:
+        mind, seen = loop.mind, loop.seen
+        world = mind.world
+        end = f"died of {seen.cause}" if seen.cause else "lived on"
+        worst = ", ".join(f"{cause} {count} times" for cause, count in mind.memory.patterns())
+        mind.memory.note(f"Life {loop.episode}: {end} after {seen.tick} ticks; what hurt: {worst or 'nothing'}.")
+        feared = mind.lore.feared(PRIOR)
+        truth = world.truth()
+        right = None if truth is None else sum(truth.get(look, False) for look in feared)
+        return Life(
+            loop.episode,
+            reward if world.is_scored_by_reward else float(seen.tick),
+            seen.tick,
+            loop.turn,
+            reward,
+            dict(roles.rewards.totals),
+            seen.cause,
+            sum(map(world.is_inside, mind.atlas.looks)) / world.num_cells if world.num_cells else 0.0,
+            mind.atlas.bits,
+            damage,
+            loop.encounters,
+            loop.avoided,
+            tuple(mind.forecaster.said),
+            len(feared),
+            right,
+            mind.forecaster.corrections,
+            mind.shelf.applied,
+            tuple(dict.fromkeys(unlocked)),
+            mind.shelf.playbook,
+            {"memory": mind.memory.to_data(), "fear": mind.forecaster.to_data()},
+            tuple(roles.sentinel.events),
+        )

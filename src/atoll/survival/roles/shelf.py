@@ -1,0 +1,52 @@
+"""Playbook Store: the playbook of this life, looked up by what matters, changed by deltas at once."""
+
+from collections.abc import Sequence
+
+from atoll import playbook
+
+FEW = 8  # bullets looked at for one topic
+
+
+class Shelf:
+    """Holds the playbook while somebody lives by it; the kernel keeps it as a version when the life is over.
+
+    Attributes:
+        playbook: As it is now.
+        applied: Deltas that changed what it says; tags are not among them.
+    """
+
+    def __init__(self, book: playbook.Playbook, curator: playbook.Curator) -> None:
+        self.playbook, self._curator = book, curator
+        self._index = playbook.Index()
+        self._stats: dict[str, int] = {}
+        self.applied = 0
+
+    def about(self, topic: str) -> Sequence[playbook.Bullet]:
+        """Returns the few bullets that fit a topic best."""
+        self._index.sync(self.playbook.bullets)
+        return [self.playbook.bullets[hit.id] for hit in self._index.search(topic, FEW)]
+
+    def excerpts(self, query: str) -> Sequence[str]:
+        """Returns the relevant few as lines for a prompt, within the configured number and length."""
+        limit, size = self._curator.config.context_limit, self._curator.config.context_chars
+        self._index.sync(self.playbook.bullets)
+        hits = self._index.search(query, limit, lambda bullet: 1.0 + max(-0.9, 0.1 * bullet.net))
+        return [f"[{hit.id}] {self.playbook.bullets[hit.id].content[:size]}" for hit in hits]
+
+    def apply(self, deltas: Sequence[playbook.Delta]) -> Sequence[playbook.Verdict]:
+        """Lets the curator decide on what a turn brought."""
+        if not deltas:
+            return ()
+        curated = self._curator.curate(self.playbook, deltas)
+        self.playbook, self._stats = curated.playbook, {}
+        for verdict in curated.verdicts:
+            self.applied += verdict.outcome == "applied" and verdict.reason != "neutral" and verdict.delta.kind != "tag"
+        return curated.verdicts
+
+    def stats(self) -> dict[str, int]:
+        """Returns how large it is: files, sections, bullets, characters, tokens."""
+        if not self._stats:
+            found = self.playbook.stats()
+            names = ("files", "sections", "bullets", "characters", "tokens", "helpful", "harmful", "held")
+            self._stats = {name: getattr(found, name) for name in names}
+        return self._stats

@@ -1,0 +1,63 @@
+"""SurvivalGrid as an agent meets it."""
+
+from collections.abc import Mapping, Sequence
+
+from atoll.survival import grid
+from atoll.survival.grid.presets import NOTHING as HARMLESS
+from atoll.survival.grid.terrain import GROUND, STEPS
+from atoll.survival.worlds.world import HERE, Action, Observation, Spot
+
+
+class GridWorld:
+    """A world of one body."""
+
+    def __init__(self, preset: str = "meadow", family: int = 0) -> None:
+        self.grid = grid.SurvivalGrid(preset, family)
+        self.name = f"grid {preset}, family {family}"
+        self.actions: Sequence[str] = grid.ACTIONS
+        self.moves: Mapping[str, Spot] = STEPS
+        self.reach = HERE
+        self.things: Sequence[str] = ("gather",)
+        self.patience = 2
+        self.num_cells = self.grid.preset.size**2
+        self.is_scored_by_reward = False
+        self._options = [Action(name) for name in grid.ACTIONS]
+
+    def reset(self, seed: int) -> Observation:
+        self.grid.begin(seed)
+        return observation(self.grid.terrain, self.grid.body, 0.0)
+
+    def act(self, action: Action) -> Observation:
+        reward = self.grid.advance(action.name)
+        return observation(self.grid.terrain, self.grid.body, reward)
+
+    def candidates(self, seen: Observation) -> Sequence[Action]:
+        return self._options
+
+    def is_inside(self, spot: Spot) -> bool:
+        return self.grid.terrain.is_inside(spot)
+
+    def truth(self) -> Mapping[str, bool]:
+        return {f"sign {sign}": kind != HARMLESS for sign, kind in self.grid.terrain.signs.items()} | {"beast": True}
+
+    def close(self) -> None:
+        self.grid.close()
+
+
+def observation(terrain: grid.Terrain, body: grid.Body, reward: float) -> Observation:
+    """Returns what a body of a terrain is told."""
+    mark = terrain.marks.get(body.spot)
+    return Observation(
+        terrain.tick,
+        body.spot,
+        body.life,
+        {"food": body.food, "water": body.water},
+        grid.visible(terrain, body),
+        terrain.things.get(body.spot, GROUND) if mark is None else f"sign {mark}",
+        is_dark=terrain.is_night,
+        harm=dict(body.harm),
+        gained=(body.gained,) if body.gained else (),
+        reward=reward,
+        is_over=not body.is_alive or terrain.tick >= terrain.preset.max_ticks,
+        cause=body.cause,
+    )

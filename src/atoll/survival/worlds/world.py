@@ -1,0 +1,126 @@
+"""What an agent lives in: one observation after the other, and nothing but whitelisted actions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from atoll.candidate import JSON, NOTHING
+
+type Spot = tuple[int, int]
+
+HERE, FACING = "here", "facing"  # where the thing is that an action is done to
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do.
+
+    Attributes:
+        name: One of the world's actions.
+        target: What to do it to, where the action needs that: a path, a command.
+        text: What to write there.
+    """
+
+    name: str
+    target: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.target}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """All that an agent is told, after its reset and after each action.
+
+    Attributes:
+        life: Of 1; 0 is death.
+        resources: Levels of 1, by name; at 0 they cost life.
+        looks: How the cells in sight look, by place; never what that means.
+        here: How the cell under the agent looks.
+        facing: The cell before it, where the world knows one.
+        is_dark: Whether it is night.
+        harm: What the last action and tick took of life, by cause as it felt.
+        gained: What they gave, by name.
+        held: What the agent carries.
+        unlocked: What was reached for the first time in this life.
+        reward: The world's own.
+        text: Words from the world; untrusted, whatever they say.
+        refused: Why the world did not do the action, if it did not.
+    """
+
+    tick: int
+    position: Spot
+    life: float
+    resources: Mapping[str, float]
+    looks: Mapping[Spot, str] = field(default_factory=dict)
+    here: str = ""
+    facing: Spot | None = None
+    is_dark: bool = False
+    harm: Mapping[str, float] = NOTHING
+    gained: Sequence[str] = ()
+    held: Mapping[str, int] = NOTHING
+    unlocked: Sequence[str] = ()
+    reward: float = 0.0
+    text: str = ""
+    refused: str = ""
+    is_over: bool = False
+    cause: str | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.cause is None
+
+    def to_data(self) -> dict[str, JSON]:
+        """Returns its numbers, without the view."""
+        return {
+            "position": list(self.position),
+            "life": round(self.life, 4),
+            "resources": {name: round(level, 4) for name, level in self.resources.items()},
+            "here": self.here,
+            "is_dark": self.is_dark,
+            "harm": {name: round(amount, 4) for name, amount in self.harm.items()},
+            **({"held": dict(self.held)} if self.held else {}),
+        }
+
+
+class World(Protocol):
+    """An environment as an agent meets it.
+
+    Attributes:
+        name: For people.
+        actions: The whitelist: nothing else is ever done.
+        moves: Which of them go to which neighbour.
+        reach: Whether other actions are done to the cell under the agent (`here`) or before it (`facing`).
+        things: Actions that are done to a thing; the others depend on what one holds and what stands near.
+        patience: How often something is tried before it is said to give nothing.
+        num_cells: How many there are to see; 0 where there is no map.
+        is_scored_by_reward: Whether a life is worth its reward rather than its ticks.
+    """
+
+    name: str
+    actions: Sequence[str]
+    moves: Mapping[str, Spot]
+    reach: str
+    things: Sequence[str]
+    patience: int
+    num_cells: int
+    is_scored_by_reward: bool
+
+    def reset(self, seed: int) -> Observation:
+        """Begins a life."""
+
+    def act(self, action: Action) -> Observation:
+        """Does one action of the whitelist and tells what came of it; one that cannot be done is `refused`."""
+
+    def candidates(self, seen: Observation) -> Sequence[Action]:
+        """Returns what could be done now."""
+
+    def is_inside(self, spot: Spot) -> bool:
+        """Tells whether a cell counts as one to see."""
+
+    def truth(self) -> Mapping[str, bool] | None:
+        """Returns which looks hurt whoever enters them, for measuring fear; None where nobody knows."""
+
+    def close(self) -> None:
+        """Ends what was opened."""

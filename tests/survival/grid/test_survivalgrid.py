@@ -1,0 +1,131 @@
+import importlib.util
+from collections import Counter
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from atoll import errors
+from atoll.survival import grid
+
+SEEDS = range(100_000, 100_012)
+PRESETS = list(grid.PRESETS)
+has_gymnasium = importlib.util.find_spec("gymnasium") is not None
+
+
+def live(preset: str, policy: grid.Policy, seed: int) -> tuple[int, str | None, float]:
+    world, total = grid.SurvivalGrid(preset, seed % 5), 0.0
+    world.reset(seed=seed)
+    while True:
+        step = world.step(policy(world))
+        total += step.reward
+        if step.terminated or step.truncated:
+            return world.terrain.tick, world.body.cause, total
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_waiting_dies_and_knowing_everything_lives_clearly_longer_than_greed(preset):
+    waited = [live(preset, grid.Wait(), seed) for seed in SEEDS]
+    greedy = [live(preset, grid.Greedy(seed), seed)[0] for seed in SEEDS]
+    ceiling = [live(preset, grid.Ceiling(), seed)[0] for seed in SEEDS]
+    assert all(cause for _, cause, _ in waited)
+    assert fmean(ticks for ticks, _, _ in waited) * 1.3 < fmean(greedy)
+    assert fmean(greedy) * 2 < fmean(ceiling)
+
+
+def test_dice_die_in_a_hundred_ticks():
+    assert fmean(live("meadow", grid.Dice(seed), seed)[0] for seed in SEEDS) < 100
+
+
+def test_the_same_seed_gives_the_same_life():
+    assert live("tundra", grid.Greedy(1), 7) == live("tundra", grid.Greedy(1), 7)
+
+
+def test_what_signs_mean_is_drawn_per_family_and_agrees_within_it():
+    preset = grid.find("meadow")
+    assert grid.meanings(preset, 3) == grid.meanings(preset, 3)
+    assert len({tuple(sorted(grid.meanings(preset, family).items())) for family in range(20)}) > 15
+    assert all(
+        set(Counter(grid.meanings(preset, family).values())) == {*grid.HAZARDS, "nothing"} for family in range(9)
+    )
+
+
+def test_worlds_of_one_family_differ_in_their_maps_and_agree_on_signs():
+    one, other = (grid.make_terrain(grid.find("caldera"), seed, 4) for seed in (1, 2))
+    assert one.marks != other.marks
+    assert one.signs == other.signs
+
+
+def test_no_view_tells_what_a_sign_means():
+    world = grid.SurvivalGrid("caldera", 3, "text")
+    said = "".join(str(world.reset(seed=seed)[0]) for seed in range(10))
+    assert "sign " in said
+    assert not any(hazard in said for hazard in grid.HAZARDS)
+
+
+def test_at_night_one_sees_less():
+    world = grid.SurvivalGrid("meadow")
+    world.reset(seed=1)
+    by_day = len(grid.visible(world.terrain, world.body))
+    world.terrain.tick = world.preset.day
+    assert len(grid.visible(world.terrain, world.body)) < by_day
+
+
+def test_a_bush_feeds_once_and_grows_again():
+    terrain = grid.make_terrain(grid.find("meadow"), 1, 1)
+    bush = next(spot for spot, thing in terrain.things.items() if thing == "bush")
+    assert (terrain.gather(bush), terrain.gather(bush)) == ("food", None)
+    terrain.beasts = []
+    for _ in range(terrain.preset.regrow):
+        terrain.pass_time([])
+    assert terrain.gather(bush) == "food"
+
+
+def test_observations_come_as_text_symbols_and_pictures():
+    text, _ = grid.SurvivalGrid(observations="text").reset(seed=1)
+    symbols, _ = grid.SurvivalGrid(observations="symbols").reset(seed=1)
+    picture, _ = grid.SurvivalGrid(observations="rgb").reset(seed=1)
+    assert text.startswith("Tick 0, day")
+    assert symbols["view"].shape == (7, 7)
+    assert picture.shape == (56, 56, 3)
+    assert picture.dtype == np.uint8
+
+
+def test_unknown_worlds_and_actions_are_refused_in_a_sentence():
+    with pytest.raises(errors.SetupError, match="there are meadow, caldera, tundra"):
+        grid.SurvivalGrid("swamp")
+    with pytest.raises(errors.SetupError, match="no action 9"):
+        grid.SurvivalGrid().step(9)
+
+
+@pytest.mark.skipif(not has_gymnasium, reason="gymnasium comes with the extra envs")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["text", "symbols", "rgb"])
+def test_gymnasium_finds_nothing_to_complain_about(kind):
+    checker = importlib.import_module("gymnasium.utils.env_checker")
+    checker.check_env(grid.as_gymnasium(grid.SurvivalGrid("meadow", 1, kind)), skip_render_check=True)
+
+
+class TestParty:
+    def test_what_one_eats_the_other_does_not_find(self):
+        party = grid.SurvivalParty("meadow", 1, 2)
+        party.reset(seed=3)
+        bush = next(spot for spot, thing in party.terrain.things.items() if thing == "bush")
+        for body in party.bodies:
+            body.spot, body.food = bush, 0.2
+        gained = [step.info["gained"] for step in party.step([5, 5])]
+        assert sorted(map(str, gained)) == ["None", "food"]
+
+    def test_the_dead_stay_and_the_rest_live_on(self):
+        party = grid.SurvivalParty("meadow", 1, 3)
+        party.reset(seed=3)
+        party.bodies[0].life = 0.0
+        steps = party.step([0, 0, 0])
+        assert [step.terminated for step in steps] == [True, False, False]
+        assert not party.is_over
+
+    def test_a_party_ends_when_all_are_dead(self):
+        party = grid.SurvivalParty("tundra", 1, 2)
+        while not party.is_over:
+            party.step([0, 0])
+        assert party.terrain.tick < 100
