@@ -10,7 +10,8 @@ import atoll
 
 NAMES = {
     "atoll": """
-        __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate journal
+        __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate
+        governed journal
         llm llmsr mutation profiler programs runs sandbox store system testing versions
     """,
     "atoll.cluster": """

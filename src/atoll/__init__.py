@@ -28,6 +28,7 @@ __all__ = [
     "executor",
     "function",
     "gate",
+    "governed",
     "journal",
     "llm",
     "llmsr",

@@ -1,0 +1,19 @@
+"""Parameters: values with a history, a reason, an author, locks, aliases and an audit log."""
+
+from atoll.governed.parameters.actors import acting, actor
+from atoll.governed.parameters.memory import MemoryParameters
+from atoll.governed.parameters.parameters import Parameters
+from atoll.governed.parameters.store import Change, Gap, ParameterStore, Snapshot, Transaction, Value
+
+__all__ = [
+    "Change",
+    "Gap",
+    "MemoryParameters",
+    "ParameterStore",
+    "Parameters",
+    "Snapshot",
+    "Transaction",
+    "Value",
+    "acting",
+    "actor",
+]
