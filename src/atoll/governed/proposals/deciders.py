@@ -55,7 +55,7 @@ def settle(proposals: Proposals, proposal: Proposal, decider: Decider | str | No
 
 
 def _asked(decider: Decider, proposal: Proposal) -> tuple[bool, str]:
-    answers: Queue[bool | errors.Caught] = Queue()
+    answers: Queue[object] = Queue()
     # A thread that never ends is left behind: a decision cannot be taken out of anybody.
     Thread(target=lambda: answers.put(errors.attempt(lambda: decider.approve(proposal))), daemon=True).start()
     try:

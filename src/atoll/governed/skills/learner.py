@@ -50,8 +50,13 @@ class SkillLearner:
             before = self.find(made.name)
         except errors.NotFound:
             return replace(made, version=1)
-        counts = {"usage_count": before.usage_count, "success_rate": before.success_rate}
-        return replace(made, version=before.version + 1, created_at=before.created_at or made.created_at, **counts)
+        return replace(
+            made,
+            version=before.version + 1,
+            created_at=before.created_at or made.created_at,
+            usage_count=before.usage_count,
+            success_rate=before.success_rate,
+        )
 
     def keep(self, content: Mapping[str, Any], reason: str, author: str, token: str) -> str:
         """Keeps an approved skill and returns its name and version.

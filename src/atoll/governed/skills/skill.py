@@ -92,6 +92,8 @@ def from_json(data: Mapping[str, Any]) -> SkillDefinition:
         lesson = Lesson(**{**said, "tools_used": tuple(said.get("tools_used", ()))})
         lists = {name: tuple(map(str, data.get(name, ()))) for name in ("required_tools", "tags")}
         made = SkillDefinition(**{**data, "steps": steps, "learned_from": lesson, **lists})
+        if not all(isinstance(data.get(name, ""), str) for name in ("description", "when_to_use", "prompt")):
+            raise TypeError("its words are no texts")
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise SkillRefused(f"This is no definition of a skill: {error}.") from None
     check(made)
@@ -105,7 +107,7 @@ def check(skill: SkillDefinition) -> None:
         SkillRefused: The name or a text is wrong.
     """
     check_name(skill.name)
-    if not isinstance(skill.description, str) or not skill.description.strip():
+    if not str(skill.description).strip():
         raise SkillRefused(f"{skill.name} has no description: say what it does and when.")
     if len(skill.headline) > _MOST_DESCRIPTION:
         raise SkillRefused(f"What {skill.name} does and when has over {_MOST_DESCRIPTION:,} characters: cut it.")

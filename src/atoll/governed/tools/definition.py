@@ -68,7 +68,8 @@ class ToolDefinition:
     def to_json(self) -> dict[str, Any]:
         """Returns plain data that `from_json` reads back."""
         found = {**asdict(self), "input_schema": dict(self.input_schema)}
-        return json.loads(json.dumps(found))  # tuples become lists, as they will when they come back
+        plain: dict[str, Any] = json.loads(json.dumps(found))  # tuples become lists, as they will when they come back
+        return plain
 
     @property
     def parameters(self) -> Sequence[str]:
@@ -172,13 +173,16 @@ def text_of(value: Any) -> str:
 
 
 def _check_texts(tool: ToolDefinition) -> None:
-    if not isinstance(tool.name, str) or not _NAME.fullmatch(tool.name):
+    texts = ("name", "script", "command", "rationale", "description")
+    if odd := [name for name in texts if not isinstance(getattr(tool, name), str)]:
+        raise ToolRefused(f"The {odd[0]} of a tool is no text.")
+    if not _NAME.fullmatch(tool.name):
         raise ToolRefused(f"{tool.name!r:.80} is no name of a tool: use a-z, 0-9, _ and -, up to 64.")
-    if not isinstance(tool.description, str) or not tool.description.strip():
+    if not tool.description.strip():
         raise ToolRefused(f"{tool.name} has no description: say what it does, for whoever may call it.")
-    for name in ("script", "command", "rationale", "description"):
-        if not isinstance(text := getattr(tool, name), str) or len(text) > _MOST_CHARS:
-            raise ToolRefused(f"The {name} of {tool.name} is no text of at most {_MOST_CHARS:,} characters.")
+    for name in texts:
+        if len(getattr(tool, name)) > _MOST_CHARS:
+            raise ToolRefused(f"The {name} of {tool.name} has over {_MOST_CHARS:,} characters.")
 
 
 def _check_schema(tool: ToolDefinition) -> None:
