@@ -66,6 +66,7 @@ SDKS = {
     "anthropic": {"llm"},
     "xllamacpp": {"llm"},
     "ray": {"executor"},
+    "mcp": {"governed"},
 }
 
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root|home|Users)/")

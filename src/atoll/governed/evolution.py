@@ -1,0 +1,162 @@
+"""The one way in which an agent changes itself: propose, have it approved, carry it out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from atoll import errors
+from atoll.governed.errors import ParameterNotFound
+from atoll.governed.parameters import ParameterStore
+from atoll.governed.proposals import LATER, Decider, Policy, Proposal, Proposals, settle
+from atoll.governed.proposals.proposal import Type
+from atoll.governed.proposals.proposals import Guard
+from atoll.governed.reflections import SelfReflector
+from atoll.governed.skills import SkillLearner
+from atoll.governed.tools import Toolbox
+
+type Observer = Callable[[Proposal], None]
+
+
+class QuotaExceeded(errors.AtollError):
+    """A session made as many tools or skills as it may."""
+
+
+class Quota(NamedTuple):
+    """How many a session may propose; 0 is none, None is as many as it likes."""
+
+    tools: int | None = None
+    skills: int | None = None
+
+
+class Evolution:
+    """Proposals of an agent, from its wish to what came of it.
+
+    Args:
+        store: Where everything is kept: proposals, tools, skills, reflections, parameters.
+        decider: Who decides at once; `LATER` waits for somebody, None rejects everything.
+        policy: What a decision takes.
+        quota: How many tools and skills one session may propose.
+        observer: Is told of every proposal that moved; cannot change anything.
+        guard: Looks for secrets; None: the usual one.
+        built_in: Names of tools that are taken.
+    """
+
+    def __init__(
+        self,
+        store: ParameterStore,
+        decider: Decider | str | None = None,
+        *,
+        policy: Policy | None = None,
+        quota: Quota | None = None,
+        observer: Observer = lambda proposal: None,
+        guard: Guard | None = None,
+        built_in: Sequence[str] = (),
+    ) -> None:
+        self._store, self._decider, self._quota, self._observer = store, decider, quota or Quota(), observer
+        self.proposals = Proposals(store, policy, guard=guard) if guard else Proposals(store, policy)
+        self.tool_builder = Toolbox(store, built_in)
+        self.skill_learner = SkillLearner(store)
+        self.reflector = SelfReflector(store)
+        self._made = {"new_tool": 0, "new_skill": 0}
+
+    def propose(
+        self,
+        proposal_type: Type,
+        title: str,
+        content: Mapping[str, Any],
+        author: str,
+        *,
+        description: str = "",
+        rationale: str = "",
+    ) -> Proposal:
+        """Puts a change on the table, has it decided, carries it out if it was approved, and returns how it ended.
+
+        A rejection is an answer, not an error.
+
+        Raises:
+            SetupError: The content cannot be what it says; nothing was written.
+            SecretFound: It holds something that looks like a secret; nothing was written.
+            QuotaExceeded: The session made as many as it may; nothing was written.
+        """
+        self._check(proposal_type, content)
+        made = self.proposals.submit(
+            proposal_type, title, content, author, description=description, rationale=rationale
+        )
+        if proposal_type in self._made:
+            self._made[proposal_type] += 1
+        self._observer(made)
+        settled = settle(self.proposals, made, self._decider)
+        if settled != made:
+            self._observer(settled)
+        return self.apply(settled.id) if settled.status == "approved" else settled
+
+    def apply(self, proposal_id: str) -> Proposal:
+        """Carries out what was approved, maybe by another process and long ago.
+
+        Raises:
+            Decided: It is not approved.
+        """
+        done = self.proposals.apply(proposal_id, self._carry_out)
+        self._observer(done)
+        return done
+
+    def apply_approved(self) -> Sequence[Proposal]:
+        """Carries out all that was approved and not yet carried out: after a restart, or after others decided."""
+        return [self.apply(each.id) for each in self.proposals.list("approved")]
+
+    def history(self) -> Sequence[Proposal]:
+        """Returns all proposals ever made, oldest first."""
+        return self.proposals.list()
+
+    def system_prompt_fragment(self) -> str:
+        """Returns what an agent should know of what it may become."""
+        waits = "somebody else decides" if self._decider == LATER else "each is decided before anything changes"
+        own = [
+            f"You may propose new tools, skills and adjustments of yourself; {waits}, and you never do.",
+            self.skill_learner.format_for_system_prompt(),
+            self.reflector.format_for_system_prompt(),
+        ]
+        return "\n\n".join(each for each in own if each)
+
+    def _check(self, proposal_type: str, content: Mapping[str, Any]) -> None:
+        limits = {"new_tool": self._quota.tools, "new_skill": self._quota.skills}
+        limit = limits.get(proposal_type)
+        if limit is not None and self._made[proposal_type] >= limit:
+            raise QuotaExceeded(f"This session may propose {limit} of {proposal_type}, and did.")
+        if proposal_type == "new_tool":
+            self.tool_builder.checked(content)
+        elif proposal_type == "new_skill":
+            self.skill_learner.checked(content)
+        elif proposal_type == "optimize":
+            _parameter(content)
+
+    def _carry_out(self, proposal: Proposal) -> str:
+        by, token = proposal.approvals[-1].by, proposal.id
+        match proposal.type:
+            case "new_tool":
+                return self.tool_builder.keep(proposal.content, proposal.title, by, token)
+            case "new_skill":
+                return self.skill_learner.keep(proposal.content, proposal.title, by, token)
+            case "self_adjust":
+                return self.reflector.keep(proposal.content, by, token)
+            case "optimize":
+                key, value, expected = _parameter(proposal.content)
+                version = self._store.set(key, value, proposal.title, author=by, expected_version=expected, token=token)
+                return f"{key}@{version}"
+
+    def value_before(self, proposal: Proposal) -> Any:
+        """Returns what a parameter is now that a proposal would change; None: there is none, or it changes none."""
+        if proposal.type != "optimize":
+            return None
+        try:
+            return self._store.get(str(proposal.content.get("key"))).value
+        except ParameterNotFound:
+            return None
+
+
+def _parameter(content: Mapping[str, Any]) -> tuple[str, Any, int | None]:
+    key, expected = content.get("key"), content.get("expected_version")
+    if not isinstance(key, str) or not key.strip() or "value" not in content:
+        raise errors.SetupError("A change of a parameter names its key and its value.")
+    if expected is not None and (not isinstance(expected, int) or isinstance(expected, bool)):
+        raise errors.SetupError("expected_version is the number of the version that the change is based on.")
+    return key, content["value"], expected

@@ -1,0 +1,67 @@
+"""Who must agree before something changes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from atoll import errors
+from atoll.governed.proposals.proposal import RISKS, Proposal, Risk, Type
+
+_RISKS: Mapping[Type, Risk] = {"new_skill": "low", "optimize": "medium", "new_tool": "high", "self_adjust": "high"}
+_ONE: Mapping[Risk, int] = {"low": 1, "medium": 1, "high": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a decision takes.
+
+    Attributes:
+        quorum: How many different people must approve, by risk.
+        approvers: Who may decide; empty: anybody but the author.
+        expires_after: How long a proposal waits.
+        auto_approve_read_only: Whether a skill that is words alone needs nobody.
+
+    Raises:
+        SetupError: A quorum is below 1, or nobody could ever approve.
+    """
+
+    quorum: Mapping[Risk, int] = field(default_factory=lambda: _ONE)
+    approvers: tuple[str, ...] = ()
+    expires_after: timedelta = timedelta(days=7)
+    auto_approve_read_only: bool = False
+
+    def __post_init__(self) -> None:
+        for risk in RISKS:
+            if self.quorum.get(risk, 1) < 1:
+                raise errors.SetupError(f"The quorum for {risk} risk is {self.quorum[risk]}: give 1 or more.")
+            if self.approvers and self.quorum.get(risk, 1) > len(set(map(folded, self.approvers))):
+                raise errors.SetupError(f"The quorum for {risk} risk is larger than the number of approvers.")
+        if self.expires_after <= timedelta(0):
+            raise errors.SetupError("Proposals expire at once: give expires_after some time.")
+
+    def risk_of(self, proposal_type: Type) -> Risk:
+        return _RISKS[proposal_type]
+
+    def needed(self, proposal: Proposal) -> int:
+        """Returns how many must approve."""
+        return self.quorum.get(proposal.risk, 1)
+
+    def is_read_only(self, proposal: Proposal) -> bool:
+        """Says whether it only adds words: a skill with scripts or tools is more than that."""
+        content = proposal.content
+        return proposal.type == "new_skill" and not (content.get("scripts") or content.get("required_tools"))
+
+    def refusal(self, proposal: Proposal, by: str) -> str | None:
+        """Says why somebody may not decide on a proposal; None: they may."""
+        if folded(by) == folded(proposal.author):
+            return f"{by} wrote it, and nobody decides on a change of their own"
+        if self.approvers and folded(by) not in map(folded, self.approvers):
+            return f"{by} is none of its approvers ({', '.join(self.approvers)})"
+        if folded(by) in (folded(each.by) for each in proposal.reviews):
+            return f"{by} has decided already"
+        return None
+
+
+def folded(name: str) -> str:
+    """Returns a name as it is compared: nobody becomes two by capitals or blanks."""
+    return " ".join(name.split()).casefold()

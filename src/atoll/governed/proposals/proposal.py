@@ -1,0 +1,122 @@
+"""What somebody wants to change, and what was said of it: plain data, bound to its content."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+type Type = Literal["new_tool", "new_skill", "optimize", "self_adjust"]
+type Status = Literal["pending", "approved", "rejected", "applied", "expired", "failed", "superseded", "withdrawn"]
+type Risk = Literal["low", "medium", "high"]
+
+TYPES: tuple[Type, ...] = ("new_tool", "new_skill", "optimize", "self_adjust")
+STATUSES: tuple[Status, ...] = (
+    "pending",
+    "approved",
+    "rejected",
+    "applied",
+    "expired",
+    "failed",
+    "superseded",
+    "withdrawn",
+)
+RISKS: tuple[Risk, ...] = ("low", "medium", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What one person, or one rule, said of a proposal.
+
+    Attributes:
+        content_hash: Of what was looked at: it counts for that content and no other.
+    """
+
+    by: str
+    is_approval: bool
+    reason: str
+    at: datetime
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change that waits for a decision, or has had one.
+
+    Attributes:
+        type: What kind of change.
+        content: All that would be applied; JSON.
+        author: Who wants it; never the one who approves it.
+        expires_at: Nobody decided until then: it is off the table.
+        reviews: What was said of this content so far.
+        outcome: What applying it made, or why it failed.
+    """
+
+    id: str
+    type: Type
+    title: str
+    content: Mapping[str, Any]
+    author: str
+    created_at: datetime
+    expires_at: datetime
+    description: str = ""
+    rationale: str = ""
+    risk: Risk = "medium"
+    status: Status = "pending"
+    reviews: tuple[Review, ...] = field(default=())
+    outcome: str = ""
+
+    @property
+    def content_hash(self) -> str:
+        """What an approval is bound to: the kind of change and all that would be applied."""
+        return hashlib.sha256(canonical([self.type, self.content]).encode()).hexdigest()
+
+    @property
+    def approvals(self) -> tuple[Review, ...]:
+        """Those that count for the content as it is now."""
+        return tuple(each for each in self.reviews if each.is_approval and each.content_hash == self.content_hash)
+
+    def with_review(self, review: Review) -> "Proposal":
+        return replace(self, reviews=(*self.reviews, review))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain data that `from_json` reads back."""
+        found = {**asdict(self), "content_hash": self.content_hash}
+        found["reviews"] = [{**each, "at": each["at"].isoformat()} for each in found["reviews"]]
+        return found | {name: found[name].isoformat() for name in ("created_at", "expires_at")}
+
+
+def from_json(data: Mapping[str, Any]) -> Proposal:
+    """Reads what `Proposal.to_json` wrote.
+
+    Raises:
+        ValueError: It is something else, or its content is not the one that its hash names.
+    """
+    try:
+        known = {name: data[name] for name in Proposal.__slots__}
+        reviews = tuple(Review(**{**each, "at": _time(each["at"])}) for each in known["reviews"])
+        times = {name: _time(known[name]) for name in ("created_at", "expires_at")}
+        found = Proposal(**{**known, **times, "reviews": reviews})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is no proposal: {error!r}") from error
+    if found.content_hash != data.get("content_hash"):
+        raise ValueError(f"the content of proposal {found.id} is not the one that its hash names")
+    return found
+
+
+def canonical(value: Any) -> str:
+    """Returns JSON that is the same for the same data: sorted, no blanks.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"the content is no JSON: {error}") from error
+
+
+def _time(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

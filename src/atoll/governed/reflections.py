@@ -1,0 +1,183 @@
+"""What an agent noticed about itself after a run: observations, and adjustments that nothing applies by itself."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from atoll import errors
+from atoll.governed.errors import ParameterNotFound
+from atoll.governed.parameters import ParameterStore
+from atoll.governed.proposals.proposals import Clock, now
+from atoll.governed.tools.toolbox import LoadResult
+
+PREFIX = "reflections/"
+PERIOD = 10  # runs between two periodic reflections
+
+type ReflectionType = Literal["post_session", "on_error", "periodic"]
+type AdjustmentType = Literal["prompt", "tool_priority", "context", "workflow", "lesson"]
+
+TYPES: tuple[ReflectionType, ...] = ("post_session", "on_error", "periodic")
+ADJUSTMENTS: tuple[AdjustmentType, ...] = ("prompt", "tool_priority", "context", "workflow", "lesson")
+
+
+class ReflectionRefused(errors.SetupError):
+    """A reflection is none; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Something that happened more than once, or mattered."""
+
+    pattern: str
+    frequency: int = 1
+    impact: str = ""
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What should be different; `priority` is 1 to 5, and 5 comes first."""
+
+    type: AdjustmentType
+    description: str
+    target: str = ""
+    suggestion: str = ""
+    priority: int = 3
+    applied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMetrics:
+    """What a session used.
+
+    Attributes:
+        duration: In nanoseconds, as the document that this follows has it.
+    """
+
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    tool_use_counts: Mapping[str, int] = field(default_factory=dict)
+    errors: int = 0
+    duration: int = 0
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """What was noticed after one session, one failure or several runs."""
+
+    id: str
+    session_id: str
+    type: ReflectionType
+    summary: str
+    observations: tuple[Observation, ...] = ()
+    adjustments: tuple[Adjustment, ...] = ()
+    metrics: SessionMetrics = field(default_factory=SessionMetrics)
+    created_at: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain data that `from_json` reads back."""
+        found = {**asdict(self), "metrics": asdict(self.metrics)}
+        return found | {name: list(found[name]) for name in ("observations", "adjustments")}
+
+
+def from_json(data: Mapping[str, Any]) -> Reflection:
+    """Reads what `Reflection.to_json` wrote, or a model.
+
+    Raises:
+        ReflectionRefused: It is none.
+    """
+    try:
+        made = Reflection(
+            **{
+                **data,
+                "observations": tuple(Observation(**each) for each in data.get("observations", ())),
+                "adjustments": tuple(Adjustment(**each) for each in data.get("adjustments", ())),
+                "metrics": SessionMetrics(**data.get("metrics", {})),
+            }
+        )
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ReflectionRefused(f"This is no reflection: {error}.") from None
+    if made.type not in TYPES:
+        raise ReflectionRefused(f"A reflection is {', '.join(TYPES)}, not {made.type!r:.40}.")
+    for each in made.adjustments:
+        if each.type not in ADJUSTMENTS or each.priority not in range(1, 6):
+            raise ReflectionRefused("An adjustment has one of the types and a priority of 1 to 5.")
+    return made
+
+
+class SelfReflector:
+    """Keeps reflections; their adjustments become real only by an approved proposal."""
+
+    def __init__(self, store: ParameterStore, clock: Clock = now) -> None:
+        self._store, self._clock = store, clock
+
+    def record(self, content: Mapping[str, Any], author: str) -> Reflection:
+        """Keeps a reflection and returns it with its id and time.
+
+        Raises:
+            ReflectionRefused: It is none.
+        """
+        said = {"session_id": "", "summary": "", "type": "post_session", **content}
+        made = from_json({**said, "id": f"r-{uuid.uuid4().hex[:12]}", "created_at": self._clock().isoformat()})
+        unapplied = tuple(replace(each, applied=False) for each in made.adjustments)
+        made = replace(made, adjustments=unapplied)
+        self._store.set(PREFIX + made.id, made.to_json(), f"reflected: {made.type}", author=author, expected_version=0)
+        return made
+
+    def load_recent_reflections(self, limit: int = 10) -> LoadResult[Reflection]:
+        """Returns the newest reflections, newest first, and a sentence for each that cannot be read."""
+        found: list[Reflection] = []
+        wrong: list[str] = []
+        for key in self._store.list(PREFIX):
+            try:
+                found.append(from_json(self._store.get(key).value))
+            except ReflectionRefused as error:
+                wrong.append(f"{key}: {error}")
+        newest = sorted(found, key=lambda each: (datetime.fromisoformat(each.created_at), each.id), reverse=True)
+        return LoadResult(newest[: max(0, limit)], wrong)
+
+    def get_lessons(self) -> Sequence[Adjustment]:
+        """Returns all adjustments that are lessons, the most urgent first."""
+        reflections = self.load_recent_reflections(limit=10**9).items
+        lessons = [each for one in reflections for each in one.adjustments if each.type == "lesson"]
+        return sorted(lessons, key=lambda each: -each.priority)
+
+    def keep(self, content: Mapping[str, Any], author: str, token: str) -> str:
+        """Marks an adjustment as applied, after its proposal was approved; called by nobody else.
+
+        Raises:
+            ReflectionRefused: The content names no adjustment that there is.
+        """
+        try:
+            key, place = PREFIX + str(content["reflection"]), int(content["adjustment"])
+            value, version = self._store.get(key)
+            reflection = from_json(value)
+            chosen = reflection.adjustments[place]
+        except (KeyError, ValueError, TypeError, IndexError, ParameterNotFound) as error:
+            raise ReflectionRefused(f"There is no such adjustment: {error!r}.") from None
+        changed = tuple(
+            replace(each, applied=True) if number == place else each
+            for number, each in enumerate(reflection.adjustments)
+        )
+        made = replace(reflection, adjustments=changed).to_json()
+        done = self._store.set(
+            key, made, f"applied: {chosen.description}", author=author, expected_version=version, token=token
+        )
+        return f"{key}@{done}"
+
+    def format_for_system_prompt(self, limit: int = 20) -> str:
+        """Returns the lessons that were approved, a line each."""
+        lines = [f"- {each.suggestion or each.description}" for each in self.get_lessons() if each.applied]
+        return "\n".join(["Lessons from earlier runs:", *lines[:limit]]) if lines else ""
+
+
+def due(runs: int, *, failed: bool = False, period: int = PERIOD) -> ReflectionType:
+    """Returns which reflection a run's end asks for: after a failure, after every so many runs, or the usual one."""
+    if failed:
+        return "on_error"
+    return "periodic" if runs and runs % period == 0 else "post_session"

@@ -1,0 +1,219 @@
+"""A tool that an agent proposed: plain data, checked before anybody sees it."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import jsonschema
+
+from atoll import errors
+
+type ExecutionType = Literal["script", "command", "composite"]
+
+EXECUTION_TYPES: tuple[ExecutionType, ...] = ("script", "command", "composite")
+PLACE = re.compile(r"\{\{\s*\.([A-Za-z_][\w.-]{0,63})\s*\}\}")  # {{.param}}
+PREVIOUS = "previous"  # in a composite: what the step before put out
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_MOST_CHARS, _MOST_STEPS = 100_000, 20
+
+
+class ToolRefused(errors.SetupError):
+    """A tool cannot be what it says; nothing of it was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a composite: another tool, its inputs by templates."""
+
+    tool: str
+    input: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """What a tool is.
+
+    Attributes:
+        name: Lower-case letters, digits, `_` and `-`; no other tool has it.
+        input_schema: JSON Schema of an object; inputs are checked against it before anything runs.
+        execution_type: `script` for bash, `command` for one program without a shell, `composite` for other tools.
+        script: Bash; inputs are variables TOOL_INPUT_NAME.
+        command: A program and its arguments with {{.param}} in them; an input is always one argument, or part of one.
+        steps: Of a composite.
+        programs: What a script may start beside bash itself and its own words.
+        version: 1, and one more with each iteration.
+        concurrency_safe: Several calls may run at once.
+        read_only: It changes nothing that lasts.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    execution_type: ExecutionType
+    script: str = ""
+    command: str = ""
+    steps: tuple[Step, ...] = ()
+    programs: tuple[str, ...] = ()
+    version: int = 1
+    created_at: str = ""
+    created_by: str = ""
+    rationale: str = ""
+    tags: tuple[str, ...] = ()
+    concurrency_safe: bool = False
+    read_only: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain data that `from_json` reads back."""
+        found = {**asdict(self), "input_schema": dict(self.input_schema)}
+        plain: dict[str, Any] = json.loads(json.dumps(found))  # tuples become lists, as they will when they come back
+        return plain
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """The names of its inputs."""
+        return list(self.input_schema.get("properties", {}))
+
+
+def from_json(data: Mapping[str, Any]) -> ToolDefinition:
+    """Reads a definition, as it was stored or as a model wrote it.
+
+    Raises:
+        ToolRefused: It is none, with the reason.
+    """
+    unknown = set(data) - set(ToolDefinition.__slots__)
+    if unknown:
+        raise ToolRefused(f"A tool has no {', '.join(sorted(map(str, unknown)))}.")
+    try:
+        steps = tuple(Step(str(each["tool"]), dict(each.get("input", {}))) for each in data.get("steps", ()))
+        lists = {name: tuple(map(str, data.get(name, ()))) for name in ("programs", "tags")}
+        made = ToolDefinition(**{**data, "steps": steps, **lists})
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ToolRefused(f"This is no definition of a tool: {error}.") from None
+    check(made)
+    return made
+
+
+def check(tool: ToolDefinition) -> None:
+    """Refuses what could not work, or only by accident.
+
+    Raises:
+        ToolRefused: The name, the schema, or what it runs is wrong; one sentence says which.
+    """
+    _check_texts(tool)
+    _check_schema(tool)
+    body = {"script": tool.script, "command": tool.command, "composite": tool.steps}
+    if tool.execution_type not in EXECUTION_TYPES:
+        raise ToolRefused(f"A tool is a {', a '.join(EXECUTION_TYPES)}, not {tool.execution_type!r}.")
+    if not body[tool.execution_type] or any(body[other] for other in body if other != tool.execution_type):
+        raise ToolRefused(f"{tool.name} is a {tool.execution_type}: give what that runs, and nothing else.")
+    if tool.execution_type == "command":
+        argv(tool.command, dict.fromkeys(tool.parameters, "x"))
+    if tool.execution_type == "composite":
+        _check_steps(tool)
+    variables(dict.fromkeys(tool.parameters, "x"))
+
+
+def argv(template: str, inputs: Mapping[str, Any]) -> list[str]:
+    """Returns a program and its arguments: the template is cut into words first, and only then filled in.
+
+    So an input is never more than the word it stands in: `"; rm -rf"` is an argument with odd characters.
+
+    Raises:
+        ToolRefused: The template is no command, or names an input that there is not.
+    """
+    try:
+        words = shlex.split(PLACE.sub(lambda found: found[0].replace(" ", ""), template))
+    except ValueError as error:
+        raise ToolRefused(f"The command {template[:60]!r} cannot be read: {error}.") from None
+    if not words or PLACE.search(words[0]):
+        raise ToolRefused("A command begins with the name of a program, which no input can change.")
+    filled = [fill(word, inputs) for word in words]
+    if any("\x00" in word for word in filled):
+        raise ToolRefused("An input has a NUL character in it.")
+    return filled
+
+
+def fill(template: str, inputs: Mapping[str, Any]) -> str:
+    """Returns a text with its places filled in: texts as they are, other values as JSON.
+
+    Raises:
+        ToolRefused: There is no input of that name.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in inputs:
+            raise ToolRefused(f"{found[0]} names no input; there are {', '.join(inputs) or 'none'}.")
+        return text_of(inputs[found[1]])
+
+    return PLACE.sub(value, template)
+
+
+def variables(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the environment of a script: TOOL_INPUT_NAME, in capitals, with `_` for what no name may have.
+
+    Raises:
+        ToolRefused: Two inputs would have the same name.
+    """
+    found: dict[str, str] = {}
+    for name, value in inputs.items():
+        variable = f"TOOL_INPUT_{re.sub(r'[^A-Z0-9]', '_', name.upper())}"
+        if variable in found:
+            raise ToolRefused(f"Two inputs would both be {variable}: rename one.")
+        if "\x00" in (text := text_of(value)):
+            raise ToolRefused("An input has a NUL character in it.")
+        found[variable] = text
+    return found
+
+
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _check_texts(tool: ToolDefinition) -> None:
+    texts = ("name", "script", "command", "rationale", "description")
+    if odd := [name for name in texts if not isinstance(getattr(tool, name), str)]:
+        raise ToolRefused(f"The {odd[0]} of a tool is no text.")
+    if not _NAME.fullmatch(tool.name):
+        raise ToolRefused(f"{tool.name!r:.80} is no name of a tool: use a-z, 0-9, _ and -, up to 64.")
+    if not tool.description.strip():
+        raise ToolRefused(f"{tool.name} has no description: say what it does, for whoever may call it.")
+    for name in texts:
+        if len(getattr(tool, name)) > _MOST_CHARS:
+            raise ToolRefused(f"The {name} of {tool.name} has over {_MOST_CHARS:,} characters.")
+
+
+def _check_schema(tool: ToolDefinition) -> None:
+    try:
+        jsonschema.Draft202012Validator.check_schema(dict(tool.input_schema))
+    except (jsonschema.SchemaError, TypeError, ValueError, RecursionError) as error:
+        raise ToolRefused(f"The input schema of {tool.name} is none: {str(error).splitlines()[0]}.") from None
+    if tool.input_schema.get("type") != "object":
+        raise ToolRefused(f"The input schema of {tool.name} must be of an object.")
+    if "$ref" in json.dumps(dict(tool.input_schema)):
+        raise ToolRefused(f"The input schema of {tool.name} refers elsewhere ($ref): write it out.")
+
+
+def _check_steps(tool: ToolDefinition) -> None:
+    if len(tool.steps) > _MOST_STEPS:
+        raise ToolRefused(f"{tool.name} has {len(tool.steps)} steps: give at most {_MOST_STEPS}.")
+    known = dict.fromkeys((*tool.parameters, PREVIOUS), "x")
+    for step in tool.steps:
+        for template in step.input.values():
+            fill(str(template), known)
+
+
+def check_input(tool: ToolDefinition, inputs: Any) -> None:
+    """Refuses inputs that the schema does not allow.
+
+    Raises:
+        ToolRefused: With what is wrong.
+    """
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(dict(tool.input_schema)).iter_errors(inputs)
+    )
+    if error is not None:
+        where = "/".join(map(str, error.absolute_path)) or "the input"
+        raise ToolRefused(f"{tool.name} cannot take this: {where}: {error.message[:200]}.")

@@ -1,0 +1,90 @@
+"""The tools that were approved: kept as parameters, so each has a history and can be rolled back."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from atoll import errors
+from atoll.governed.errors import ParameterNotFound
+from atoll.governed.parameters import ParameterStore
+from atoll.governed.tools.definition import ToolDefinition, ToolRefused, from_json
+
+PREFIX = "tools/"
+
+
+class LoadResult[T](NamedTuple):
+    """What could be read, and a sentence for each that could not."""
+
+    items: Sequence[T]
+    errors: Sequence[str]
+
+
+class Toolbox:
+    """Finds tools by name, and takes in new ones.
+
+    Args:
+        store: Where they are kept.
+        built_in: Names that are taken.
+    """
+
+    def __init__(self, store: ParameterStore, built_in: Collection[str] = ()) -> None:
+        self._store, self._built_in = store, frozenset(built_in)
+
+    def find(self, name: str) -> ToolDefinition:
+        """Returns a tool as it is now.
+
+        Raises:
+            NotFound: There is none.
+            ToolRefused: What is kept under its name is no tool.
+        """
+        try:
+            return from_json(self._store.get(PREFIX + name).value)
+        except ParameterNotFound:
+            raise errors.NotFound(f"There is no tool {name!r:.80}.") from None
+
+    def load_all(self) -> LoadResult[ToolDefinition]:
+        """Returns all tools; one that cannot be read hides no other."""
+        found: list[ToolDefinition] = []
+        wrong: list[str] = []
+        for key in self._store.list(PREFIX):
+            try:
+                found.append(self.find(key.removeprefix(PREFIX)))
+            except ToolRefused as error:
+                wrong.append(f"{key}: {error}")
+        return LoadResult(found, wrong)
+
+    def checked(self, content: Mapping[str, Any]) -> ToolDefinition:
+        """Returns the tool that a content describes, as it would be kept: checked, and one version on.
+
+        Raises:
+            ToolRefused: It cannot work, its name is taken, or its steps lead in a circle.
+        """
+        made = from_json(content)
+        if made.name in self._built_in:
+            raise ToolRefused(f"{made.name} is a tool that is built in: choose another name.")
+        try:
+            before = self.find(made.name).version
+        except errors.NotFound:
+            before = 0
+        self._check_steps(made, (made.name,))
+        return replace(made, version=before + 1)
+
+    def keep(self, content: Mapping[str, Any], reason: str, author: str, token: str) -> str:
+        """Keeps an approved tool and returns its name and version.
+
+        Raises:
+            ToolRefused: It cannot work.
+        """
+        tool = self.checked(content)
+        version = self._store.set(PREFIX + tool.name, tool.to_json(), reason, author=author, token=token)
+        return f"{PREFIX}{tool.name}@{version}"
+
+    def _check_steps(self, tool: ToolDefinition, above: tuple[str, ...]) -> None:
+        for step in tool.steps:
+            if step.tool in above:
+                raise ToolRefused(f"Tools call each other in a circle: {' > '.join((*above, step.tool))}.")
+            try:
+                below = self.find(step.tool)
+            except errors.NotFound:
+                raise ToolRefused(f"{tool.name} calls {step.tool}, and there is no such tool.") from None
+            self._check_steps(below, (*above, step.tool))

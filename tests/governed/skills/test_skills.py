@@ -1,0 +1,119 @@
+"""A skill is kept, counted, and written as a SKILL.md that others read (G100 to G102)."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atoll import errors
+from atoll.governed import skills
+from atoll.governed.parameters import MemoryParameters
+from atoll.governed.skills import SkillDefinition, SkillLearner, SkillRefused
+from atoll.governed.skills.skill import check_name
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)
+NAMES = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True)
+STEPS = st.builds(skills.Step, st.integers(1, 9), TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
+LESSONS = st.builds(skills.Lesson, TEXTS, TEXTS, st.integers(0, 99), st.lists(TEXTS, max_size=2).map(tuple), TEXTS)
+SKILLS = st.builds(
+    SkillDefinition,
+    NAMES,
+    TEXTS.filter(str.strip),
+    TEXTS,
+    st.lists(STEPS, max_size=3).map(tuple),
+    TEXTS,
+    st.lists(NAMES, max_size=2).map(tuple),
+    st.lists(TEXTS, max_size=2).map(tuple),
+    st.just({}),
+    LESSONS,
+    st.floats(0, 1),
+    st.integers(0, 999),
+    st.integers(1, 99),
+)
+
+
+@given(SKILLS)
+def test_a_skill_comes_back_from_its_file_as_it_was(skill: SkillDefinition) -> None:
+    assert skills.parse(skills.text_of(skill)) == skill
+
+
+@given(st.text())
+def test_any_title_becomes_a_name(title: str) -> None:
+    check_name(skills.slug(title))
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for each in (text, f"---\n{text}\n---\n", f"---\nname: a\ndescription: {text!r}\n---\n{text}"):
+        with contextlib.suppress(SkillRefused):
+            skills.parse(each)
+
+
+def test_a_folder_is_called_as_its_skill(tmp_path: Path) -> None:
+    skill = SkillDefinition("greet", "Greets people.", "somebody comes in.", scripts={"hello.sh": "echo hello\n"})
+    path = skills.write(skill, tmp_path)
+    assert path == tmp_path / "greet" / "SKILL.md"
+    assert skills.read(path.parent) == skill
+    path.parent.rename(tmp_path / "other")
+    with pytest.raises(SkillRefused, match="they must be one"):
+        skills.read(tmp_path / "other")
+
+
+def test_a_foreign_skill_is_read() -> None:
+    found = skills.parse(
+        "---\nname: pdf-forms\ndescription: Fills in forms. Use when a PDF has fields.\nlicense: MIT\n"
+        "allowed-tools: [Bash, Read]\nmetadata:\n  author: example\n---\n# Forms\n\n1. Look.\n"
+    )
+    assert (found.name, found.required_tools, found.prompt) == ("pdf-forms", ("Bash", "Read"), "# Forms\n\n1. Look.")
+
+
+@pytest.mark.parametrize(
+    ("head", "sentence"),
+    [
+        ("name: a\ndescription: b\nextra: c", "no key 'extra'"),
+        ("name: A\ndescription: b", "no name of a skill"),
+        ("name: -a\ndescription: b", "no name of a skill"),
+        ("name: a--b\ndescription: b", "no name of a skill"),
+        ("name: a", "1 to 1,024"),
+        ("name: a\ndescription: " + "x" * 1025, "1 to 1,024"),
+        ("name: a\ndescription: b\ncompatibility: ''", "1 to 500"),
+        ("name: a\ndescription: b\nmetadata: {n: 5}", "texts by names"),
+        ("name: a\ndescription: b\nallowed-tools: 5", "names with blanks"),
+        ("name: [", "no YAML"),
+        ("just words", "keys and values"),
+        ("a: &a [*a]", "no key"),
+    ],
+)
+def test_a_head_that_breaks_a_rule_is_refused(head: str, sentence: str) -> None:
+    with pytest.raises(SkillRefused, match=sentence):
+        skills.parse(f"---\n{head}\n---\nbody\n")
+
+
+def made(**changes: Any) -> dict[str, Any]:
+    return {"name": "greet", "description": "Greets people.", **changes}
+
+
+def test_uses_are_counted_and_kept_by_the_next_version() -> None:  # G101
+    learner = SkillLearner(MemoryParameters())
+    learner.keep(made(), "learnt", "ann", "t1")
+    for success in (True, True, False, True):
+        used = learner.record_usage("greet", success)
+    assert (used.usage_count, used.success_rate) == (4, 0.75)
+    learner.keep(made(description="Greets everybody.", usage_count=99, success_rate=1.0), "better", "ann", "t2")
+    found = learner.find("greet")
+    assert (found.version, found.usage_count, found.success_rate) == (2, 4, 0.75)
+    assert learner.format_for_system_prompt() == "Skills that were learnt:\n- greet: Greets everybody."
+
+
+def test_a_skill_that_cannot_be_read_hides_no_other() -> None:  # G97
+    store = MemoryParameters()
+    learner = SkillLearner(store)
+    learner.keep(made(), "learnt", "ann", "t1")
+    store.set("skills/odd", {"name": "Odd"}, "by hand", author="ann")
+    found = learner.load_all()
+    assert ([each.name for each in found.items], len(found.errors)) == (["greet"], 1)
+    with pytest.raises(errors.NotFound):
+        learner.record_usage("nothing", True)

@@ -1,0 +1,157 @@
+"""An agent changes itself by proposals that somebody else approves, and in no other way (G82 to G105)."""
+
+from typing import Any
+
+import pytest
+
+from atoll import errors
+from atoll.governed.evolution import Evolution, Quota, QuotaExceeded
+from atoll.governed.meta import meta_tools
+from atoll.governed.parameters import MemoryParameters
+from atoll.governed.proposals import LATER, Decided, Decider, SecretFound
+from atoll.governed.reflections import ReflectionRefused, due
+from atoll.governed.tools import ToolRefused
+
+TOOL: dict[str, Any] = {
+    "name": "say",
+    "description": "Says it.",
+    "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+    "execution_type": "command",
+    "command": "echo {{.text}}",
+}
+SKILL = {"name": "greet", "description": "Greets people."}
+YES = Decider("ann", lambda proposal: True)
+
+
+@pytest.fixture
+def store() -> MemoryParameters:
+    return MemoryParameters()
+
+
+def test_what_is_approved_is_carried_out_at_once(store: MemoryParameters) -> None:
+    evolution = Evolution(store, YES)
+    assert evolution.propose("new_tool", "Say", TOOL, "agent").outcome == "tools/say@1"
+    assert evolution.propose("new_skill", "Greet", SKILL, "agent").outcome == "skills/greet@1"
+    assert evolution.propose("optimize", "Faster", {"key": "speed", "value": 3}, "agent").outcome == "speed@1"
+    assert store.get("speed").value == 3
+    assert [each.status for each in evolution.history()] == ["applied"] * 3
+
+
+def test_without_an_approver_nothing_changes(store: MemoryParameters) -> None:  # G83
+    evolution = Evolution(store)
+    for kind, content in (("new_tool", TOOL), ("new_skill", SKILL), ("optimize", {"key": "speed", "value": 3})):
+        assert evolution.propose(kind, "Please", content, "agent").status == "rejected"  # type: ignore[arg-type]
+    assert store.list("tools/") == store.list("skills/") == store.list("speed") == []
+
+
+def test_an_agent_cannot_approve_itself(store: MemoryParameters) -> None:
+    assert (
+        Evolution(store, Decider("agent", lambda proposal: True)).propose("new_tool", "Say", TOOL, "Agent").status
+        == "rejected"
+    )
+    assert store.list("tools/") == []
+
+
+def test_a_restart_while_a_proposal_waits_loses_nothing(store: MemoryParameters) -> None:  # G105
+    waiting = Evolution(store, LATER).propose("new_tool", "Say", TOOL, "agent")
+    again = Evolution(store, LATER)
+    assert again.history() == [waiting]
+    with pytest.raises(Decided, match="is pending, not approved"):
+        again.apply(waiting.id)
+    again.proposals.decide(waiting.id, "ann", approve=True, reason="fine")
+    once_more = Evolution(store, LATER)  # the process ended between the decision and its execution
+    assert [each.outcome for each in once_more.apply_approved()] == ["tools/say@1"]
+    assert once_more.apply_approved() == []
+
+
+def test_a_change_that_was_worked_out_on_an_older_version_fails(store: MemoryParameters) -> None:
+    store.set("speed", 1, "start", author="ann")
+    evolution = Evolution(store, LATER)
+    content = {"key": "speed", "value": 9, "expected_version": 1}
+    waiting = evolution.propose("optimize", "Faster", content, "agent")
+    store.set("speed", 2, "meanwhile", author="bob")
+    evolution.proposals.decide(waiting.id, "ann", approve=True, reason="fine")
+    assert evolution.apply(waiting.id).status == "failed"
+    assert store.get("speed").value == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "error"),
+    [
+        ("new_tool", {**TOOL, "name": "../up"}, ToolRefused),
+        ("new_tool", {**TOOL, "command": "curl -H 'k: " + "AKIA" + "IOSFODNN7EXAMPLE'"}, SecretFound),
+        ("new_skill", {"name": "No"}, errors.SetupError),
+        ("optimize", {"value": 3}, errors.SetupError),
+        ("optimize", {"key": "speed", "value": 3, "expected_version": "1"}, errors.SetupError),
+        ("magic", {}, errors.SetupError),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(store: MemoryParameters, kind: Any, content: Any, error: Any) -> None:
+    with pytest.raises(error):
+        Evolution(store, YES).propose(kind, "A title", content, "agent")
+    assert list(store.changes()) == []
+
+
+def test_a_quota_holds_for_a_session(store: MemoryParameters) -> None:  # G86
+    evolution = Evolution(store, YES, quota=Quota(tools=1, skills=0))
+    evolution.propose("new_tool", "Say", TOOL, "agent")
+    for kind, content in (("new_tool", TOOL), ("new_skill", SKILL)):
+        with pytest.raises(QuotaExceeded):
+            evolution.propose(kind, "More", content, "agent")  # type: ignore[arg-type]
+
+
+def test_an_observer_is_told_of_every_step(store: MemoryParameters) -> None:  # G87
+    told: list[str] = []
+    Evolution(store, YES, observer=lambda each: told.append(each.status)).propose("new_skill", "Greet", SKILL, "agent")
+    assert told == ["pending", "approved", "applied"]
+
+
+class TestMetaTools:
+    def test_they_propose_in_the_name_of_the_agent(self, store: MemoryParameters) -> None:  # G99
+        evolution = Evolution(store, YES)
+        create, learn, _ = meta_tools(evolution, "agent")
+        assert "is applied: tools/say@1" in create.execute({"definition": TOOL}).output
+        assert "is applied: skills/greet@1" in learn.execute({"definition": SKILL, "rationale": "it worked"}).output
+        assert {each.author for each in evolution.history()} == {"agent"}
+
+    def test_what_is_refused_is_an_output(self, store: MemoryParameters) -> None:
+        create, _, reflect = meta_tools(Evolution(store, YES), "agent")
+        assert create.execute({"definition": {**TOOL, "name": "NO"}}).is_error
+        assert create.execute({}).is_error
+        assert reflect.execute({"summary": "x", "type": "odd"}).is_error
+
+    def test_an_adjustment_becomes_real_by_approval_alone(self, store: MemoryParameters) -> None:  # G104
+        said = {
+            "session_id": "s1",
+            "summary": "It was slow.",
+            "observations": [{"pattern": "asks twice", "frequency": 3}],
+            "adjustments": [
+                {"type": "lesson", "description": "Ask once.", "priority": 5, "applied": True},
+                {"type": "prompt", "description": "Be brief."},
+            ],
+        }
+        waiting = Evolution(store, LATER)
+        assert not meta_tools(waiting, "agent")[2].execute(said).is_error
+        assert [each.applied for each in waiting.reflector.get_lessons()] == [False]
+        assert waiting.reflector.format_for_system_prompt() == ""
+        first = waiting.proposals.list("pending")[0]
+        waiting.proposals.decide(first.id, "ann", approve=True, reason="true")
+        waiting.apply(first.id)
+        assert "- Ask once." in waiting.reflector.format_for_system_prompt()
+        assert "Ask once." in Evolution(store, LATER).system_prompt_fragment()
+
+
+def test_reflections_come_newest_first_and_a_bad_one_hides_no_other(store: MemoryParameters) -> None:  # G97, G103
+    reflector = Evolution(store).reflector
+    kept = [reflector.record({"session_id": f"s{n}", "summary": str(n)}, "agent") for n in range(3)]
+    store.set("reflections/odd", {"id": 1}, "by hand", author="ann")
+    found = reflector.load_recent_reflections(limit=2)
+    assert [each.session_id for each in found.items] == ["s2", "s1"]
+    assert len(found.errors) == 1
+    assert kept[0].type == "post_session"
+    with pytest.raises(ReflectionRefused):
+        reflector.record({"adjustments": [{"type": "lesson", "description": "x", "priority": 9}]}, "agent")
+
+
+def test_a_reflection_is_due_at_the_end_after_a_failure_and_every_ten_runs() -> None:
+    assert (due(3), due(3, failed=True), due(20), due(0)) == ("post_session", "on_error", "periodic", "post_session")

@@ -1,0 +1,101 @@
+"""A model is asked for K candidates; what it says becomes at most K of them, or a named error (G73 to G81)."""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atoll import errors, llm
+from atoll.governed.generators import CandidateParseFailed, InvalidK, LLMFailed, LLMGenerator, Wishes
+
+
+class Model:
+    def __init__(self, *replies: str) -> None:
+        self.replies, self.prompts = list(replies), list[str]()
+
+    def __call__(self, prompt: str) -> llm.Reply:
+        self.prompts.append(prompt)
+        return llm.Reply(self.replies.pop(0), "a-model")
+
+
+def payloads(*replies: str, k: int = 3, wishes: Wishes | None = None) -> list[Any]:
+    return [each.payload for each in LLMGenerator(Model(*replies)).generate("go", k, wishes or Wishes())]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '[{"a": 1}, {"a": 2}]',
+        '```json\n[{"a": 1}, {"a": 2}]\n```',
+        'Here they are:\n```\n[{"a": 1}, {"a": 2}]\n```\nEnjoy.',
+        'I propose [{"a": 1}, {"a": 2}] and no more.',
+        '{"candidates": [{"a": 1}, {"a": 2}]}',
+    ],
+)
+def test_an_array_is_found_wherever_it_stands(reply: str) -> None:  # G74
+    assert payloads(reply) == [{"a": 1}, {"a": 2}]
+
+
+def test_at_most_k_and_each_once() -> None:  # G81
+    assert payloads("[1, 1, 2, 3, 4]", k=3) == [1, 2]  # the first three of a reply, without the twin
+    assert payloads('["x"]', k=3) == ["x"]
+
+
+def test_several_calls_share_the_number() -> None:  # G76
+    model = Model("[1, 2]", "[2, 3]")
+    found = LLMGenerator(model).generate("go", 4, Wishes(calls=2))
+    assert [each.payload for each in found] == [1, 2, 3]
+    assert all("array of 2 candidates" in prompt for prompt in model.prompts)
+
+
+def test_ids_are_kept_where_they_are_unique() -> None:
+    reply = json.dumps([{"id": "a"}, {"id": "a", "x": 1}, {"id": 5}, {"y": 1}])
+    assert [each.id for each in LLMGenerator(Model(reply)).generate("go", 4)] == ["a", "c1", "c2", "c3"]
+
+
+def test_the_prompt_says_what_is_wished_for() -> None:
+    model = Model("[1]")
+    wishes = Wishes(roles=["judge"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
+    found = LLMGenerator(model).generate({"task": "名"}, 1, wishes)
+    for part in ("judge", "be short", '"fate": "rejected"', '{"task": "名"}'):
+        assert part in model.prompts[0]
+    assert (found[0].meta["model"], found[0].meta["roles"]) == ("a-model", ["judge"])
+
+
+def test_a_reply_that_cannot_be_read_is_asked_for_again_with_what_was_wrong() -> None:
+    model = Model("no idea", "[1]")
+    assert LLMGenerator(model).generate("go", 1)[0].payload == 1
+    assert "could not be used" in model.prompts[1]
+    with pytest.raises(CandidateParseFailed, match="no JSON array") as caught:
+        payloads("no", "idea")
+    assert caught.value.text == "idea"
+
+
+def test_a_model_that_fails_is_told_apart_from_one_that_babbles() -> None:  # G9
+    def model(prompt: str) -> llm.Reply:
+        raise llm.NoReply("status 500")
+
+    with pytest.raises(LLMFailed, match="status 500") as caught:
+        LLMGenerator(model).generate("go", 1)
+    assert isinstance(caught.value.__cause__, llm.NoReply)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_fewer_than_one_is_refused(k: int) -> None:  # G8
+    with pytest.raises(InvalidK):
+        payloads("[]", k=k)
+
+
+@pytest.mark.parametrize(("template", "said"), [("$Other", r"names \$Other"), ("5 $ each", "names nothing")])
+def test_a_template_that_names_something_else_is_refused_at_once(template: str, said: str) -> None:  # G75
+    with pytest.raises(errors.SetupError, match=said):
+        LLMGenerator(Model(), template)
+
+
+@given(st.text())
+def test_whatever_a_model_says_is_candidates_or_a_named_error(reply: str) -> None:
+    with contextlib.suppress(CandidateParseFailed):
+        assert len(payloads(reply, k=2, wishes=Wishes(repairs=0))) <= 2

@@ -1,0 +1,54 @@
+"""Approved tools are listed and called over MCP by its own client (G95, 4.5)."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from atoll import executor, sandbox
+from atoll.governed.parameters import MemoryParameters
+from atoll.governed.tools import Toolbox, Workshop
+
+mcp = pytest.importorskip("mcp")
+
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+SAY: dict[str, Any] = {
+    "name": "say",
+    "description": "Says it.",
+    "input_schema": SCHEMA,
+    "execution_type": "command",
+    "command": "echo {{.text}}",
+    "read_only": True,
+}
+
+
+@pytest.fixture
+def workshop() -> Iterator[Workshop]:
+    opened = Workshop(executor.Place(sandbox.Limits(seconds=10.0)))
+    yield opened
+    opened.close()
+
+
+def test_a_client_lists_and_calls_what_was_approved(workshop: Workshop) -> None:
+    from atoll.governed.tools import serving
+
+    box = Toolbox(MemoryParameters())
+    box.keep(SAY, "useful", "ann", "t1")
+
+    async def talk() -> None:
+        async with mcp.Client(serving.make_server(box, workshop)) as client:
+            (tool,) = (await client.list_tools()).tools
+            assert (tool.name, tool.input_schema) == ("say", SCHEMA)
+            assert tool.annotations.read_only_hint
+            assert tool.meta["version"] == 1
+            said = await client.call_tool("say", {"text": "$(id); rm -rf /"})
+            assert (said.content[0].text, said.is_error) == ("$(id); rm -rf /\n", False)
+            wrong = await client.call_tool("say", {"text": 5})
+            assert wrong.is_error
+            missing = await client.call_tool("nothing", {})
+            assert missing.is_error
+            await asyncio.to_thread(box.keep, {**SAY, "name": "more"}, "useful", "ann", "t2")
+            assert [each.name for each in (await client.list_tools()).tools] == ["more", "say"]  # without a restart
+
+    asyncio.run(talk())
