@@ -10,8 +10,8 @@ import atoll
 
 NAMES = {
     "atoll": """
-        __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate governed
-        journal llm llmsr mutation playbook profiler programs runs sandbox store system testing versions
+        __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate
+        governed journal llm llmsr mutation playbook profiler programs runs sandbox store system testing versions
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island

@@ -76,7 +76,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         runner.level if runner else "none: a life runs no code",
         runner.close if runner else lambda: None,
         lambda evolver: results.summed(experience.lives, is_crafter=is_crafter),
-        presenter.use_profiler,
+        use_profiler=presenter.use_profiler,
     )
 
 
