@@ -111,8 +111,8 @@ def test_what_only_looks_similar_is_none(text: str) -> None:
 
 
 def test_the_value_of_a_variable_that_is_called_a_secret_is_found() -> None:
-    own = {"MY_TOKEN": "correct horse battery", "HOME": "/home/somebody", "SHORT_KEY": "abc"}
-    said = "echo correct horse battery > /home/somebody/abc"
+    own = {"MY_TOKEN": "correct horse battery", "HOME": "/var/somebody", "SHORT_KEY": "abc"}
+    said = "echo correct horse battery > /var/somebody/abc"
     assert secrets.find(said, own) == [secrets.Found("value of the variable MY_TOKEN", 1)]
 
 
