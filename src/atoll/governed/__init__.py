@@ -2,11 +2,13 @@
 
 from atoll.governed.parameters import (
     Change,
+    FilesParameters,
     Gap,
     MemoryParameters,
     Parameters,
     ParameterStore,
     Snapshot,
+    StoredParameters,
     Transaction,
     Value,
     acting,
@@ -15,11 +17,13 @@ from atoll.governed.parameters import (
 
 __all__ = [
     "Change",
+    "FilesParameters",
     "Gap",
     "MemoryParameters",
     "ParameterStore",
     "Parameters",
     "Snapshot",
+    "StoredParameters",
     "Transaction",
     "Value",
     "acting",

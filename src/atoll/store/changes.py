@@ -71,14 +71,16 @@ class Statements:
         self.keep = Prepared(database.engine, kept, [column.name for column in schema.blobs.c])
 
 
+_compiled: dict[str, Statements] = {}  # by dialect: to compile them takes as long as to open a store
+
+
 class StoredBook:
     """Entries in the table `changes`; processes share them through the file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        if database.statements is None:
-            database.statements = Statements(database)
-        self._ask: Statements = database.statements
+        self._ask = _compiled.get(database.engine.dialect.name) or Statements(database)
+        _compiled[database.engine.dialect.name] = self._ask
 
     @contextmanager
     def writing(self) -> Iterator["StoredPen"]:
