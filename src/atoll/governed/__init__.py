@@ -1,12 +1,14 @@
 """Governed self-evolution: parameters, evidence, shadows, approval, tools and skills."""
 
 from atoll.governed.parameters import (
+    Cached,
     Change,
     FilesParameters,
     Gap,
     MemoryParameters,
     Parameters,
     ParameterStore,
+    Rules,
     Snapshot,
     StoredParameters,
     Transaction,
@@ -16,12 +18,14 @@ from atoll.governed.parameters import (
 )
 
 __all__ = [
+    "Cached",
     "Change",
     "FilesParameters",
     "Gap",
     "MemoryParameters",
     "ParameterStore",
     "Parameters",
+    "Rules",
     "Snapshot",
     "StoredParameters",
     "Transaction",

@@ -215,7 +215,7 @@ def read(ask: Statements, cursor: Any, row: Sequence[Any]) -> Entry:
     made = Entry._make(row[:-1])
     if row[-1] is None:
         return made
-    found = ask.body.rows(cursor, row[-1])
+    found = ask.body.rows(cursor, row[-1]) if made.value is None else ()
     try:
         return made._replace(value=Body(*found[0]).open().decode())
     except (ValueError, IndexError, zlib.error) as error:

@@ -1,7 +1,5 @@
 """Parameters in a folder of plain files, shared by processes of one machine."""
 
-import fcntl
-import json
 import os
 import sys
 import time
@@ -10,12 +8,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import Any
 
 from atoll import errors, store
-from atoll.governed.parameters import layout
+from atoll.governed.parameters import folder, layout
 from atoll.governed.parameters.parameters import Check, Parameters
-from atoll.store import audit, book, entry, ledger, packing, refusals
+from atoll.store import audit, book, entry, ledger, refusals
 
 POLL_SECONDS = 0.01  # between looks at the log for changes of other processes
 
@@ -37,11 +34,11 @@ class FilesBook:
         self._unsure: Sequence[entry.Entry] = ()  # the last line read: its folders may be missing
         self._turn, self._look = RLock(), RLock()  # of writers; of whoever changes the index
         if not self._log.exists() and any(layout.folders(root)):
-            adopt(root, ledger.Ledger(self))
+            folder.adopt(root, ledger.Ledger(self))
 
     @contextmanager
     def writing(self) -> Iterator[book.Pen]:
-        with self._turn, self._alone():
+        with self._turn, folder.alone(self._root):
             with self._look:
                 self._mend()
                 with self._index.writing() as pen:
@@ -53,20 +50,11 @@ class FilesBook:
                         self._append(made)
             self._project(made)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keeps other processes out; the lock ends with the process, however that ends."""
-        handle = os.open(self._root / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
-
     def _mend(self) -> None:
         """Makes up for what the last writer did not come to: half a line, folders of a whole one."""
         self._refresh()
         if self._log.exists() and self._log.stat().st_size > self._offset:
+            folder.check_tail(self._log, self._offset)
             os.truncate(self._log, self._offset)
         self._project(self._unsure)
         self._unsure = ()
@@ -124,7 +112,7 @@ class FilesBook:
 
     def _read(self, line: bytes) -> Sequence[entry.Entry]:
         try:
-            return read_line(line)
+            return folder.read_line(line)
         except ValueError as error:
             raise errors.StoreFailed(f"{self._log} is damaged ({error}): 'atoll audit verify' says where.") from error
 
@@ -190,115 +178,4 @@ class FilesParameters(Parameters):
         super().__init__(FilesBook(self.root, is_durable=is_durable), check=check, clock=clock)
 
     def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
-        return verify(self.root, anchors)
-
-
-def verify(root: Path, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
-    """Checks the log of a folder byte by byte, and that every key lies there as the log says.
-
-    Raises:
-        ChainBroken: Something is not what was written.
-    """
-    found = audit.verify(_lines(root / layout.AUDIT), anchors)
-    index = store.MemoryBook()
-    with index.writing() as pen:
-        for each in _lines(root / layout.AUDIT):
-            pen.put(each)
-    for key in index.keys(""):
-        _compare(root / layout.folder_name(key), key, index)
-    return found
-
-
-def _lines(log: Path) -> Iterator[entry.Entry]:
-    """Yields the entries of a log to the letter; a last line without an end is one that nobody finished.
-
-    Raises:
-        ValueError: A line is not what was written.
-    """
-    if not log.exists():
-        return
-    with log.open("rb") as lines:
-        for line in lines:
-            if line.endswith(b"\n") or _is_whole(line[:-1]):
-                yield from read_line(line.removesuffix(b"\n"))
-
-
-def _is_whole(line: bytes) -> bool:
-    """Says whether a line was finished, and its end changed into something else."""
-    try:
-        return bool(read_line(line))
-    except (ValueError, TypeError):
-        return False
-
-
-def _compare(folder: Path, key: str, index: store.MemoryBook) -> None:
-    history = index.history(key, 0)
-    try:
-        kept = [(each.version, each.value, each.reason, each.author) for each in layout.versions(folder)]
-        is_locked = layout.lock_of(folder) is not None
-        newest = layout.read(folder / "current.json")
-    except errors.SetupError as error:
-        raise refusals.ChainBroken(f"{key}: {error}", history[-1].seq) from error
-    for said, each in zip(kept, history, strict=False):
-        if said != (each.n, json.loads(each.value or "null"), each.reason, each.author):
-            raise refusals.ChainBroken(f"Version {each.n} of {key} is not what the log says.", each.seq)
-    head = history[-1]
-    if len(kept) != len(history) or (newest.get("version"), newest.get("value")) != (
-        head.n,
-        json.loads(head.value or ""),
-    ):
-        raise refusals.ChainBroken(f"{folder} does not hold the newest version of {key} that the log has.", head.seq)
-    if is_locked != (ledger.Ledger(index).lock_of(key) is not None):
-        raise refusals.ChainBroken(f"{folder} does not say whether {key} is locked as the log does.", head.seq)
-
-
-def read_line(line: bytes) -> Sequence[entry.Entry]:
-    """Returns the entries of a line of the log: one, or those of a transaction.
-
-    Raises:
-        ValueError: It is not what was written.
-    """
-    text = line.decode()
-    if not text.startswith("["):
-        return [audit.read_line(text)]
-    made = [entry.Entry(**each) for each in json.loads(text)]
-    if f"[{','.join(map(audit.line, made))}]" != text:
-        raise ValueError("a line of the log is not written as it should be")
-    return made
-
-
-def adopt(root: Path, into: ledger.Ledger, under: str = "") -> Sequence[str]:
-    """Takes the parameters of a folder into a ledger, in one change, in the order of their times; returns the keys.
-
-    Raises:
-        SetupError: A file is missing or cannot be read.
-        VersionConflict: There is such a key already.
-    """
-    found: list[tuple[str, str, int, ledger.Operation]] = []
-    keys = []
-    for folder in layout.folders(root):
-        keys.append(key := under + layout.key_of(folder))
-        at = ""  # a version is never older than the one before it
-        for each in layout.versions(folder):
-            at = max(at, _time(key, each.at))
-            first = {"expected": 0} if each.version == 1 else {}
-            found.append((at, key, each.version, _asked(entry.SET, key, each, at, value=_text(each), **first)))
-        if (lock := layout.lock_of(folder)) is not None:
-            found.append(("~", key, 0, _asked(entry.LOCK, key, lock, _time(key, lock.at))))  # behind all versions
-    into.change(*(each[-1] for each in sorted(found, key=lambda each: each[:3])))
-    return keys
-
-
-def _asked(kind: str, key: str, kept: layout.Kept, at: str, **rest: Any) -> ledger.Operation:
-    return ledger.Operation(kind=kind, key=key, reason=kept.reason, author=kept.author, at=at or None, **rest)
-
-
-def _text(kept: layout.Kept) -> str:
-    return packing.encode(kept.value)
-
-
-def _time(key: str, said: str) -> str:
-    try:
-        return ledger.stamp(datetime.fromisoformat(said)) if said else ""
-    except ValueError as error:
-        raise errors.SetupError(f"{said!r} of {key} is no time: {error}.") from error
+        return folder.verify(self.root, anchors)
