@@ -47,8 +47,8 @@ NAMES = {
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault GateSuite InboxSuite JournalSuite
         JudgeSuite KeptSuite
-        LLMSuite ModelServer Naps Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite
-        history settled unscored
+        LLMSuite ModelServer Naps ParameterStoreContract Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM
+        VersionsSuite history settled unscored
     """,
 }
 

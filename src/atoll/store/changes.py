@@ -71,14 +71,16 @@ class Statements:
         self.keep = Prepared(database.engine, kept, [column.name for column in schema.blobs.c])
 
 
+_compiled: dict[str, Statements] = {}  # by dialect: to compile them takes as long as to open a store
+
+
 class StoredBook:
     """Entries in the table `changes`; processes share them through the file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        if database.statements is None:
-            database.statements = Statements(database)
-        self._ask: Statements = database.statements
+        self._ask = _compiled.get(database.engine.dialect.name) or Statements(database)
+        _compiled[database.engine.dialect.name] = self._ask
 
     @contextmanager
     def writing(self) -> Iterator["StoredPen"]:
@@ -213,7 +215,7 @@ def read(ask: Statements, cursor: Any, row: Sequence[Any]) -> Entry:
     made = Entry._make(row[:-1])
     if row[-1] is None:
         return made
-    found = ask.body.rows(cursor, row[-1])
+    found = ask.body.rows(cursor, row[-1]) if made.value is None else ()
     try:
         return made._replace(value=Body(*found[0]).open().decode())
     except (ValueError, IndexError, zlib.error) as error:

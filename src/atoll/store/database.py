@@ -57,7 +57,6 @@ class Database:
         self.engine = sqlite.make_engine(parsed, synchronous, busy_seconds)
         self.is_file = sqlite.is_file(parsed)
         self.faults: Any = (exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error)
-        self.statements: Any = None  # compiled by whoever asks first
         self._transaction, self._glance = Transaction(self), Glance(self)
         self._is_closed = False
         try:

@@ -25,11 +25,10 @@ class StoredParameters(Parameters):
         check: Check | None = None,
         clock: Callable[[], datetime] = ledger.now,
     ) -> None:
-        self._own = None if isinstance(kept, store.Store) else store.open(kept)
-        self.store = kept if isinstance(kept, store.Store) else self._own
-        assert self.store is not None
+        self._is_own = not isinstance(kept, store.Store)
+        self.store = kept if isinstance(kept, store.Store) else store.open(kept)
         super().__init__(self.store.book(), check=check, clock=clock)
 
     def close(self) -> None:
-        if self._own is not None:
-            self._own.close()
+        if self._is_own:
+            self.store.close()
