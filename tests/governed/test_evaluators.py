@@ -30,11 +30,11 @@ def test_what_a_function_raises_is_the_failure_of_its_candidate():  # G60
 
 def test_a_function_is_compulsory_and_stopping_is_looked_for_first():  # G60
     with pytest.raises(errors.SetupError):
-        evaluators.FuncEvaluator(None)
+        evaluators.FuncEvaluator(None)  # type: ignore[arg-type]
     stop = threading.Event()
     stop.set()
     with pytest.raises(cancellation.Cancelled):
-        evaluators.FuncEvaluator(pytest.fail, stop=stop).score(FOUR)
+        evaluators.FuncEvaluator(lambda each: pytest.fail("it was called"), stop=stop).score(FOUR)
 
 
 def weighted(**options):
@@ -98,7 +98,7 @@ def test_rules_come_first_and_all_that_are_broken_are_named():  # G66
     ]
     found = evaluators.RuleEvaluator(rules, evaluators.FuncEvaluator(number)).score(FOUR)
     assert found.score is None
-    assert found.failure.startswith("broke small; odd (ZeroDivisionError")
+    assert str(found.failure).startswith("broke small; odd (ZeroDivisionError")
     assert evaluators.RuleEvaluator(rules[1:2], evaluators.FuncEvaluator(number)).score(FOUR).score == 4.0
     assert evaluators.RuleEvaluator(rules[1:2]).score(FOUR).score == 1.0
     with pytest.raises(errors.SetupError):
@@ -106,8 +106,13 @@ def test_rules_come_first_and_all_that_are_broken_are_named():  # G66
 
 
 def test_a_cascade_spares_the_dear_evaluators_what_the_cheap_ones_find_bad():
-    asked = []
-    dear = evaluators.FuncEvaluator(lambda each: asked.append(each) or (9.0, {"dear": 1.0}))
+    asked: list[Candidate] = []
+
+    def score_dearly(candidate):
+        asked.append(candidate)
+        return 9.0, {"dear": 1.0}
+
+    dear = evaluators.FuncEvaluator(score_dearly)
     cheap = evaluators.FuncEvaluator(lambda each: (number(each), {"cheap": 1.0}))
     cascade = evaluators.CascadeEvaluator([evaluators.Step(cheap, 3.0), evaluators.Step(dear)])
     assert dict(cascade.score(FOUR).metrics) == {"cheap": 1.0, "dear": 1.0, "level": 2.0}

@@ -29,8 +29,9 @@ def told(aggregator, *events):
 
 def test_a_func_reflector_needs_a_function_and_looks_whether_to_stop():  # G55
     with pytest.raises(errors.SetupError):
-        reflectors.FuncReflector(None)
-    stop, seen = threading.Event(), []
+        reflectors.FuncReflector(None)  # type: ignore[arg-type]
+    stop = threading.Event()
+    seen: list[replay.ReplayEvent] = []
     reflector = reflectors.FuncReflector(seen.append, stop=stop)
     reflector.on_event(event())
     stop.set()

@@ -26,7 +26,7 @@ def told(after: timedelta, value: float, metric: str = "m", entity: str = "e", *
 
 
 def replayed(log, channel, **options):
-    seen = []
+    seen: list[replay.ReplayEvent] = []
     replayer = replay.Replayer(log, channel, **options)
     replayer.register(reflectors.FuncReflector(seen.append))
     report = replayer.replay(*SPAN)

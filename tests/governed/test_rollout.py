@@ -175,7 +175,9 @@ def test_a_restart_loses_nothing(store, clock):  # spec 4.3, 10
         measured(fresh, seed=number)
         clock.pass_hours(2)
         fresh.tick()
-    assert rollout.Rollout(store, KEY).state().stage == "full"
+    state = rollout.Rollout(store, KEY).state()
+    assert state is not None
+    assert state.stage == "full"
 
 
 def test_two_processes_may_tick_at_the_same_time_and_both_count(store, clock):

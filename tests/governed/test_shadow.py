@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any
 
 import hypothesis
 import pytest
@@ -113,10 +114,10 @@ def test_a_share_outside_0_to_1_is_refused(traffic):  # G67
 
 
 def test_all_parts_are_compulsory():  # G67
-    parts = [ReadOnly(), noisy(), shadow.Fixed([]), applied]
+    parts: list[Any] = [ReadOnly(), noisy(), shadow.Fixed([]), applied]
     for place, name in enumerate(("store", "evaluator", "sampler", "applier")):
         with pytest.raises(errors.SetupError, match=name):
-            shadow.ShadowRunner(*[None if n == place else part for n, part in enumerate(parts)])
+            shadow.ShadowRunner(*parts[:place], None, *parts[place + 1 :])
 
 
 def test_an_unknown_parameter_is_told():
@@ -130,8 +131,13 @@ def test_an_empty_sample_is_no_mistake():  # G69
 
 
 def test_a_sampler_is_told_the_share_and_a_growing_one_keeps_what_it_had():  # G69
-    asked = []
-    runner(sampler=lambda traffic: asked.append(traffic) or []).run_shadow("rate", 2.0, 0.3)
+    asked: list[float] = []
+
+    def sampler(traffic):
+        asked.append(traffic)
+        return []
+
+    runner(sampler=sampler).run_shadow("rate", 2.0, 0.3)
     assert asked == [0.3]
     fixed = shadow.Fixed(samples(300))
     shares = [{each.id for each in fixed(share)} for share in (0.0, 0.1, 0.5, 1.0)]
