@@ -37,14 +37,14 @@ NAMES = {
         ask level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
-        Blobs Candidates Claim MemoryBlobs MemoryInbox MemoryJournal MemoryVersions Row Run Store StoredInbox
-        StoredJournal StoredVersions open
+        Blobs Book Candidates Claim Entry Ledger LedgerVersions MemoryBlobs MemoryBook MemoryInbox MemoryJournal
+        MemoryVersions Operation Row Run Store StoredBook StoredInbox StoredJournal StoredVersions audit open
     """,
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault GateSuite InboxSuite JournalSuite
         JudgeSuite KeptSuite
-        LLMSuite ModelServer Naps Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite
-        history settled unscored
+        LLMSuite ModelServer Naps ParameterStoreContract Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM
+        VersionsSuite history settled unscored
     """,
 }
 

@@ -140,10 +140,11 @@ class TestSchema:
             took.append(2)
 
         opened.create("run")
+        steps = {schema.VERSION: first, schema.VERSION + 1: second}
         with opened.database.writing() as connection:
-            schema.prepare(connection, "it", version=3, upgrades={1: first, 2: second})
+            schema.prepare(connection, "it", version=schema.VERSION + 2, upgrades=steps)
         with opened.database.reading() as connection:
-            assert schema.find_version(connection, "it") == 3
+            assert schema.find_version(connection, "it") == schema.VERSION + 2
             assert connection.exec_driver_sql("SELECT colour FROM runs").scalar() == "blue"
         assert took == [1, 2]
 
@@ -153,7 +154,7 @@ class TestSchema:
             raise RuntimeError("half way")
 
         with pytest.raises(RuntimeError), opened.database.writing() as connection:
-            schema.prepare(connection, "it", version=2, upgrades={1: fail})
+            schema.prepare(connection, "it", version=schema.VERSION + 1, upgrades={schema.VERSION: fail})
         with opened.database.reading() as connection:
             assert schema.find_version(connection, "it") == schema.VERSION
         assert opened.inbox(opened.create("run")).read(0) == []

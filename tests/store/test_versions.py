@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from atoll import errors, store
-from atoll.store.memory import MemoryVersions
+from atoll.store import MemoryVersions
 from tests.store import workers
 
 

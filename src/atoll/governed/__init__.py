@@ -1,12 +1,16 @@
 """Governed self-evolution: parameters, evidence, shadows, approval, tools and skills."""
 
 from atoll.governed.parameters import (
+    Cached,
     Change,
+    FilesParameters,
     Gap,
     MemoryParameters,
     Parameters,
     ParameterStore,
+    Rules,
     Snapshot,
+    StoredParameters,
     Transaction,
     Value,
     acting,
@@ -14,12 +18,16 @@ from atoll.governed.parameters import (
 )
 
 __all__ = [
+    "Cached",
     "Change",
+    "FilesParameters",
     "Gap",
     "MemoryParameters",
     "ParameterStore",
     "Parameters",
+    "Rules",
     "Snapshot",
+    "StoredParameters",
     "Transaction",
     "Value",
     "acting",

@@ -1,28 +1,42 @@
 """The store: journal, candidates, versions, inbox and blobs of many runs in one file, or in memory for tests."""
 
+from atoll.store import audit
 from atoll.store.blobs import Blobs
+from atoll.store.book import Book
 from atoll.store.candidates import Candidates, Row
+from atoll.store.changes import StoredBook
 from atoll.store.claim import Claim
+from atoll.store.entry import Entry
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
+from atoll.store.ledger import Ledger, Operation
 from atoll.store.memory import MemoryBlobs, MemoryInbox, MemoryJournal, MemoryVersions
+from atoll.store.memory_book import MemoryBook
 from atoll.store.runs import Run
 from atoll.store.store import Store, open
-from atoll.store.versions import StoredVersions
+from atoll.store.versions import LedgerVersions, StoredVersions
 
 __all__ = [
     "Blobs",
+    "Book",
     "Candidates",
     "Claim",
+    "Entry",
+    "Ledger",
+    "LedgerVersions",
     "MemoryBlobs",
+    "MemoryBook",
     "MemoryInbox",
     "MemoryJournal",
     "MemoryVersions",
+    "Operation",
     "Row",
     "Run",
     "Store",
+    "StoredBook",
     "StoredInbox",
     "StoredJournal",
     "StoredVersions",
+    "audit",
     "open",
 ]

@@ -40,6 +40,7 @@ class Operation:
         name: Of an alias.
         target: The version to roll back to, or that an alias shall point at; None takes the alias away.
         expected: The version that the change is based on; 0: there is none yet; None: whatever it is.
+        at: When it was made, for what comes from elsewhere; never before the entry that stands before it.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Operation:
     target: int | None = None
     expected: int | None = None
     token: str | None = None
+    at: str | None = None
 
     def check(self) -> None:
         """Refuses what no ledger would take, before anything is locked or written.
@@ -92,8 +94,8 @@ class Ledger:
         for each in operations:
             each.check()
         with self.book.writing() as pen:
-            at = max(stamp(self._clock()), pen.tail().at)
-            return [_carry_out(pen, each, at) for each in operations]
+            at = stamp(self._clock())
+            return [_carry_out(pen, each, each.at or at) for each in operations]
 
     def note(self, operation: Operation) -> Entry:
         """Writes down what changes no key: an approval, a rejection."""
@@ -200,7 +202,8 @@ def _carry_out(pen: Pen, asked: Operation, at: str) -> Entry | None:
             if not _moves(pen, asked):
                 return None
             value = json.dumps(asked.name)
-    seq, last, _ = pen.tail()
+    seq, last, before_at = pen.tail()
+    at = max(at, before_at)
     plain = Entry(seq + 1, asked.key, asked.kind, n, target, value, asked.reason, asked.author, at, asked.token)
     made = plain.chained(last)
     pen.put(made)

@@ -3,11 +3,12 @@
     runs ─┬─ records      the journal: one row per record, numbered in each run
           ├─ candidates   a projection of the records: small rows that point at the record that holds the content
           └─ commands     the inbox
-    versions, locks       values with a history, shared by all runs
+    changes               values with a history, shared by all runs: versions, locks, aliases and notes in one chain
     blobs                 bodies by hash, shared by all
     atoll                 one row: the version of this schema
 
-Data is JSON text in ASCII. Texts that are long stand in `blobs`; `links` says where they belong.
+Data is JSON text in ASCII. Texts that are long stand in `blobs`; `links` says where they belong, and of a change `body`
+is the hash of its value.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,18 +35,20 @@ from sqlalchemy import (
 )
 
 from atoll import errors
+from atoll.store import upgrades
 
-VERSION = 1
+VERSION = 2
 
 type Upgrade = Callable[[Connection], None]
 
 # From a version to the next one. A step never looks at the tables below, which are those of VERSION: it says in SQL
 # what changes, and stays as it was written.
-UPGRADES: Mapping[int, Upgrade] = {}
+UPGRADES: Mapping[int, Upgrade] = {1: upgrades.chain_versions}
 
 # Written into the queries too, letter by letter: only so does SQLite see that a partial index serves them.
 ACCEPTED = text("verdict = 'accept' AND score IS NOT NULL")
 VERSIONED = text("version IS NOT NULL")
+BESIDE = text("n IS NULL")
 
 metadata = MetaData()
 
@@ -117,26 +120,24 @@ commands = Table(
     Column("links", Text),
 )
 
-versions = Table(
-    "versions",
+changes = Table(
+    "changes",
     metadata,
-    Column("change", Integer, primary_key=True, autoincrement=False),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("key", String, nullable=False),
-    Column("n", Integer, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("n", Integer),
+    Column("target", Integer),
+    Column("value", Text),
+    Column("reason", Text, nullable=False),
+    Column("author", String, nullable=False),
+    Column("at", String, nullable=False),
     Column("token", String, unique=True),
-    Column("data", Text, nullable=False),
-    Column("links", Text),
+    Column("hash", String(64), nullable=False),
+    Column("body", String(64)),
     UniqueConstraint("key", "n"),
 )
-
-locks = Table(
-    "locks",
-    metadata,
-    Column("key", String, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("is_locked", Boolean, nullable=False),
-    Column("data", Text, nullable=False),
-)
+Index("changes_beside", changes.c.key, changes.c.seq, sqlite_where=BESIDE, postgresql_where=BESIDE)
 
 blobs = Table(
     "blobs",

@@ -1,7 +1,7 @@
 """All that is peculiar to SQLite. Another database is another file with these names.
 
 `database` needs of it: an engine of automatic commits, a `BEGIN` that lets one writer in at a time, `settle`,
-`file_of` and `explain`; others an `insert` with `on_conflict_*`.
+`file_of` and `explain`; others an `insert` with `on_conflict_*`, and `data_version` to wait with.
 """
 
 import os
@@ -13,7 +13,19 @@ import sqlalchemy
 from sqlalchemy import Connection, Engine, event, pool
 from sqlalchemy.dialects.sqlite import insert
 
-__all__ = ["BEGIN", "Synchronous", "explain", "file_of", "insert", "is_file", "is_foreign", "make_engine", "settle"]
+__all__ = [
+    "BEGIN",
+    "MAX_INTEGER",
+    "Synchronous",
+    "data_version",
+    "explain",
+    "file_of",
+    "insert",
+    "is_file",
+    "is_foreign",
+    "make_engine",
+    "settle",
+]
 
 type Synchronous = Literal["NORMAL", "FULL"]
 
@@ -21,6 +33,7 @@ type Synchronous = Literal["NORMAL", "FULL"]
 BEGIN = "BEGIN IMMEDIATE"
 
 RETRY_SECONDS = 0.02
+MAX_INTEGER = 2**63 - 1
 
 SENTENCES = {
     "SQLITE_FULL": "The disk or the quota of {name} is full: make room and go on, all that was committed is there.",
@@ -77,6 +90,12 @@ def file_of(connection: Connection) -> str | None:
     """Returns the real path of the database, None in memory."""
     path = connection.exec_driver_sql("PRAGMA database_list").all()[0][2]
     return os.path.realpath(path) if path else None
+
+
+def data_version(cursor: Any) -> int:
+    """Returns a number that is another one once somebody else has committed; only its changes mean something."""
+    found: int = cursor.execute("PRAGMA data_version").fetchall()[0][0]
+    return found
 
 
 def is_foreign(error: BaseException) -> bool:

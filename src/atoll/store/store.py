@@ -9,6 +9,7 @@ from typing import Self
 from atoll.candidate import JSON, NOTHING
 from atoll.store import candidates, runs, sqlite
 from atoll.store.blobs import Blobs
+from atoll.store.changes import StoredBook
 from atoll.store.claim import Claim, holder
 from atoll.store.database import Database
 from atoll.store.inbox import StoredInbox
@@ -26,7 +27,7 @@ class Store:
         url: A path, `sqlite:///PATH`, or `sqlite://` for one in memory that ends with this object.
         synchronous: `NORMAL` survives the death of any process; `FULL` also that of the machine, and is slower.
         busy_seconds: How long to wait for other processes before giving up.
-        clock: Says when a run was created.
+        clock: Says when a run was created and a version was made.
 
     Raises:
         SetupError: That is no store, or one of a newer Atoll.
@@ -41,7 +42,7 @@ class Store:
         clock: Callable[[], datetime] = runs.now,
     ) -> None:
         self.database = Database(os.fspath(url), synchronous=synchronous, busy_seconds=busy_seconds)
-        self._runs = runs.Runs(self.database, clock)
+        self._runs, self._clock = runs.Runs(self.database, clock), clock
         self._claims: list[Claim] = []
 
     def create(self, run: str | None = None, config: Mapping[str, JSON] = NOTHING) -> str:
@@ -117,7 +118,11 @@ class Store:
 
     def versions(self) -> StoredVersions:
         """Returns the versions, which all runs share."""
-        return StoredVersions(self.database)
+        return StoredVersions(self.database, self._clock)
+
+    def book(self) -> StoredBook:
+        """Returns the changes of all versions, as a ledger keeps them."""
+        return StoredBook(self.database)
 
     def blobs(self) -> Blobs:
         """Returns the bodies, which all runs share."""

@@ -21,6 +21,7 @@ from atoll.testing.journals import JournalSuite
 from atoll.testing.judges import JudgeSuite
 from atoll.testing.llms import LLMSuite
 from atoll.testing.naps import Naps
+from atoll.testing.parameters import ParameterStoreContract
 from atoll.testing.pools import PoolSuite
 from atoll.testing.proposers import ProposerSuite
 from atoll.testing.sandboxes import SandboxSuite
@@ -43,6 +44,7 @@ __all__ = [
     "LLMSuite",
     "ModelServer",
     "Naps",
+    "ParameterStoreContract",
     "Place",
     "PoolSuite",
     "ProposerSuite",

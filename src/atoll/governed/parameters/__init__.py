@@ -1,17 +1,25 @@
 """Parameters: values with a history, a reason, an author, locks, aliases and an audit log."""
 
 from atoll.governed.parameters.actors import acting, actor
+from atoll.governed.parameters.cached import Cached
+from atoll.governed.parameters.files import FilesParameters
 from atoll.governed.parameters.memory import MemoryParameters
 from atoll.governed.parameters.parameters import Parameters
+from atoll.governed.parameters.rules import Rules
 from atoll.governed.parameters.store import Change, Gap, ParameterStore, Snapshot, Transaction, Value
+from atoll.governed.parameters.stored import StoredParameters
 
 __all__ = [
+    "Cached",
     "Change",
+    "FilesParameters",
     "Gap",
     "MemoryParameters",
     "ParameterStore",
     "Parameters",
+    "Rules",
     "Snapshot",
+    "StoredParameters",
     "Transaction",
     "Value",
     "acting",

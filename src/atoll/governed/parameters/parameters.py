@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from atoll.governed.parameters import actors
 from atoll.governed.parameters.store import BUFFER, Change, Gap, Snapshot, Value
-from atoll.store import book, entry, ledger, packing, refusals
+from atoll.store import audit, book, entry, ledger, packing, refusals
 
 type Check = Callable[[str, Any], None]
 
@@ -162,6 +162,12 @@ class Parameters:
                 values[each.key] = Value(each.value, each.n)
         read = {key: Value(json.loads(text), n) for key, (text, n) in sorted(values.items())}
         return Snapshot(upto, read)
+
+    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
+        return audit.verify(self.ledger.entries(), anchors)
+
+    def anchor(self, key: bytes | None = None) -> audit.Anchor:
+        return audit.Anchor.of(self.ledger.book.tail(), key)
 
     def close(self) -> None:
         """Frees what the book holds."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from atoll.store import entry
+from atoll.store import audit, entry
 
 BUFFER = 16  # changes that a watch lets wait
 
@@ -226,3 +226,13 @@ class ParameterStore(Protocol):
 
     def snapshot(self, prefix: str = "", *, as_of: int | datetime | None = None) -> Snapshot:
         """Returns all values at one moment, now or then."""
+
+    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
+        """Checks the audit log from its first change to its last.
+
+        Raises:
+            ChainBroken: A change was edited, left out or moved, or an anchor is not met.
+        """
+
+    def anchor(self, key: bytes | None = None) -> audit.Anchor:
+        """Returns the end of the audit log, signed if there is a key; to be kept where nobody can change it."""

@@ -1,0 +1,161 @@
+"""What values keys may have: by prefix, as a JSON Schema, a type or a function."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from atoll import errors
+from atoll.store import refusals
+
+TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "null": lambda value: value is None,
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: _is_number(value) and value == int(value),
+    "number": lambda value: _is_number(value),
+    "string": lambda value: isinstance(value, str),
+    "array": lambda value: isinstance(value, list | tuple),
+    "object": lambda value: isinstance(value, Mapping),
+}
+NUMBERS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": ("is below", lambda value, limit: value < limit),
+    "maximum": ("is above", lambda value, limit: value > limit),
+    "exclusiveMinimum": ("is not above", lambda value, limit: value <= limit),
+    "exclusiveMaximum": ("is not below", lambda value, limit: value >= limit),
+}
+LENGTHS = {"minLength": str, "maxLength": str, "minItems": list, "maxItems": list}
+WORDS = {"type", "enum", "const", "pattern", "items", "properties", "required", "additionalProperties"}
+NOTES = {"title", "description", "default", "examples", "$schema"}
+
+type Rule = Mapping[str, Any] | type | Callable[[Any], None]
+
+
+class Rules:
+    """Checks each new value against every rule whose prefix its key has.
+
+    Args:
+        rules: A prefix and what its keys may hold: a JSON Schema (`type`, `enum`, `const`, limits of numbers, lengths,
+            `pattern`, `items`, `properties`, `required`, `additionalProperties`), a type or pydantic model, or a
+            function that raises `ValueError`.
+
+    Raises:
+        SetupError: A schema uses words that are not checked here: nobody should lean on them.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self._checks = {prefix: _checker(prefix, rule) for prefix, rule in rules.items()}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Rules":
+        """Reads schemas by prefix from a JSON file.
+
+        Raises:
+            SetupError: There is no such file, or it holds something else.
+        """
+        try:
+            found = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise errors.SetupError(f"{path} cannot be read as rules: {error}.") from error
+        if not isinstance(found, dict):
+            raise errors.SetupError(f"{path} holds no object of prefixes and schemas.")
+        return cls(found)
+
+    def __call__(self, key: str, value: Any) -> None:
+        """Refuses what a key does not allow.
+
+        Raises:
+            InvalidValue: Says what is wrong, and where in the value.
+        """
+        for prefix, check in self._checks.items():
+            if key.startswith(prefix):
+                try:
+                    check(value)
+                except ValueError as error:
+                    raise refusals.InvalidValue(f"{key} was not set: {error}") from error
+
+
+def _checker(prefix: str, rule: Rule) -> Callable[[Any], None]:
+    if isinstance(rule, Mapping):
+        _check_schema(prefix, rule)
+        return lambda value: _demand(value, rule)
+    if isinstance(rule, type):
+        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(rule)
+        return lambda value: _adapted(adapter, value)
+    return rule
+
+
+def _adapted(adapter: pydantic.TypeAdapter[Any], value: Any) -> None:
+    try:
+        adapter.validate_json(json.dumps(value), strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = "".join(f"[{each!r}]" for each in first["loc"])
+        raise ValueError(f"value{place}: {first['msg']}.") from error
+
+
+def _check_schema(prefix: str, schema: Any) -> None:
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, Mapping):
+        raise errors.SetupError(f"The rule for {prefix!r} is no schema: {schema!r:.80}.")
+    strange = schema.keys() - WORDS - NOTES - NUMBERS.keys() - LENGTHS.keys()
+    kinds = schema.get("type", [])
+    strange |= {kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind not in TYPES}
+    if strange:
+        raise errors.SetupError(
+            f"The rule for {prefix!r} says {', '.join(sorted(strange))}, which is not checked here."
+        )
+    inner = [schema.get("items", True), schema.get("additionalProperties", True)]
+    for each in (*inner, *schema.get("properties", {}).values()):
+        _check_schema(prefix, each)
+
+
+def _demand(value: Any, schema: Mapping[str, Any]) -> None:
+    if (problem := next(_problems(value, schema, "value"), None)) is not None:
+        raise ValueError(f"{problem}.")
+
+
+def _problems(value: Any, schema: Any, place: str) -> Iterator[str]:
+    """Yields what is wrong with a value, and where."""
+    if isinstance(schema, bool):
+        if not schema:
+            yield f"{place} is not allowed"
+        return
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and not any(TYPES[kind](value) for kind in kinds):
+        yield f"{place} is no {' or '.join(kinds)}"
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{place} is none of {schema['enum']}"
+    if "const" in schema and value != schema["const"]:
+        yield f"{place} is not {schema['const']!r}"
+    if _is_number(value):
+        yield from (f"{place} {said} {schema[word]}" for word, (said, is_wrong) in NUMBERS.items()
+                    if word in schema and is_wrong(value, schema[word]))  # fmt: skip
+    yield from _problems_inside(value, schema, place)
+
+
+def _problems_inside(value: Any, schema: Mapping[str, Any], place: str) -> Iterator[str]:
+    for word, kind in LENGTHS.items():
+        if word in schema and isinstance(value, kind):
+            is_wrong = len(value) < schema[word] if word.startswith("min") else len(value) > schema[word]
+            if is_wrong:
+                yield f"{place} has {len(value)} elements, which breaks {word} {schema[word]}"
+    if "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
+        yield f"{place} does not match {schema['pattern']}"
+    if isinstance(value, list | tuple):
+        for number, each in enumerate(value):
+            yield from _problems(each, schema.get("items", True), f"{place}[{number}]")
+    if isinstance(value, Mapping):
+        yield from (f"{place} has no {name!r}" for name in schema.get("required", ()) if name not in value)
+        known = schema.get("properties", {})
+        for name, each in value.items():
+            yield from _problems(each, known.get(name, schema.get("additionalProperties", True)), f"{place}[{name!r}]")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

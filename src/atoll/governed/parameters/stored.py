@@ -1,0 +1,34 @@
+"""Parameters in a store's database, beside the runs."""
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+
+from atoll import store
+from atoll.governed.parameters.parameters import Check, Parameters
+from atoll.store import ledger
+
+
+class StoredParameters(Parameters):
+    """Parameters that all processes share which open the file; `Store.versions` are the same keys, as texts.
+
+    Args:
+        kept: A store that is open, or the path or URL of one, which is then closed by `close`.
+        check: As for `Parameters`.
+        clock: Says when a change was made.
+    """
+
+    def __init__(
+        self,
+        kept: store.Store | str | os.PathLike[str],
+        *,
+        check: Check | None = None,
+        clock: Callable[[], datetime] = ledger.now,
+    ) -> None:
+        self._is_own = not isinstance(kept, store.Store)
+        self.store = kept if isinstance(kept, store.Store) else store.open(kept)
+        super().__init__(self.store.book(), check=check, clock=clock)
+
+    def close(self) -> None:
+        if self._is_own:
+            self.store.close()

@@ -1,0 +1,170 @@
+"""A log that somebody touched."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from atoll import governed
+from atoll.governed import errors
+from atoll.store import audit
+
+
+def fill(store: governed.Parameters, count: int = 100) -> None:
+    """Makes changes of every kind."""
+    for number in range(count // 5):
+        key = f"key/{number % 3}"
+        store.set(key, {"n": number, "text": "日本" * (number % 4)}, f"reason {number}", author="ann")
+        store.lock(key, "frozen", author="bob")
+        store.unlock(key, "thawed", author="bob")
+        store.alias(key, "production", 1, "tried", author="ann")
+        store.note(key, "reject", [number], "too bold", author="carol")
+
+
+def lines(store: governed.Parameters) -> list[str]:
+    return [audit.line(each) for each in store.ledger.entries()]
+
+
+@pytest.fixture(scope="module")
+def log() -> list[str]:
+    store = governed.MemoryParameters()
+    fill(store)
+    return lines(store)
+
+
+def verify(log: list[str], *anchors: audit.Anchor) -> audit.Report:
+    return audit.verify(audit.read_lines(log), anchors)
+
+
+def test_a_log_that_nobody_touched_verifies(log):
+    assert verify(log).seq == 100
+
+
+def test_one_flipped_byte_anywhere_in_a_log_of_100_lines_is_found(log):
+    missed = []
+    last = "0" * 64
+    for place, line in enumerate(log):
+        body = line.encode()
+        for offset in range(len(body)):  # the bits take turns; what stands before the line is untouched, so not read
+            flipped = bytearray(body)
+            flipped[offset] ^= 1 << (offset % 8)
+            if not _is_found(bytes(flipped), place + 1, last):
+                missed.append((place, offset))
+        last = audit.read_line(line).hash
+    assert not missed
+
+
+def _is_found(line: bytes, seq: int, last: str) -> bool:
+    try:
+        found = audit.read_line(line.decode())
+    except (ValueError, TypeError):
+        return True
+    return found.seq != seq or found.chained(last).hash != found.hash
+
+
+@pytest.mark.parametrize("offset", [0, 1, 100, 5_000, -300, -40, -2, -1])
+def test_a_flipped_byte_in_the_file_is_found_by_the_store(tmp_path, offset):
+    with governed.FilesParameters(tmp_path) as store:
+        fill(store)
+        path = tmp_path / "%audit.jsonl"
+        body = bytearray(path.read_bytes())
+        body[offset] ^= 1
+        path.write_bytes(body)
+        with pytest.raises(errors.ChainBroken):
+            store.verify()
+
+
+@pytest.mark.parametrize("seq", [1, 13, 26])
+def test_every_changed_field_in_the_database_is_found(tmp_path, seq):
+    path = tmp_path / "parameters.db"
+    with governed.StoredParameters(path) as store:
+        fill(store, 25)
+        store.set("long", "x" * 20_000, "long", author="ann")
+        with closing(sqlite3.connect(path)) as raw:
+            names = [row[1] for row in raw.execute("PRAGMA table_info(changes)")]
+            for name in names:
+                (before,) = raw.execute(f"SELECT {name} FROM changes WHERE seq = ?", (seq,)).fetchone()
+                after = 77 if before is None else f"{before}001"
+                place = int(f"{seq}001") if name == "seq" else seq
+                raw.execute(f"UPDATE changes SET {name} = ? WHERE seq = ?", (after, seq))
+                raw.commit()
+                with pytest.raises(errors.ChainBroken):
+                    store.verify()
+                raw.execute(f"UPDATE changes SET {name} = ? WHERE seq = ?", (before, place))
+                raw.commit()
+                assert store.verify().seq == 26
+
+
+def test_a_changed_body_of_a_long_value_is_found(tmp_path):
+    path = tmp_path / "parameters.db"
+    with governed.StoredParameters(path) as store:
+        store.set("long", "x" * 20_000, "long", author="ann")
+        with closing(sqlite3.connect(path)) as raw, raw:
+            raw.execute("UPDATE blobs SET body = ?, is_compressed = 0", (b'"other"',))
+        with pytest.raises(errors.ChainBroken):
+            store.verify()
+
+
+def test_a_line_that_was_taken_out_is_found(log):
+    for place in range(99):
+        with pytest.raises(errors.ChainBroken) as caught:
+            verify([*log[:place], *log[place + 1 :]])
+        assert caught.value.seq == place + 1
+
+
+def test_lines_that_changed_places_are_found(log):
+    for place in range(99):
+        swapped = list(log)
+        swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+        with pytest.raises(errors.ChainBroken):
+            verify(swapped)
+
+
+def test_a_line_that_was_repeated_or_put_in_is_found(log):
+    for place in (0, 50, 99):
+        with pytest.raises(errors.ChainBroken):
+            verify([*log[: place + 1], *log[place:]])
+
+
+def test_a_tail_that_was_cut_off_is_found_by_an_anchor(log):
+    whole = verify(log)
+    anchor = audit.Anchor(whole.seq, whole.hash, "")
+    assert verify(log[:60]).seq == 60, "a chain alone cannot tell"
+    with pytest.raises(errors.ChainBroken, match="ends at change 60; an anchor knows change 100"):
+        verify(log[:60], anchor)
+
+
+def test_a_log_that_was_written_anew_is_found_by_an_anchor():
+    stores = [governed.MemoryParameters() for _ in range(2)]
+    for store, value in zip(stores, (1, 2), strict=True):
+        store.set("key", value, "because", author="ann")
+        store.set("key", 3, "because", author="ann")
+    anchor = stores[0].anchor()
+    with pytest.raises(errors.ChainBroken, match="rewritten"):
+        stores[1].verify([anchor])
+
+
+def test_a_signed_anchor_cannot_be_made_up():
+    store = governed.MemoryParameters()
+    store.set("key", 1, "because", author="ann")
+    signed = audit.Anchor.read(store.anchor(b"secret").line())
+    signed.check(b"secret")
+    for forged in (signed._replace(seq=0), signed._replace(hash="1" * 64), signed._replace(signature="")):
+        with pytest.raises(errors.ChainBroken):
+            forged.check(b"secret")
+
+
+def test_files_that_do_not_say_what_the_log_says_are_found(tmp_path):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+        store.set("key", 2, "because", author="ann")
+        for name in ("current.json", "history/v1.json"):
+            path = tmp_path / "key" / name
+            before = path.read_text()
+            path.write_text(before.replace('"value": ', '"value": 1'))
+            with pytest.raises(errors.ChainBroken):
+                store.verify()
+            path.write_text(before)
+        (tmp_path / "key" / "lock.json").write_text("{}")
+        with pytest.raises(errors.ChainBroken, match="locked"):
+            store.verify()

@@ -1,0 +1,67 @@
+"""The contract, on every store."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atoll import governed, testing
+
+
+@pytest.fixture(autouse=True)
+def _home(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Gives every test a folder of its own, and closes what was opened in it."""
+    if request.instance is None:
+        yield
+        return
+    request.instance.home, request.instance.opened = tmp_path, []
+    yield
+    for each in request.instance.opened:
+        each.close()
+
+
+class TestMemoryParameters(testing.ParameterStoreContract):
+    max_examples = 30
+
+    def make(self) -> governed.ParameterStore:
+        return governed.MemoryParameters()
+
+
+class TestFilesParameters(testing.ParameterStoreContract):
+    home: Path
+    opened: list[Any]
+
+    def make(self) -> governed.ParameterStore:
+        self.opened.append(governed.FilesParameters(self.home / str(len(self.opened))))
+        made: governed.ParameterStore = self.opened[-1]
+        return made
+
+    def reopen(self, store: governed.ParameterStore) -> governed.ParameterStore:
+        assert isinstance(store, governed.FilesParameters)
+        return governed.FilesParameters(store.root)
+
+
+class TestStoredParameters(testing.ParameterStoreContract):
+    home: Path
+    opened: list[Any]
+
+    def make(self) -> governed.ParameterStore:
+        return self.open(self.home / f"{len(self.opened)}.db")
+
+    def open(self, path: str | Path) -> governed.StoredParameters:
+        self.opened.append(governed.StoredParameters(path))
+        made: governed.StoredParameters = self.opened[-1]
+        return made
+
+    def reopen(self, store: governed.ParameterStore) -> governed.ParameterStore:
+        assert isinstance(store, governed.StoredParameters)
+        return self.open(store.store.database.name)
+
+
+class TestStoredInMemory(testing.ParameterStoreContract):
+    opened: list[Any]
+
+    def make(self) -> governed.ParameterStore:
+        self.opened.append(governed.StoredParameters("sqlite://"))
+        made: governed.ParameterStore = self.opened[-1]
+        return made

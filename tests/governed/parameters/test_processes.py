@@ -1,0 +1,85 @@
+"""Several processes, and processes that die."""
+
+import time
+from contextlib import ExitStack
+from random import Random
+
+import pytest
+
+from atoll import governed
+from tests.governed.parameters import workers
+
+KINDS = pytest.mark.parametrize("name", ["parameters.db", "folder"])
+
+
+def count_together(path: str, num_processes: int, times: int) -> None:
+    with workers.opened(path) as store:
+        store.set("number", 0, "start", author="test")
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(workers.running(workers.count_up, path, times)) for _ in range(num_processes)]
+        assert [pipe.recv() for _, pipe in crowd] == ["done"] * num_processes
+    total = num_processes * times
+    with workers.opened(path) as store:
+        history = store.history("number")
+        assert [change.version for change in history] == list(range(1, total + 2))
+        assert [change.value for change in history] == list(range(total + 1))
+        assert store.verify().seq == total + 1
+
+
+@KINDS
+def test_four_processes_count_to_80_without_a_gap(tmp_path, name):
+    count_together(str(tmp_path / name), 4, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@KINDS
+def test_eight_processes_count_to_8000_without_a_gap(tmp_path, name):
+    count_together(str(tmp_path / name), 8, 1000)
+
+
+def kill_often(path: str, times: int) -> None:
+    """Kills a writer at a random moment, again and again; each time nothing that it reported is lost or half."""
+    rng = Random(0)
+    for _ in range(times):
+        with workers.running(workers.write, path) as (process, pipe):
+            pipe.recv()
+            time.sleep(rng.random() * 0.02)
+            process.kill()
+            process.join()
+            told = max(workers.reports(pipe), default=0)
+        with workers.opened(path) as store:
+            values = {key: store.get(key) for key in ("a", "b", "c")}
+            assert len(set(values.values())) == 1, "a transaction is there whole or not at all"
+            value, version = values["a"]
+            assert value >= told
+            assert [change.version for change in store.history("a")] == list(range(1, version + 1))
+            assert store.verify().seq >= 4 * value - 1
+            store.set("d", value, "life goes on", author="test")
+            assert store.verify().seq >= 4 * value
+
+
+@KINDS
+def test_a_writer_that_is_killed_leaves_no_half_version(tmp_path, name):
+    kill_often(str(tmp_path / name), 4)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+@KINDS
+def test_200_writers_that_are_killed_leave_no_half_version(tmp_path, name):
+    kill_often(str(tmp_path / name), 200)
+
+
+@KINDS
+def test_a_watch_sees_the_changes_of_another_process_soon(tmp_path, name):
+    path, waits = str(tmp_path / name), []
+    with workers.opened(path) as store, workers.running(workers.set_later, path, 10) as (_, pipe):
+        assert pipe.recv() == "ready"
+        for change in store.watch("key", after=0, timeout=10.0):
+            assert isinstance(change, governed.Change)
+            waits.append(time.time() - change.value)
+            if change.version == 10:
+                break
+    assert sorted(waits)[5] < 0.2  # the median; scripts/bench governed prints it and the 99th percentile
