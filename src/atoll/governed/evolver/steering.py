@@ -47,7 +47,7 @@ class PID:
             error, last = self.target - each.value, self.target - before.value
             passed = (each.timestamp - before.timestamp) / self.unit
             slope = (error - last) / passed if passed else slope
-            grown = integral + (error + last) / 2 * passed
+            grown = integral + error * passed
             wanted = value + self.kp * error + self.ki * grown + self.kd * slope
             suggested = self._bounded(wanted)
             if suggested == wanted:

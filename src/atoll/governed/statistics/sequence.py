@@ -142,8 +142,11 @@ def difference(
     estimate = candidate.mean - baseline.mean
     pooled = Moments(*baseline.to_data())
     pooled.merge(candidate)
-    spread = baseline.variance / max(baseline.count, 1) + candidate.variance / max(candidate.count, 1)
-    if smaller < start or not spread:
+    if smaller < start:
         return Evidence(smaller, estimate, EVERYWHERE, 1.0, 1.0)
+    if not pooled.variance:
+        return Evidence(smaller, 0.0, Interval(0.0, 0.0), 1.0, 1.0)
+    # Twenty values without one of the rare ones look as if they had no variance: they get that of all together.
+    spread = sum(max(arm.variance, pooled.variance) / arm.count for arm in (baseline, candidate))
     mixture = tightness(alpha, expected) * pooled.variance
     return evidence(smaller, estimate, 1 / spread, mixture, alpha)

@@ -1,0 +1,137 @@
+"""Evaluators: functions, weighted sums, rules, cascades."""
+
+import threading
+
+import pytest
+
+from atoll import errors, evaluation
+from atoll.candidate import Candidate
+from atoll.governed import MemoryParameters, cancellation, evaluators
+
+FOUR = Candidate("0.0", "4")
+
+
+def number(candidate: Candidate) -> float:
+    return float(candidate.content)
+
+
+def test_a_function_returns_a_number_or_a_breakdown_too():  # G59, G60
+    assert evaluators.FuncEvaluator(number).score(FOUR) == evaluation.Evaluation(4.0)
+    found = evaluators.FuncEvaluator(lambda each: (1, {"speed": 2.0})).score(FOUR)
+    assert (found.score, dict(found.metrics)) == (1.0, {"speed": 2.0})
+    assert evaluators.FuncEvaluator(lambda each: (1, None)).score(FOUR).score == 1.0
+
+
+def test_what_a_function_raises_is_the_failure_of_its_candidate():  # G60
+    found = evaluators.FuncEvaluator(number).score(Candidate("0.1", "many"))
+    assert found.score is None
+    assert "ValueError" in str(found.failure)
+
+
+def test_a_function_is_compulsory_and_stopping_is_looked_for_first():  # G60
+    with pytest.raises(errors.SetupError):
+        evaluators.FuncEvaluator(None)  # type: ignore[arg-type]
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(cancellation.Cancelled):
+        evaluators.FuncEvaluator(lambda each: pytest.fail("it was called"), stop=stop).score(FOUR)
+
+
+def weighted(**options):
+    features = {"size": number, "half": lambda each: number(each) / 2}
+    return evaluators.WeightedEvaluator(features, {"size": 2.0, "half": -1.0}, **options)
+
+
+def test_fitness_is_the_weighted_sum_and_the_breakdown_is_raw():  # G61, G63
+    found = weighted().score(FOUR)
+    assert found.score == 6.0
+    assert dict(found.metrics) == {"size": 4.0, "half": 2.0}
+
+
+def test_clipping_keeps_the_raw_values_beside_the_clipped():  # G64
+    found = weighted(clip=True).score(FOUR)
+    assert found.score == 1.0
+    assert dict(found.metrics) == {"size": 4.0, "half": 2.0, "clipped:size": 1.0, "clipped:half": 1.0}
+
+
+def test_everything_that_is_wrong_is_told_together():  # G62
+    features = [("a", number), ("a", number), ("b", number)]
+    with pytest.raises(errors.SetupError) as caught:
+        evaluators.WeightedEvaluator(features, {"a": 1.0, "c": float("nan")})
+    for said in ("a is there twice", "b has no weight", "c has no feature", "c is nan"):
+        assert said in str(caught.value)
+    with pytest.raises(errors.SetupError, match="no feature"):
+        evaluators.WeightedEvaluator({}, {})
+
+
+def test_names_and_weights_are_copies():  # G65
+    evaluator = weighted()
+    assert evaluator.features() == ["half", "size"]
+    dict(evaluator.weights())["size"] = 9.0
+    assert evaluator.weights() == {"size": 2.0, "half": -1.0}
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_feature_that_is_no_number_is_named(value):  # G65
+    found = weighted().score(Candidate("0.0", value))
+    assert found.score is None
+    assert "feature size" in str(found.failure)
+
+
+def test_weights_may_be_parameters_that_evolve():  # G66 beyond
+    store = MemoryParameters()
+    store.set("weights/size", 2, "start")
+    evaluator = evaluators.WeightedEvaluator({"size": number}, {"size": evaluators.Bound(store, "weights/size")})
+    assert evaluator.score(FOUR).score == 8.0
+    store.set("weights/size", 0.5, "smaller is better")
+    assert evaluator.score(FOUR).score == 2.0
+    store.set("weights/size", "heavy", "a mistake")
+    with pytest.raises(errors.SetupError, match="weights/size"):
+        evaluator.score(FOUR)
+
+
+def test_rules_come_first_and_all_that_are_broken_are_named():  # G66
+    rules = [
+        evaluators.Rule("small", lambda each: number(each) < 3),
+        evaluators.Rule("short", lambda each: len(each.content) < 9),
+        evaluators.Rule("odd", lambda each: int(each.content) % 2 / 0 == 1),
+    ]
+    found = evaluators.RuleEvaluator(rules, evaluators.FuncEvaluator(number)).score(FOUR)
+    assert found.score is None
+    assert str(found.failure).startswith("broke small; odd (ZeroDivisionError")
+    assert evaluators.RuleEvaluator(rules[1:2], evaluators.FuncEvaluator(number)).score(FOUR).score == 4.0
+    assert evaluators.RuleEvaluator(rules[1:2]).score(FOUR).score == 1.0
+    with pytest.raises(errors.SetupError):
+        evaluators.RuleEvaluator([])
+
+
+def test_a_cascade_spares_the_dear_evaluators_what_the_cheap_ones_find_bad():
+    asked: list[Candidate] = []
+
+    def score_dearly(candidate):
+        asked.append(candidate)
+        return 9.0, {"dear": 1.0}
+
+    dear = evaluators.FuncEvaluator(score_dearly)
+    cheap = evaluators.FuncEvaluator(lambda each: (number(each), {"cheap": 1.0}))
+    cascade = evaluators.CascadeEvaluator([evaluators.Step(cheap, 3.0), evaluators.Step(dear)])
+    assert dict(cascade.score(FOUR).metrics) == {"cheap": 1.0, "dear": 1.0, "level": 2.0}
+    found = cascade.score(Candidate("0.1", "2"))
+    assert (found.score, found.metrics["level"]) == (2.0, 0.0)
+    assert len(asked) == 1
+
+
+def test_many_are_scored_at_once_only_where_the_evaluator_says_so():
+    used = set()
+
+    def note(candidate):
+        used.add(threading.get_ident())
+        threading.Event().wait(0.01)
+        return number(candidate)
+
+    candidates = [Candidate(f"0.{n}", str(n)) for n in range(8)]
+    one = evaluators.score_all(evaluators.FuncEvaluator(note), candidates, workers=4)
+    assert used == {threading.get_ident()}
+    safe = evaluators.FuncEvaluator(note, is_concurrency_safe=True)
+    assert evaluators.score_all(safe, candidates, workers=4) == one
+    assert len(used) > 1

@@ -1,0 +1,137 @@
+"""Feedback: reported, stamped, kept, asked for."""
+
+import os
+from datetime import UTC, datetime, timedelta
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from atoll import errors, store
+from atoll.governed import feedback
+from atoll.governed.feedback import names
+
+START = datetime(2026, 4, 18, 23, 59, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self):
+        self.now = START
+
+    def __call__(self):
+        self.now += timedelta(minutes=1)
+        return self.now
+
+
+@pytest.fixture(params=["memory", "files", "database"])
+def channel(request, tmp_path):
+    match request.param:
+        case "memory":
+            yield feedback.MemoryFeedback(clock=Clock())
+        case "files":
+            yield feedback.FileFeedback(tmp_path / "feedback", clock=Clock())
+        case "database":
+            with store.Store(tmp_path / "atoll.db") as kept:
+                yield feedback.StoredFeedback(kept, clock=Clock())
+
+
+def test_what_was_reported_is_stamped_and_comes_back_oldest_first(channel):  # G45
+    for number in range(3):
+        channel.report("carrier/7", "on_time", number, 0.5, {"note": number})
+    found = channel.query("carrier/7", START)
+    assert [each.value for each in found] == [0, 1, 2]
+    assert [each.timestamp for each in found] == [START + timedelta(minutes=n) for n in (1, 2, 3)]
+    assert found[0].meta == {"note": 0}
+    assert found[0].confidence == 0.5
+
+
+def test_since_is_included_and_a_metric_is_matched_exactly(channel):  # G45
+    for metric in ("cost", "cost_all", "cost"):
+        channel.report("e", metric, 1.0)
+    assert len(channel.query("e", START + timedelta(minutes=2))) == 2
+    assert len(channel.query("e", START, "cost")) == 2
+    assert len(channel.query("e", START)) == 3
+
+
+def test_an_unknown_entity_has_no_feedback_and_is_no_mistake(channel):  # G45
+    assert list(channel.query("nobody", START)) == []
+
+
+def test_an_entity_is_compulsory_and_a_metric_to_report(channel):  # G10, G11
+    with pytest.raises(feedback.EntityRequired):
+        channel.report("", "m", 1.0)
+    with pytest.raises(feedback.EntityRequired):
+        channel.query("", START)
+    with pytest.raises(feedback.MetricRequired):
+        channel.report("e", "", 1.0)
+
+
+@pytest.mark.parametrize(("value", "confidence"), [(float("nan"), 1.0), (float("inf"), 1.0), (1.0, 1.5), (1.0, -0.1)])
+def test_what_is_no_measurement_is_refused(channel, value, confidence):
+    with pytest.raises(errors.SetupError):
+        channel.report("e", "m", value, confidence)
+    assert list(channel.query("e", START)) == []
+
+
+def test_nobody_can_back_date_but_may_say_when_it_happened(channel):  # G45, G47
+    long_ago = START - timedelta(days=90)
+    made = channel.report("e", "m", 1.0, observed_at=long_ago, decision_id="d7")
+    assert made.timestamp > START
+    (found,) = channel.query("e", START)
+    assert (found.observed_at, found.decision_id, found.timestamp) == (long_ago, "d7", made.timestamp)
+
+
+def test_a_channel_knows_its_entities(channel):
+    for entity in ("b", "a/ä", "b", "..", "x" * 300):
+        channel.report(entity, "m", 1.0)
+    assert channel.entities() == sorted(["b", "a/ä", "..", "x" * 300])
+    assert len(channel.query("x" * 300, START)) == 1
+
+
+def test_a_folder_per_entity_and_a_file_per_day_and_only_those_since_are_opened(tmp_path):  # G46
+    channel = feedback.FileFeedback(tmp_path, clock=Clock())
+    channel.report("a b", "m", 1.0)
+    old = tmp_path / "a%20b" / "2020-01-01.jsonl"
+    old.write_text("never opened, or this would raise\n")
+    assert sorted(path.name for path in (tmp_path / "a%20b").iterdir()) == [old.name, "2026-04-19.jsonl"]
+    assert len(channel.query("a b", START)) == 1
+
+
+def test_the_casing_of_go_is_read(tmp_path):  # G38
+    channel = feedback.FileFeedback(tmp_path)
+    (tmp_path / "e").mkdir()
+    line = '{"Timestamp":"2026-04-19T00:00:00Z","Entity":"e","Metric":"m","Value":2,"Confidence":0.5,"Meta":null}\n'
+    (tmp_path / "e" / "2026-04-19.jsonl").write_text(line)
+    (found,) = channel.query("e", START)
+    assert (found.metric, found.value, found.confidence) == ("m", 2.0, 0.5)
+
+
+def test_a_bad_line_is_told_and_skipped_if_wanted(tmp_path):  # G43
+    channel = feedback.FileFeedback(tmp_path, on_issue="skip")
+    channel.report("e", "m", 1.0)
+    (file,) = (tmp_path / "e").iterdir()
+    with file.open("a") as out:
+        out.write("nonsense\n")
+    channel.report("e", "m", 2.0)
+    assert [each.value for each in channel.query("e", START)] == [1.0, 2.0]
+    assert channel.issues.count == 1
+
+
+@hypothesis.given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30))
+def test_folder_names_never_leave_the_tree_and_differ_for_different_entities(one, other):  # G29
+    hypothesis.assume(not any("\ud800" <= letter <= "\udfff" for letter in one + other))
+    for entity in (one, other, one * 60):
+        name = names.folder_of(entity)
+        assert os.path.basename(os.path.normpath(os.path.join("root", name))) == name
+        assert name not in ("", ".", "..")
+        assert len(name.encode()) <= 255
+    assert (names.folder_of(one) == names.folder_of(other)) == (one == other)
+    assert (names.folder_of(one * 60) == names.folder_of(other * 60)) == (one * 60 == other * 60)
+
+
+@pytest.mark.parametrize("entity", ["a/b", "a b", "a.b", "a%b", "π", "$&+=:@", "A-z_0~"])
+def test_short_names_are_those_of_go(entity):  # G29
+    from urllib.parse import quote, unquote
+
+    assert names.folder_of(entity) == quote(entity, safe="$&+=:@")
+    assert unquote(names.folder_of(entity)) == entity

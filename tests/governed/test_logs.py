@@ -1,0 +1,281 @@
+"""Logs: nothing torn, nothing lost, half lines held back, bad lines told."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from atoll import errors, store
+from atoll.governed import logs
+from atoll.governed.logs import lines
+from atoll.governed.logs.source import ReadIssue
+from bench import governed_logs as bench
+
+START = datetime(2026, 4, 18, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+FOREVER = (datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
+
+
+def entry(number: int, moment: datetime = START, **rest) -> logs.LogEntry:
+    return logs.LogEntry(moment, f"d{number}", "carrier", {"number": number}, **rest)
+
+
+def ids(found) -> list[str]:
+    return [each.decision_id for each in found]
+
+
+@pytest.fixture(params=["files", "database"])
+def log(request, tmp_path):
+    if request.param == "files":
+        yield logs.FileLog(tmp_path / "log")
+    else:
+        with store.Store(tmp_path / "atoll.db") as kept:
+            yield logs.StoredLog(kept)
+
+
+def test_what_was_appended_is_read_back_whole(log):  # G38
+    full = entry(1, meta={"a": [1, None]}, action="left", propensity=0.25, policy_version="v7")
+    log.append(full)
+    assert list(log.read(*FOREVER)) == [full]
+
+
+def test_both_bounds_are_included(log):  # G39
+    for number in range(5):
+        log.append(entry(number, START + number * timedelta(hours=1)))
+    assert ids(log.read(START + timedelta(hours=1), START + timedelta(hours=3))) == ["d1", "d2", "d3"]
+
+
+def test_an_entry_without_a_time_is_stamped_now_and_others_are_put_into_utc(log):  # G41
+    log.append(entry(0, datetime.min))
+    log.append(entry(1, START.astimezone(timezone(timedelta(hours=8)))))
+    first, second = sorted(log.read(*FOREVER), key=lambda each: each.decision_id)
+    assert abs(datetime.now(UTC) - first.timestamp) < timedelta(minutes=1)
+    assert (second.timestamp, second.timestamp.tzinfo) == (START, UTC)
+
+
+def test_a_reading_goes_on_after_a_place(log):
+    for number in range(7):
+        log.append(entry(number, START + number * timedelta(hours=9)))
+    reading = log.begin(*FOREVER)
+    walk = iter(reading)
+    seen = [next(walk).decision_id for _ in range(3)]
+    assert seen + ids(log.begin(*FOREVER, after=reading.place)) == [f"d{n}" for n in range(7)]
+
+
+def test_what_is_no_plain_data_is_refused(log):
+    with pytest.raises(errors.SetupError, match="plain data"):
+        log.append(entry(1, meta={"a": object()}))
+
+
+def test_a_file_per_utc_day_and_only_those_of_the_window_are_opened(tmp_path):  # G40, G42
+    log = logs.FileLog(tmp_path)
+    for number, days in enumerate((0, 1, 4)):
+        log.append(entry(number, START + days * DAY))
+    log.append(entry(9, datetime(2026, 4, 19, 3, tzinfo=timezone(timedelta(hours=8)))))  # still the 18th in UTC
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "2026-04-18.jsonl",
+        "2026-04-19.jsonl",
+        "2026-04-22.jsonl",
+    ]
+    assert log.days() == [date(2026, 4, 18), date(2026, 4, 19), date(2026, 4, 22)]
+    (tmp_path / "2026-04-18.jsonl").write_text("never opened, or this would raise\n")
+    assert ids(log.read(START + DAY, START + 9 * DAY)) == ["d1", "d2"]
+
+
+def test_files_that_others_put_there_are_left_alone(tmp_path):
+    log = logs.FileLog(tmp_path)
+    for name in ("notes.txt", "2026-13-01.jsonl", "today.jsonl"):
+        (tmp_path / name).write_text("x")
+    assert log.days() == []
+    assert list(log.read(*FOREVER)) == []
+
+
+FOREIGN = (
+    '{"Timestamp":"2026-04-18T12:00:00.123456789Z","DecisionID":"d1","Entity":"carrier",'
+    '"Payload":{"number":1},"Meta":null}\n'
+)
+
+
+def test_both_casings_are_read_also_in_one_file(tmp_path):  # G38
+    log = logs.FileLog(tmp_path)
+    (tmp_path / "2026-04-18.jsonl").write_text(FOREIGN)
+    log.append(entry(2))
+    first, second = log.read(*FOREVER)
+    assert (first.decision_id, first.entity, first.payload) == ("d1", "carrier", {"number": 1})
+    assert abs(first.timestamp - START - timedelta(microseconds=123456)) <= timedelta(microseconds=1)
+    assert second == entry(2)
+
+
+def test_times_of_other_zones_and_of_none_are_read_as_utc(tmp_path):
+    text = '{"timestamp":"2026-04-18T20:00:00+08:00"}\n\n{"timestamp":"2026-04-18T12:00:00"}\n'
+    (tmp_path / "2026-04-18.jsonl").write_text(text)
+    assert [each.timestamp for each in logs.FileLog(tmp_path).read(*FOREVER)] == [START, START]
+
+
+BROKEN = [b"{not json}", b'{"timestamp": 7}', b'{"entity": "no time"}', b"\xff\xfe", b'{"timestamp":"2026-04-18T12:00']
+
+
+def broken(folder: Path, bad: bytes) -> Path:
+    log = logs.FileLog(folder)
+    log.append(entry(1))
+    path = folder / "2026-04-18.jsonl"
+    with path.open("ab") as file:
+        file.write(bad + b"\n")
+    log.append(entry(2))
+    return path
+
+
+@pytest.mark.parametrize("bad", BROKEN)
+def test_a_bad_line_is_told_with_its_place_and_no_entry_behind_it_is_lost_unseen(bad, tmp_path):  # G43
+    path = broken(tmp_path, bad)
+    offset = path.read_bytes().index(b"\n") + 1
+    with pytest.raises(logs.Unreadable, match="Line 2") as caught:
+        list(logs.FileLog(tmp_path).read(*FOREVER))
+    assert caught.value.issue[:3] == (str(path), 2, offset)
+    reading = logs.FileLog(tmp_path, on_issue="skip").begin(*FOREVER)
+    assert ids(reading) == ["d1", "d2"]
+    assert reading.num_issues == 1
+    assert isinstance(reading.issues[0], ReadIssue)
+
+
+def test_a_quarantined_line_is_copied_once(tmp_path):
+    broken(tmp_path, b"{not json}")
+    for _ in range(2):
+        assert ids(logs.FileLog(tmp_path, on_issue="quarantine").read(*FOREVER)) == ["d1", "d2"]
+    (copy,) = (tmp_path / "quarantine").iterdir()
+    assert copy.read_bytes() == b"{not json}"
+
+
+def test_an_unknown_policy_is_refused_at_once(tmp_path):
+    with pytest.raises(errors.SetupError, match="quarantine"):
+        logs.FileLog(tmp_path, on_issue="ignore")  # type: ignore[arg-type]
+
+
+def test_a_line_without_an_end_is_in_progress_and_no_mistake(tmp_path):  # G43, G44
+    log = logs.FileLog(tmp_path)
+    log.append(entry(1))
+    path = tmp_path / "2026-04-18.jsonl"
+    whole = path.read_bytes().replace(b"d1", b"d2")
+    with path.open("ab") as file:
+        file.write(whole[:40])
+    reading = log.begin(*FOREVER)
+    assert ids(reading) == ["d1"]
+    assert (reading.num_in_progress, reading.num_issues) == (1, 0)
+    with path.open("ab") as file:
+        file.write(whole[40:])
+    assert ids(log.begin(*FOREVER, after=reading.place)) == ["d2"]
+
+
+def test_a_half_line_of_a_writer_that_died_gets_an_end_and_spoils_no_other(tmp_path):
+    path = tmp_path / "2026-04-18.jsonl"
+    path.write_bytes(b'{"timestamp":"2026-04')
+    logs.FileLog(tmp_path).append(entry(1))
+    reading = logs.FileLog(tmp_path, on_issue="skip").begin(*FOREVER)
+    assert ids(reading) == ["d1"]
+    assert reading.num_issues == 1
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    log = logs.FileLog(tmp_path)
+    log.append(entry(1))
+    monkeypatch.setattr(os, "write", lambda file, line: 7)
+    with pytest.raises(errors.StoreFailed, match="took 7 of"):
+        log.append(entry(2))
+
+
+def test_a_file_that_was_deleted_is_made_again(tmp_path):
+    log = logs.FileLog(tmp_path)
+    log.append(entry(1))
+    (tmp_path / "2026-04-18.jsonl").unlink()
+    log.append(entry(2))
+    assert ids(log.read(*FOREVER)) == ["d2"]
+
+
+def test_lines_longer_than_a_block_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 64)
+    log = logs.FileLog(tmp_path, with_lock=True)
+    for number in range(9):
+        log.append(entry(number, meta={"text": "x" * number * 40}))
+    assert ids(log.read(*FOREVER)) == [f"d{n}" for n in range(9)]
+
+
+def test_a_tail_sees_every_line_once_and_never_half_of_one(tmp_path):  # G44
+    log = logs.FileLog(tmp_path)
+    log.append(entry(0))
+
+    def write() -> None:
+        path = tmp_path / "2026-04-18.jsonl"
+        for number in range(1, 30):
+            line = msgspec.json.encode(entry(number)) + b"\n"
+            with path.open("ab", buffering=0) as file:
+                for part in (line[:30], line[30:60], line[60:]):  # as a reader may meet it
+                    file.write(part)
+                    time.sleep(0.001)
+        log.append(entry(30, START + DAY))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = ids(logs.FileLog(tmp_path).follow(START, timeout=0.3, poll_seconds=0.0005))
+    writer.join()
+    assert seen == [f"d{n}" for n in range(31)]
+
+
+def test_a_tail_without_a_start_sees_only_what_comes(tmp_path):
+    log = logs.FileLog(tmp_path)
+    log.append(entry(0))
+    assert ids(log.follow(timeout=0.01)) == []
+
+
+WRITER = """
+import sys
+from datetime import UTC, datetime
+from atoll.governed.logs import entry, files
+
+log, start = files.FileLog(sys.argv[1]), datetime(2026, 4, 18, 12, tzinfo=UTC)
+for number in range(400):
+    log.append(entry.LogEntry(start, f"{sys.argv[2]}-{number}", "e", {"text": "x" * (number % 10 * 900)}))
+"""
+
+
+def test_many_processes_append_and_a_live_tail_loses_nothing(tmp_path):  # section 6; 8 writers in the bench
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, tmp_path, str(each)]) for each in range(3)]
+    seen = []
+    for each in logs.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.002):
+        seen.append(each.decision_id)
+        if len(seen) == 1200:
+            break
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert sorted(seen) == sorted(f"{writer}-{number}" for writer in range(3) for number in range(400))
+    assert sorted(ids(logs.FileLog(tmp_path).read(*FOREVER))) == sorted(seen)
+
+
+def test_one_process_appends_thousands_of_lines_a_second(tmp_path):  # section 6: 20,000; CI asks for half
+    assert bench.append_many(tmp_path, 4000)["per_cpu"] > 10_000
+
+
+def test_an_index_finds_the_entries_of_an_entity(tmp_path):  # G47
+    with store.Store(tmp_path / "atoll.db") as kept:
+        log = logs.StoredLog(kept)
+        log.append(*(entry(number, START + number * DAY) for number in range(5)), logs.LogEntry(START, "x", "other"))
+        assert ids(log.of("carrier", START + DAY)) == ["d1", "d2", "d3", "d4"]
+        with kept.database.reading() as connection:
+            plan = connection.exec_driver_sql(
+                "EXPLAIN QUERY PLAN SELECT data FROM moments WHERE stream='a' AND entity='b' AND at>=1"
+            ).all()
+    assert "moments_by_entity" in str(plan)
+
+
+def test_entries_of_one_moment_keep_their_order_over_portions(tmp_path, monkeypatch):
+    from atoll.store import timeline
+
+    monkeypatch.setattr(timeline, "CHUNK", 3)
+    with store.Store("sqlite://") as kept:
+        log = logs.StoredLog(kept)
+        log.append(*(entry(number) for number in range(10)))
+        assert ids(log.read(*FOREVER)) == [f"d{n}" for n in range(10)]

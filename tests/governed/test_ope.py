@@ -1,0 +1,109 @@
+"""Off-policy estimates on a log whose truth is known."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from atoll import errors
+from atoll.governed import feedback, logs, ope, replay
+from bench import governed_statistics as bench
+
+START = datetime(2026, 4, 18, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def quality():
+    return bench.estimates(repeats=40, size=3000, seed=1)
+
+
+def test_doubly_robust_and_self_normalised_estimates_are_near_the_truth(quality):  # spec 4.4, 11
+    _, found = quality
+    for name in ("dr", "snips"):
+        assert abs(found[name].bias) <= 0.01
+    assert found["dr"].rmse < 0.02
+    assert found["dr"].rmse < found["snips"].rmse * 1.1 < found["ips"].rmse * 1.1
+
+
+def test_intervals_cover_the_truth(quality):  # spec 4.4, 11; the full form is in the bench
+    _, found = quality
+    assert found["dr"].coverage >= 0.85
+    assert found["snips"].coverage >= 0.85
+
+
+def test_the_naive_mean_is_wrong(quality):
+    _, found = quality
+    assert abs(found["naive"].bias) > 0.1
+    assert found["naive"].coverage == 0
+
+
+def uniform(size: int, *, propensity: float = 0.5) -> ope.Logged:
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 2, size)
+    target = np.tile([0.2, 0.8], (size, 1))
+    return ope.Logged(actions, actions.astype(float), np.full(size, propensity), target)
+
+
+@pytest.mark.parametrize("method", ["ips", "clipped_ips", "snips", "dm", "dr"])
+def test_without_features_every_estimator_still_works(method):
+    assert ope.estimate(uniform(4000), method).value == pytest.approx(0.8, abs=0.05)
+
+
+def test_an_estimate_tells_how_far_the_policies_are_apart():
+    found = ope.estimate(uniform(1000)).diagnostics
+    assert found.num_decisions == 1000
+    assert found.max_weight == pytest.approx(1.6)
+    assert found.overlap == pytest.approx(1, abs=0.05)
+    assert 600 < found.effective_size < 1000
+
+
+def test_a_log_worth_fewer_than_50_decisions_is_refused():
+    with pytest.raises(ope.TooFar, match="fewer than 50"):
+        ope.estimate(uniform(40))
+    assert ope.estimate(uniform(40), "naive").value == pytest.approx(0.5, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"propensities": np.zeros(3)}, "propensity"),
+        ({"rewards": np.array([0, np.nan, 1])}, "finite"),
+        ({"target": np.full((3, 2), 0.4)}, "sum to 1"),
+        ({"rewards": np.zeros(2)}, "as many"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(change, said):
+    columns = {
+        "actions": np.array([0, 1, 1]),
+        "rewards": np.zeros(3),
+        "propensities": np.full(3, 0.5),
+        "target": np.full((3, 2), 0.5),
+    }
+    with pytest.raises(errors.SetupError, match=said):
+        ope.Logged(**{**columns, **change})
+
+
+def test_an_unknown_estimator_names_those_there_are():
+    with pytest.raises(errors.SetupError, match="clipped_ips"):
+        ope.estimate(uniform(100), "magic")
+
+
+def test_a_replay_gathers_what_an_estimate_needs():
+    rng = np.random.default_rng(0)
+    log, channel = logs.MemoryLog(), feedback.MemoryFeedback()
+    for number in range(400):
+        action, moment = ("slow", "fast")[rng.integers(0, 2)], START + timedelta(minutes=number)
+        log.append(logs.LogEntry(moment, f"d{number}", f"e{number}", {"x": 1.0}, None, action, 0.5))
+        channel.add(feedback.Feedback(moment, f"e{number}", "won", float(action == "fast")))
+    log.append(logs.LogEntry(START, "old", "e0"))  # nobody noted what it did
+    collector = ope.Collector("won", lambda entry: {"slow": 0.1, "fast": 0.9}, lambda entry: [entry.payload["x"]])
+    replayer = replay.Replayer(log, channel)
+    replayer.register(collector)
+    replayer.replay(START, START + timedelta(days=1))
+    assert collector.num_left_out == 1
+    assert ope.estimate(collector.logged(), "dr").value == pytest.approx(0.9, abs=0.05)
+
+
+def test_a_collector_that_saw_nothing_says_what_is_missing():
+    with pytest.raises(errors.SetupError, match="propensity"):
+        ope.Collector("won", lambda entry: {"a": 1.0}).logged()

@@ -1,0 +1,321 @@
+"""Replay: pairing, reflectors, reports, checkpoints."""
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from threading import Event
+
+import pytest
+
+from atoll import errors
+from atoll.governed import feedback, logs, reflectors, replay
+from atoll.governed.replay import checkpoint
+from bench import governed_logs as bench
+
+START = datetime(2026, 4, 18, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+SPAN = (START - DAY, START + 90 * DAY)
+
+
+def entry(number: int, after: timedelta = timedelta(0), entity: str = "e") -> logs.LogEntry:
+    return logs.LogEntry(START + after, f"d{number}", entity)
+
+
+def told(after: timedelta, value: float, metric: str = "m", entity: str = "e", **rest) -> feedback.Feedback:
+    return feedback.Feedback(START + after, entity, metric, value, **rest)
+
+
+def replayed(log, channel, **options):
+    seen: list[replay.ReplayEvent] = []
+    replayer = replay.Replayer(log, channel, **options)
+    replayer.register(reflectors.FuncReflector(seen.append))
+    report = replayer.replay(*SPAN)
+    return seen, report
+
+
+def values(seen):
+    return [None if each.feedback is None else each.feedback.value for each in seen]
+
+
+def test_the_earliest_feedback_of_each_metric_is_paired():  # G49
+    channel = feedback.MemoryFeedback(
+        told(-HOUR, 0), told(HOUR, 1), told(2 * HOUR, 2), told(3 * HOUR, 3, "n"), told(2 * HOUR, 4, "n")
+    )
+    seen, report = replayed(logs.MemoryLog(entry(1)), channel)
+    assert [(each.feedback.metric, each.feedback.value) for each in seen] == [("m", 1), ("n", 4)]
+    assert (report.entries, report.events, report.paired, report.pending) == (1, 2, 2, 0)
+    assert seen[0].meta is None  # G54
+
+
+def test_without_feedback_there_is_exactly_one_event():  # G49
+    seen, report = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
+    assert values(seen) == [None]
+    assert (report.events, report.pending) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("after", "is_paired"),
+    [
+        (timedelta(0), True),
+        (-timedelta(microseconds=1), False),
+        (7 * DAY, False),
+        (7 * DAY - timedelta(microseconds=1), True),
+    ],
+)
+def test_the_window_begins_with_the_decision_and_ends_before_seven_days(after, is_paired):  # G49
+    seen, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(told(after, 1)))
+    assert (values(seen) == [1]) == is_paired
+
+
+@pytest.mark.parametrize("window", [timedelta(0), -DAY])
+def test_a_window_that_is_not_above_0_is_refused(window):  # G49
+    with pytest.raises(errors.SetupError, match="window"):
+        replay.Replayer(logs.MemoryLog(), feedback.MemoryFeedback(), window=window)
+
+
+def test_source_and_feedback_are_compulsory():  # G48
+    for parts in ((None, feedback.MemoryFeedback()), (logs.MemoryLog(), None)):
+        with pytest.raises(errors.SetupError, match="needs a"):
+            replay.Replayer(*parts)
+
+
+class Counting(feedback.MemoryFeedback):
+    asked = 0
+
+    def query(self, entity, since, metric=""):
+        self.asked += 1
+        return super().query(entity, since, metric)
+
+
+def test_the_channel_is_asked_once_per_entity_and_replay():  # G50
+    channel = Counting(*(told(HOUR, n, entity=f"e{n}") for n in range(20)))
+    log = logs.MemoryLog(*(entry(n, entity=f"e{n % 20}") for n in range(100)))
+    _, report = replayed(log, channel)
+    assert (channel.asked, report.paired) == (20, 100)
+    replayed(log, channel)
+    assert channel.asked == 40
+
+
+def test_a_small_cache_asks_again_and_finds_the_same():  # G50
+    channel = Counting(*(told(HOUR * n, n, entity=f"e{n % 9}") for n in range(90)))
+    log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 9}") for n in range(90)))
+    small, _ = replayed(log, channel, cache_bytes=1500)
+    assert channel.asked > 20
+    assert small == replayed(log, channel)[0]
+
+
+def test_a_log_out_of_order_is_paired_as_well():
+    hours = [5, 1, 9, 3, 3, 0, 8]
+    channel = feedback.MemoryFeedback(*(told(HOUR * n, n) for n in range(0, 10, 2)))
+    seen, _ = replayed(logs.MemoryLog(*(entry(n, HOUR * n) for n in hours)), channel)
+    assert values(seen) == [6, 2, None, 4, 4, 0, 8]
+
+
+ATTRIBUTED = {
+    "first": [1.0],
+    "last": [4.0],
+    "all": [1.0, 2.0, 4.0],
+    "mean": [7 / 3],
+    "decay": [(1 + 2 / 2 + 4 / 4) / (1 + 1 / 2 + 1 / 4)],
+    "decision": [2.0],
+}
+
+
+@pytest.mark.parametrize("name", ATTRIBUTED)
+def test_other_attributions(name):  # G51
+    channel = feedback.MemoryFeedback(
+        told(timedelta(0), 1.0), told(DAY, 2.0, decision_id="d1"), told(2 * DAY, 4.0), told(8 * DAY, 9.0)
+    )
+    seen, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=replay.ATTRIBUTIONS[name])
+    assert values(seen) == pytest.approx(ATTRIBUTED[name])
+
+
+def test_means_are_weighted_by_confidence():
+    channel = feedback.MemoryFeedback(told(HOUR, 0.0, confidence=0.25), told(HOUR, 4.0, confidence=0.75))
+    seen, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=replay.mean_touch)
+    assert values(seen) == [3.0]
+    assert seen[0].feedback.meta == {"count": 2}
+
+
+def test_late_figures_can_count_from_when_they_happened():  # G47
+    channel = feedback.MemoryFeedback(told(30 * DAY, 1.0, observed_at=START + HOUR), told(20 * DAY, 2.0))
+    log = logs.MemoryLog(entry(1))
+    assert values(replayed(log, channel)[0]) == [None]
+    assert values(replayed(log, channel, by_observed=True)[0]) == [1.0]
+
+
+def test_feedback_keeps_what_it_says_beside_its_value():
+    full = told(HOUR, 1.0, confidence=0.5, meta={"a": 1}, decision_id="x", observed_at=START)
+    seen, _ = replayed(logs.MemoryLog(entry(1)), feedback.MemoryFeedback(full))
+    assert seen[0].feedback == full
+
+
+def test_a_filter_lets_in_what_it_likes():  # G48
+    replayer = replay.Replayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    report = replayer.replay(*SPAN, lambda each: each.decision_id == "d2")
+    assert (report.entries, report.filtered, report.pending) == (2, 1, 1)
+
+
+class Noting:
+    def __init__(self, name, heard, raises=False):
+        self.name, self.heard, self.raises = name, heard, raises
+
+    def on_event(self, event):
+        self.heard.append((self.name, event.log.decision_id))
+        if self.raises:
+            raise ValueError(f"{self.name} cannot")
+
+
+def test_reflectors_hear_in_the_order_of_registration_and_as_often_as_registered():  # G52
+    heard: list[tuple[str, str]] = []
+    replayer = replay.Replayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    first = Noting("a", heard)
+    for each in (first, Noting("b", heard), first):
+        replayer.register(each)
+    replayer.replay(*SPAN)
+    assert heard == [(name, f"d{n}") for n in (1, 2) for name in "aba"]
+
+
+def test_a_reflector_that_comes_during_a_replay_hears_the_next_one():  # G52
+    heard: list[tuple[str, str]] = []
+    replayer = replay.Replayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer.register(reflectors.FuncReflector(lambda event: replayer.register(Noting("late", heard))))
+    replayer.replay(*SPAN)
+    assert heard == []
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_a_reflector_raises_is_told_and_stops_nobody(others):  # G53
+    heard: list[tuple[str, str]] = []
+    said: list[str] = []
+    replayer = replay.Replayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), tell=said.append)
+    replayer.register(Noting("bad", heard, raises=True))
+    for _ in range(others):
+        replayer.register(Noting("good", heard))
+    report = replayer.replay(*SPAN)
+    assert len(heard) == 2 * (1 + others)
+    assert report.errors == {"0: Noting": 2}
+    assert report.first_errors == {"0: Noting": "ValueError: bad cannot"}
+    assert len(said) == 2
+
+
+def test_too_many_errors_end_the_replay():  # G53
+    replayer = replay.Replayer(
+        logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback(), max_errors=3, tell=lambda said: None
+    )
+    replayer.register(Noting("bad", [], raises=True))
+    with pytest.raises(errors.RunFailed, match="4 times"):
+        replayer.replay(*SPAN)
+
+
+def test_errors_are_logged_by_default(caplog):  # G53
+    replayer = replay.Replayer(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
+    replayer.register(Noting("bad", [], raises=True))
+    replayer.replay(*SPAN)
+    assert "bad cannot" in caplog.text
+
+
+def test_what_the_source_raises_is_no_reflectors_fault(tmp_path):
+    log = logs.FileLog(tmp_path)
+    log.append(entry(1))
+    (tmp_path / "2026-04-18.jsonl").write_text("nonsense\n")
+    replayer = replay.Replayer(log, feedback.MemoryFeedback())
+    replayer.register(Noting("any", []))
+    with pytest.raises(logs.Unreadable):
+        replayer.replay(*SPAN)
+
+
+def test_a_report_tells_of_bad_lines_and_of_those_in_progress(tmp_path):  # G53
+    log = logs.FileLog(tmp_path, on_issue="skip")
+    log.append(entry(1))
+    with (tmp_path / "2026-04-18.jsonl").open("a") as file:
+        file.write('nonsense\n{"timest')
+    report = replay.Replayer(log, feedback.MemoryFeedback()).replay(*SPAN)
+    assert (report.issues, report.in_progress, report.bad_lines[0].line) == (1, 1, 2)
+
+
+def test_a_replay_can_be_stopped_between_two_decisions():
+    stop = Event()
+    replayer = replay.Replayer(logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback())
+    replayer.register(reflectors.FuncReflector(lambda event: stop.set()))
+    report = replayer.replay(*SPAN, stop=stop)
+    assert (report.entries, report.is_stopped) == (1, True)
+
+
+@pytest.fixture
+def story(tmp_path):
+    log, rng = logs.FileLog(tmp_path / "log", on_issue="skip"), random.Random(0)
+    channel = feedback.MemoryFeedback(*(told(HOUR * n, n % 7, entity=f"e{n % 5}") for n in range(200)))
+    for number in range(300):
+        log.append(entry(number, HOUR * number * 0.7, f"e{rng.randrange(6)}"))
+        if number % 100 == 50:
+            (path,) = sorted((tmp_path / "log").iterdir())[-1:]
+            with path.open("a") as file:
+                file.write("nonsense\n")
+    return log, channel
+
+
+def test_the_same_log_gives_the_same_bytes(story):  # spec 4.4, 12
+    one, other = (replayed(*story)[1].to_json() for _ in range(2))
+    assert one == other
+    assert json.loads(one)["entries"] == 300
+
+
+@pytest.mark.parametrize("cut", [1, 49, 150, 299])
+def test_a_replay_that_was_cut_goes_on_and_ends_the_same(cut, story, tmp_path):  # spec 4.4, 12
+    def run(dies_at=None, path=None):
+        aggregator, count = reflectors.Aggregator(), [0]
+
+        def die(entry):
+            count[0] += 1
+            if count[0] == dies_at:
+                raise KeyboardInterrupt
+            return True
+
+        replayer = replay.Replayer(*story)
+        replayer.register(aggregator)
+        return replayer.replay(*SPAN, die, checkpoint_path=path, every=10), aggregator
+
+    whole, seen = run()
+    path = tmp_path / "checkpoint.json"
+    with pytest.raises(KeyboardInterrupt):
+        run(cut, path)
+    report, again = run(None, path)
+    assert report.to_json() == whole.to_json()
+    assert again.state() == seen.state()
+    assert again.stats("e1", "m") == seen.stats("e1", "m")
+
+
+def test_a_source_that_cannot_go_on_is_read_from_its_start(tmp_path):
+    log, path = logs.MemoryLog(*map(entry, range(5))), tmp_path / "checkpoint.json"
+    stop = Event()
+    replayer = replay.Replayer(log, feedback.MemoryFeedback())
+
+    def stop_at_2(each):
+        if each.decision_id == "d2":
+            stop.set()
+        return True
+
+    replayer.replay(*SPAN, stop_at_2, checkpoint_path=path, stop=stop)
+    report = replayer.replay(*SPAN, checkpoint_path=path)
+    assert report.entries == 5
+
+
+def test_a_checkpoint_of_another_replay_is_refused(tmp_path):
+    path = tmp_path / "checkpoint.json"
+    parts = logs.MemoryLog(entry(1)), feedback.MemoryFeedback()
+    replay.Replayer(*parts).replay(*SPAN, checkpoint_path=path)
+    with pytest.raises(errors.SetupError, match="another replay"):
+        replay.Replayer(*parts, window=DAY).replay(*SPAN, checkpoint_path=path)
+    path.write_text("nonsense")
+    with pytest.raises(errors.SetupError, match="no checkpoint"):
+        checkpoint.read(path, {})
+
+
+def test_a_replay_is_fast_and_small(tmp_path):  # section 6: 250,000 events and 150 MB; CI asks for half
+    bench.generate(tmp_path, 8000)
+    found = min(
+        (bench.run_part("replay, paired, 1 reflector", tmp_path) for _ in range(3)), key=lambda f: f["cpu_seconds"]
+    )
+    assert found["decisions"] == 8000
+    assert found["seen"] == found["paired"] > 8000

@@ -1,0 +1,214 @@
+"""Shadow runs: two arms, one verdict, nothing written."""
+
+import json
+import random
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from atoll import errors
+from atoll.candidate import Candidate
+from atoll.governed import MemoryParameters, evaluators, shadow
+from atoll.governed.errors import ParameterNotFound
+
+
+class ReadOnly:
+    """A store that can be read, and nothing else."""
+
+    def get(self, key):
+        if key != "rate":
+            raise ParameterNotFound(key)
+        return 1.0, 1
+
+    def __getattr__(self, name):
+        raise AssertionError(f"a shadow run used {name}")
+
+
+def samples(count, seed=0):
+    rng = random.Random(seed)
+    return [Candidate(f"s{n}", json.dumps({"x": rng.gauss(0, 1)})) for n in range(count)]
+
+
+def applied(candidate, value):
+    return Candidate(candidate.id, json.dumps({**json.loads(candidate.content), "value": value}))
+
+
+def noisy(gain=1.0, spread=1.0):
+    """Scores a value by its size, with noise that hangs on the sample and the value."""
+
+    def score(candidate):
+        data = json.loads(candidate.content)
+        noise = random.Random(f"{candidate.id}/{data['value']}").gauss(0, spread)
+        fitness = data["x"] + gain * data["value"] + noise
+        return fitness, {"cost": 2 * data["value"] + noise, "fixed": 3.0}
+
+    return evaluators.FuncEvaluator(score)
+
+
+def runner(evaluator=None, sampler=None, **options):
+    return shadow.ShadowRunner(
+        ReadOnly(), evaluator or noisy(), sampler or shadow.Fixed(samples(400)), applied, **options
+    )
+
+
+def test_a_better_value_is_promoted_and_nothing_is_written():  # G67, G68
+    found = runner().run_shadow("rate", 2.0)
+    assert found.verdict == "promote"
+    assert found.candidate_fitness > found.baseline_fitness
+    assert found.baseline_breakdown["fixed"] == 3.0
+    assert found.dimensions["fitness"].evidence.interval.low > 0
+
+
+def test_a_worse_value_is_rejected():
+    assert runner().run_shadow("rate", 0.0).verdict == "reject"
+
+
+def test_the_same_value_says_nothing():
+    found = runner().run_shadow("rate", 1.0)
+    assert (found.verdict, found.sample_size, found.divergence, found.disagreement) == ("extend", 400, 0.0, 0.0)
+
+
+def test_a_gain_below_what_is_worth_it_is_rejected():
+    assert runner(min_effect=3.0).run_shadow("rate", 2.0).verdict == "reject"
+
+
+def test_an_early_verdict_saves_calls():  # spec 4.2, 9
+    found = runner().run_shadow("rate", 2.0)
+    assert found.num_calls == 2 * found.sample_size < 800
+    assert found.num_calls + found.num_saved == 800
+    whole = runner(stop_early=False).run_shadow("rate", 2.0)
+    assert (whole.num_calls, whole.num_saved, whole.verdict) == (800, 0, "promote")
+
+
+def test_a_guardrail_that_is_breached_rejects_whatever_the_fitness_says():  # spec 4.2, 7
+    guard = shadow.Guardrail("cost", 0.5, lower_is_better=True)
+    found = runner(guardrails=[guard]).run_shadow("rate", 2.0)
+    assert (found.verdict, "cost" in found.reason) == ("reject", True)
+
+
+def test_a_guardrail_must_be_shown_to_hold_before_anything_is_promoted():
+    wide = shadow.Guardrail("cost", 5.0, lower_is_better=True)
+    assert runner(guardrails=[wide, shadow.Guardrail("fixed")]).run_shadow("rate", 2.0).verdict == "promote"
+    unknown = runner(guardrails=[shadow.Guardrail("speed")]).run_shadow("rate", 2.0)
+    assert (unknown.verdict, unknown.sample_size) == ("extend", 400)
+    assert "nobody measured" in unknown.reason
+
+
+def test_a_value_that_makes_samples_fail_is_rejected():
+    def score(candidate):
+        data = json.loads(candidate.content)
+        return 1 / (0 if data["value"] > 1 and data["x"] > 0 else 1)
+
+    found = runner(evaluators.FuncEvaluator(score)).run_shadow("rate", 2.0)
+    assert found.verdict == "reject"
+    assert found.num_failed["candidate"] > 0 == found.num_failed["baseline"]
+    assert found.disagreement > 0.2
+
+
+@pytest.mark.parametrize("traffic", [-0.1, 1.1, float("nan")])
+def test_a_share_outside_0_to_1_is_refused(traffic):  # G67
+    with pytest.raises(errors.SetupError, match="traffic"):
+        runner().run_shadow("rate", 2.0, traffic)
+
+
+def test_all_parts_are_compulsory():  # G67
+    parts: list[Any] = [ReadOnly(), noisy(), shadow.Fixed([]), applied]
+    for place, name in enumerate(("store", "evaluator", "sampler", "applier")):
+        with pytest.raises(errors.SetupError, match=name):
+            shadow.ShadowRunner(*parts[:place], None, *parts[place + 1 :])
+
+
+def test_an_unknown_parameter_is_told():
+    with pytest.raises(ParameterNotFound):
+        runner().run_shadow("nothing", 2.0)
+
+
+def test_an_empty_sample_is_no_mistake():  # G69
+    found = runner(sampler=lambda traffic: []).run_shadow("rate", 2.0, 0.0)
+    assert (found.sample_size, found.divergence, found.verdict) == (0, 0.0, "extend")
+
+
+def test_a_sampler_is_told_the_share_and_a_growing_one_keeps_what_it_had():  # G69
+    asked: list[float] = []
+
+    def sampler(traffic):
+        asked.append(traffic)
+        return []
+
+    runner(sampler=sampler).run_shadow("rate", 2.0, 0.3)
+    assert asked == [0.3]
+    fixed = shadow.Fixed(samples(300))
+    shares = [{each.id for each in fixed(share)} for share in (0.0, 0.1, 0.5, 1.0)]
+    assert shares[0] <= shares[1] <= shares[2] <= shares[3]
+    assert (len(shares[0]), len(shares[3])) == (0, 300)
+    assert 15 < len(shares[1]) < 50
+
+
+def test_an_iterator_of_samples_is_read_no_further_than_needed():
+    endless = (each for seed in range(10**9) for each in samples(50, seed))
+    assert runner(sampler=lambda traffic: endless).run_shadow("rate", 2.0).verdict == "promote"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [(1000, 1001, 0.000999), (0.1, 0.5, 0.8), (0, 0, 0), (-1, 1, 1), (1e-12, 2e-12, 1e-3), (5, 5, 0)],
+)
+def test_the_divergence_of_two_means(one, other, expected):  # G71
+    assert shadow.divergence(one, other) == pytest.approx(expected, rel=1e-3)
+
+
+@hypothesis.given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_a_divergence_is_symmetric_and_between_0_and_1(one, other):  # G71
+    assert 0 <= shadow.divergence(one, other) == shadow.divergence(other, one) <= 1
+
+
+def test_every_dimension_has_both_kinds_of_interval_and_is_adjusted_for_the_others():  # spec 4.2, 7
+    found = runner(stop_early=False).run_shadow("rate", 2.0).dimensions["cost"]
+    assert found.count == 400
+    assert found.t_interval.low > found.evidence.interval.low
+    assert found.bootstrap_interval == pytest.approx(found.t_interval, abs=0.05)
+    assert found.adjusted_p >= found.evidence.p_value
+    assert found.is_found
+
+
+def test_the_noise_of_an_evaluator_is_told_where_scores_are_repeated():  # spec 4.2, 9
+    rng = random.Random(0)
+    shaky = evaluators.FuncEvaluator(lambda candidate: rng.gauss(0, 2))
+    assert runner(shaky, repeats=300).run_shadow("rate", 2.0).noise == pytest.approx(4, rel=0.3)
+    assert runner(repeats=10).run_shadow("rate", 2.0).noise == 0
+    assert runner().run_shadow("rate", 2.0).noise is None
+
+
+def test_pairs_are_scored_at_once_where_that_is_safe_with_the_same_result():  # spec 4.2, 9
+    def score(candidate):
+        return json.loads(candidate.content)["value"]
+
+    safe = evaluators.FuncEvaluator(score, is_concurrency_safe=True)
+    one, many = (runner(safe, workers=n, stop_early=False).run_shadow("rate", 2.0) for n in (1, 4))
+    assert one == many
+
+
+def test_a_sample_that_has_another_share_than_asked_for_is_not_promoted():  # spec 4.2, 9
+    class Biased(shadow.Fixed):
+        def __call__(self, traffic):
+            return super().__call__(1.0)[:300]
+
+    found = runner(sampler=Biased(samples(400))).run_shadow("rate", 2.0, 0.1)
+    assert found.ratio.is_off
+    assert found.verdict == "extend"
+    assert not runner(sampler=shadow.Fixed(samples(4000))).run_shadow("rate", 2.0, 0.1).ratio.is_off
+
+
+def test_a_result_is_plain_data():
+    data = runner(sampler=lambda traffic: samples(5)).run_shadow("rate", 2.0, meta={"who": "test"}).to_data()
+    assert json.loads(json.dumps(data, allow_nan=False))["meta"] == {"who": "test"}
+
+
+def test_it_reads_a_real_store():
+    store = MemoryParameters()
+    store.set("rate", 1.0, "start")
+    made = shadow.ShadowRunner(store, noisy(), shadow.Fixed(samples(200)), applied)
+    assert made.run_shadow("rate", 3.0).verdict == "promote"
+    assert len(store.history("rate")) == 1
