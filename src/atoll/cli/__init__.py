@@ -24,8 +24,10 @@ from atoll.cli import (
     listing,
     modelling,
     playing,
+    proposing,
     running,
     showing,
+    tooling,
 )
 
 app = typer.Typer(
@@ -59,6 +61,9 @@ for name, verb in VERBS.items():
     app.command(name)(verb)
 app.add_typer(modelling.app, name="llm")
 app.add_typer(playing.app, name="playbook")
+app.add_typer(proposing.app, name="proposals")
+app.add_typer(tooling.tools, name="tools")
+app.add_typer(tooling.skills, name="skills")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,5 +1,6 @@
 """Governed self-evolution: parameters, evidence, shadows, approval, tools and skills."""
 
+from atoll.governed.evolution import Evolution, Quota, QuotaExceeded
 from atoll.governed.parameters import (
     Cached,
     Change,
@@ -16,16 +17,27 @@ from atoll.governed.parameters import (
     acting,
     actor,
 )
+from atoll.governed.proposals import LATER, Decided, Decider, Policy, Proposal, Proposals, SecretFound
 
 __all__ = [
+    "LATER",
     "Cached",
     "Change",
+    "Decided",
+    "Decider",
+    "Evolution",
     "FilesParameters",
     "Gap",
     "MemoryParameters",
     "ParameterStore",
     "Parameters",
+    "Policy",
+    "Proposal",
+    "Proposals",
+    "Quota",
+    "QuotaExceeded",
     "Rules",
+    "SecretFound",
     "Snapshot",
     "StoredParameters",
     "Transaction",

@@ -1,0 +1,243 @@
+"""The verbs `atoll tools list|show|add|call|rollback|serve` and `atoll skills list|show|add|export|used`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from atoll import errors
+from atoll.cli import options, proposing
+
+tools = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Look after tools that agents proposed and somebody approved: see, call, serve, go back.",
+)
+skills = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Look after skills that agents learnt: see them, bring them in, hand them on as SKILL.md.",
+)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As 'list' shows it.")]
+AuthorOption = Annotated[str, typer.Option("--author", metavar="NAME", help="Whose it is; never who approves it.")]
+
+
+@tools.command("list")
+def list_tools(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False) -> None:
+    """Lists the tools that were approved."""
+    with options.opened(store) as kept:
+        found = proposing.evolution(kept).tool_builder.load_all()
+    _listed(found, ("name", "version", "execution_type", "description"), as_json)
+
+
+@tools.command("show")
+def show_tool(
+    name: NameArgument, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
+) -> None:
+    """Shows a tool's definition, with what it runs."""
+    from atoll.cli import output
+
+    with options.opened(store) as kept:
+        found = proposing.evolution(kept).tool_builder.find(name)
+    if as_json:
+        output.print_json(found.to_json())
+    else:
+        output.say(output.out(), json.dumps(found.to_json(), ensure_ascii=False, indent=2))
+
+
+@tools.command("add")
+def add_tool(
+    definition: proposing.ContentArgument,
+    author: AuthorOption = "",
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Proposes a tool; it is there when somebody else has approved it.
+
+    \b
+    Examples:
+      atoll tools add say.json --author agent
+      atoll proposals approve p-0123456789ab --reason "read it"
+      atoll tools call say --input '{"text": "hello"}'
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    content = proposing.content_of(definition)
+    proposing.submit("new_tool", definition, str(content.get("name", "a tool")), "", author, store, as_json)
+
+
+@tools.command("call")
+def call_tool(
+    name: NameArgument,
+    inputs: Annotated[str, typer.Option("--input", metavar="JSON", help="What its schema asks for.")] = "{}",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="S", help="How long it may take.")] = 30.0,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Run it where this machine has no jail.")] = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> int:
+    """Calls a tool in the jail and prints what it puts out; exits 1 if it failed.
+
+    \b
+    Examples:
+      atoll tools call say --input '{"text": "hello"}'
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.cli import output
+    from atoll.governed.tools import RuntimeTool
+
+    try:
+        given = json.loads(inputs)
+    except ValueError as error:
+        raise errors.SetupError(f"--input is no JSON: {error}.") from None
+    with options.opened(store) as kept:
+        box, workshop = proposing.evolution(kept).tool_builder, _workshop(seconds, unsafe)
+        try:
+            done = RuntimeTool(box.find(name), workshop, box).execute(given)
+        finally:
+            workshop.close()
+    if as_json:
+        output.print_json({"output": done.output, "is_error": done.is_error})
+    else:
+        output.say(output.out(), done.output.rstrip("\n"))
+    return int(done.is_error)
+
+
+@tools.command("rollback")
+def rollback_tool(
+    name: NameArgument,
+    version: Annotated[int, typer.Argument(min=1, metavar="N", help="The version to go back to.")],
+    reason: proposing.ReasonOption,
+    by: proposing.ByOption = "",
+    store: options.StoreOption = options.DEFAULT_STORE,
+) -> None:
+    """Makes an old version of a tool the newest one; the history keeps everything."""
+    from atoll import governed
+    from atoll.cli import output
+
+    with options.opened(store) as kept:
+        made = governed.StoredParameters(kept).rollback(f"tools/{name}", version, reason, author=by or proposing.me())
+    output.say(output.out(), f"tools/{name} is at version {made}, as it was in version {version}.")
+
+
+@tools.command("serve")
+def serve(
+    port: Annotated[int | None, typer.Option("--port", min=1, max=65535, metavar="N", help="HTTP on loopback.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, metavar="S", help="How long a call may take.")] = 30.0,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Run them where this machine has no jail.")] = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+) -> None:
+    """Serves the approved tools over MCP: on standard input and output, or at a port of this machine alone.
+
+    \b
+    Examples:
+      atoll tools serve --store atoll.db        as the command of an MCP client
+      atoll tools serve --port 8770             http://127.0.0.1:8770/mcp, until Ctrl-C
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.governed.tools import serving
+
+    with options.opened(store) as kept:
+        workshop = _workshop(seconds, unsafe)
+        try:
+            serving.serve(proposing.evolution(kept).tool_builder, workshop, port)
+        finally:
+            workshop.close()
+
+
+@skills.command("list")
+def list_skills(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False) -> None:
+    """Lists the skills that were approved."""
+    with options.opened(store) as kept:
+        found = proposing.evolution(kept).skill_learner.load_all()
+    _listed(found, ("name", "version", "usage_count", "success_rate", "description"), as_json)
+
+
+@skills.command("show")
+def show_skill(
+    name: NameArgument, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
+) -> None:
+    """Shows a skill as its SKILL.md."""
+    from atoll.cli import output
+    from atoll.governed import skills as kinds
+
+    with options.opened(store) as kept:
+        found = proposing.evolution(kept).skill_learner.find(name)
+    if as_json:
+        output.print_json(found.to_json())
+    else:
+        output.say(output.out(), kinds.text_of(found).rstrip("\n"))
+
+
+@skills.command("add")
+def add_skill(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a SKILL.md.")],
+    author: AuthorOption = "",
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Proposes a skill from a SKILL.md, ours or anybody's; it is there when somebody else has approved it."""
+    from atoll import store as stores
+    from atoll.governed import skills as kinds
+
+    found = kinds.read(folder)
+    with stores.Store(store) as kept:
+        desk = proposing.evolution(kept)
+        done = desk.propose("new_skill", found.name, found.to_json(), author or proposing.me())
+    proposing.tell(done, as_json)
+
+
+@skills.command("export")
+def export_skill(
+    name: NameArgument,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where a folder of its name is made.")],
+    store: options.StoreOption = options.DEFAULT_STORE,
+) -> None:
+    """Writes a skill as a folder with a SKILL.md, which other agents read."""
+    from atoll.cli import output
+    from atoll.governed import skills as kinds
+
+    with options.opened(store) as kept:
+        found = proposing.evolution(kept).skill_learner.find(name)
+    output.say(output.out(), str(kinds.write(found, folder)))
+
+
+@skills.command("used")
+def used_skill(
+    name: NameArgument,
+    success: Annotated[bool, typer.Option("--well/--in-vain", help="How it went.")] = True,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Counts a use of a skill."""
+    from atoll.cli import output
+
+    with options.opened(store) as kept:
+        found = proposing.evolution(kept).skill_learner.record_usage(name, success)
+    if as_json:
+        output.print_json(found.to_json())
+    else:
+        output.say(output.out(), f"{name}: {found.usage_count} uses, {found.success_rate:.0%} of them well")
+
+
+def _workshop(seconds: float, unsafe: bool) -> Any:
+    from atoll import executor, sandbox
+    from atoll.governed.tools import Workshop
+
+    return Workshop(executor.Place(sandbox.Limits(seconds=seconds), is_unsafe=unsafe))
+
+
+def _listed(found: Any, names: tuple[str, ...], as_json: bool) -> None:
+    from atoll.cli import output
+
+    for sentence in found.errors:
+        output.say(output.err(), sentence)
+    if as_json:
+        output.print_json([each.to_json() for each in found.items])
+        return
+    rows = [tuple(_shown(getattr(each, name)) for name in names) for each in found.items]
+    headings = tuple(name.replace("_", " ") for name in names)
+    output.table(output.out(), headings, rows, flexible="description")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,123 @@
+"""`atoll proposals`, `tools` and `skills`: from a wish to what came of it, all from the shell."""
+
+import json
+
+import pytest
+
+from atoll import cli
+
+SAY = {
+    "name": "say",
+    "description": "Says it.",
+    "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    "execution_type": "command",
+    "command": "echo {{.text}}",
+}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATOLL_STORE", str(tmp_path / "atoll.db"))
+    return tmp_path
+
+
+@pytest.fixture
+def told(place, capsys):
+    def tell(*arguments, status=0):
+        capsys.readouterr()
+        assert cli.main(list(arguments)) == status
+        return capsys.readouterr()
+
+    return tell
+
+
+def written(place, content, name="content.json"):
+    path = place / name
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def submitted(told, place, kind="optimize", content=None, author="agent"):
+    path = written(place, content or {"key": "speed", "value": 3})
+    return json.loads(told("proposals", "submit", kind, path, "--title", "A title", "--author", author, "--json").out)
+
+
+def test_a_proposal_goes_from_the_table_to_a_new_version(told, place):
+    made = submitted(told, place)
+    assert (made["status"], made["author"]) == ("pending", "agent")
+    assert made["id"] in told("proposals", "list", "--status", "pending").out
+    assert '"value": 3' in told("proposals", "show", made["id"]).out
+    assert "is applied: speed@1" in told("proposals", "approve", made["id"], "--reason", "fine", "--by", "ann").out
+    assert told("proposals", "list", "--status", "pending", "--json").out.strip() == "[]"
+    assert "Nothing waits" in told("proposals", "apply").err
+
+
+def test_nobody_approves_their_own_and_nobody_twice(told, place):
+    made = submitted(told, place)
+    said = told("proposals", "approve", made["id"], "--reason", "mine", "--by", "AGENT", status=2)
+    assert "a change of their own" in said.err
+    told("proposals", "reject", made["id"], "--reason", "no", "--by", "ann")
+    again = told("proposals", "approve", made["id"], "--reason", "yes", "--by", "bob", status=2)
+    assert "is rejected, not pending" in again.err
+
+
+def test_an_edit_needs_a_fresh_look(told, place):
+    made = submitted(told, place)
+    edited = written(place, {"key": "speed", "value": 4})
+    told("proposals", "edit", made["id"], edited, "--reason", "better", "--by", "agent")
+    said = told(
+        "proposals", "approve", made["id"], "--reason", "ok", "--by", "ann", "--hash", made["content_hash"], status=2
+    )
+    assert "look again" in said.err
+    told("proposals", "withdraw", made["id"], "--reason", "on second thought", "--by", "agent")
+
+
+def test_a_tool_is_proposed_approved_called_and_rolled_back(told, place):
+    for number, command in enumerate(("echo {{.text}}", "printf %s {{.text}}"), start=1):
+        path = written(place, {**SAY, "command": command})
+        made = json.loads(told("tools", "add", path, "--author", "agent", "--json").out)
+        told("proposals", "approve", made["id"], "--reason", "read it", "--by", "ann")
+        assert json.loads(told("tools", "list", "--json").out)[0]["version"] == number
+    asked = json.dumps({"text": "hi; id"})
+    assert told("tools", "call", "say", "--input", asked).out == "hi; id\n"
+    assert json.loads(told("tools", "call", "say", "--input", "{}", "--json", status=1).out)["is_error"]
+    told("tools", "rollback", "say", "1", "--reason", "it was better", "--by", "ann")
+    assert json.loads(told("tools", "show", "say", "--json").out)["command"] == "echo {{.text}}"
+
+
+def test_a_skill_comes_in_from_a_folder_and_goes_out_again(told, place):
+    folder = place / "greet"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets people.\n---\nSay hello.\n")
+    made = json.loads(told("skills", "add", str(folder), "--author", "agent", "--json").out)
+    told("proposals", "approve", made["id"], "--reason", "harmless", "--by", "ann")
+    assert "1 uses, 100%" in told("skills", "used", "greet", "--well").out
+    assert "Say hello." in told("skills", "show", "greet").out
+    assert "greet" in told("skills", "list").out
+    told("skills", "export", "greet", str(place / "out"))
+    assert (place / "out" / "greet" / "SKILL.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["proposals", "show", "p-none"], "There is no proposal p-none"),
+        (["proposals", "list", "--status", "odd"], "No proposal is ever 'odd'"),
+        (["tools", "show", "none"], "There is no tool"),
+        (["tools", "call", "none", "--input", "{"], "no JSON"),
+        (["skills", "show", "none"], "There is no skill"),
+        (["skills", "add", "nowhere"], "cannot be read"),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(told, place, arguments, sentence):
+    submitted(told, place)
+    assert sentence in told(*arguments, status=2).err
+
+
+def test_a_secret_or_a_wrong_tool_leaves_nothing_in_the_store(told, place):
+    submitted(told, place)
+    secret = written(place, {**SAY, "command": "curl -H k:" + "AKIA" + "IOSFODNN7EXAMPLE"})
+    assert "looks like a secret" in told("tools", "add", secret, "--author", "agent", status=1).err
+    odd = written(place, {**SAY, "name": "../up"})
+    assert "no name of a tool" in told("tools", "add", odd, "--author", "agent", status=2).err
+    assert len(json.loads(told("proposals", "list", "--json").out)) == 1
