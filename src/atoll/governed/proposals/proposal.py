@@ -77,6 +77,21 @@ class Proposal:
         """Those that count for the content as it is now."""
         return tuple(each for each in self.reviews if each.is_approval and each.content_hash == self.content_hash)
 
+    @property
+    def key(self) -> str:
+        """Which parameter it would change; empty: none."""
+        return str(self.content.get("key", ""))
+
+    @property
+    def value(self) -> Any:
+        """What that parameter would be."""
+        return self.content.get("value")
+
+    @property
+    def expected_version(self) -> int | None:
+        """The version that the change was worked out on; None: any."""
+        return self.content.get("expected_version")
+
     def with_review(self, review: Review) -> "Proposal":
         return replace(self, reviews=(*self.reviews, review))
 
