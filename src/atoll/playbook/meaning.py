@@ -92,7 +92,7 @@ def _denied(concepts: tuple[str, ...]) -> tuple[str, ...]:
     return (*(each for each in concepts if each == NEG), *(each for each in concepts if each != NEG))
 
 
-@functools.lru_cache(maxsize=20_000)
+@functools.lru_cache(maxsize=4_096)
 def read(text: str) -> tuple[Meaning, ...]:
     """Returns what a text says; two readings where a word in it may say something or nothing."""
     tokens = list(_tokens(_in_order(_plain(text))))
@@ -252,7 +252,7 @@ def _concept(word: str, stem: str) -> str:
     return f"{NUMBER}{word}" if word[-1].isdigit() else _ADVERB.sub("", stem)
 
 
-@functools.lru_cache(maxsize=50_000)
+@functools.lru_cache(maxsize=8_192)
 def spelled(word: str) -> str:
     """Returns the stem of a word in one of the spellings that English has."""
     word = lexicon.IRREGULAR.get(word, word)

@@ -18,7 +18,7 @@ from atoll.playbook.meaning import CONDITIONS, NEG, NUMBER, Meaning, Part, read,
 type Relation = Literal["same", "duplicate", "contradiction", "variant", "different"]
 
 
-@functools.lru_cache(maxsize=100_000)
+@functools.lru_cache(maxsize=4_096)
 def relate(first: str, second: str) -> Relation:
     """Says how two texts stand to each other.
 
@@ -126,7 +126,7 @@ def _mood(text: str) -> str:
     return "may" if words & _MAY else "must" if words & _MUST else ""
 
 
-@functools.lru_cache(maxsize=20_000)
+@functools.lru_cache(maxsize=4_096)
 def _symbols(text: str) -> tuple[str, ...]:
     """Returns what is neither a word nor punctuation: `x < 5` and `x > 5` have the same words."""
     folded = unicodedata.normalize("NFKC", text)
