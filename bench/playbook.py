@@ -1,7 +1,7 @@
 """The playbook: 10,000 turns, questions that need a rule among distractors, labelled pairs, formula questions.
 
     scripts/bench playbook                                          # some minutes; no model, no data
-    scripts/bench playbook --formulas ../shared/data/ace_formula --llm local --questions 50     # and a real model
+    scripts/bench playbook --formulas ../shared/data/ace_formula --llm local --questions 50     # a real model: hours
 
 Turns: an agent of random habits tags and adds every turn; measured are the budget, the CPU time per turn, and the files
 before and after a rollback. Questions: the learner answers right only where a bullet that it was given states the rule.
@@ -23,6 +23,12 @@ import numpy as np
 from atoll import llm, playbook, store
 from bench import outcome
 
+PARTS = outcome.RESULTS_DIR / "playbook_formulas.parts.json"
+NOTES = (
+    "Times are CPU time of one process, retrieval, curation and the commit to SQLite included.",
+    "The pairs and the lexicon have one author. While the lexicon was written, single pairs of the held-out half were"
+    " not looked at; how many of them are found in all was.",
+)
 PAIRS = Path(__file__).parents[1] / "tests" / "playbook" / "pairs.jsonl"
 _WORDS = """lava wolf bear river ghost cave swamp ice spider storm thorn cliff bat snake troll pit fog mud sand vine
 cross enter touch follow feed climb watch hunt leave guard burn open carry trade bury paint
@@ -51,8 +57,8 @@ def habit(rng: Random, turn: int, known: Sequence[str]) -> list[playbook.Delta]:
     return deltas
 
 
-def turns(count: int, seed: int, budget: int) -> tuple[Sequence[object], Mapping[str, object]]:
-    """Lives so many turns on SQLite; returns a row and facts."""
+def turns(count: int, seed: int, budget: int) -> Sequence[object]:
+    """Lives so many turns on SQLite; returns a row."""
     rng, spent, largest = Random(seed), list[float](), 0
     config = playbook.Config(max_tokens=budget, refine_interval=200)
     with tempfile.TemporaryDirectory() as folder, store.Store(Path(folder) / "atoll.db") as kept:
@@ -78,20 +84,9 @@ def turns(count: int, seed: int, budget: int) -> tuple[Sequence[object], Mapping
     tenth = max(1, count // 10)
     first, last = 1000 * np.mean(spent[:tenth]), 1000 * np.mean(spent[-tenth:])
     warm = 1000 * np.mean(spent[tenth : 2 * tenth])
-    row = [
-        count,
-        budget,
-        largest,
-        first,
-        warm,
-        last,
-        last / first,
-        last / warm,
-        versions,
-        size / 1e6,
-        is_restored and moved,
-    ]
-    return row, {"bullets_at_the_end": len(change.playbook)}
+    sizes = [count, budget, largest]
+    times = [float(each) for each in (first, warm, last, last / first, last / warm)]
+    return [*sizes, *times, versions, size / 1e6, is_restored and moved]
 
 
 COLUMNS = [
@@ -188,7 +183,10 @@ def pairs() -> Sequence[Sequence[object]]:
 
 
 def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Sequence[bool], Mapping[str, object]]:
-    """Asks a real model formula questions, with a playbook that learns online and without one."""
+    """Asks a real model formula questions, with a playbook that learns online and without one.
+
+    A small model on a slow machine takes hours: what is done is kept in `PARTS`, and the next start goes on after it.
+    """
     model = llm.make_llm(name)
     assert model is not None, "name a model"
     lines = (folder / "test_100.jsonl").read_text(encoding="utf-8").splitlines()[:count]
@@ -198,21 +196,21 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
         is_right = same(answer.text, data[question])
         return playbook.Mark(is_right, "" if is_right else f"The right answer is {data[question]}.")
 
+    done = json.loads(PARTS.read_text()) if PARTS.exists() else {}
+    part = done.get(name) or {"online": [], "without": [], "playbook": playbook.Playbook().dump(), "unreadable": 0}
     notes = playbook.make_store(store.MemoryVersions())
+    notes.put(playbook.Playbook.load(part["playbook"]), "what was learnt before", "bench")
     reflector = playbook.Asking(model, sections=("formulas", "mistakes"), most=1)
     learner = playbook.Online(notes, playbook.Answering(model), judge, reflector, section="formulas")
-    online, without = [], []
-    for number, question in enumerate(data, start=1):
-        online.append(bool(learner.turn(question).mark.is_right))
-        without.append(same(playbook.Answering(model).answer(question, (), "").text, data[question]))
-        print(f"{number}: with {sum(online)}, without {sum(without)}", flush=True)
-    facts = {
-        "model": name,
-        "bullets": len(notes.current()),
-        "unreadable": reflector.num_unreadable,
-        "text": notes.current().text(),
-    }
-    return online, without, facts
+    for question in list(data)[len(part["online"]) :]:
+        part["online"].append(bool(learner.turn(question).mark.is_right))
+        part["without"].append(same(playbook.Answering(model).answer(question, (), "").text, data[question]))
+        part["playbook"], part["unreadable"] = notes.current().dump(), reflector.num_unreadable
+        PARTS.write_text(json.dumps(done | {name: part}))
+        shares = f"right with the playbook {sum(part['online'])}, without {sum(part['without'])}"
+        print(f"{len(part['online'])} of {len(data)}: {shares}", flush=True)
+    facts = {"model": name, "bullets": len(notes.current()), "unreadable": part["unreadable"]}
+    return part["online"], part["without"], facts | {"playbook": notes.current().text()}
 
 
 def same(said: str, target: str) -> bool:
@@ -234,24 +232,24 @@ def main() -> None:
     parser.add_argument("--llm", default="local", help="who answers the formula questions")
     parser.add_argument("--questions", type=int, default=50)
     options = parser.parse_args()
+    headings = ["questions", "number", "right with the playbook, %", "right without, %", "difference, points"]
+    if options.formulas:
+        ours, theirs, facts = formulas(options.formulas, options.llm, options.questions)
+        row = compared(f"formulas, {options.llm}", ours, theirs)
+        outcome.keep("playbook_formulas", {"Formula questions, online": (headings, [row])}, (), **facts)
+        return
     lived = [turns(options.turns, options.seed, budget) for budget in options.budgets]
     online, without, bullets = questions(100, 1000, 500, options.seed)
     late = slice(len(online) // 2, None)
     rows = [compared("all questions", online, without), compared("second half", online[late], without[late])]
-    tables: dict[str, Any] = {"Turns": (COLUMNS, [row for row, _ in lived])}
-    headings = ["questions", "number", "right with the playbook, %", "right without, %", "difference, points"]
+    tables: dict[str, Any] = {"Turns": (COLUMNS, lived)}
     tables[f"Questions whose rule is one of 100 among 500 distractors ({bullets} bullets at the end)"] = (
         headings,
         rows,
     )
     labels = ["half", "pairs", "true duplicates", "found", "wrong merges", "contradictions seen"]
     tables["Labelled pairs"] = (labels, pairs())
-    facts: dict[str, object] = {"seed": options.seed}
-    if options.formulas:
-        ours, theirs, said = formulas(options.formulas, options.llm, options.questions)
-        tables["Formula questions, online"] = (headings, [compared(f"formulas, {options.llm}", ours, theirs)])
-        facts["formulas"] = said
-    outcome.keep("playbook", tables, (), **facts)
+    outcome.keep("playbook", tables, NOTES, seed=options.seed)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,17 @@ def test_other_languages_are_the_same_only_word_for_word():
         ("Write a/b.", "Write a*b."),
         ("Use n² steps.", "Use n³ steps."),
         ("Smile ☺ at bears.", "Smile ☹ at bears."),
+        ("Turn the lamp off.", "Turn the lamp on."),
+        ("Turn the lamp off at dawn.", "Turn the lamp on at dawn."),
+        ("You can eat berries.", "You must eat berries."),
+        ("Use door 1.", "Use the door."),
+        ("Grow wheat in the field.", "Grow wheat."),
+        ("Check the units.", "Unite the checks."),
+        ("Spiders are insects.", "Insects are spiders."),
+        ("Only wolves hunt deer.", "Wolves hunt only deer."),
+        ("Wolves attack if you run.", "Wolves attack unless you run."),
+        ("Walk from camp to lake.", "Walk from lake to camp."),
     ],
 )
-def test_symbols_are_read_too(first, second):
+def test_small_words_and_symbols_tell_rules_apart(first, second):
     assert playbook.relate(first, second) not in MERGED

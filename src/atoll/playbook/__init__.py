@@ -4,7 +4,7 @@ from atoll.playbook.build import make_island, make_reflector, make_store
 from atoll.playbook.bullet import Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import Curated, Curator
-from atoll.playbook.delta import Delta, Verdict, add, merge, remove, tag, update
+from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
 from atoll.playbook.experience import Experience, Reflector, Tagging
 from atoll.playbook.files import adopt, export, load
 from atoll.playbook.index import Index
@@ -20,7 +20,7 @@ from atoll.playbook.store import KEY, Change, Event, Excerpt, Store
 __all__ = [
     "KEY", "Answer", "Answering", "Asking", "Bullet", "Change", "Config", "Curated", "Curator", "Delta", "Event",
     "Excerpt", "Experience", "Generator", "Held", "Index", "Mark", "MetaNotes", "Online", "Playbook", "Reflector",
-    "Relation", "Retired", "Stats", "Store", "Tagging", "Turn", "Verdict", "add", "adopt", "estimate_tokens", "export",
-    "load", "make_island", "make_reflector", "make_store", "merge", "relate", "remove", "tag", "update",
+    "Relation", "Retired", "Stats", "Store", "Tag", "Tagging", "Turn", "Verdict", "add", "adopt", "estimate_tokens",
+    "export", "load", "make_island", "make_reflector", "make_store", "merge", "relate", "remove", "tag", "update",
 ]
 # fmt: on

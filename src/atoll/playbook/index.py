@@ -10,6 +10,7 @@ from atoll.playbook import wording
 from atoll.playbook.bullet import Bullet
 
 K1, B = 1.2, 0.75  # as in Okapi BM25
+COMMON = 0.3  # of all bullets: a term of more of them is looked up only if no rarer one is known
 MAX_TERMS = 64  # of a query; the rest of a long text is not looked up
 MAX_QUERY = 20_000  # characters of a query that are read
 
@@ -62,10 +63,11 @@ class Index:
             return []
         scores: dict[str, float] = {}
         mean = self._length / len(self._bullets) or 1.0
-        for term in list(dict.fromkeys(self._terms_of(query[:MAX_QUERY])))[:MAX_TERMS]:
-            found = self._postings.get(term)
-            if not found:
-                continue
+        terms = list(dict.fromkeys(self._terms_of(query[:MAX_QUERY])))[:MAX_TERMS]
+        postings = sorted((found for term in terms if (found := self._postings.get(term))), key=len)
+        for place, found in enumerate(postings):
+            if place and len(found) > max(COMMON * len(self._bullets), 3 * limit):
+                break  # what most bullets say tells none from the others
             rarity = math.log1p((len(self._bullets) - len(found) + 0.5) / (len(found) + 0.5))
             for id, count in found.items():
                 gain = count * (K1 + 1) / (count + K1 * (1 - B + B * self._sizes[id] / mean))

@@ -92,7 +92,7 @@ def _denied(concepts: tuple[str, ...]) -> tuple[str, ...]:
     return (*(each for each in concepts if each == NEG), *(each for each in concepts if each != NEG))
 
 
-@functools.lru_cache(maxsize=20_000)
+@functools.lru_cache(maxsize=4_096)
 def read(text: str) -> tuple[Meaning, ...]:
     """Returns what a text says; two readings where a word in it may say something or nothing."""
     tokens = list(_tokens(_in_order(_plain(text))))
@@ -214,21 +214,34 @@ def _in_order(text: str) -> list[str]:
 
 def _tokens(words: Sequence[str]) -> Iterator[str]:
     """Yields concepts and joints for words, taking the longest phrase that is known at each place."""
-    stems = [spelled(word) for word in words]
+    known = ["with" if _is_means(words, place) else word for place, word in enumerate(words)]
+    stems = [spelled(word) for word in known]
     place = 0
     while place < len(words):
-        if words[place] == "using" and place and words[place - 1] not in _BREAKS:
-            words = [*words[:place], "with", *words[place + 1 :]]
-            stems[place] = "with"
-        for size in range(min(_LONGEST_PHRASE, len(words) - place), 0, -1):
-            found = _PHRASES.get(tuple(stems[place : place + size]))
-            if found is not None:
-                yield from found
-                break
-        else:
-            size = 1
-            yield _concept(words[place], stems[place])
+        found, size = _phrase(known, stems, place)
         place += size
+        if len(found) == 1 and found[0].startswith("@") and _is_end(known, stems, place):
+            yield known[place - 1]  # `turn it off`: nothing follows that it could join
+        else:
+            yield from found
+
+
+def _phrase(words: Sequence[str], stems: Sequence[str], place: int) -> tuple[tuple[str, ...], int]:
+    for size in range(min(_LONGEST_PHRASE, len(words) - place), 0, -1):
+        for said in (words, stems):  # `units` is no form of `unite`, though their stems agree
+            found = _PHRASES.get(tuple(said[place : place + size]))
+            if found is not None:
+                return found, size
+    return (_concept(words[place], stems[place]),), 1
+
+
+def _is_end(words: Sequence[str], stems: Sequence[str], place: int) -> bool:
+    return place == len(words) or words[place] in _STOPS or _is_joint(_phrase(words, stems, place)[0][:1])
+
+
+def _is_means(words: Sequence[str], place: int) -> bool:
+    """Tells `climb using a rope` from `before using a rope`."""
+    return words[place] == "using" and place > 0 and words[place - 1] not in _BREAKS | {"by"}
 
 
 def _concept(word: str, stem: str) -> str:
@@ -239,7 +252,7 @@ def _concept(word: str, stem: str) -> str:
     return f"{NUMBER}{word}" if word[-1].isdigit() else _ADVERB.sub("", stem)
 
 
-@functools.lru_cache(maxsize=50_000)
+@functools.lru_cache(maxsize=8_192)
 def spelled(word: str) -> str:
     """Returns the stem of a word in one of the spellings that English has."""
     word = lexicon.IRREGULAR.get(word, word)
@@ -250,7 +263,9 @@ def spelled(word: str) -> str:
     return wording.stem(word)
 
 
-def _is_joint(token: str) -> bool:
+def _is_joint(token: str | tuple[str, ...]) -> bool:
+    if isinstance(token, tuple):
+        return bool(token) and _is_joint(token[0])
     return token in _STOPS or token.startswith("@") or token in JOINED
 
 
@@ -277,7 +292,7 @@ def _counted(concepts: Sequence[str]) -> tuple[str, ...]:
         amount = found[-1][1:] if found and found[-1].startswith(NUMBER) else ""
         if seconds is not None and re.fullmatch(r"\d+(\.\d+)?", amount):
             found[-1] = f"{NUMBER}{float(amount) * seconds:.12g} s"
-        else:
+        elif concept != "time" or not amount:  # `two times` is `twice`
             found.append(concept)
     return tuple(found)
 
@@ -287,17 +302,18 @@ def _unlight(concepts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _read_phrases() -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Returns what stands for a phrase, by its stems."""
+    """Returns what stands for a phrase, by its words and by their stems."""
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
     for name, phrases in lexicon.CONCEPTS.items():
-        found |= dict.fromkeys(map(_stems, phrases), (NEG, name[1:]) if name.startswith("-") else (name,))
+        found |= _forms(phrases, (NEG, name[1:]) if name.startswith("-") else (name,))
     for name, phrases in lexicon.JOINTS.items():
-        found |= dict.fromkeys(map(_stems, phrases), (name if name in JOINED else f"@{name}",))
-    return found | dict.fromkeys(map(_stems, lexicon.EMPTY), ())
+        found |= _forms(phrases, (name if name in JOINED else f"@{name}",))
+    return found | _forms(lexicon.EMPTY, ())
 
 
-def _stems(phrase: str) -> tuple[str, ...]:
-    return tuple(map(spelled, phrase.split()))
+def _forms(phrases: Sequence[str], put: tuple[str, ...]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    words = [tuple(phrase.split()) for phrase in phrases]
+    return dict.fromkeys([tuple(map(spelled, each)) for each in words] + words, put)
 
 
 _PARTICIPLES = frozenset(lexicon.IRREGULAR) | {"set", "put", "cut", "read", "hurt", "hit", "shut", "split", "spread"}

@@ -18,7 +18,7 @@ from atoll.playbook.meaning import CONDITIONS, NEG, NUMBER, Meaning, Part, read,
 type Relation = Literal["same", "duplicate", "contradiction", "variant", "different"]
 
 
-@functools.lru_cache(maxsize=100_000)
+@functools.lru_cache(maxsize=4_096)
 def relate(first: str, second: str) -> Relation:
     """Says how two texts stand to each other.
 
@@ -33,6 +33,8 @@ def relate(first: str, second: str) -> Relation:
         return "same"
     if sorted(set(_symbols(first)) - _READ) != sorted(set(_symbols(second)) - _READ):
         return "different"
+    if {_mood(first), _mood(second)} == {"may", "must"}:
+        return "different"
     best: Relation = "different"
     for one, other in itertools.product(read(first), read(second)):
         best = min(best, _related(one, other), key=_ORDER.index)
@@ -42,6 +44,8 @@ def relate(first: str, second: str) -> Relation:
 
 
 _READ = frozenset("<>%&+*/$€-")  # symbols that a meaning has as concepts
+_MAY, _MUST = frozenset({"can", "could", "may", "might"}), frozenset({"must", "shall", "should", "always"})
+_DENIED = frozenset({"not", "never", "no", "cannot", "cant", "dont"})
 _ORDER: list[Relation] = ["same", "duplicate", "contradiction", "variant", "different"]
 
 
@@ -114,7 +118,15 @@ def _opposites(one: Meaning, other: Meaning) -> Iterator[tuple[Meaning, bool]]:
                 yield Meaning((*one.parts[:number], turned, *one.parts[number + 1 :]), one.is_motion), is_fact
 
 
-@functools.lru_cache(maxsize=20_000)
+def _mood(text: str) -> str:
+    """Tells what one may do from what one must do; what is denied is neither: `cannot` is `must not`."""
+    words = set(wording.plain(text).split())
+    if words & _DENIED or (words & _MAY and words & _MUST):
+        return ""
+    return "may" if words & _MAY else "must" if words & _MUST else ""
+
+
+@functools.lru_cache(maxsize=4_096)
 def _symbols(text: str) -> tuple[str, ...]:
     """Returns what is neither a word nor punctuation: `x < 5` and `x > 5` have the same words."""
     folded = unicodedata.normalize("NFKC", text)

@@ -16,14 +16,14 @@ _WHOLE = frozenset({"during", "evening", "morning", "nothing", "something", "any
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts that put no spaces between words
 
 
-@functools.lru_cache(maxsize=20_000)
+@functools.lru_cache(maxsize=4_096)
 def plain(text: str) -> str:
     """Returns the words of a text, in one width and case, with single spaces between them and nothing else."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     return " ".join(_WORD.findall(folded.replace("'", "")))
 
 
-@functools.lru_cache(maxsize=20_000)
+@functools.lru_cache(maxsize=4_096)
 def terms(text: str) -> Sequence[str]:
     """Returns what a text can be found by: stems without the words that every text has; pairs of wide letters."""
     found: list[str] = []
@@ -35,7 +35,7 @@ def terms(text: str) -> Sequence[str]:
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=50_000)
+@functools.lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
     """Cuts the endings of English inflection: lazily, and alike for all forms of a word."""
     if len(word) <= 3 or word in _WHOLE or not word.isascii() or not word.isalpha():
