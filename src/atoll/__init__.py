@@ -32,6 +32,7 @@ __all__ = [
     "journal",
     "llm",
     "llmsr",
+    "mind",
     "mutation",
     "playbook",
     "profiler",

@@ -11,13 +11,18 @@ from atoll import errors
 from atoll.cli import examples, options
 
 # The example that a system's new folder starts from.
-FIRST: Mapping[str, str] = {"llmsr": "kinetic_energy", "programs": "programs_minimum", "survival": "survival"}
+FIRST: Mapping[str, str] = {
+    "llmsr": "kinetic_energy",
+    "programs": "programs_minimum",
+    "mind": "mind_natural_plan",
+    "survival": "survival",
+}
 
 _LEFT_OUT = ("__pycache__", ".pyc", ".db", ".db-wal", ".db-shm")
 
 
 def init(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="llmsr, programs, survival, or an example.")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="llmsr, programs, mind, survival, or an example.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     as_json: options.JsonOption = False,
 ) -> None:
