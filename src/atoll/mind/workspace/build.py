@@ -17,7 +17,7 @@ from atoll.mind.workspace.kind import WorkspaceKind
 from atoll.mind.workspace.names import Refused, is_protected
 from atoll.mind.workspace.workspace import Workspace
 
-_MOST_MOVES = 80
+_MOST_MOVES = 24
 _MOST_NAMES = 20  # runs of one task at once
 _PATIENCE_SECONDS = 2.0
 _LARGEST_SHOWN = 100_000

@@ -51,7 +51,7 @@ class Mending:
     _best: tuple[float, str] = (-float("inf"), "")
 
     def write(self, trace: Sequence[Action]) -> str:
-        """Returns the first few edits of a trace that fit together; of all moves at once, where nobody chose, the first."""
+        """Returns the first few edits of a trace that fit together; of all moves, where nobody chose yet, the first."""
         chosen, bodies = list[Edit](), dict[str, str]()
         most = _MOST_EDITS if len(trace) <= 2 * _MOST_EDITS else 1
         for each in trace:
@@ -107,7 +107,7 @@ class Mending:
         contradiction = max(0.0, self.num_passing - passed) / max(1, self.num_passing)
         is_solved = not missed and not refused
         notes = (f"All {number:.0f} tests pass. {self.keeps(line.worldline_id)}".strip(),) if is_solved else ()
-        return Verdict(-missed - len(refused), passed / number, is_solved, faults, contradiction, notes)
+        return Verdict(0.0 - missed - len(refused), passed / number, is_solved, faults, contradiction, notes)
 
     def _body(self, path: str) -> str | None:
         try:

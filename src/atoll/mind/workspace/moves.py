@@ -10,6 +10,7 @@ from atoll.evaluation import Evaluation
 from atoll.mind.actions import Edit
 from atoll.mind.workspace import patches, swaps
 
+_MOST_SWAPS = 400
 _DRAFTS = 4  # of each edit that is kept: many are drawn twice, or change a line that no failing test runs through
 
 # How many failing and passing tests run through each line of each file.
@@ -37,7 +38,7 @@ def moves(
         files: Texts of the files that may change.
         suspects: How suspicious their lines are; files without any are left alone, unless there are none at all.
         seed: Draws the edits.
-        most: How many.
+        most: How many of the syntax engine's; small swaps come besides.
     """
     named = {path: text for path, text in files.items() if suspects.get(path)} or files
     found: dict[Edit, tuple[bool, float]] = {}
@@ -52,7 +53,9 @@ def moves(
                 edits = patches.between(path, text, after) if weight else ()
                 if len(edits) == 1 and edits[0].old:
                     found.setdefault(edits[0], (is_large, -weight))
-    return tuple(sorted(found, key=lambda each: found[each])[:most])
+    ordered = sorted(found, key=lambda each: found[each])
+    small_ones = [each for each in ordered if not found[each][0]]
+    return (*small_ones[:_MOST_SWAPS], *[each for each in ordered if found[each][0]][:most])
 
 
 def _drafts(text: str, rng: Random, number: int) -> Iterator[str]:

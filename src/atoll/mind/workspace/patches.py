@@ -101,5 +101,6 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
     """Yields the files that a text is about, each with what is said of it."""
     text = _NEWLINE.sub("\n", text)
     heads = list(_HEAD.finditer(text))
-    for head, following in zip(heads, [*heads[1:], None], strict=True):
-        yield head[1].strip(), text[head.end() : following.start() if following else len(text)]
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    for head, end in zip(heads, ends, strict=False):  # without a head there is still an end
+        yield head[1].strip(), text[head.end() : end]

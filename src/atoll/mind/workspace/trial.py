@@ -66,11 +66,12 @@ class Trial:
         sys.dont_write_bytecode = True
         sys.path.insert(0, os.getcwd())
         importlib.invalidate_caches()
-        lines = Lines(os.getcwd() + os.sep) if request["trace"] else None
+        here = os.getcwd() + os.sep
+        lines = Lines(here) if request["trace"] else None
         passed, failed = (
             self._by_unittest(lines, request["seconds"]) if self._runner == "unittest" else self._by_pytest()
         )
-        texts = [[name, text[-_LONGEST_TEXT:]] for name, text in failed.items()]
+        texts = [[name, text.replace(here, "")[-_LONGEST_TEXT:]] for name, text in failed.items()]
         told: dict[str, JSON] = {"passed": sorted(passed), "failed": sorted(failed), "texts": texts[:_MOST_TEXTS]}
         return {**told, "lines": lines.spectrum(set(failed)) if lines else {}}
 
