@@ -8,6 +8,7 @@ A problem counts as solved by comparison with its solution, in another process t
 """
 
 import argparse
+import itertools
 import statistics
 import tempfile
 import time
@@ -26,7 +27,7 @@ from bench.tasks import noisy_planner
 PROBABILITIES = (0.3, 0.5, 0.7)  # written down before any method was run
 MIDDLE = 0.5  # of the ablations
 SEEDS = (0, 1)
-GENS, ISLANDS, CONVS, SEQ = 6, 4, 3, 4
+GENS, ISLANDS, CONVS, SEQ = 10, 4, 2, 4
 CALLS = GENS * ISLANDS * CONVS * SEQ
 USUAL: Mapping[str, Any] = {
     "num_gens": GENS,
@@ -122,12 +123,8 @@ def row(task: str, p: float, name: str, found: Mapping[str, Any], best: Mapping[
     return [task, p, name, f"{share:.1f}", f"{found['calls']:.0f}", tokens, f"{found['usd']:.4f}", beaten]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a folder with the public samples")
-    parser.add_argument("--seeds", type=int, nargs="*", default=SEEDS)
-    parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS)
-    given = parser.parse_args()
+def keep(compared: list[list[object]], ablated: list[list[object]], given: argparse.Namespace, seconds: float) -> None:
+    """Writes down what there is so far: a run that is cut has its tables up to there."""
     columns = [
         "task",
         "p",
@@ -136,29 +133,37 @@ def main() -> None:
         "calls",
         "tokens in / out",
         "US$",
-        "Mind Evolution is above it by (95 %)",
+        "Mind Evolution is above by (95 %)",
     ]
-    compared, ablated, since = list[list[object]](), list[list[object]](), time.process_time()
-    with tempfile.TemporaryDirectory() as made:
-        for task in given.tasks:
-            path = problems_of(task, given.data, Path(made))
-            for p in PROBABILITIES:
-                found = {name: over_seeds(path, changes, p, given.seeds) for name, changes in METHODS.items()}
-                best = found["Mind Evolution"]
-                compared += [row(task, p, name, each, best) for name, each in found.items()]
-                if p == MIDDLE:
-                    cut = {name: over_seeds(path, changes, p, given.seeds) for name, changes in ABLATIONS.items()}
-                    ablated += [row(task, p, name, each, best) for name, each in {"all of it": best, **cut}.items()]
-                print(f"{task}, p {p}: {time.process_time() - since:.0f} CPU s", flush=True)
-    notes = [
+    note = (
         f"At most {CALLS} calls a problem for each method; calls, tokens and US$ are means per problem. US$ at the "
-        f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million tokens "
-        "in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
-        f"{RESAMPLES} times; {len(given.seeds)} seeds. CPU: {time.process_time() - since:.0f} s."
-    ]
+        f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million "
+        "tokens in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
+        f"{RESAMPLES} times; seeds {given.seeds}. CPU: {seconds:.0f} s."
+    )
     tables = {"Methods at equal calls": (columns, compared), f"Ablations, p {MIDDLE}": (columns, ablated)}
-    facts = {"data": given.data is not None, "seeds": list(given.seeds), "calls": CALLS}
-    outcome.keep("mind", tables, notes, **facts)
+    outcome.keep("mind", tables, [note], data=given.data is not None, seeds=list(given.seeds), calls=CALLS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="a folder with the public samples")
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
+    parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS)
+    given = parser.parse_args()
+    compared, ablated, since = list[list[object]](), list[list[object]](), time.process_time()
+    order = sorted(PROBABILITIES, key=lambda p: p != MIDDLE)  # the middle one first, with its ablations
+    with tempfile.TemporaryDirectory() as made:
+        for p, task in itertools.product(order, given.tasks):
+            path = problems_of(task, given.data, Path(made))
+            found = {name: over_seeds(path, changes, p, given.seeds) for name, changes in METHODS.items()}
+            best = found["Mind Evolution"]
+            compared += [row(task, p, name, each, best) for name, each in found.items()]
+            keep(compared, ablated, given, time.process_time() - since)
+            if p == MIDDLE:
+                cut = {name: over_seeds(path, changes, p, given.seeds) for name, changes in ABLATIONS.items()}
+                ablated += [row(task, p, name, each, best) for name, each in {"all of it": best, **cut}.items()]
+                keep(compared, ablated, given, time.process_time() - since)
 
 
 if __name__ == "__main__":

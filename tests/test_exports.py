@@ -11,7 +11,7 @@ import atoll
 NAMES = {
     "atoll": """
         __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate journal
-        llm llmsr mutation profiler programs runs sandbox store system testing versions
+        llm llmsr mind mutation profiler programs runs sandbox store system testing versions
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island

@@ -4,10 +4,10 @@ It knows the task from the prompt's words, and the plans with the judge's words 
 solution and calls no judge.
 
 - Without a plan in the prompt it writes one at random.
-- Asked to compare (the critic's instructions are there), it takes the plan with the best score that is shown; not asked
-  to, it takes any of them.
-- With probability p it mends one fault that the judge's words name, whichever; otherwise, and where no fault is named, it
-  changes something at random.
+- Asked to compare (the critic's instructions are there), it takes the plan with the best score that is shown; not
+  asked to, it takes any of them.
+- With probability p it mends one fault that the judge's words name, whichever; otherwise, and where no fault is named,
+  it changes something at random.
 """
 
 import functools
@@ -23,8 +23,6 @@ from atoll.mind.tasks import meeting, trip
 # US$ per million tokens in and out: Gemini 1.5 Flash, October 2024, as in the paper's tables.
 PRICE_IN, PRICE_OUT = 0.075, 0.30
 
-_TASK = re.compile(r"# Task\n(.*?)\n\n# Form\n", re.DOTALL)
-_SECTION = re.compile(r"# Plans so far, the best last\n(.*?)(?=\n\n# |\Z)", re.DOTALL)
 _PLAN = re.compile(
     r"## Plan \d+, score (\S+)\n<plan>\n(.*?)\n</plan>(?:\nJudge:\n(.*?))?(?=\n\n## Plan |\Z)", re.DOTALL
 )
@@ -56,10 +54,9 @@ class NoisyPlanner:
         return llm.Reply(said, "noisy planner", Cost(0.0, *tokens, usd))
 
     def _answer(self, prompt: str, rng: Random) -> str:
-        found, section = _TASK.search(prompt), _SECTION.search(prompt)
-        assert found is not None, "a prompt without a task"
-        problem = read(found[1])
-        shown = _PLAN.findall(section[1]) if section else []
+        problem = read(prompt.partition("# Task\n")[2].partition("\n\n# Form\n")[0])
+        section = prompt.partition("# Plans so far, the best last\n")[2].partition("\n\n# ")[0]
+        shown = _PLAN.findall(section)
         if not shown:
             return f"<plan>\n{problem.write(traces.random_trace(problem.moves, rng))}\n</plan>"
         is_compared = prompts.CRITIC in prompt

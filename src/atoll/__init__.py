@@ -31,6 +31,7 @@ __all__ = [
     "journal",
     "llm",
     "llmsr",
+    "mind",
     "mutation",
     "profiler",
     "programs",

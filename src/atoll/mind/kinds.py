@@ -69,9 +69,9 @@ class TextKind:
 
 def line_of(action: Action) -> str:
     """Returns an action in one line, for people."""
-    data = actions.to_data(action)
-    words = (" ".join(value) if isinstance(value, tuple) else str(value) for value in data.values())
-    return " | ".join(words).replace("\n", " ")
+    values = (getattr(action, name) for name in action.__slots__)
+    words = (" ".join(value) if isinstance(value, tuple) else value for value in values)
+    return " | ".join((actions.NAMES[type(action)], *words)).replace("\n", " ")
 
 
 def lines_of(trace: tuple[Action, ...]) -> list[str]:

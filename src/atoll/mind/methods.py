@@ -46,14 +46,16 @@ def make(options: Options, num_problems: int, *, has_model: bool) -> Method:
         mating = pool.Mating(options.num_parent, options.pr_no_parents, options.temperature, options.population)
         return Method(_exchange(options, turns), mating, manner, prompter, patience)
     alone = pool.Mating(1, 1.0, options.temperature, options.population)
+    batch = next(each for each in (10, 8, 6, 5, 4, 3, 2, 1) if plans % each == 0)  # plans of a step: fewer steps
     convs, seq, gens = {
         "one_pass": (1, 1, 1),
-        "best_of_n": (1, 1, plans),
-        "sequential": (min(plans, options.num_threads), -(-plans // options.num_threads), 1),
+        "best_of_n": (1, batch, plans // batch),
+        "sequential": (min(plans, options.num_threads), max(1, plans // options.num_threads), 1),
     }[options.method]
     turns = rounds.Rounds(num_problems, 1, convs, gens)
-    long = rcc.Manner(options.pattern, seq, options.num_retries, seq)
-    return Method(_exchange(options, turns), alone, long, prompter, 0, is_fresh=options.method != "sequential")
+    is_fresh = options.method != "sequential"
+    long = rcc.Manner(options.pattern, seq, options.num_retries, 0 if is_fresh else seq, is_fresh=is_fresh)
+    return Method(_exchange(options, turns), alone, long, prompter, 0, is_fresh)
 
 
 def _exchange(options: Options, turns: rounds.Rounds) -> rounds.Exchange:

@@ -12,14 +12,14 @@ from atoll.mind import judge
 type Fns = Sequence[function.Function]
 
 
-def tournament_selection(population: Fns, k: int, rng: Random, *, temperature: float = 0.03) -> list[function.Function]:
-    """Draws k different members by the softmax of their ranks (a Boltzmann tournament), worst first.
+def tournament(ranks: Sequence[float], k: int, rng: Random, temperature: float = 0.03) -> list[int]:
+    """Draws k different places by the softmax of their ranks (a Boltzmann tournament), worst first.
 
     The highest k of rank / temperature + Gumbel noise are exactly draws from the softmax without putting back.
     """
-    noisy = [(_rank(fn) / temperature - math.log(-math.log(1.0 - rng.random())), fn) for fn in population]
-    drawn = sorted(noisy, key=lambda each: -each[0])[:k]
-    return sorted((fn for _, fn in drawn), key=_rank)
+    noisy = [rank / temperature - math.log(-math.log(1.0 - rng.random() * (1 - 1e-12))) for rank in ranks]
+    drawn = sorted(range(len(ranks)), key=lambda place: -noisy[place])[:k]
+    return sorted(drawn, key=lambda place: ranks[place])
 
 
 def _rank(fn: function.Function) -> float:
@@ -110,7 +110,9 @@ class Population:
     def pick(self) -> archipelago.Pick:
         mating, rng = self.mating, self.rng
         number = 0 if rng.random() < mating.pr_no_parents else rng.randint(1, max(1, mating.num_parents))
-        parents = tournament_selection(self.members, number, rng, temperature=mating.temperature)
+        members = self.members
+        drawn = tournament([_rank(fn) for fn in members], number, rng, mating.temperature)
+        parents = [members[place] for place in drawn]
         others: Mapping[str, Fns] = {"elites": tuple(self.hall.best)} if self.shown and self.hall.best else {}
         return archipelago.Pick(tuple(parents), others)
 

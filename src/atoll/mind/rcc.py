@@ -57,6 +57,7 @@ class Manner:
         critic_llm: The critic's model, by its name among several.
         second_llm: The model of the second stage, by its name among several.
         second_gen: The first generation of the second stage, from 1 on; 0: there is none.
+        is_fresh: Every turn begins anew and knows of no other.
     """
 
     pattern: Pattern = "one_reply"
@@ -66,6 +67,7 @@ class Manner:
     critic_llm: str | None = None
     second_llm: str | None = None
     second_gen: int = 0
+    is_fresh: bool = False
 
     def model(self, generation: int) -> str | None:
         """Returns whom a generation asks."""
@@ -104,7 +106,7 @@ class Conversations:
         drafts, said = list[Draft](), list[str]()
         parents = [shown(fn) for fn in task.parents]
         for number in range(self.manner.num_turns):
-            last = [each.shown() for each in drafts[-1:]]
+            last = [] if self.manner.is_fresh else [each.shown() for each in drafts[-1:]]
             earlier = [each.shown() for each in drafts[-1 - self.manner.history : -1]]
             plan, critique = self._reply(problem, last or parents, said, earlier)
             if plan is None:
@@ -113,7 +115,8 @@ class Conversations:
             meta |= {"critic": critique[:_LONGEST]} if critique else {}
             meta |= {"chosen": list(chosen)} if chosen and not number else {}
             content = function.Text(judge.content_of(problem, plan))
-            ids = (f"{task.step}.{number - 1}",) if number else tuple(pool.id_of(fn) for fn in task.parents)
+            before = (f"{task.step}.{number - 1}",) if number else tuple(pool.id_of(fn) for fn in task.parents)
+            ids = () if self.manner.is_fresh else before
             fn = self.base.clone(content).settle(Candidate("", content, ids, meta=meta))
             (found,) = task.judge([fn])
             draft = Draft(fn, plan, found, critique)

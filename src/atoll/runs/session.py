@@ -294,10 +294,8 @@ def _check_changes(changes: Sequence[config.Sections]) -> None:
     for section, keys in ((section, keys) for layer in changes for section, keys in layer.items()):
         fixed = list(keys) if section not in config.COMMON else [key for key in keys if key in FIXED]
         if fixed and section in (*config.SYSTEMS, config.OWN, "task", *config.COMMON):
-            key = fixed[0]
-            raise errors.SetupError(
-                f"{section}{'.' if section else ''}{key} is what this run began with and stays: start a new run for another."
-            )
+            key = f"{section}.{fixed[0]}".lstrip(".")
+            raise errors.SetupError(f"{key} is what this run began with and stays: start a new run for another.")
 
 
 def _check_budget(budget: control.Budget, *, has_model: bool) -> None:

@@ -46,7 +46,30 @@ def make(task: str, number: int, size: int, seed: int = 0) -> Iterator[Mapping[s
 
 
 def make_trip(id: str, size: int, rng: Random) -> Mapping[str, Any]:
-    """Makes a trip around a planted solution: its flights and some others, and fixed days for a third of the cities."""
+    """Makes a trip with one solution, as those of the data have."""
+    while True:
+        row = _planted(id, size, rng)
+        if num_solutions(trip.from_text(id, row["prompt_0shot"])) == 1:
+            return row
+
+
+def num_solutions(problem: trip.Trip, most: int = 2) -> int:
+    """Counts the orders of cities that satisfy a trip, up to `most`, by going on with what still can."""
+    found = 0
+    waiting: list[tuple[tuple[str, ...], int]] = [((), 1)]
+    while waiting and found < most:
+        order, day = waiting.pop()
+        found += len(order) == len(problem.days)
+        for city, length in problem.days.items():
+            first, last = problem.dates.get(city, (day, day + length - 1))
+            is_linked = not order or (order[-1], city) in problem.flights
+            if city not in order and is_linked and day <= first and last <= day + length - 1:
+                waiting.append(((*order, city), day + length - 1))
+    return found
+
+
+def _planted(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+    """Makes a trip around a solution: its flights and some others, and fixed days for a third of the cities."""
     cities = rng.sample(CITIES, size)
     days = {city: rng.randint(2, 6) for city in cities}
     total = sum(days.values()) - size + 1

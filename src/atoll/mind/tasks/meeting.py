@@ -16,9 +16,9 @@ _FRIEND = re.compile(
     rf"(\w[\w' ]*?) will be at (.+?) from ({_CLOCK}) to ({_CLOCK})\. "
     r"You'd like to meet \1 for a minimum of (\d+) minutes"
 )
-_TRAVEL = re.compile(r"[Yy]ou travel to (.+?) in (\d+) minutes")
-_WAIT = re.compile(rf"[Yy]ou wait until ({_CLOCK})")
-_MEET = re.compile(rf"[Yy]ou meet (.+?) for (\d+) minutes from ({_CLOCK}) to ({_CLOCK})")
+_TRAVEL = re.compile(r"You travel to (.+?) in (\d+) minutes")
+_WAIT = re.compile(rf"You wait until ({_CLOCK})")
+_MEET = re.compile(rf"You meet (.+?) for (\d+) minutes from ({_CLOCK}) to ({_CLOCK})")
 
 MEET = "meet"  # the role of an action
 BAD_FORMAT, CONFLICT = 10.0, 2.0  # the penalties of the paper; a valid meeting earns 1
@@ -100,7 +100,7 @@ class Day:
         """Returns the plan in a reply, a step a line, or None if there is none."""
         text = reply.rpartition("SOLUTION:")[2] if "SOLUTION:" in reply else reply
         steps = [each.strip() for each in re.split(r"(?<=\.)\s+", text.strip())]
-        kept = [each for each in steps if each.startswith("You ")]
+        kept = [f"Y{each[1:]}" for each in steps if each.startswith(("You ", "you "))]
         return "\n".join(kept) if kept and _MEET.search("\n".join(kept)) else None
 
     def judge(self, plan: str) -> Verdict:
@@ -131,18 +131,18 @@ class Day:
         now, here = self.begins, self.start
         meetings, faults = list[Meeting](), list[Fault]()
         for line in plan.splitlines():
-            if found := _TRAVEL.search(line):
+            if line.startswith("You travel") and (found := _TRAVEL.match(line)):
                 took = self.minutes.get((here, found[1]))
                 if took is None and found[1] != here:
                     faults.append(Fault("place", f"There is no way from {here} to {found[1]}.", weight=CONFLICT))
                 now, here = now + (took or 0), found[1]
-            elif found := _WAIT.search(line):
+            elif line.startswith("You wait") and (found := _WAIT.match(line)):
                 until = minute(found[1])
                 if until < now:
                     told = f"You cannot wait until {clock(until)}: it is {clock(now)} then."
                     faults.append(Fault("time", told, weight=CONFLICT))
                 now = max(now, until)
-            elif found := _MEET.search(line):
+            elif line.startswith("You meet") and (found := _MEET.match(line)):
                 first, last = minute(found[3]), minute(found[7])
                 last += 24 * 60 if last < first else 0
                 said = Meeting(found[1], here, first, last)

@@ -1,0 +1,93 @@
+"""Meetings: read from words, walked through step by step."""
+
+import itertools
+
+import pytest
+
+from atoll import errors
+from atoll.mind.actions import Task
+from atoll.mind.tasks import making, meeting
+
+TEXT = """You are visiting San Francisco for the day and want to meet as many friends as possible.
+
+Travel distances (in minutes):
+Pier to Hill: 10.
+Hill to Pier: 12.
+Pier to Park: 20.
+Park to Pier: 20.
+Hill to Park: 5.
+Park to Hill: 5.
+
+CONSTRAINTS: You arrive at Pier at 9:00AM. Ann will be at Hill from 9:30AM to 11:00AM. You'd like to meet Ann for a \
+minimum of 60 minutes. Bob will be at Park from 8:00AM to 12:00PM. You'd like to meet Bob for a minimum of 45 minutes.
+
+Your response should start with 'SOLUTION:'."""
+GOOD = """You start at Pier at 9:00AM.
+You travel to Hill in 10 minutes and arrive at 9:10AM.
+You wait until 9:30AM.
+You meet Ann for 60 minutes from 9:30AM to 10:30AM.
+You travel to Park in 5 minutes and arrive at 10:35AM.
+You meet Bob for 45 minutes from 10:35AM to 11:20AM."""
+
+
+@pytest.fixture
+def day():
+    return meeting.from_text("m", TEXT)
+
+
+def test_a_day_is_read_from_its_words(day):
+    assert day.friends["Ann"] == meeting.Friend("Ann", "Hill", 570, 660, 60)
+    assert (day.start, day.begins, day.minutes["Hill", "Pier"]) == ("Pier", 540, 12)
+
+
+def test_all_friends_met_is_solved_and_earns_1_each(day):
+    found = day.judge(GOOD)
+    assert (found.score, found.is_solved, day.num_met(GOOD)) == (2, True, 2)
+
+
+def test_a_trace_becomes_a_plan_in_which_everybody_is_met_as_early_as_possible(day):
+    assert day.write([Task("meet", "Ann"), Task("meet", "Bob")]) == GOOD
+    assert day.parse(f"SOLUTION: {' '.join(GOOD.splitlines())}") == GOOD
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("9:30AM to 10:30AM", "9:20AM to 10:30AM", "it is 9:30AM then"),
+        ("10:35AM to 11:20AM", "11:30AM to 12:15PM", "Bob is there from 8:00AM to 12:00PM"),
+        ("60 minutes from 9:30AM to 10:30AM", "30 minutes from 9:30AM to 10:00AM", "Ann wants 60 minutes"),
+        ("meet Bob", "meet Carl", "Nobody asked to meet Carl."),
+        ("meet Bob", "meet Ann", "Ann is met more than once."),
+        ("You travel to Park in 5 minutes and arrive at 10:35AM.", "", "Bob is at Park, but you are at Hill."),
+        ("wait until 9:30AM", "wait until 9:05AM", "cannot wait until 9:05AM"),
+    ],
+)
+def test_a_conflict_is_told_and_costs_2(day, before, after, told):
+    found = day.judge(GOOD.replace(before, after))
+    assert told in found.feedback()
+    assert found.score < 2
+    assert not found.is_solved
+
+
+def test_a_plan_that_cannot_be_read_loses_10(day):
+    assert day.judge("Let us stay at home.").score == -10
+    assert day.parse("Let us stay at home.") is None
+
+
+def test_times_are_read_and_written():
+    for minutes in itertools.chain(range(0, 1440, 37), (0, 720, 1439)):
+        assert meeting.minute(meeting.clock(minutes)) == minutes
+
+
+def test_what_is_no_day_is_refused_with_a_sentence():
+    with pytest.raises(errors.SetupError, match="no day of meetings"):
+        meeting.from_text("m", "Meet me.")
+
+
+def test_the_solution_of_a_day_that_is_made_up_is_the_best_of_all_orders():
+    (row,) = making.make("meeting", 1, 4, 9)
+    problem = meeting.from_text(row["id"], row["prompt_0shot"])
+    orders = (order for k in range(1, 5) for order in itertools.permutations(problem.moves, k))
+    assert problem.num_met("\n".join(row["golden_plan"])) == max(
+        problem.num_met(problem.write(each)) for each in orders
+    )

@@ -1,0 +1,79 @@
+"""Trips: read from words, judged with score, verification and feedback."""
+
+import pytest
+
+from atoll import errors
+from atoll.mind.actions import Task
+from atoll.mind.tasks import making, trip
+
+TEXT = """You plan to visit 3 European cities for 10 days in total. You only take direct flights to commute between \
+cities. You would like to visit Venice for 6 days. You have to attend a workshop in Venice between day 5 and day 10. \
+You want to spend 2 days in Mykonos. You plan to stay in Vienna for 4 days.
+
+Here are the cities that have direct flights:
+Mykonos and Vienna, from Vienna to Venice.
+
+Find a trip plan of visiting the cities for 10 days by taking direct flights to commute between them."""
+GOOD = """**Day 1-2:** Arriving in Mykonos and visit Mykonos for 2 days.
+**Day 2:** Fly from Mykonos to Vienna.
+**Day 2-5:** Visit Vienna for 4 days.
+**Day 5:** Fly from Vienna to Venice.
+**Day 5-10:** Visit Venice for 6 days."""
+
+
+@pytest.fixture
+def problem():
+    return trip.from_text("t", TEXT)
+
+
+def test_a_trip_is_read_from_its_words(problem):
+    assert problem.days == {"Mykonos": 2, "Venice": 6, "Vienna": 4}
+    assert problem.dates == {"Venice": (5, 10)}
+    assert problem.flights == {("Mykonos", "Vienna"), ("Vienna", "Mykonos"), ("Vienna", "Venice")}
+    assert problem.num_days == 10
+
+
+def test_a_plan_that_satisfies_everything_scores_0_and_is_solved(problem):
+    found = problem.judge(GOOD)
+    assert (found.score, found.progress, found.is_solved) == (0, 1, True)
+    assert found.feedback() == "Every constraint is satisfied."
+
+
+def test_a_trace_and_its_plan_are_two_forms_of_one_thing(problem):
+    assert problem.write(problem.trace(GOOD)) == GOOD
+    assert problem.parse(f"Here is the trip:\n\n{GOOD}\nEnjoy!") == GOOD
+
+
+def test_every_fault_is_named_and_costs_a_point(problem):
+    found = problem.judge(problem.write([Task("visit", city) for city in ("Venice", "Vienna", "Mykonos")]))
+    assert found.score == -2
+    assert "There is no direct flight from Venice to Vienna." in found.feedback()
+    assert "You must be in Venice from day 5 to day 10, but the plan has Day 1-6." in found.feedback()
+    assert not found.is_solved
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [
+        (GOOD.replace("Day 2-5", "Day 3-5"), "should begin on day 2"),
+        ("\n".join(GOOD.splitlines()[:3]), "Venice is not visited."),
+        (f"{GOOD}\n**Day 10-11:** Visit Rome for 2 days.", "Rome is not among the cities"),
+        (f"{GOOD}\n**Day 10-10:** Visit Venice for 1 days.", "Venice is visited more than once."),
+        ("I cannot do this.", "no plan of days and cities"),
+    ],
+)
+def test_what_is_wrong_is_told(problem, plan, told):
+    assert told in problem.judge(plan).feedback()
+    assert not problem.judge(plan).is_solved
+
+
+def test_what_is_no_trip_is_refused_with_a_sentence():
+    with pytest.raises(errors.SetupError, match="no trip that can be read"):
+        trip.from_text("t", "Fly me to the moon.")
+
+
+def test_trips_that_are_made_up_have_exactly_one_solution():
+    for row in making.make("trip", 3, 6, 5):
+        problem = trip.from_text(row["id"], row["prompt_0shot"])
+        assert making.num_solutions(problem) == 1
+        assert problem.judge(row["golden_plan"]).is_solved

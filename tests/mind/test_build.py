@@ -1,0 +1,85 @@
+"""A task folder of minds, from the command line."""
+
+import json
+from typing import Any
+
+import pytest
+
+from atoll import cli
+
+NOISY = """
+from atoll.mind import traces
+from atoll.mind.tasks import trip
+from random import Random
+
+def reply(prompt: str) -> str:
+    problem = trip.from_text("t", prompt.partition("# Task\\n")[2].partition("\\n\\n# Form")[0])
+    made = problem.write(traces.random_trace(problem.moves, Random(prompt)))
+    return f"<critic>\\n- too late\\n</critic>\\n<plan>\\n{made}\\n</plan>"
+"""
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch):
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (folder / "atoll.toml").write_text('system = "mind"\n[task]\nnumber = 2\nsize = 5\n[mind]\nnum_gens = 3\n')
+    (folder / "model.py").write_text(NOISY)
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert cli.main([*arguments, "--json", "--quiet"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_run_says_what_was_solved_and_what_it_took(task, capsys):
+    found = run(capsys, "run", str(task))
+    assert found["solved"] <= found["total"] == 2
+    assert found["evaluations"] > 0
+    assert (found["calls"], found["tokens"]) == (0, 0)
+
+
+@pytest.mark.parametrize("method", ["one_pass", "best_of_n", "sequential", "mind"])
+def test_a_method_can_be_set_without_a_section(task, capsys, method):
+    found = run(capsys, "run", str(task), "--set", f"method={method}", "--set", "mind.num_plans=12")
+    assert found["method"] == method
+
+
+def test_a_key_without_a_section_must_be_the_systems(task, capsys):
+    assert cli.main(["run", str(task), "--set", "methd=mind"]) == 2
+    assert "section.key=value" in capsys.readouterr().err
+
+
+def test_a_model_converses_and_the_dialogue_is_a_tree(task, capsys):  # A18
+    model = f"python:{task / 'model.py'}:reply"
+    found = run(capsys, "run", str(task), "--llm", model, "--set", "mind.num_convs=1", "--set", "mind.num_islands=2")
+    assert found["calls"] > 0
+    assert found["tokens"] > 0
+    assert cli.main(["tree", "latest", "--json"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    island = tree["nodes"][0]
+    turn = island["nodes"][0]["nodes"][0]["nodes"][0]
+    assert island["title"] == "island 0"
+    assert island["nodes"][0]["title"] == "generation 1"
+    assert turn["id"] == "1.0"
+    assert turn["judge"]
+    assert cli.main(["tree", "latest", "--level", "turns", "--island", "0"]) == 0
+    assert "critic: - too late" in capsys.readouterr().out
+    assert cli.main(["tree", "latest", "--level", "leaves"]) == 2
+
+
+def test_a_run_that_was_cut_goes_on_and_ends_like_one_that_was_not(task, capsys):
+    whole = run(capsys, "run", str(task), "--deterministic", "--iterations", "60", "--store", "whole.db")
+    run(capsys, "run", str(task), "--deterministic", "--iterations", "20", "--store", "cut.db")
+    rest = run(capsys, "resume", "latest", "--iterations", "40", "--store", "cut.db")
+    assert rest["instances"] == whole["instances"]
+
+
+def test_settings_that_need_models_are_refused_without(task, capsys):
+    assert cli.main(["run", str(task), "--set", "mind.second_llm=x"]) == 2
+    assert "give several with commas" in capsys.readouterr().err
+    assert cli.main(["run", str(task), "--set", "mind.second_gen=2"]) == 2
+    assert cli.main(["run", str(task), "--set", "task.data=nothing.jsonl"]) == 2
+    assert "There is no file" in capsys.readouterr().err
