@@ -8,7 +8,7 @@ def change(paid, amount):
     left = paid - amount
     coins = []
     for coin in COINS:
-        while left > coin:
+        while left >= coin:
             coins.append(coin)
             left = left - coin
     return coins

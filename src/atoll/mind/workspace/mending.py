@@ -51,17 +51,20 @@ class Mending:
     _best: tuple[float, str] = (-float("inf"), "")
 
     def write(self, trace: Sequence[Action]) -> str:
-        """Returns the first few edits of a trace that fit together; of all moves, where nobody chose yet, the first."""
+        """Returns the last few edits of a trace that fit together: of two that change the same text the later counts.
+
+        Of all moves at once, where nobody chose yet, it is the last alone.
+        """
         chosen, bodies = list[Edit](), dict[str, str]()
         most = _MOST_EDITS if len(trace) <= 2 * _MOST_EDITS else 1
-        for each in trace:
+        for each in reversed(trace):
             if isinstance(each, Edit) and len(chosen) < most:
                 before = bodies.get(each.path) or self._body(each.path) or ""
                 after = patches.applied(before, [each])
                 if after is not None:
                     bodies[each.path] = after
                     chosen.append(each)
-        return patches.written(chosen)
+        return patches.written(chosen[::-1])
 
     def trace(self, plan: str) -> tuple[Action, ...]:
         """Returns the edits in a plan."""
