@@ -21,8 +21,14 @@ class Task(system.Settings):
         problem: What is made up where there is no data; `workspace`: a repository that is to be mended.
         number: How many problems are made up.
         size: Cities, friends or numbers of each.
-        repository: For `workspace`: the repository, relative to the task's folder.
-        test: For `workspace`: the command that says whether it is mended.
+        repository: For `workspace`: the git repository that is to be mended, relative to the task's folder; of a plain
+            folder a private copy is mended, and nothing is merged.
+        runner: What finds and runs its tests.
+        tests: Where in it they are looked for.
+        protected: Files and folders of it that no worldline may change: what judges them.
+        commands: Programs that actions may run in the jail.
+        uncommitted: What to do about changes in it that are not committed; none of the three touches them.
+        worktrees: How many at once; 0: none, for repositories that are too large; by default one a worker.
     """
 
     data: str | None = None
@@ -31,7 +37,12 @@ class Task(system.Settings):
     number: int = pydantic.Field(default=3, ge=1)
     size: int = pydantic.Field(default=6, ge=2, le=12)
     repository: str | None = None
-    test: system.Names = ()
+    runner: Literal["unittest", "pytest"] = "unittest"
+    tests: str = "."
+    protected: system.Names = ("tests", "test_*.py", "*/test_*.py")
+    commands: system.Names = ("python",)
+    uncommitted: Literal["refuse", "ignore", "include"] = "refuse"
+    worktrees: int | None = pydantic.Field(default=None, ge=0)
 
 
 class Options(system.Settings):

@@ -12,12 +12,14 @@ from typing import Any
 
 from atoll import errors, executor, sandbox
 from atoll.evaluation import Cost, Evaluation, failed
+from atoll.mind.workspace.moves import Spectrum
 from atoll.mind.workspace.names import Refused
 from atoll.mind.workspace.repository import MODULE
 from atoll.mind.workspace.trial import File, Runner, Trial
 from atoll.mind.workspace.workspace import Workspace
 
 _PYTHON = ("python", "python3")
+_LEAST_SECONDS, _PACE = 0.1, 5.0
 _MOST_FILES = 15_000  # a jail's folder holds 20,000, and tests write some too
 
 
@@ -65,6 +67,7 @@ class Checks:
         self._files = self._all_files()
         self._tester = _Late(lambda: self._place.open(self._trial(self._files, {})))
         self._runner = _Late(self._open_runner)
+        self._seconds = 0.0
         self._lock = Lock()
         self._viewers: dict[Path, _Late] = {}
         self._can_view: bool | None = None if terms.views and workspace.has_desks else False
@@ -97,7 +100,7 @@ class Checks:
                 place = viewer()
             except errors.SetupError as error:  # a jail that cannot be shown the folder: copies will do
                 return failed(str(error))
-            return self._asked(place, {"files": {}, "command": None, "folder": str(folder)})
+            return self._asked(place, {"files": {}, "command": None, "folder": str(folder), **self._pace()})
 
     def _asked(self, place: sandbox.Sandbox, request: Mapping[str, Any]) -> Evaluation:
         answer = sandbox.ask(place, request)
@@ -105,6 +108,29 @@ class Checks:
         if answer.failure is not None:
             return failed(f"the tests could not be run: {answer.failure}", feedback=answer.output[-2000:], cost=cost)
         return replace(_read(answer.value), cost=cost)
+
+    def test_base(self) -> Evaluation:
+        """Tests the base, and from now on gives each test a few times as long as all of them took there.
+
+        A change in a loop often makes one that never ends: to wait for the jail's limit each time would be most of the
+        time of a search. It is processor time that counts, and only tests by unittest are ended one by one.
+        """
+        found = self.test(self._base)
+        if found.failure is None:
+            self._seconds = max(_LEAST_SECONDS, _PACE * found.metrics["test_seconds"])
+        return found
+
+    def spectrum(self) -> Spectrum:
+        """Returns how many failing and passing tests run through each line of the base; nothing where nobody can tell.
+
+        It comes out of the jail, so it may be wrong: it says where to look, and no more.
+        """
+        answer = sandbox.ask(self._tester(), {**self._request(self._base, {}), "trace": True})
+        found: Any = answer.value["lines"] if isinstance(answer.value, Mapping) else {}
+        return {
+            str(path): {int(line): (int(failing), int(passing)) for line, (failing, passing) in lines.items()}
+            for path, lines in found.items()
+        }
 
     def run(self, command: Sequence[str], commit: str, changed: Mapping[str, bytes]) -> tuple[bool, str]:
         """Runs a command on a commit with some more changes; says whether it ended well, and what it printed.
@@ -152,6 +178,9 @@ class Checks:
             each.path: (each.mode, b"" if each.mode == MODULE else self._objects.body(each.sha)) for each in entries
         }
 
+    def _pace(self) -> dict[str, Any]:
+        return {"trace": False, "seconds": self._seconds}
+
     def _request(self, commit: str, changed: Mapping[str, bytes]) -> dict[str, Any]:
         """Returns what a commit has that the base has not; worldlines change and add files, and remove none."""
         files: dict[str, File] = {}
@@ -164,6 +193,7 @@ class Checks:
             "files": {path: [mode, _text(body)] for path, (mode, body) in files.items()},
             "command": None,
             "folder": "",
+            **self._pace(),
         }
 
 

@@ -3,16 +3,19 @@
 import base64
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import time
 import unittest
 from collections.abc import Mapping
+from types import CodeType, FrameType
 from typing import Any, Literal
 
 from atoll.candidate import JSON
 
 LINK, MODULE, PROGRAM = "120000", "160000", "100755"
+_MOST_LATE = 2
 _LONGEST_TEXT, _MOST_TEXTS, _LONGEST_OUTPUT = 2000, 12, 20_000
 
 type Runner = Literal["unittest", "pytest"]
@@ -45,7 +48,7 @@ class Trial:
         else:
             lay_out({**self._files, **changed})
         laid_out = time.perf_counter()
-        found = self._commanded(request["command"]) if request["command"] else self._tested()
+        found = self._commanded(request["command"]) if request["command"] else self._tested(request)
         return {**found, "lay_out_seconds": laid_out - since, "seconds": time.perf_counter() - laid_out}
 
     def _commanded(self, command: list[str]) -> dict[str, JSON]:
@@ -59,16 +62,21 @@ class Trial:
         )
         return {"code": done.returncode, "output": done.stdout[-_LONGEST_OUTPUT:].decode(errors="replace")}
 
-    def _tested(self) -> dict[str, JSON]:
+    def _tested(self, request: Mapping[str, Any]) -> dict[str, JSON]:
         sys.dont_write_bytecode = True
         sys.path.insert(0, os.getcwd())
         importlib.invalidate_caches()
-        passed, failed = self._by_unittest() if self._runner == "unittest" else self._by_pytest()
-        texts = [[name, text[-_LONGEST_TEXT:]] for name, text in failed.items()]
-        return {"passed": sorted(passed), "failed": sorted(failed), "texts": texts[:_MOST_TEXTS]}
+        here = os.getcwd() + os.sep
+        lines = Lines(here) if request["trace"] else None
+        passed, failed = (
+            self._by_unittest(lines, request["seconds"]) if self._runner == "unittest" else self._by_pytest()
+        )
+        texts = [[name, text.replace(here, "")[-_LONGEST_TEXT:]] for name, text in failed.items()]
+        told: dict[str, JSON] = {"passed": sorted(passed), "failed": sorted(failed), "texts": texts[:_MOST_TEXTS]}
+        return {**told, "lines": lines.spectrum(set(failed)) if lines else {}}
 
-    def _by_unittest(self) -> tuple[set[str], Mapping[str, str]]:
-        result = _Result()
+    def _by_unittest(self, lines: "Lines | None", seconds: float) -> tuple[set[str], Mapping[str, str]]:
+        result = _Result(lines, seconds)
         suite = unittest.TestLoader().discover(self._tests, top_level_dir=os.getcwd())
         suite.run(result)
         return result.passed, result.failed
@@ -96,9 +104,59 @@ class Trial:
         return passed - failed.keys(), failed
 
 
+class Lines:
+    """Notes which lines each test runs through, by the interpreter's own events: each line tells once a test.
+
+    Args:
+        folder: Only files in it count.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._seen: dict[str, set[tuple[str, int]]] = {}
+        self._now: set[tuple[str, int]] = set()
+        monitoring = sys.monitoring
+        monitoring.use_tool_id(monitoring.COVERAGE_ID, "atoll")
+        monitoring.register_callback(monitoring.COVERAGE_ID, monitoring.events.LINE, self._note)
+
+    def begin(self, name: str) -> None:
+        self._now = self._seen.setdefault(name, set())
+        sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, sys.monitoring.events.LINE)
+        sys.monitoring.restart_events()
+
+    def end(self) -> None:
+        sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, 0)
+
+    def spectrum(self, failed: set[str]) -> dict[str, JSON]:
+        """Returns for each file and line how many failing and how many passing tests ran through it."""
+        counts: dict[str, dict[str, list[int]]] = {}
+        for name, places in self._seen.items():
+            for path, line in places:
+                counts.setdefault(path, {}).setdefault(str(line), [0, 0])[name not in failed] += 1
+        return {path: dict(lines) for path, lines in counts.items()}
+
+    def _note(self, code: CodeType, line: int) -> object:
+        if code.co_filename.startswith(self._folder):
+            self._now.add((code.co_filename.removeprefix(self._folder), line))
+        return sys.monitoring.DISABLE
+
+
+class Overtime(BaseException):
+    """A test takes longer than all of them took before a change; no `except Exception` of its code stops it."""
+
+
 class _Result(unittest.TestResult):
-    def __init__(self) -> None:
+    """Collects what came of each test; one that does not end fails by itself, and the second ends them all.
+
+    Args:
+        lines: Notes which lines run.
+        seconds: Processor time that one test may take; 0: as long as the jail allows.
+    """
+
+    def __init__(self, lines: Lines | None, seconds: float) -> None:
         super().__init__()
+        self._lines, self._seconds, self._num_late = lines, seconds, 0
+        signal.signal(signal.SIGVTALRM, self._stop)
         self.passed: set[str] = set()
         self.failed: dict[str, str] = {}
 
@@ -121,8 +179,22 @@ class _Result(unittest.TestResult):
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
         self.failed[test.id()] = "it was expected to fail, and passed"
 
+    def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802
+        super().startTest(test)
+        if self._lines:
+            self._lines.begin(test.id())
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds, self._seconds)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._num_late += 1
+        self.shouldStop = self._num_late >= _MOST_LATE
+        raise Overtime(f"it took longer than {self._seconds:g} s")
+
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         super().stopTest(test)
+        if self._lines:
+            self._lines.end()
         self.passed -= self.failed.keys()
 
 

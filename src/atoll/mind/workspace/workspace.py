@@ -38,19 +38,27 @@ class Workspace:
         uncommitted: What to do about changes in the main worktree that are not committed: refuse to fork, since
             worldlines would not have what the user sees; ignore them; or include them in the base by a commit that is
             on no branch. None of the three touches the main worktree.
+        patience_seconds: How long to wait for whoever works on the run.
 
     Raises:
         Refused: The repository cannot be used, the run is somebody else's, or there are uncommitted changes.
     """
 
     def __init__(
-        self, folder: Path, run: str, *, author: str = "Atoll", num_desks: int = 2, uncommitted: Uncommitted = "refuse"
+        self,
+        folder: Path,
+        run: str,
+        *,
+        author: str = "Atoll",
+        num_desks: int = 2,
+        uncommitted: Uncommitted = "refuse",
+        patience_seconds: float = 10.0,
     ) -> None:
         self.run, self._author = checked_name(run, "run"), author
         place = Repository(folder).common / "atoll"
         self._folder = place / run
         with contextlib.ExitStack() as opened:
-            self._claim = Claim(self._folder)
+            self._claim = Claim(self._folder, patience_seconds)
             opened.callback(self._claim.close)
             self.repository = Repository(folder, self._claim.fd)
             self.approvals = Approvals(self._folder / "approvals.jsonl")
