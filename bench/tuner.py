@@ -113,13 +113,13 @@ GROUPS: Mapping[str, Group] = {"test": Group(TEST, 0), "fresh": Group(TEST, 1000
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--only", choices=list(GROUPS), help="one table alone, which is shown and not kept")
+    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS), help="which tables to make")
     parser.add_argument("--no-peers", action="store_true", help="without Optuna")
     parser.add_argument("--fresh", action="store_true", help="forget what is done")
     given = parser.parse_args()
     searches = {"Atoll": ours, "random": at_random} | ({} if given.no_peers else {"TPE": tpe})
     parts: dict[str, list[float]] = json.loads(PARTS.read_text()) if PARTS.exists() and not given.fresh else {}
-    groups = {name: group for name, group in GROUPS.items() if given.only in (None, name)}
+    groups = {name: GROUPS[name] for name in given.groups}
     for group in groups.values():
         measure(parts, group, searches, given.seeds)
     tables, notes = {}, [f"{given.seeds} seeds; the start is the first evaluation of every search; {TESTED}"]
@@ -127,7 +127,7 @@ def main() -> None:
         columns, rows = compared(parts, group, list(searches), given.seeds)
         tables[f"Lowest value found: {name}, seeds from {group.first}"] = (columns, rows)
         notes.append(f"{name}: {summed(rows, len(searches) - 1, len(group.problems))}")
-    (outcome.show if given.only else outcome.keep)("tuner", tables, [*notes, costs()])
+    outcome.keep("tuner", tables, [*notes, costs()])
 
 
 def measure(

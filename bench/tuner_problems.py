@@ -127,6 +127,16 @@ def cigar(*values: float) -> float:
     return float((x @ x - along**2) * 100 + along**2)
 
 
+_DICE = np.random.default_rng(20)
+_MIDDLES, _NARROW = _DICE.random((5, 6)), 10 ** _DICE.uniform(0.5, 1.4, (5, 6))
+
+
+def mounds(*values: float) -> float:
+    """Returns minus the sum of five hills of different heights, each long in other directions."""
+    hills = np.exp(-(_NARROW * (np.array(values) - _MIDDLES) ** 2).sum(1))
+    return -float(np.array([3, 2.9, 2.5, 2, 1]) @ hills)
+
+
 def _goods(seed: int, count: int = 80) -> Any:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(5, 60, (count, 3)).astype(float)
@@ -213,6 +223,7 @@ DEVELOPMENT: Mapping[str, Problem] = {
     "Levy, 4": Problem(levy, _cube(4, -4.0, -10, 10)),
     "Michalewicz, 5": Problem(michalewicz, _cube(5, 1.0, 0, math.pi)),
     "Styblinski-Tang, 6": Problem(styblinski, _cube(6, 0.5, -5, 5)),
+    "mounds, 6": Problem(mounds, _cube(6, 0.5, 0, 1)),
     "Griewank, 8": Problem(griewank, _cube(8, 0.0, -60, 60)),
     "cigar, 15": Problem(cigar, _cube(15, 0.0, -5, 5)),
     "filling rule, 5": Problem(filling, [

@@ -92,5 +92,5 @@ def test_numbers_that_functions_take_by_default_are_found_between_the_markers():
         (8, True),
         (3.0, False),
     ]
-    assert (found.tunables[0].low, found.tunables[0].high) == (1, 1000)
+    assert (found.tunables[0].low, found.tunables[0].high) == (1, 400)
     assert "steps=250, rate=0.5," in found.written((250, 0.5, 8, 3.0))

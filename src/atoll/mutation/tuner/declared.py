@@ -114,7 +114,8 @@ def _defaults(listing: Listing) -> Iterator[tuple[Tunable, tuple[int, int]]]:
                 continue  # 0 and 1 are mostly answers to a question, not amounts
             name = f"{node.name}.{argument.arg}"
             if isinstance(value, int) and value > 0:
-                yield Tunable(name, value, 1, 10 * value, is_whole=True), listing.span(default)
+                # Mostly amounts of work: many times as much would only run into limits of time.
+                yield Tunable(name, value, 1, 4 * value, is_whole=True), listing.span(default)
             elif isinstance(value, float):
                 yield _around(name, value, "number"), listing.span(default)
 

@@ -40,7 +40,9 @@ class Excursions:
         self._is_away = False
         self._climbed: list[Unit] = []
         self._num_begun = 0
+        self._idle, self._height = 0, -math.inf  # evaluations of this excursion without progress, and what it reached
         self._members: list[int] = []  # evaluations of this excursion
+        self._start = 0  # which evaluation its region began around
         self._pending: list[Unit] = []
         self.drawn: list[int] = []
 
@@ -61,32 +63,43 @@ class Excursions:
             self._end()
         elif not was_pending:
             self._away.note(is_better)
+            self._idle = 0 if is_better and scores[last] > self._height + self._least(scores) else self._idle + 1
+            self._height = max(self._height, float(scores[last])) if not self._idle else self._height
 
     def _count(self, scores: Array) -> None:
         """Counts evaluations without progress."""
         best = float(scores.max())
-        if best > self._mark + _GAIN * (best - float(numpy.median(scores))):
+        if best > self._mark + self._least(scores):
             self._mark, self._stale = best, 0
         else:
             self._stale += 1
 
+    def _least(self, scores: Array) -> float:
+        """Returns what is progress at the least."""
+        return _GAIN * float(scores.max() - numpy.median(scores))
+
     def _end(self) -> None:
+        self._idle, self._height, self._start = 0, -math.inf, 0
         self._away, self._members, self._pending = Region(self._space, _FIRST, _SHORTEST), [], []
 
     def ask(self, known: Unit, scores: Array, rng: numpy.random.Generator) -> Unit:
         """Returns the most promising point that is not known."""
-        self._is_away = self._stale > self._limit and len(scores) % 2 == 0
+        turns = 4 if self._home.num_collapses else 2  # a home that has collapsed has little left to find
+        self._is_away = self._stale > self._limit and len(scores) % turns != 0
         if self._is_away and not self._members and not self._pending:
             self._pending = self._drawn_from(known[int(numpy.argmax(scores))], rng)
         if self._is_away and self._pending:
             self.drawn.append(len(scores))
             return self._pending.pop(0)
         centre = self._centre(known, scores) if self._is_away else int(numpy.argmax(scores))
-        warped = _warped(scores)
-        near = numpy.argsort(((known - known[centre]) ** 2).sum(1), kind="stable")[:_MOST]
-        self._surrogate.fit(self._space.features(known[near]), warped[near])
+        near = numpy.argsort(((known - known[centre]) ** 2).sum(1), kind="stable")
+        if self._is_away:
+            near = near[[self._is_new(known[each], known, scores) for each in near]]
+        near = near[:_MOST]
+        warped = _warped(scores[near])
+        self._surrogate.fit(self._space.features(known[near]), warped)
         region = self._away if self._is_away else self._home
-        asked = region.ask(self._surrogate, known, centre, float(warped[centre]), rng)
+        asked = region.ask(self._surrogate, known, centre, float(warped[0]), rng)
         slack = _SLACK * abs(asked - known[centre])
         return numpy.asarray(self._space.rounded(asked[None, :], slack[None, :])[0])
 
@@ -104,20 +117,26 @@ class Excursions:
 
     def _centre(self, known: Unit, scores: Array) -> int:
         """Returns the middle of the excursion; it may turn out to be over, then of home."""
-        best = int(numpy.argmax(scores))
-        climbed = numpy.stack([*self._climbed, known[best]])
-        pool = [each for each in {*self.drawn, *self._members} if self._is_far(known[each], climbed)]
-        own = max(self._members, key=lambda each: scores[each])
-        if self._away.num_collapses or not pool or (own not in self.drawn and own not in pool):
-            if own in pool:
-                self._climbed.append(known[own])
+        pool = [each for each in {*self.drawn, *self._members} if self._is_new(known[each], known, scores)]
+        own = max((each for each in self._members if each not in self.drawn), key=lambda at: scores[at], default=None)
+        is_spent = self._away.num_collapses > 0 or self._idle > self._limit // 2
+        if is_spent or not pool or (own is not None and own not in pool):
+            # Where it began leads to a hill that is known now, so that the next one need not begin there.
+            self._climbed += [known[each] for each in (self._start, own) if each is not None]
             self._end()
             self._is_away = False
-            return best
-        return max(pool, key=lambda each: float(scores[each])) if own in self.drawn else own
+            return int(numpy.argmax(scores))
+        if own is None:
+            self._start = max(pool, key=lambda each: float(scores[each]))
+        return own if own is not None and scores[own] > scores[self._start] else self._start
 
-    def _is_far(self, unit: Unit, others: Unit) -> bool:
-        return bool(abs(others - unit).max(axis=1).min() > _SAME)
+    def _is_new(self, unit: Unit, known: Unit, scores: Array) -> bool:
+        """Says whether a point stands on no hill that was climbed: only of such does an excursion know.
+
+        The many points on top of the best hill would make all the rest look like one plain.
+        """
+        climbed = numpy.stack([*self._climbed, known[int(numpy.argmax(scores))]])
+        return bool(abs(climbed - unit).max(axis=1).min() > _SAME)
 
 
 def spread(space: Space, rng: numpy.random.Generator) -> list[Unit]:
