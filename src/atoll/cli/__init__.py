@@ -13,6 +13,7 @@ import typer
 import atoll
 from atoll import errors
 from atoll.cli import (
+    auditing,
     checking,
     comparing,
     controlling,
@@ -25,6 +26,7 @@ from atoll.cli import (
     modelling,
     playing,
     proposing,
+    parameters,
     running,
     showing,
     tooling,
@@ -64,6 +66,8 @@ app.add_typer(playing.app, name="playbook")
 app.add_typer(proposing.app, name="proposals")
 app.add_typer(tooling.tools, name="tools")
 app.add_typer(tooling.skills, name="skills")
+app.add_typer(parameters.app, name="params")
+app.add_typer(auditing.app, name="audit")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
