@@ -22,7 +22,10 @@ from atoll.cli import (
     initialising,
     listing,
     modelling,
+    replaying,
+    rolling,
     running,
+    shadowing,
     showing,
 )
 
@@ -50,10 +53,13 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
     "report": comparing.report,
     "export": exporting.export,
     "import": importing.import_checkpoint,
+    "replay": replaying.replay,
+    "shadow": shadowing.shadow,
     "doctor": checking.doctor,
 }
 for name, verb in VERBS.items():
     app.command(name)(verb)
+app.add_typer(rolling.app, name="rollout")
 app.add_typer(modelling.app, name="llm")
 
 
