@@ -31,6 +31,7 @@ END = START + dt.timedelta(days=60)
 NUM_ENTITIES = 1000
 METRICS = ("cost", "on_time")
 STEP = dt.timedelta(milliseconds=80)
+NUM_TRIES = 3  # the best one counts: other work on the machine only adds
 SHARE = 0.6  # measurements per decision
 
 
@@ -200,7 +201,8 @@ def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outco
     generate(folder, num_lines)
     rows: list[list[object]] = []
     for name in PARTS:
-        found = run_part(name, folder) if quick else parted(name, folder)
+        tries = [run_part(name, folder)] if quick else [parted(name, folder) for _ in range(NUM_TRIES)]
+        found = min(tries, key=lambda each: each["cpu_seconds"])
         events = found.get("events", 0)
         seconds = found["cpu_seconds"]
         rows.append(

@@ -1,15 +1,11 @@
 """Feedback: reported, stamped, kept, asked for."""
 
-import os
 from datetime import UTC, datetime, timedelta
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from atoll import errors, store
 from atoll.governed import feedback
-from atoll.governed.feedback import names
 
 START = datetime(2026, 4, 18, 23, 59, tzinfo=UTC)
 
@@ -115,23 +111,3 @@ def test_a_bad_line_is_told_and_skipped_if_wanted(tmp_path):  # G43
     channel.report("e", "m", 2.0)
     assert [each.value for each in channel.query("e", START)] == [1.0, 2.0]
     assert channel.issues.count == 1
-
-
-@hypothesis.given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30))
-def test_folder_names_never_leave_the_tree_and_differ_for_different_entities(one, other):  # G29
-    hypothesis.assume(not any("\ud800" <= letter <= "\udfff" for letter in one + other))
-    for entity in (one, other, one * 60):
-        name = names.folder_of(entity)
-        assert os.path.basename(os.path.normpath(os.path.join("root", name))) == name
-        assert name not in ("", ".", "..")
-        assert len(name.encode()) <= 255
-    assert (names.folder_of(one) == names.folder_of(other)) == (one == other)
-    assert (names.folder_of(one * 60) == names.folder_of(other * 60)) == (one * 60 == other * 60)
-
-
-@pytest.mark.parametrize("entity", ["a/b", "a b", "a.b", "a%b", "π", "$&+=:@", "A-z_0~"])
-def test_short_names_are_those_of_go(entity):  # G29
-    from urllib.parse import quote, unquote
-
-    assert names.folder_of(entity) == quote(entity, safe="$&+=:@")
-    assert unquote(names.folder_of(entity)) == entity

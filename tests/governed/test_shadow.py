@@ -117,7 +117,7 @@ def test_all_parts_are_compulsory():  # G67
     parts: list[Any] = [ReadOnly(), noisy(), shadow.Fixed([]), applied]
     for place, name in enumerate(("store", "evaluator", "sampler", "applier")):
         with pytest.raises(errors.SetupError, match=name):
-            shadow.ShadowRunner(*parts[:place], None, *parts[place + 1 :])
+            shadow.ShadowRunner(*(parts[:place] + [None] + parts[place + 1 :]))  # noqa: RUF005
 
 
 def test_an_unknown_parameter_is_told():

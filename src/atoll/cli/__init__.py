@@ -27,7 +27,10 @@ from atoll.cli import (
     playing,
     proposing,
     parameters,
+    replaying,
+    rolling,
     running,
+    shadowing,
     showing,
     tooling,
 )
@@ -57,10 +60,13 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
     "report": comparing.report,
     "export": exporting.export,
     "import": importing.import_checkpoint,
+    "replay": replaying.replay,
+    "shadow": shadowing.shadow,
     "doctor": checking.doctor,
 }
 for name, verb in VERBS.items():
     app.command(name)(verb)
+app.add_typer(rolling.app, name="rollout")
 app.add_typer(modelling.app, name="llm")
 app.add_typer(playing.app, name="playbook")
 app.add_typer(proposing.app, name="proposals")

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from atoll import errors, journal
-from atoll.governed.feedback.record import Feedback
+from atoll.governed.feedback.record import Feedback, check_entity
 from atoll.governed.logs.entry import LogEntry, in_utc
 
-BEFORE = "score"  # of a child
+SCORE = "score"  # of a child
 GAIN = "gain"  # over its best parent
 ACCEPTED = "accepted"  # 1 or 0
 ENGINE = "engine"
@@ -60,10 +60,21 @@ class JournalLog:
         Raises:
             EntityRequired: The entity is empty.
         """
+        check_entity(entity)
         found = (each for each in self._feedback(entity) if each.timestamp >= in_utc(since))
         return [each for each in found if metric in ("", each.metric)]
 
-    def report(self, entity: str, metric: str, value: float, confidence: float = 1.0, **rest: Any) -> Feedback:
+    def report(
+        self,
+        entity: str,
+        metric: str,
+        value: float,
+        confidence: float = 1.0,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        decision_id: str | None = None,
+        observed_at: datetime | None = None,
+    ) -> Feedback:
         """Refuses: what a journal says is what was found out.
 
         Raises:
@@ -92,7 +103,7 @@ class JournalLog:
         score = scores.get(data["id"])
         values = {ACCEPTED: float(decision[0] == "accept")}
         if score is not None:
-            values[BEFORE] = score
+            values[SCORE] = score
             parents = [scores[parent] for parent in data["parents"] if parent in scores]
             if parents:
                 values[GAIN] = score - max(parents)

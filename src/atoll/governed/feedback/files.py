@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
-from atoll.governed.feedback import names
 from atoll.governed.feedback.record import Feedback, check, check_entity, decode, decode_lines, encode
 from atoll.governed.logs import days
 from atoll.governed.logs.appending import Appender
@@ -15,6 +15,7 @@ from atoll.governed.logs.entry import in_utc
 from atoll.governed.logs.files import now
 from atoll.governed.logs.issues import Issues, Policy
 from atoll.governed.logs.lines import Block, Lines
+from atoll.governed.parameters import layout
 
 
 class FileFeedback:
@@ -56,13 +57,13 @@ class FileFeedback:
         check(entity, metric, value, confidence)
         noted = dict(meta) if meta else None
         made = Feedback(in_utc(self._clock()), entity, metric, value, confidence, noted, decision_id, observed_at)
-        path = os.path.join(self.folder, names.folder_of(entity), days.name_of(made.timestamp))
+        path = os.path.join(self.folder, layout.folder_name(entity), days.name_of(made.timestamp))
         self._appender.append(path, encode(made))
         return made
 
     def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
         check_entity(entity)
-        folder, begin = os.path.join(self.folder, names.folder_of(entity)), in_utc(since)
+        folder, begin = os.path.join(self.folder, layout.folder_name(entity)), in_utc(since)
         found = [
             each
             for name in days.listed(folder, since=begin.date())
@@ -79,9 +80,8 @@ class FileFeedback:
         return sorted(entity for entity in found if entity)
 
     def _entity(self, folder: str) -> str:
-        known = names.entity_of(folder)
-        if known is not None:
-            return known
+        if layout.CUT not in folder:
+            return unquote(folder)
         path = os.path.join(self.folder, folder)
         lines = (block for name in days.listed(path) for block in Lines(os.path.join(path, name)).blocks())
         return next((each.entity for block in lines for each in self._records(path, block)), "")

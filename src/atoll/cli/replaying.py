@@ -1,0 +1,93 @@
+"""The verb `atoll replay`."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from atoll.cli import options
+
+NUM_ROWS = 40
+
+
+def replay(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A folder of day files, a store, or run:RUN.")],
+    feedback: Annotated[
+        str | None, typer.Option("--feedback", "-f", metavar="PLACE", help="A folder or a store; of a run, its own.")
+    ] = None,
+    since: Annotated[str, typer.Option(metavar="WHEN", help="The first moment, e.g. 2026-04-18.")] = "1970-01-01",
+    until: Annotated[str, typer.Option(metavar="WHEN", help="The last moment, included.")] = "9000-01-01",
+    window: Annotated[str, typer.Option(metavar="TIME", help="How late feedback may come: 7d, 12h.")] = "7d",
+    attribution: Annotated[str, typer.Option(metavar="NAME", help="first, last, mean, decay, all or decision.")] = "",
+    by: Annotated[str, typer.Option(metavar="WHAT", help="Of a run: engine or island.")] = "engine",
+    on_issue: Annotated[str, typer.Option(metavar="POLICY", help="Bad lines: raise, skip or quarantine.")] = "skip",
+    checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Goes on from there if it was cut.")] = None,
+    estimate: Annotated[
+        str | None, typer.Option(metavar="METRIC", help="Also estimate what another policy would have earned of it.")
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="JSON", help="That policy: the probability of each action.")] = "{}",
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Pairs logged decisions with their feedback and sums up what came of them.
+
+    \b
+    Examples:
+      atoll replay logs --feedback feedback
+      atoll replay logs -f feedback --since 2026-04-01 --attribution last --json
+      atoll replay run:latest                        which engine of a run pays
+      atoll replay logs -f feedback --estimate won --policy '{"left": 0.2, "right": 0.8}'
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.runs import governed  # with SQLAlchemy and numpy: help need not wait for them
+
+    place = governed.Place(log, feedback, kept=store, on_issue=cast(Any, on_issue), by=by)
+    try:
+        collector = None if estimate is None else governed.collector(estimate, policy)
+        report, aggregator = governed.replayed(
+            place,
+            governed.moment(since),
+            governed.moment(until),
+            window=timedelta(seconds=governed.seconds(window)),
+            attribution=attribution or ("decision" if place.is_run else "first"),
+            checkpoint=checkpoint,
+            collector=collector,
+        )
+    finally:
+        place.close()
+    rows = governed.statistics(aggregator)
+    estimates = [] if collector is None else governed.estimates(collector)
+    _show(report, rows, estimates, as_json)
+
+
+def _show(report: Any, rows: Any, estimates: Any, as_json: bool) -> None:
+    from atoll.cli import output
+    from atoll.runs import text
+
+    if as_json:
+        output.print_json({"report": report.to_data(), "statistics": rows, "estimates": estimates})
+        return
+    names = ("count", "mean", "deviation", "min", "p50", "max", "pending_count")
+    cells = [
+        (each["entity"], each["metric"] or "(pending)", *(text.number(_of(each, name)) for name in names))
+        for each in rows[:NUM_ROWS]
+    ]
+    headings = ("entity", "metric", "count", "mean", "sd", "min", "median", "max", "pending")
+    if cells:
+        output.table(output.out(), headings, cells, right=headings[2:], flexible="entity")
+    if len(rows) > NUM_ROWS:
+        output.say(output.err(), f"{NUM_ROWS} of {len(rows):,} rows; --json has all.", "dim")
+    for each in estimates:
+        low, high = each["interval"]
+        worth = f"worth {each['effective_size']:.0f} decisions" if each["estimator"] != "naive" else "of the log itself"
+        output.say(output.out(), f"{each['estimator']:12} {each['value']:.4f}  ({low:.4f} to {high:.4f})  {worth}")
+    output.say(
+        output.err(),
+        f"{report.entries:,} decisions, {report.paired:,} paired, {report.pending:,} pending, "
+        f"{report.issues:,} bad lines, {report.in_progress:,} in progress.",
+        "dim",
+    )
+
+
+def _of(row: Any, name: str) -> Any:
+    return row["variance"] ** 0.5 if name == "deviation" else row[name]

@@ -1,0 +1,179 @@
+"""The verbs `atoll rollout start`, `status`, `tick`, `serve` and `abort`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from atoll.cli import options
+from atoll.cli.shadowing import ParamsOption
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Roll a parameter out: shadow, 1, 5, 10, 25 %, all; and back by itself when something guarded gets worse.",
+)
+
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The parameter.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why; goes into the audit log.")]
+ByOption = Annotated[str, typer.Option("--by", metavar="WHO", help="Who decides; not who proposed it.")]
+
+
+@app.command("start")
+def start(
+    key: KeyArgument,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="The candidate value, as JSON.")],
+    guard: Annotated[
+        list[str], typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="What must not become worse.")
+    ],
+    reason: ReasonOption,
+    by: ByOption,
+    author: Annotated[str, typer.Option(metavar="WHO", help="Who proposed it.")] = "evolver",
+    shares: Annotated[str, typer.Option(metavar="LIST", help="Of the entities, step by step.")] = "0.01,0.05,0.1,0.25",
+    min_samples: Annotated[int, typer.Option(metavar="N", help="Measurements of treated entities per step.")] = 50,
+    min_time: Annotated[str, typer.Option(metavar="TIME", help="Of each step: 1h.")] = "1h",
+    bake: Annotated[str, typer.Option(metavar="TIME", help="How long it stays guarded when all have it.")] = "1d",
+    cooldown: Annotated[str, typer.Option(metavar="TIME", help="No new rollout so soon after a rollback.")] = "1d",
+    alpha: Annotated[float, typer.Option(metavar="X", help="A harmless value is rolled back this often.")] = 0.05,
+    skip_shadow: Annotated[bool, typer.Option("--skip-shadow", help="Begin with real entities.")] = False,
+    params: ParamsOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Begins the rollout of a value. The parameter itself stays as it is until all have it.
+
+    \b
+    Examples:
+      atoll rollout start risk/penalty 0.4 --guard late:0.02:lower --by ann --reason "EMA of last week"
+      atoll shadow risk/penalty 0.4 --with shadow.py --rollout
+      atoll rollout tick risk/penalty --feedback feedback
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.runs import governed
+
+    plan = {
+        "guardrails": [governed.guardrail(each) for each in guard],
+        "shares": governed.shares(shares),
+        "min_samples": min_samples,
+        "min_seconds": governed.seconds(min_time),
+        "bake_seconds": governed.seconds(bake),
+        "cooldown_seconds": governed.seconds(cooldown),
+        "alpha": alpha,
+        "needs_shadow": not skip_shadow,
+    }
+    with governed.open_parameters(params) as kept:
+        state = governed.start_rollout(kept, key, governed.value(value), plan, author=author, by=by, reason=reason)
+    _show(governed.told(state), as_json)
+
+
+@app.command("status")
+def status(
+    key: Annotated[str | None, typer.Argument(metavar="KEY", help="One; without it, all.")] = None,
+    params: ParamsOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Shows where rollouts stand, and what is known of what they guard.
+
+    \b
+    Examples:
+      atoll rollout status
+      atoll rollout status risk/penalty --json
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.cli import output
+    from atoll.runs import governed
+
+    with governed.open_parameters(params) as kept:
+        found = [governed.told(each) for each in governed.rollouts(kept) if key in (None, each.key)]
+    if as_json:
+        output.print_json(found)
+        return
+    for each in found:
+        _show(each, as_json=False)
+    if not found:
+        output.say(
+            output.err(), f"There is no rollout{f' of {key}' if key else ''} yet: 'atoll rollout start' begins one."
+        )
+
+
+@app.command("tick")
+def tick(
+    key: KeyArgument,
+    feedback: Annotated[
+        str | None, typer.Option("--feedback", "-f", metavar="PLACE", help="A folder or a store to read it from.")
+    ] = None,
+    params: ParamsOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Looks at what was measured since the last tick and moves: back at once, on, or not yet.
+
+    \b
+    Examples:
+      atoll rollout tick risk/penalty --feedback feedback        from cron, every minute
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.runs import governed
+
+    with governed.open_parameters(params) as kept:
+        state = governed.tick(kept, key, feedback)
+    _show(governed.told(state), as_json)
+
+
+@app.command("serve")
+def serve(
+    key: KeyArgument,
+    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Whom the value is for.")],
+    params: ParamsOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Prints the value that an entity gets now.
+
+    \b
+    Examples:
+      atoll rollout serve risk/penalty carrier-7
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    import json
+
+    from atoll.cli import output
+    from atoll.runs import governed
+
+    with governed.open_parameters(params) as kept:
+        found = governed.serve(kept, key, entity)
+    if as_json:
+        output.print_json(found._asdict())
+    else:
+        output.say(output.out(), json.dumps(found.value))
+
+
+@app.command("abort")
+def abort(
+    key: KeyArgument,
+    reason: ReasonOption,
+    by: ByOption,
+    params: ParamsOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Rolls back by hand, whatever the stage; works on a locked key too.
+
+    \b
+    Examples:
+      atoll rollout abort risk/penalty --by ann --reason "customers complain"
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.runs import governed
+
+    with governed.open_parameters(params) as kept:
+        state = governed.abort(kept, key, reason=reason, author=by)
+    _show(governed.told(state), as_json)
+
+
+def _show(told: Any, as_json: bool) -> None:
+    from atoll.cli import output
+
+    if as_json:
+        output.print_json(told)
+        return
+    share = f" {told['share']:.0%}" if told["stage"] == "canary" else ""
+    settled = ", over" if told["is_settled"] else ""
+    output.say(output.out(), f"{told['key']}: {told['stage']}{share}{settled} ({told['why']})", "bold")
+    for metric, each in told["guarded"].items():
+        low, high = ("?" if end is None else f"{end:.4g}" for end in each["interval"])
+        counts = f"{each['candidate']:,} treated, {each['baseline']:,} not"
+        output.say(
+            output.out(), f"  {metric}: {each['estimate']:+.4g} ({low} to {high}), margin {each['margin']:g}; {counts}"
+        )
