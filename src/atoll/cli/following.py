@@ -87,7 +87,7 @@ class _Teller(logging.Handler):
     """Writes the warnings of a run where its progress is written."""
 
     def __init__(self, screen: Console) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:

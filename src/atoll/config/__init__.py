@@ -1,13 +1,25 @@
 """A run's configuration: its sections, how they are read and merged, and what the command line says in short."""
 
 from atoll.config.amounts import Sections, parse_budget, parse_set
-from atoll.config.plan import DETERMINISTIC_WINDOW, FILE, SYSTEMS, Plan, begun_with, describe, find, load, task_of
+from atoll.config.plan import (
+    DETERMINISTIC_WINDOW,
+    FILE,
+    NAMED,
+    SYSTEMS,
+    Plan,
+    begun_with,
+    describe,
+    find,
+    load,
+    task_of,
+)
 from atoll.config.sections import COMMON, LLMSettings, Method, RunSettings, SandboxSettings
 
 __all__ = [
     "COMMON",
     "DETERMINISTIC_WINDOW",
     "FILE",
+    "NAMED",
     "SYSTEMS",
     "LLMSettings",
     "Method",
