@@ -190,7 +190,7 @@ def _of_files(program: Path, evaluator: Path, settings: Path | None) -> Sections
         SetupError: One of them is not there, or is no YAML.
     """
     for path in (program, evaluator, *([settings] if settings else ())):
-        if not path.is_file():
+        if not path.is_file() and not (path is program and path.is_dir()):
             raise errors.SetupError(f"There is no file {path}: name a program, its evaluator and, with -c, its YAML.")
     beside = evaluator.absolute()
     named = beside.name if beside.parent == program.absolute().parent else str(beside)

@@ -3,5 +3,6 @@
 from atoll.programs.prompt.prompter import Prompter
 from atoll.programs.prompt.redaction import redacted
 from atoll.programs.prompt.templates import Templates
+from atoll.programs.prompt.window import tokens_of
 
-__all__ = ["Prompter", "Templates", "redacted"]
+__all__ = ["Prompter", "Templates", "redacted", "tokens_of"]
