@@ -1,5 +1,6 @@
 """A session from its start to its last line: shown while it runs, summed up at its end."""
 
+import gc
 import logging
 import signal
 import textwrap
@@ -87,7 +88,7 @@ class _Teller(logging.Handler):
     """Writes the warnings of a run where its progress is written."""
 
     def __init__(self, screen: Console) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -108,12 +109,15 @@ def _warnings_told(screen: Console, quiet: bool) -> Iterator[None]:
 
 def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:
     watch = watching.Silence() if quiet else watching.make_watch(session, screen)
+    gc.freeze()  # what was imported stays, and need not be looked through again and again
     with watch:
         try:
             session.go(watch.refresh)
         except KeyboardInterrupt:
             output.say(screen, "Finishing the steps at work; Ctrl-C again stops at once.")
             session.evolver.stop("interrupted")
+        finally:
+            gc.unfreeze()
 
 
 def explain(screen: Console, event: archipelago.EvolverEvent | system.OnStarted) -> None:

@@ -1,5 +1,6 @@
 """The verbs `run` and `resume`."""
 
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +40,11 @@ UnsafeEnvOption = Annotated[
 BaselinesOption = Annotated[
     bool, typer.Option("--baselines", help="Then run best-of-N and no LLM too, at equal budget: costs about 3 times.")
 ]
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+LogOption = Annotated[
+    str | None,
+    typer.Option("--log-level", "-l", metavar="LEVEL", help="How much is told: DEBUG, INFO, WARNING or ERROR."),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing on the way.")]
 
 
@@ -69,8 +75,19 @@ def run(
         Path | None, typer.Option(metavar="DIR", help="Begin with the programs of a checkpoint of OpenEvolve's.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="As in openevolve-run; without effect.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="At the end write an OpenEvolve checkpoint there."),
     ] = None,
+    api_base: Annotated[
+        str | None, typer.Option("--api-base", metavar="URL", help="As in openevolve-run: where its models are.")
+    ] = None,
+    primary_model: Annotated[
+        str | None, typer.Option("--primary-model", metavar="NAME", help="As in openevolve-run: --llm openai:NAME.")
+    ] = None,
+    secondary_model: Annotated[
+        str | None, typer.Option("--secondary-model", metavar="NAME", help="Asked once for five times the first.")
+    ] = None,
+    log_level: LogOption = None,
     baselines: BaselinesOption = False,
     save_run: recording.SaveRunOption = None,
     save_report: recording.SaveReportOption = None,
@@ -96,6 +113,7 @@ def run(
     from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
     from atoll import store as stores
     from atoll.cli import following
+    from atoll.runs import openevolve
 
     given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target, "seed": seed}
     given |= {"workers": workers, "deterministic": deterministic or None}
@@ -103,17 +121,35 @@ def run(
     plan = config.load(task, said, evaluator=evaluator, settings=settings)
     if checkpoint is not None:
         plan = config.begun_with(plan, checkpoint)
-    if folder is not None:
-        print(f"atoll: -o {folder} has no effect: everything is kept in {store}.", file=sys.stderr)
+    if api_base or primary_model or secondary_model:
+        plan = config.asking(plan, llm, (primary_model, secondary_model, api_base))
+    set_level(log_level)
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     recorder = recording.Recorder(save_run, save_report)
     with stores.Store(store) as kept:
         session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
         recorder.listen(session)
         status = following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
+        if folder is not None:
+            print(f"atoll: Written to {openevolve.export_all(kept, session.run, folder)}.", file=sys.stderr)
     recorder.finish()
     recording.stay(linger)
     return status
+
+
+def set_level(name: str | None) -> None:
+    """Has so much told of what happens inside: warnings, unless told otherwise.
+
+    Raises:
+        SetupError: There is no such level.
+    """
+    from atoll import errors
+
+    if name is None:
+        return
+    if name.upper() not in LEVELS:
+        raise errors.SetupError(f"There is no log level {name!r:.40}: it is one of {', '.join(LEVELS)}.")
+    logging.getLogger("atoll").setLevel(name.upper())
 
 
 def resume(

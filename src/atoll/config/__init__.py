@@ -1,7 +1,19 @@
 """A run's configuration: its sections, how they are read and merged, and what the command line says in short."""
 
 from atoll.config.amounts import BARE, Sections, parse_budget, parse_set
-from atoll.config.plan import DETERMINISTIC_WINDOW, FILE, SYSTEMS, Plan, begun_with, describe, find, load, task_of
+from atoll.config.plan import (
+    DETERMINISTIC_WINDOW,
+    FILE,
+    NAMED,
+    SYSTEMS,
+    Plan,
+    asking,
+    begun_with,
+    describe,
+    find,
+    load,
+    task_of,
+)
 from atoll.config.sections import COMMON, LLMSettings, Method, RunSettings, SandboxSettings
 
 __all__ = [
@@ -9,6 +21,7 @@ __all__ = [
     "COMMON",
     "DETERMINISTIC_WINDOW",
     "FILE",
+    "NAMED",
     "SYSTEMS",
     "LLMSettings",
     "Method",
@@ -16,6 +29,7 @@ __all__ = [
     "RunSettings",
     "SandboxSettings",
     "Sections",
+    "asking",
     "begun_with",
     "describe",
     "find",

@@ -33,7 +33,7 @@ SYSTEMS: Mapping[str, str] = {
     "survival": "atoll.survival.build",
 }
 FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs OpenEvolve's files, and who reads them
-CHECKPOINTS = "atoll.programs.checkpoints"
+CHECKPOINTS, NAMING = "atoll.programs.checkpoints", "atoll.programs.naming"
 NAMED = "config"  # as a model's name: the one that the folder's own configuration names
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
@@ -199,7 +199,7 @@ def _of_files(program: Path, evaluator: Path, settings: Path | None) -> Sections
         SetupError: One of them is not there, or is no YAML.
     """
     for path in (program, evaluator, *([settings] if settings else ())):
-        if not path.is_file():
+        if not path.is_file() and not (path is program and path.is_dir()):
             raise errors.SetupError(f"There is no file {path}: name a program, its evaluator and, with -c, its YAML.")
     beside = evaluator.absolute()
     named = beside.name if beside.parent == program.absolute().parent else str(beside)
@@ -262,6 +262,18 @@ def _owner(key: str, models: Mapping[str, type[Settings]]) -> str:
     names = {name: section for section, model in models.items() for name in model.model_fields}
     near = [f"{names[name]}.{name}" for name in difflib.get_close_matches(key, names, n=1)]
     raise errors.SetupError(f"There is no key {key}{f'; the nearest is {near[0]}' if near else ''}.")
+
+
+def asking(plan: Plan, llm: str | None, named: tuple[str | None, str | None, str | None]) -> Plan:
+    """Returns a plan with the models that the options of `openevolve-run` name: the first, the second, the address.
+
+    Raises:
+        SetupError: `llm`, the usual option, names one too.
+    """
+    if llm not in (None, NAMED):
+        raise errors.SetupError("--llm names a model, and so do --primary-model and --api-base: leave one out.")
+    model = importlib.import_module(NAMING).chosen(*named, getattr(plan.task, "model", None))
+    return Plan.from_data(plan.to_data(), [{"run": {"llm": model}}])
 
 
 def describe(name: str) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """How long a program may be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from atoll import function
@@ -12,11 +12,17 @@ class Bounded:
 
     Attributes:
         proposer: Proposes.
-        most: Characters.
+        most: Characters, or what else is measured.
+        measure: How long a text is.
+        unit: What it is measured in, in words.
+        rule: Who says so, in words.
     """
 
     proposer: function.Proposer
     most: int
+    measure: Callable[[str], int] = len
+    unit: str = "characters"
+    rule: str = "max_code_length is"
 
     def propose(self, task: function.Task) -> Sequence[function.Function]:
         """Returns the children that are short enough.
@@ -25,8 +31,8 @@ class Bounded:
             ValueError: None is.
         """
         children = self.proposer.propose(task)
-        short = [child for child in children if len(str(child.skeleton())) <= self.most]
+        short = [child for child in children if self.measure(str(child.skeleton())) <= self.most]
         if children and not short:
-            length = min(len(str(child.skeleton())) for child in children)
-            raise ValueError(f"the program has {length} characters; max_code_length is {self.most}.")
+            length = min(self.measure(str(child.skeleton())) for child in children)
+            raise ValueError(f"the program has {length} {self.unit}; {self.rule} {self.most}.")
         return short

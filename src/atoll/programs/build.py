@@ -3,39 +3,53 @@
 import math
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from atoll import cluster, errors, executor, function, llm, mutation, system
 from atoll.candidate import JSON
-from atoll.programs import bounds, checkpoints, pool, prompt, review, surroundings
+from atoll.programs import bounds, bundle, checkpoints, pool, prompt, review, surroundings
 from atoll.programs.attempts import Attempts
 from atoll.programs.config import Options, Task
 from atoll.programs.evaluator import Commanding, Evaluating
 from atoll.programs.features import USUAL
 from atoll.programs.folder import discover
 from atoll.programs.judge import FolderJudge
+from atoll.programs.known import Known, Noting
 from atoll.programs.learners import Together
 from atoll.programs.novelty import Novel
 from atoll.programs.stages import WHOLE, Measure, stages_of
 
 __all__ = ["Options", "Task", "build", "discover"]
 
-LANGUAGES = {".py": "python", ".rs": "rust", ".r": "r", ".R": "r", ".txt": "text", ".md": "text", ".js": "javascript"}
+LANGUAGES = {
+    ".py": "python",
+    ".rs": "rust",
+    ".r": "r",
+    ".R": "r",
+    ".txt": "text",
+    ".md": "text",
+    ".js": "javascript",
+    bundle.FOLDER: "files",
+}
 
-ROOM = 4_000  # characters of a prompt that are never the program's
+_SEVERAL = LANGUAGES[bundle.FOLDER]
+ROOM, ROOM_TOKENS = 4_000, 2_000  # characters and tokens of a prompt that are never the program's
 
 
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run; the evaluator is run in the workers only."""
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
-    text = _text(program, "task.program")
+    text, suffix = _start(program)
     judging = "" if task.command else _text(evaluator, "task.evaluator")
-    mixed = _engine(text, task, options, program.suffix, parts)
-    engine = _bounded(mixed, options)
+    mixed = _engine(text, task, options, suffix, parts)
+    is_python = suffix == ".py"
+    known = Known(text, is_python=is_python, threshold=options.similarity_threshold) if parts.llm else None
+    engine = _bounded(Noting(mixed, known) if known else mixed, options)
     programs = checkpoints.read(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
-    place = _open(task, parts, judging, program.suffix)
+    place = _open(task, parts, judging, suffix)
     stages = stages_of(judging) if options.cascade else WHOLE
     measure = Measure(task.metric, task.minimize, task.features)
     hint = surroundings.hint(judging, parts.place.profile.env)
@@ -43,15 +57,15 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats, hint
     )
     if options.llm_feedback and parts.llm is not None:
-        judge = _reviewed(judge, options, parts, parts.llm, measure, program.suffix)
-    files = [program] if task.command else [program, evaluator]
+        judge = _reviewed(judge, options, parts, parts.llm, measure, suffix)
+    files = [*_files(program), *(() if task.command else (evaluator,))]
     if task.checkpoint is not None:
         engine = checkpoints.Imported(programs, engine)
         judge = checkpoints.Remembering(programs, judge, measure, parts.bodies)
         files += checkpoints.files_of(parts.folder / task.checkpoint)
     initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
     num_parents = options.num_parents or (2 if parts.llm is None else 1)
-    novel = checkpoints.Unscreened(Novel(program.suffix == ".py", options.similarity_threshold))
+    novel = checkpoints.Unscreened(Novel(is_python, options.similarity_threshold))
     shelf = _shelf(task, options, num_parents, parts.llm)
     screen = novel if parts.llm else None
     islands = cluster.IslandConfig(options.num_islands, num_parents, initial, engine, screen=screen, make_pool=shelf)
@@ -73,12 +87,15 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         "migration": f"the best of each island every {every} steps" if every else "never",
         **_remarks(task, options, parts, hint),
     }
-    config = cluster.EvolverConfig(islands, schedule=schedule, learner=_learner(mixed, options, parts.llm))
+    config = cluster.EvolverConfig(islands, schedule=schedule, learner=_learner(mixed, options, known))
     plain = None if parts.llm is None else _bounded(next(iter(mixed.engines.values())), options)
     return system.Built(config, report, files, place.level, place.close, plain=plain)
 
 
 def _bounded(engine: function.Proposer, options: Options) -> function.Proposer:
+    if options.prompt_tokens is not None:  # a longer one could never be shown again
+        most = options.prompt_tokens - ROOM_TOKENS
+        engine = bounds.Bounded(engine, most, prompt.tokens_of, "tokens", "prompt_tokens leaves room for")
     return bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
 
 
@@ -129,6 +146,20 @@ def _beside(folder: Path, word: str) -> str:
     return str(folder / word) if (folder / word).is_file() else word
 
 
+def _start(program: Path) -> tuple[str, str]:
+    """Returns what evolves as a text, and the suffix of its file or that of a folder."""
+    if not program.is_dir():
+        return _text(program, "task.program"), program.suffix
+    try:
+        return bundle.join(str(program)), bundle.FOLDER
+    except (ValueError, OSError) as error:
+        raise errors.SetupError(f"The folder {program} cannot evolve: {error}.") from error
+
+
+def _files(program: Path) -> Sequence[Path]:
+    return [program / path for path in bundle.paths(str(program))] if program.is_dir() else [program]
+
+
 def _text(path: Path, key: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -142,11 +173,11 @@ def _said(options: Options, model: llm.LLM | None) -> str:
     return "LLM, diffs" if options.diff_based_evolution else "LLM, full rewrites"
 
 
-def _learner(engine: mutation.Mixed, options: Options, model: llm.LLM | None) -> function.Learner | None:
-    """Returns who advises the steps: the mix of engines, and with a model the memory of attempts."""
-    if model is None:
+def _learner(engine: mutation.Mixed, options: Options, known: Known | None) -> function.Learner | None:
+    """Returns who advises the steps and learns from them; with a model that is also the memory of attempts."""
+    if known is None:
         return engine.learner
-    return Together([each for each in (engine.learner, Attempts(options.num_attempts)) if each])
+    return Together([each for each in (engine.learner, Attempts(options.num_attempts), known) if each])
 
 
 def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.Parts) -> mutation.Mixed:
@@ -166,7 +197,7 @@ def _edit(task: Task, options: Options, language: str, parts: system.Parts, mode
     measured = task.metric or "combined_score"
     ask = prompt.Prompter(
         parts.bodies,
-        task.description,
+        f"{task.description}\n\n{bundle.RULE}".strip() if language == _SEVERAL else task.description,
         language,
         f"minus {measured}: less of it is better" if task.minimize else "higher is better",
         task.features or USUAL,
@@ -174,6 +205,7 @@ def _edit(task: Task, options: Options, language: str, parts: system.Parts, mode
         options.prompt_chars,
         options.max_artifact_bytes if options.include_artifacts else 0,
         options.use_template_stochasticity,
+        options.prompt_tokens,
     )
     reads = mutation.reads(options.diff_pattern) if options.diff_pattern else mutation.blocks_of
     mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"

@@ -13,7 +13,8 @@ class Task(system.Settings):
     """Section `[task]`: what evolves and how it is judged.
 
     Attributes:
-        program: The file that evolves; with EVOLVE-BLOCK markers in it, only what stands between them.
+        program: The file that evolves; with EVOLVE-BLOCK markers in it, only what stands between them. Or a
+            folder, whose files evolve together; the evaluator is given its path then.
         evaluator: A Python file with `evaluate(path)`, which returns a number or a dict of metrics; higher is better,
             and `combined_score` is the score if there is one, else the mean of all.
         command: Judges instead of the evaluator: words of a command that prints a number or metrics as JSON in its
@@ -58,6 +59,7 @@ class Options(system.Settings):
         template_dir: A folder whose files replace the prompt's templates of the same name.
         use_template_stochasticity: Whether the words of a prompt vary.
         prompt_chars: The longest prompt, in characters.
+        prompt_tokens: The longest prompt, in tokens, which are estimated on the safe side; None: characters count.
         max_artifact_bytes: The longest artifact in a prompt.
         include_artifacts: Whether a prompt shows any.
         num_top_programs: The best programs that a prompt shows.
@@ -90,6 +92,7 @@ class Options(system.Settings):
     template_dir: str | None = None
     use_template_stochasticity: bool = True
     prompt_chars: int = pydantic.Field(default=60_000, ge=8_000)
+    prompt_tokens: int | None = pydantic.Field(default=None, ge=4_000)
     max_artifact_bytes: int = pydantic.Field(default=20_480, ge=0)
     include_artifacts: bool = True
     num_top_programs: int = pydantic.Field(default=3, ge=0, le=50)

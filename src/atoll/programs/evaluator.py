@@ -6,10 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from atoll.programs import bundle
 from atoll.sandbox import loading
 
 MODULE = "evaluation_module"  # what OpenEvolve calls it; some evaluators look themselves up
@@ -24,7 +24,7 @@ class Evaluating:
 
     Args:
         path: The evaluator's file.
-        suffix: What the program's file ends with.
+        suffix: What the program's file ends with; `bundle.FOLDER`: it is a folder.
 
     Raises:
         AttributeError: The file has no `evaluate`, and no stage either.
@@ -42,7 +42,8 @@ class Evaluating:
 
     def rehearse(self) -> None:
         """Does what comes before and after every call of the evaluator; asked for by the zygote, in an empty folder."""
-        os.unlink(_written("x = 1\n", self._suffix))
+        if self._suffix != bundle.FOLDER:
+            os.unlink(_written("x = 1\n", self._suffix))
         plain({"combined_score": 1.0})
 
 
@@ -51,7 +52,7 @@ class Commanding:
 
     Args:
         command: Its words; `{program}` stands for the program's path, which is added at the end if none does.
-        suffix: What the program's file ends with.
+        suffix: What the program's file ends with; `bundle.FOLDER`: it is a folder.
     """
 
     def __init__(self, command: Sequence[str], suffix: str) -> None:
@@ -139,9 +140,13 @@ def _number(value: Any) -> float | None:
 
 
 def _written(program: str, suffix: str) -> str:
-    path = Path(f"program{suffix}").absolute()  # in the empty folder in which every request starts
-    path.write_text(program, encoding="utf-8")
-    return str(path)
+    path = os.path.abspath(f"program{suffix}")  # in the empty folder in which every request starts
+    if suffix == bundle.FOLDER:
+        bundle.write(program, path)
+        return path
+    with open(path, "wb", buffering=0) as file:
+        file.write(program.encode())
+    return path
 
 
 def _wait(found: Any) -> Any:

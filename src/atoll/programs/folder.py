@@ -13,6 +13,7 @@ from atoll.programs.config import EVALUATOR, Options
 from atoll.programs.translation import Found, translated
 
 PROGRAMS = ("initial_program.*", "init_program.*", "initial_prompt.*", "*_prompt.txt")
+FOLDERS = ("initial_program", "init_program")  # of several files
 CONFIGS = ("config.yaml", "config.yml", "config_phase_*.yaml", "config_phase_*.yml")
 TEXTS = (".txt", ".md")  # are rewritten as a whole
 # OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
@@ -26,7 +27,8 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
     Raises:
         SetupError: Its `config.yaml` is no YAML.
     """
-    program = next((path for pattern in PROGRAMS for path in sorted(folder.glob(pattern)) if path.is_file()), None)
+    found = (path for pattern in PROGRAMS for path in sorted(folder.glob(pattern)) if path.is_file())
+    program = next(found, None) or next((folder / name for name in FOLDERS if (folder / name).is_dir()), None)
     if program is None or not (folder / EVALUATOR).is_file():
         return None
     files = configs(folder)

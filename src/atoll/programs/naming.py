@@ -4,11 +4,36 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atoll import llm
+from atoll import errors, llm
 
 PUBLIC_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 _TOGETHER = hasattr(llm, "Ensemble")  # whether one name can stand for several models with weights
+
+
+def chosen(primary: str | None, secondary: str | None, address: str | None, own: str | None) -> str:
+    """Returns the model that `openevolve-run`'s options name: two, weighed as there, or the configuration's elsewhere.
+
+    Args:
+        primary: Weighs 1.
+        secondary: Weighs 0.2.
+        address: Where they are; None: where OpenAI's are.
+        own: What the configuration names, by our names.
+
+    Raises:
+        SetupError: There is no model, or the address is none.
+    """
+    if address is not None and not re.match(r"https?://", address):
+        raise errors.SetupError(f"--api-base {address} is no address: begin it with http:// or https://.")
+    place = f"@{address.rstrip('/')}" if address and address.rstrip("/") != PUBLIC_URL else ""
+    if primary is None and secondary is None:
+        if not own:
+            raise errors.SetupError("--api-base names no model: give --primary-model too.")
+        return ",".join(re.sub(r"(@[^*]*)?((\*[\d.]+)?)$", rf"{place}\2", each, count=1) for each in own.split(","))
+    models = [(name, weight) for name, weight in ((primary, 1.0), (secondary, 0.2)) if name]
+    if len(models) == 1:
+        return f"openai:{models[0][0]}{place}"
+    return ",".join(f"openai:{name}{place}*{weight:g}" for name, weight in models)
 
 
 def named(section: object) -> tuple[str | None, Sequence[str]]:

@@ -40,6 +40,23 @@ def export(kept: store.Store, run: str, folder: Path) -> Path:
     return place
 
 
+def export_all(kept: store.Store, run: str, folder: Path) -> Path:
+    """Writes what `openevolve-run` leaves in its output folder: `checkpoints/checkpoint_N`, and `best` beside it.
+
+    Raises:
+        NotFound: There is no such run.
+        SetupError: It has no candidates, or the folder cannot be written.
+    """
+    place = export(kept, run, folder / "checkpoints")
+    try:
+        (folder / "best").mkdir(exist_ok=True)
+        for file in place.glob("best_program*"):
+            (folder / "best" / file.name).write_bytes(file.read_bytes())
+    except OSError as error:
+        raise errors.SetupError(f"{folder} cannot be written: {error.strerror}.") from error
+    return folder
+
+
 def _write(path: Path, data: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(data, indent=1), encoding="utf-8")
 

@@ -23,6 +23,7 @@ from atoll.sandbox.sandbox import Answer
 
 START_SECONDS = 300.0  # for a job that loads its data; it is trusted, but the user should not wait for ever
 _LOOK_SECONDS = 0.1  # how often it is seen that a worker died whose child holds the channel open
+_PIECE = 2**16  # bytes that are taken from the channel at once
 _MOST_SECONDS = 1e7  # what an alarm can be set to
 _LONGEST_FAILURE = 16 * 2**10  # bytes that an answer may have besides its value
 FORGED = "it wrote to the channel of its worker"
@@ -54,7 +55,7 @@ class Process:
     def __init__(self, limits: Limits, env: Mapping[str, str] = NOTHING) -> None:
         self._limits, self._env, self._parent = limits, env, os.getpid()
         self._seconds = min(limits.seconds, _MOST_SECONDS)
-        self.is_spent = False
+        self.is_spent = self._has_more = False
         try:
             with contextlib.ExitStack() as opened:
                 self._open(opened)
@@ -90,7 +91,8 @@ class Process:
         """Says whether it waits for a request: it lives, has said nothing since its last answer, and is tidy."""
         if os.getpid() != self._parent:
             return False  # a fork of the parent needs workers of its own
-        return self._popen.poll() is None and not self._poll.poll(0) and self._is_tidy()
+        is_quiet = not self._has_more and not self._poll.poll(0)
+        return self._popen.poll() is None and is_quiet and self._is_tidy()
 
     def ask(self, request: bytes) -> Answer:
         """Has the job run on a request; afterwards the process may be spent."""
@@ -179,23 +181,26 @@ class Process:
             raise Breach(self._death()) from None
 
     def _receive(self, token: bytes, deadline: float) -> bytes:
-        sent, size = worker.HEAD.unpack(self._take(worker.HEAD.size, deadline))
+        data = self._take(bytearray(), worker.HEAD.size, deadline)
+        sent, size = worker.HEAD.unpack_from(data)
         if sent != token:
             raise Breach(FORGED)
         if size > self._limits.output_bytes + _LONGEST_FAILURE:
             most = worker.amount(self._limits.output_bytes)
             raise Breach(f"it returned {worker.amount(size)}, more than {most}")
-        return self._take(size, deadline)
+        end = worker.HEAD.size + size
+        self._has_more = len(self._take(data, end, deadline)) > end
+        return bytes(memoryview(data)[worker.HEAD.size : end])
 
-    def _take(self, size: int, deadline: float) -> bytes:
-        data = bytearray()
+    def _take(self, data: bytearray, size: int, deadline: float) -> bytearray:
+        """Adds what comes until there is that much; mostly all of an answer comes at once."""
         while len(data) < size:
             self._wait(deadline)
-            chunk = self._channel.recv(size - len(data))
+            chunk = self._channel.recv(max(size - len(data), _PIECE))
             if not chunk:
                 raise Breach(self._death())
             data += chunk
-        return bytes(data)
+        return data
 
     def _wait(self, deadline: float) -> None:
         while not self._poll.poll(1000 * max(0.0, min(_LOOK_SECONDS, deadline - time.monotonic()))):

@@ -4,7 +4,7 @@ Taken from the kernel's `asm/unistd_64.h` and `asm-generic/unistd.h`. What is no
 what is in no table is never allowed: ptrace, bpf, keyctl, io_uring and whatever a later kernel brings.
 """
 
-import platform
+import os
 from typing import NamedTuple
 
 
@@ -87,7 +87,7 @@ OURS = """
 
 def arch() -> Arch | None:
     """Returns the architecture that this process runs on; None: the jail does not know it."""
-    return ARCHS.get(platform.machine())
+    return ARCHS.get(os.uname().machine)
 
 
 def numbers(*tables: str, on: Arch) -> dict[str, int]:

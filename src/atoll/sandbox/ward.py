@@ -61,10 +61,17 @@ class Ward:
         self._disk = self._limits.disk_mb * 2**20
         self._is_alone = not may_start and made.filter is not None
 
-    def serve(self, channel: worker.Channel, streams: tuple[int, int]) -> NoReturn:
+    def prepare(self, streams: tuple[int, int]) -> None:
+        """Does once what every candidate needs.
+
+        Args:
+            streams: Nothing to read, and where to print.
+        """
         self._ready = self._cell.ready(streams)
         gc.collect()
         gc.freeze()  # else the first collection of every candidate would copy all pages
+
+    def serve(self, channel: worker.Channel) -> NoReturn:
         while True:
             spare = self._fork() if self._is_alone else None
             token, body = channel.receive()

@@ -222,9 +222,10 @@ def main(life: int) -> NoReturn:
     if failure is None:
         try:
             zygote.lock()
+            zygote.ward.prepare(streams)
         except OSError as error:
             failure = f"the jail {settings.level} cannot be entered: {error.strerror}"
     channel.send(token, worker.Verdict(failure).encode())
     if failure is not None:
         os._exit(1)
-    zygote.ward.serve(channel, streams)
+    zygote.ward.serve(channel)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from atoll import errors, evaluation, function, mutation, store
 from atoll.candidate import JSON, Candidate
-from atoll.programs.prompt import Prompter, Templates
+from atoll.programs.prompt import Prompter, Templates, tokens_of
 from tests.mutation.tasks import fn, task
 
 BODIES = store.MemoryBlobs()
@@ -253,6 +253,18 @@ class TestSize:
             "inspiration_programs 1 left out",
             "top_programs 1 left out",
         ]
+
+    @pytest.mark.parametrize("most", [700, 1_000, 2_000])
+    def test_tokens_bound_it_too(self, most):  # P10
+        base = parent()
+        free, _ = ASK(shown(base), mutation.Request(base, "diff"))
+        text, cut = replace(ASK, most_tokens=most)(shown(base), mutation.Request(base, "diff"))
+        assert tokens_of(text) <= most
+        assert bool(cut) == (tokens_of(free) > most)
+        with pytest.raises(
+            errors.SetupError, match=r"does not fit into a prompt of 50 tokens: raise programs\.prompt_tok"
+        ):
+            replace(ASK, most_tokens=50)(shown(base), mutation.Request(base, "diff"))
 
     def test_a_program_that_does_not_fit_is_a_bad_set_up(self):
         base = fn("x" * 5_000, 0.0)

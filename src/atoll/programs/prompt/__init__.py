@@ -2,5 +2,6 @@
 
 from atoll.programs.prompt.prompter import Prompter
 from atoll.programs.prompt.templates import Templates
+from atoll.programs.prompt.window import tokens_of
 
-__all__ = ["Prompter", "Templates"]
+__all__ = ["Prompter", "Templates", "tokens_of"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from atoll import errors, function, mutation, system
 from atoll.programs.prompt import blocks
 from atoll.programs.prompt.templates import Templates
-from atoll.programs.prompt.window import Part, Piece, Texts, fitted
+from atoll.programs.prompt.window import Part, Piece, Texts, fitted, tokens_of
 
 _USER = {"diff": "diff_user", "rewrite": "full_rewrite_user", "cross": "cross_user"}
 _MARKERS = "Change only what stands between the EVOLVE-BLOCK markers; keep the markers and all the rest."
@@ -27,6 +27,7 @@ class Prompter:
         limit: Characters of the longest prompt: what the model can read.
         max_artifact: Characters of the longest artifact; none is shown if it is 0.
         varied: Whether variations are drawn; otherwise the first of each counts.
+        most_tokens: What a prompt may have besides, as `window.tokens_of` counts; None: only characters count.
     """
 
     bodies: system.Bodies
@@ -38,21 +39,32 @@ class Prompter:
     limit: int = 60_000
     max_artifact: int = 20_000
     varied: bool = True
+    most_tokens: int | None = None
 
     def __call__(self, task: function.Task, request: mutation.Request) -> mutation.Prompt:
-        """Returns a prompt of at most `limit` characters.
+        """Returns a prompt of at most `limit` characters and `most_tokens` tokens.
 
         Raises:
             SetupError: The program and the templates alone are longer.
         """
-        words = self._words(task, request)
-        text, cut = fitted(self._pieces(task, request), lambda texts: self._text(request, words, texts), self.limit)
-        if len(text) > self.limit:
+        words, pieces, limit = self._words(task, request), self._pieces(task, request), self.limit
+        text, cut = fitted(pieces, lambda texts: self._text(request, words, texts), limit)
+        while len(text) <= limit and (excess := self._excess(text)) > 1:
+            limit = int(len(text) / excess)  # of fewer characters there are fewer tokens, not quite in proportion
+            text, cut = fitted(pieces, lambda texts: self._text(request, words, texts), limit)
+        if len(text) > limit:
+            most, key = (limit, "chars") if limit == self.limit else (f"{self.most_tokens} tokens", "tokens")
             raise errors.SetupError(
                 f"A program of {len(str(request.parent.skeleton()))} characters does not fit into a prompt of "
-                f"{self.limit}: raise programs.prompt_chars, or shorten it."
+                f"{most}: raise programs.prompt_{key}, or shorten it."
             )
         return mutation.Prompt(text, cut)
+
+    def _excess(self, text: str) -> float:
+        """Returns how many times too many tokens a text has; at most 1: it fits."""
+        if self.most_tokens is None or len(text.encode()) <= self.most_tokens:  # none is shorter than a byte
+            return 0.0
+        return tokens_of(text) / self.most_tokens
 
     def _words(self, task: function.Task, request: mutation.Request) -> Mapping[str, str]:
         """Returns what is never cut: the program and what is said of the answer."""
