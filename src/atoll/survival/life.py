@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from atoll import playbook
-from atoll.candidate import JSON
+from atoll.candidate import JSON, NOTHING
 from atoll.survival.fear import Forecaster, Said
 from atoll.survival.loop import FeedbackLoop, Roles
 from atoll.survival.mind import Mind, Temper
 from atoll.survival.plan import LoopSnapshot
 from atoll.survival.roles.memory import Memory
 from atoll.survival.roles.shelf import Shelf
-from atoll.survival.worlds.world import Observation, World
+from atoll.survival.worlds.world import Observation, Reporting, World
 
 PRIOR = 0.3  # where fear is measured after a life: what nobody tried
 
@@ -27,6 +27,7 @@ class Life:
         feared: Looks that were held to hurt at its end; `right` of them truly do, where the world knows.
         bits: Information gained about the map.
         book: The playbook after it.
+        facts: What the world itself tells of it.
         state: What goes on to the next life besides the playbook.
     """
 
@@ -51,6 +52,7 @@ class Life:
     book: playbook.Playbook
     state: Mapping[str, JSON]
     events: tuple[Mapping[str, JSON], ...] = ()
+    facts: Mapping[str, float] = NOTHING
 
     def summary(self) -> dict[str, Any]:
         """Returns it in plain numbers, as a journal keeps it."""
@@ -73,6 +75,7 @@ class Life:
             "corrections": self.corrections,
             "policy_changes": self.policy_changes,
             "unlocked": list(self.unlocked),
+            **({"facts": dict(self.facts)} if self.facts else {}),
         }
 
 
@@ -171,4 +174,5 @@ class Lived:
             mind.shelf.playbook,
             {"memory": mind.memory.to_data(), "fear": mind.forecaster.to_data()},
             tuple(loop.roles.sentinel.events),
+            dict(world.facts()) if isinstance(world, Reporting) else NOTHING,
         )
