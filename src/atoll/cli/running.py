@@ -103,6 +103,7 @@ def run(
         print(f"atoll: -o {folder} has no effect: everything is kept in {store}.", file=sys.stderr)
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     recorder = recording.Recorder(save_run, save_report)
+    recorder.check(plan.system)
     with stores.Store(store) as kept:
         session = runs.Session(kept, plan, allowed=allowed)
         recorder.listen(session)
