@@ -106,9 +106,6 @@ class TestRun:
         assert found["mean_ticks"] == sum(life.ticks for life in lives) / 3
 
     def test_a_run_that_was_cut_goes_on_as_if_nothing_had_happened(self, tmp_path):
-        def lines(run):
-            return [line for line in kept.export(run) if '"begun"' not in line]
-
         with store.Store(str(tmp_path / "lives.db")) as kept:
             with self.session(kept, 4) as whole:
                 whole.go()
