@@ -29,6 +29,11 @@ NAMES = {
         Vocabulary blocks_of can_rewrite choices edited fenced fenced_code mixed_with program_prompt reads skeleton_of
         tunable without_llm
     """,
+    "atoll.playbook": """
+        Answer Answering Asking Bullet Change Config Curated Curator Delta Event Excerpt Experience Generator Held
+        Index KEY Mark MetaNotes Online Playbook Reflector Relation Retired Stats Store Tag Tagging Turn Verdict add
+        adopt estimate_tokens export load make_island make_reflector make_store merge relate remove tag update
+    """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """
         CLOSED LEVELS NARROW Answer Calling Hold Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge

@@ -22,6 +22,7 @@ from atoll.cli import (
     initialising,
     listing,
     modelling,
+    playing,
     running,
     showing,
 )
@@ -55,6 +56,7 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
 for name, verb in VERBS.items():
     app.command(name)(verb)
 app.add_typer(modelling.app, name="llm")
+app.add_typer(playing.app, name="playbook")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

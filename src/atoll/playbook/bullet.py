@@ -115,6 +115,8 @@ def one_line(text: str) -> str:
 
 def wrong_with(text: str) -> str:
     """Says which character of a text has no place in a playbook: it could hide what a line says, or break it."""
+    if text.isascii() and text.isprintable():
+        return ""
     for each in text:
         kind = unicodedata.category(each)
         if kind in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(each) in _BIDI:

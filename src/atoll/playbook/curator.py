@@ -55,14 +55,13 @@ class Curator:
             verdicts = tuple(ruling.decide(delta) for delta in deltas)
             playbook, retired = ruling.playbook, ruling.retired
             if self._is_due(before, playbook.turn):
-                playbook, more = refine(playbook, self.config, self.count_tokens, self._index)
+                playbook, more = refine(playbook, self.config, self.count_tokens)
                 retired = [*retired, *more]
         return Curated(playbook, verdicts, tuple(retired))
 
     def refine(self, playbook: Playbook) -> tuple[Playbook, tuple[Retired, ...]]:
         """Returns the playbook after grow-and-refine, and what went."""
-        with self._lock:
-            playbook, retired = refine(playbook, self.config, self.count_tokens, self._index)
+        playbook, retired = refine(playbook, self.config, self.count_tokens)
         return playbook, tuple(retired)
 
     def _is_due(self, before: int, now: int) -> bool:

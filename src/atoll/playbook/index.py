@@ -10,6 +10,7 @@ from atoll.playbook import wording
 from atoll.playbook.bullet import Bullet
 
 K1, B = 1.2, 0.75  # as in Okapi BM25
+COMMON = 0.3  # of all bullets: a term of more of them is looked up only if no rarer one is known
 MAX_TERMS = 64  # of a query; the rest of a long text is not looked up
 MAX_QUERY = 20_000  # characters of a query that are read
 
@@ -29,6 +30,7 @@ class Index:
         self._terms_of = terms_of
         self._bullets: dict[str, Bullet] = {}
         self._counts: dict[str, Counter[str]] = {}
+        self._sizes: dict[str, int] = {}
         self._postings: dict[str, dict[str, int]] = {}
         self._length = 0
 
@@ -61,14 +63,14 @@ class Index:
             return []
         scores: dict[str, float] = {}
         mean = self._length / len(self._bullets) or 1.0
-        for term in list(dict.fromkeys(self._terms_of(query[:MAX_QUERY])))[:MAX_TERMS]:
-            found = self._postings.get(term)
-            if not found:
-                continue
+        terms = list(dict.fromkeys(self._terms_of(query[:MAX_QUERY])))[:MAX_TERMS]
+        postings = sorted((found for term in terms if (found := self._postings.get(term))), key=len)
+        for place, found in enumerate(postings):
+            if place and len(found) > max(COMMON * len(self._bullets), 3 * limit):
+                break  # what most bullets say tells none from the others
             rarity = math.log1p((len(self._bullets) - len(found) + 0.5) / (len(found) + 0.5))
             for id, count in found.items():
-                size = self._counts[id].total()
-                gain = count * (K1 + 1) / (count + K1 * (1 - B + B * size / mean))
+                gain = count * (K1 + 1) / (count + K1 * (1 - B + B * self._sizes[id] / mean))
                 scores[id] = scores.get(id, 0.0) + rarity * gain
         weighed = ((score * weigh(self._bullets[id]), id) for id, score in scores.items())
         best = heapq.nsmallest(limit, ((-score, id) for score, id in weighed if score > 0))
@@ -77,14 +79,15 @@ class Index:
     def _take(self, id: str, bullet: Bullet) -> None:
         counts = Counter(self._terms_of(f"{bullet.section} {bullet.content}"))
         self._counts[id] = counts
-        self._length += counts.total()
+        self._sizes[id] = counts.total()
+        self._length += self._sizes[id]
         for term, count in counts.items():
             self._postings.setdefault(term, {})[id] = count
 
     def _drop(self, id: str) -> None:
         self._bullets.pop(id, None)
         counts = self._counts.pop(id, Counter())
-        self._length -= counts.total()
+        self._length -= self._sizes.pop(id, 0)
         for term in counts:
             postings = self._postings[term]
             del postings[id]

@@ -16,16 +16,15 @@ from atoll.playbook.delta import Verdict
 from atoll.playbook.playbook import Playbook, held_data, held_of
 from atoll.playbook.refinement import Retired
 
-LARGEST_PATCH = 0.5  # of the base: a larger one is written as a whole, and is the next base
+LARGEST_PATCH = 3_000  # characters: a larger one is written as a whole, and is the next base
 FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class Base(NamedTuple):
-    """A version that is whole, and how long its text is."""
+    """A version that is whole."""
 
     n: int
     playbook: Playbook
-    size: int
 
 
 class Entry(NamedTuple):
@@ -55,7 +54,7 @@ def write(
         data["retired"] = [[each.bullet.to_data(), each.turn, each.reason] for each in retired]
     if base is not None:
         patch = _patch(base.playbook, playbook)
-        if len(text := _dump(patch)) < LARGEST_PATCH * base.size:
+        if len(text := _dump(patch)) < LARGEST_PATCH:
             return f'{_dump(data)[:-1]},"base":{base.n},"patch":{text}}}', False
     return f'{_dump(data)[:-1]},"playbook":{playbook.dump()}}}', True
 
@@ -101,7 +100,7 @@ def patched(base: Playbook, entry: Entry) -> Playbook:
         gone, patch = frozenset(entry.data["gone"]), entry.data
         put = {each["id"]: Bullet.from_data(each) for each in patch["put"]}
         bullets = {id: put.pop(id, bullet) for id, bullet in base.bullets.items() if id not in gone}
-        held = held_of(patch["held"])
+        held = held_of(patch["held"]) if "held" in patch else base.held
         return Playbook(MappingProxyType(bullets | put), counted(patch["turn"]), counted(patch["serial"]), held)
     except FAULTS as error:
         raise errors.SetupError(f"This version is no playbook: {error!s:.200}. Roll back to another.") from error
@@ -109,12 +108,12 @@ def patched(base: Playbook, entry: Entry) -> Playbook:
 
 def _patch(base: Playbook, playbook: Playbook) -> Mapping[str, JSON]:
     before, now = base.bullets, playbook.bullets
-    return {
+    held: dict[str, JSON] = {"held": held_data(playbook.held)} if playbook.held != base.held else {}
+    return held | {
         "turn": playbook.turn,
         "serial": playbook.serial,
         "put": [each.to_data() for id, each in now.items() if before.get(id) is not each and before.get(id) != each],
         "gone": [id for id in before if id not in now],
-        "held": held_data(playbook.held),
     }
 
 

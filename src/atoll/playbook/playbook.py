@@ -14,11 +14,11 @@ from atoll.playbook.delta import Delta
 
 type CountTokens = Callable[[str], int]
 
-MAX_HELD = 32  # what waits; the oldest gives way
+MAX_HELD = 16  # what waits; the oldest gives way
 NONE: Mapping[str, Bullet] = MappingProxyType({})
 
 
-@functools.lru_cache(maxsize=20_000)
+@functools.lru_cache(maxsize=4_096)
 def estimate_tokens(text: str) -> int:
     """Estimates the tokens of a text, rather too many: a token is about four bytes of English, and one more."""
     return (len(text.encode("utf-8", "surrogatepass")) + 3) // 4 + 1

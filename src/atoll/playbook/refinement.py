@@ -7,7 +7,7 @@ from typing import NamedTuple
 from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.delta import Priority
-from atoll.playbook.index import Index
+from atoll.playbook.meaning import read
 from atoll.playbook.playbook import CountTokens, Playbook
 from atoll.playbook.relation import relate
 
@@ -48,10 +48,10 @@ def joined(bullet: Bullet, other: Bullet, content: str = "") -> Bullet:
     )
 
 
-def refine(playbook: Playbook, config: Config, count: CountTokens, index: Index) -> tuple[Playbook, list[Retired]]:
+def refine(playbook: Playbook, config: Config, count: CountTokens) -> tuple[Playbook, list[Retired]]:
     """Merges what says the same, retires what is harmful, stale or old, and holds the budget."""
     retired: list[Retired] = []
-    for stage in (_unite(index), _weed(config), _archive(config)):
+    for stage in (_unite, _weed(config), _archive(config)):
         for gone, reason, heir in stage(playbook):
             if gone.id not in playbook.bullets or (heir is not None and heir.id not in playbook.bullets):
                 continue
@@ -89,20 +89,19 @@ def make_room(
 type Going = tuple[Bullet, str, Bullet | None]  # a bullet, why it goes, and who takes it in
 
 
-def _unite(index: Index) -> Callable[[Playbook], Iterator[Going]]:
-    def stage(playbook: Playbook) -> Iterator[Going]:
-        index.sync(playbook.bullets)
-        order = {id: place for place, id in enumerate(playbook.bullets)}
-        for id, bullet in playbook.bullets.items():
-            for hit in index.search(bullet.content, NEIGHBOURS):
-                other = playbook.bullets.get(hit.id)
-                if other is None or order[other.id] >= order[id]:
-                    continue
-                if relate(other.content, bullet.content) in ("same", "duplicate"):
-                    yield bullet, f"it says what {other.id} says", other
-                    break
-
-    return stage
+def _unite(playbook: Playbook) -> Iterator[Going]:
+    """Names bullets that say what an earlier one says; only what has the same concepts can."""
+    alike: dict[frozenset[tuple[str, int]], list[Bullet]] = {}
+    for bullet in playbook.bullets.values():
+        keys = {frozenset(meaning.bag.items()) for meaning in read(bullet.content)}
+        others = {other.id: other for key in keys for other in alike.get(key, ())}
+        for other in others.values():
+            if relate(other.content, bullet.content) in ("same", "duplicate"):
+                yield bullet, f"it says what {other.id} says", other
+                break
+        else:
+            for key in keys:
+                alike.setdefault(key, []).append(bullet)
 
 
 def _weed(config: Config) -> Callable[[Playbook], Iterator[Going]]:

@@ -9,11 +9,12 @@ from atoll.playbook.config import Config
 from atoll.playbook.delta import Delta, Verdict
 from atoll.playbook.index import Index
 from atoll.playbook.playbook import CountTokens, Held, Playbook
-from atoll.playbook.refinement import NEIGHBOURS, WORTH, Retired, is_protected, joined, make_room, refine
+from atoll.playbook.refinement import NEIGHBOURS, WORTH, Retired, is_protected, joined, make_room
 from atoll.playbook.relation import Relation, keeps, relate
 from atoll.playbook.schema import Schema, tidy
 
 MAX_SOURCE = 80  # characters of a source in a bullet's provenance
+MAX_KEPT, MAX_NAMED = 500, 20  # characters of a text and ids of a delta that waits or was refused
 
 
 class Ruling:
@@ -36,7 +37,7 @@ class Ruling:
     def decide(self, delta: Delta) -> Verdict:
         if fault := self._schema.fault(delta, self.playbook):
             return Verdict(_shown(delta), "rejected", fault)
-        evidence, source, heading = (tidy(each, 500) for each in (delta.evidence, delta.source, delta.heading))
+        evidence, source, heading = (tidy(each, MAX_KEPT) for each in (delta.evidence, delta.source, delta.heading))
         delta = replace(delta, evidence=evidence, source=source, heading=heading)
         if delta.kind != "tag":
             self._changes += 1
@@ -164,7 +165,6 @@ class Ruling:
         need += self._count(f"## {made.section}\n") - (self._count(besides.line) if besides else 0)
         if self._excess(need) <= 0:
             return True
-        self._take(*refine(self.playbook, self._config, self._count, self._index))
         spared = besides.id if besides else ""
         bar = WORTH[delta.priority] if besides is None else max(made.net, 0) + 1.0
         room, gone = make_room(self.playbook, self._config, self._count, self._excess(need), bar, spared)
@@ -224,9 +224,9 @@ class Ruling:
 
 
 def _is_again(held: Delta, delta: Delta) -> bool:
-    again = _shown(delta)
-    same_text = wording.plain(held.content) == wording.plain(again.content)
-    return held.kind == again.kind and held.ids == again.ids and same_text
+    if held.kind != delta.kind or held.ids != delta.ids[:MAX_NAMED]:
+        return False
+    return wording.plain(held.content) == wording.plain(tidy(delta.content, MAX_KEPT))
 
 
 def _source(delta: Delta, turn: int) -> str:
@@ -236,6 +236,6 @@ def _source(delta: Delta, turn: int) -> str:
 
 def _shown(delta: Delta) -> Delta:
     """Returns a delta as it may be kept: whatever a stranger sent, in a bearable size."""
-    texts = {name: tidy(str(getattr(delta, name)), 500) for name in ("section", "content", "evidence", "source")}
+    texts = {name: tidy(str(getattr(delta, name)), MAX_KEPT) for name in ("section", "content", "evidence", "source")}
     words = {name: tidy(str(getattr(delta, name)), 80) for name in ("kind", "heading", "tag", "priority")}
-    return Delta.from_data({**texts, **words, "ids": [tidy(str(id), 60) for id in delta.ids[:20]]})
+    return Delta.from_data({**texts, **words, "ids": [tidy(str(id), 60) for id in delta.ids[:MAX_NAMED]]})

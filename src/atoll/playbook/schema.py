@@ -26,7 +26,7 @@ class Schema:
             return f"there is no priority {delta.priority!r:.40}: it is one of {', '.join(PRIORITIES)}"
         if delta.kind == "tag" and delta.tag not in TAGS:
             return f"there is no tag {delta.tag!r:.40}: it is one of {', '.join(TAGS)}"
-        return self._wrong_target(delta, playbook) or self._wrong_text(delta)
+        return self._wrong_target(delta, playbook) or self._wrong_content(delta)
 
     def _wrong_target(self, delta: Delta, playbook: Playbook) -> str:
         if delta.kind == "add":
@@ -41,23 +41,28 @@ class Schema:
         unknown = [id for id in delta.ids if id not in playbook.bullets]
         return f"there is no bullet {unknown[0]!r:.60}" if unknown else ""
 
-    def _wrong_text(self, delta: Delta) -> str:
-        if delta.kind in ("tag", "remove"):
+    def _wrong_content(self, delta: Delta) -> str:
+        if delta.kind in ("tag", "remove") or (delta.kind == "merge" and not delta.content):
             return ""
-        content = delta.content
+        return self.wrong_text(delta.content)
+
+    def wrong_text(self, content: str) -> str:
+        """Says what is wrong with the text of a bullet, or nothing."""
         if len(content) > self._config.max_chars:
             return f"it is {len(content):,} characters long; a bullet has {self._config.max_chars:,} at most"
         if not wording.plain(content):
-            return "" if delta.kind == "merge" and not content else "it says nothing"
+            return "it says nothing"
         if fault := bullet.wrong_with(bullet.one_line(content)):
             return fault
         if found := _MARKUP.search(content):
             return f"{found[0]!r} is a model's markup"
-        found = self._forbidden and self._forbidden.search(wording.plain(bullet.one_line(content)))
-        return f"{found[0]!r} is forbidden" if found else ""
+        forbidden = self._forbidden and self._forbidden.search(wording.plain(bullet.one_line(content)))
+        return f"{forbidden[0]!r} is forbidden" if forbidden else ""
 
 
 def tidy(text: str, size: int) -> str:
     """Returns a note (evidence, a heading, a source) as it may be stored: one line, cut, nothing hidden in it."""
+    if len(text) <= size and text.isascii() and text.isprintable():
+        return " ".join(text.split())
     kept = "".join(each for each in text[:MAX_NOTE] if not bullet.wrong_with(each) or each in "\n\r\t")
     return bullet.one_line(kept)[:size].rstrip()

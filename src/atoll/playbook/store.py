@@ -139,6 +139,19 @@ class Store:
                     raise
         raise errors.Conflict(f"{self.key} changed {RETRIES} times while it was refined: try again.")
 
+    def put(self, playbook: Playbook, reason: str, author: str) -> Change:
+        """Makes a whole playbook the head, as somebody wrote it; no version is made of what is there already.
+
+        Raises:
+            Conflict: The playbook is locked, or somebody else changed it at this moment.
+        """
+        n, before = self._newest()
+        if before == playbook:
+            return Change(n, playbook, ())
+        gone = [bullet for id, bullet in before.bullets.items() if id not in playbook.bullets]
+        retired = [Retired(bullet, playbook.turn, reason) for bullet in gone]
+        return self._set(n, playbook, (), retired, reason, author, None)
+
     def rollback(self, n: int, reason: str = "rollback", author: str = "user") -> Playbook:
         """Makes an old version the head again, as a new version: nothing of the history is lost.
 
@@ -215,7 +228,7 @@ class Store:
                 return Change(made.n, self._playbook(made), packing.read(made.value).verdicts)
             self._head = made.n, playbook
             if is_whole:
-                self._base = packing.Base(made.n, playbook, len(value))
+                self._base = packing.Base(made.n, playbook)
         return Change(made.n, playbook, tuple(verdicts))
 
     def _newest(self) -> tuple[int, Playbook]:
@@ -231,11 +244,11 @@ class Store:
     def _playbook(self, version: versions.Version) -> Playbook:
         entry = packing.read(version.value)
         if entry.base is None:
-            self._base = packing.Base(version.n, packing.whole(entry), len(version.value))
+            self._base = packing.Base(version.n, packing.whole(entry))
             return self._base.playbook
         if self._base is None or self._base.n != entry.base:
             base = self.versions.get(self.key, entry.base)
-            self._base = packing.Base(base.n, packing.whole(packing.read(base.value)), len(base.value))
+            self._base = packing.Base(base.n, packing.whole(packing.read(base.value)))
         return packing.patched(self._base.playbook, entry)
 
 

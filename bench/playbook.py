@@ -1,0 +1,256 @@
+"""The playbook: 10,000 turns, questions that need a rule among distractors, labelled pairs, formula questions.
+
+    scripts/bench playbook                                          # some minutes; no model, no data
+    scripts/bench playbook --formulas ../shared/data/ace_formula --llm local --questions 50     # a real model: hours
+
+Turns: an agent of random habits tags and adds every turn; measured are the budget, the CPU time per turn, and the files
+before and after a rollback. Questions: the learner answers right only where a bullet that it was given states the rule.
+Pairs: `tests/playbook/pairs.jsonl`, whose half `held out` was not looked at while the words were collected.
+"""
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from atoll import llm, playbook, store
+from bench import outcome
+
+PARTS = outcome.RESULTS_DIR / "playbook_formulas.parts.json"
+NOTES = (
+    "Times are CPU time of one process, retrieval, curation and the commit to SQLite included.",
+    "The pairs and the lexicon have one author. While the lexicon was written, single pairs of the held-out half were"
+    " not looked at; how many of them are found in all was.",
+)
+PAIRS = Path(__file__).parents[1] / "tests" / "playbook" / "pairs.jsonl"
+_WORDS = """lava wolf bear river ghost cave swamp ice spider storm thorn cliff bat snake troll pit fog mud sand vine
+cross enter touch follow feed climb watch hunt leave guard burn open carry trade bury paint
+night dawn noon dusk winter spring rain snow wind heat"""
+THINGS, DEEDS, TIMES = (line.split() for line in _WORDS.splitlines())
+
+
+def tree(folder: Path) -> Mapping[str, bytes]:
+    """Returns the files of `current` and `archive`."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for part in ("current", "archive")
+        for path in sorted((folder / part).rglob("*"))
+    }
+
+
+def habit(rng: Random, turn: int, known: Sequence[str]) -> list[playbook.Delta]:
+    """Returns what a turn brings: tags of what was used, and now and then a rule, an update or a removal."""
+    deltas = [playbook.tag(id, rng.choices(("helpful", "neutral", "harmful"), (4, 4, 2))[0]) for id in known[:2]]
+    if rng.random() < 0.5:
+        how, deed, thing = rng.choice(("Never", "Always")), rng.choice(DEEDS), rng.choice(THINGS)
+        rule = f"{how} {deed} a {thing} at {rng.choice(TIMES)} within {rng.randint(2, 99)} steps."
+        deltas.append(playbook.add(rng.choice(("tactics", "recipes", "reflections")), rule, evidence=f"turn {turn}"))
+    if known and rng.random() < 0.05:
+        deltas.append(playbook.remove(known[-1], evidence="it did not hold"))
+    return deltas
+
+
+def turns(count: int, seed: int, budget: int) -> Sequence[object]:
+    """Lives so many turns on SQLite; returns a row."""
+    rng, spent, largest = Random(seed), list[float](), 0
+    config = playbook.Config(max_tokens=budget, refine_interval=200)
+    with tempfile.TemporaryDirectory() as folder, store.Store(Path(folder) / "atoll.db") as kept:
+        notes = playbook.make_store(kept.versions(), config=config)
+        for turn in range(1, count + 1):
+            began = time.process_time()
+            query = f"a {rng.choice(THINGS)} at {rng.choice(TIMES)} {rng.choice(DEEDS)}"
+            known = [each.bullet.id for each in notes.retrieve(query)]
+            change = notes.apply(habit(rng, turn, known), f"turn {turn}", "agent", turn=turn)
+            spent.append(time.process_time() - began)
+            largest = max(largest, change.playbook.num_tokens())
+            if turn == count // 2:
+                mark = notes.version
+                playbook.export(notes, Path(folder) / "files")
+                before = tree(Path(folder) / "files")
+        playbook.export(notes, Path(folder) / "files")
+        moved = tree(Path(folder) / "files") != before
+        notes.rollback(mark)
+        playbook.export(notes, Path(folder) / "files")
+        is_restored = tree(Path(folder) / "files") == before
+        size = (Path(folder) / "atoll.db").stat().st_size
+        versions = notes.version
+    tenth = max(1, count // 10)
+    first, last = 1000 * np.mean(spent[:tenth]), 1000 * np.mean(spent[-tenth:])
+    warm = 1000 * np.mean(spent[tenth : 2 * tenth])
+    sizes = [count, budget, largest]
+    times = [float(each) for each in (first, warm, last, last / first, last / warm)]
+    return [*sizes, *times, versions, size / 1e6, is_restored and moved]
+
+
+COLUMNS = [
+    "turns", "token budget", "most tokens", "ms per turn, first tenth", "second tenth", "last tenth", "last : first",
+    "last : second", "versions", "MB on disk", "rollback restores the files byte for byte",
+]  # fmt: skip
+
+
+class Lookup:
+    """Answers right only if a rule that it was given names the thing and states the number."""
+
+    def answer(self, question: str, excerpts: Sequence[playbook.Excerpt], reflection: str) -> playbook.Answer:
+        thing = question.split('"')[1]
+        for excerpt in excerpts:
+            words = excerpt.text.split()
+            if f'"{thing}"' in excerpt.text and "units" in words:
+                return playbook.Answer(words[words.index("units") - 1], (excerpt.bullet.id,))
+        return playbook.Answer("unknown", tuple(each.bullet.id for each in excerpts[:1]))
+
+
+def questions(rules: int, asked: int, distractors: int, seed: int) -> tuple[Sequence[bool], Sequence[bool], int]:
+    """Returns whether each answer was right with and without the playbook, and how many bullets there were."""
+    rng = Random(seed)
+    names = [f"{rng.choice(THINGS)} {rng.choice(DEEDS)} {number}" for number in range(rules + distractors)]
+    truth = {name: str(rng.randint(100, 999)) for name in names}
+    right: Callable[[str, str], bool] = lambda name, said: truth[name] == said  # noqa: E731
+
+    def judge(question: str, answer: playbook.Answer) -> playbook.Mark:
+        name = question.split('"')[1]
+        lesson = f'Toll rule: "{name}" costs {truth[name]} units at the gate.'
+        return playbook.Mark(right(name, answer.text), f"the toll is {truth[name]}", lesson)
+
+    notes = playbook.make_store(store.MemoryVersions(), config=playbook.Config(max_tokens=80_000, max_deltas=1000))
+    fillers = [f'Toll rule: "{name}" costs {truth[name]} units at the gate.' for name in names[rules:]]
+    notes.apply([playbook.add("rules", each) for each in fillers], "distractors", "bench", turn=0)
+    stream = [f'What is the toll for "{rng.choice(names[:rules])}" at the gate?' for _ in range(asked)]
+    learner = playbook.Online(notes, Lookup(), judge, playbook.Tagging())
+    online = [bool(turn.mark.is_right) for turn in learner.run(stream)]
+    without = [right(each.split('"')[1], Lookup().answer(each, (), "").text) for each in stream]
+    return online, without, len(notes.current())
+
+
+def interval(successes: int, count: int) -> tuple[float, float]:
+    """Returns Wilson's interval of 95 % of a share, in percent."""
+    z, p = 1.96, successes / count
+    middle, spread = p + z * z / (2 * count), z * math.sqrt(p * (1 - p) / count + z * z / (4 * count * count))
+    return 100 * (middle - spread) / (1 + z * z / count), 100 * (middle + spread) / (1 + z * z / count)
+
+
+def gained(ours: Sequence[bool], theirs: Sequence[bool], seed: int = 0) -> tuple[float, float, float]:
+    """Returns the paired difference in percent with its bootstrap interval of 95 %."""
+    difference = np.array(ours, dtype=float) - np.array(theirs, dtype=float)
+    rng = np.random.default_rng(seed)
+    means = rng.choice(difference, (4000, len(difference))).mean(1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return 100 * float(difference.mean()), 100 * float(low), 100 * float(high)
+
+
+def compared(name: str, ours: Sequence[bool], theirs: Sequence[bool]) -> Sequence[object]:
+    difference = gained(ours, theirs)
+    spans = [interval(sum(each), len(each)) for each in (ours, theirs)]
+    shares = [
+        f"{100 * np.mean(each):.1f} ({low:.1f} to {high:.1f})"
+        for each, (low, high) in zip((ours, theirs), spans, strict=True)
+    ]
+    return [name, len(ours), *shares, "{:+.1f} ({:+.1f} to {:+.1f})".format(*difference)]
+
+
+def pairs() -> Sequence[Sequence[object]]:
+    """Returns a row per half of the labelled pairs."""
+    read = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    rows = []
+    for half in ("tuning", "held out", "all"):
+        chosen = [each for each in read if half in (each["half"], "all")]
+        merged = [playbook.relate(each["first"], each["second"]) in ("same", "duplicate") for each in chosen]
+        true = [each["label"] == "duplicate" for each in chosen]
+        opposed = [each for each in chosen if each["label"] == "contradiction"]
+        seen = sum(playbook.relate(each["first"], each["second"]) == "contradiction" for each in opposed)
+        found, wrong = (
+            sum(m and t for m, t in zip(merged, true, strict=True)),
+            sum(m and not t for m, t in zip(merged, true, strict=True)),
+        )
+        rows.append(
+            [
+                half,
+                len(chosen),
+                sum(true),
+                f"{found} ({100 * found / sum(true):.1f} %)",
+                wrong,
+                f"{seen} of {len(opposed)}",
+            ]
+        )
+    return rows
+
+
+def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Sequence[bool], Mapping[str, object]]:
+    """Asks a real model formula questions, with a playbook that learns online and without one.
+
+    A small model on a slow machine takes hours: what is done is kept in `PARTS`, and the next start goes on after it.
+    """
+    model = llm.make_llm(name)
+    assert model is not None, "name a model"
+    lines = (folder / "test_100.jsonl").read_text(encoding="utf-8").splitlines()[:count]
+    data = {(each := json.loads(line))["context"]: each["target"] for line in lines}
+
+    def judge(question: str, answer: playbook.Answer) -> playbook.Mark:
+        is_right = same(answer.text, data[question])
+        return playbook.Mark(is_right, "" if is_right else f"The right answer is {data[question]}.")
+
+    done = json.loads(PARTS.read_text()) if PARTS.exists() else {}
+    part = done.get(name) or {"online": [], "without": [], "playbook": playbook.Playbook().dump(), "unreadable": 0}
+    notes = playbook.make_store(store.MemoryVersions())
+    notes.put(playbook.Playbook.load(part["playbook"]), "what was learnt before", "bench")
+    reflector = playbook.Asking(model, sections=("formulas", "mistakes"), most=1)
+    learner = playbook.Online(notes, playbook.Answering(model), judge, reflector, section="formulas")
+    for question in list(data)[len(part["online"]) :]:
+        part["online"].append(bool(learner.turn(question).mark.is_right))
+        part["without"].append(same(playbook.Answering(model).answer(question, (), "").text, data[question]))
+        part["playbook"], part["unreadable"] = notes.current().dump(), reflector.num_unreadable
+        PARTS.write_text(json.dumps(done | {name: part}))
+        shares = f"right with the playbook {sum(part['online'])}, without {sum(part['without'])}"
+        print(f"{len(part['online'])} of {len(data)}: {shares}", flush=True)
+    facts = {"model": name, "bullets": len(notes.current()), "unreadable": part["unreadable"]}
+    return part["online"], part["without"], facts | {"playbook": notes.current().text()}
+
+
+def same(said: str, target: str) -> bool:
+    """Tells whether the last number of an answer is the target, to two decimals."""
+    kept = "".join(each if each in "0123456789.-" else " " for each in said.replace(",", "")).split()
+    numbers = [each.strip(".") for each in kept if any(map(str.isdigit, each))]
+    try:
+        return bool(numbers) and abs(float(numbers[-1]) - float(target.replace(",", ""))) < 0.0051
+    except ValueError:
+        return False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/bench playbook", description=__doc__)
+    parser.add_argument("--turns", type=int, default=10_000)
+    parser.add_argument("--budgets", type=int, nargs="+", default=[4_000], metavar="TOKENS")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--formulas", type=Path, help="a folder with test_100.jsonl; needs --llm")
+    parser.add_argument("--llm", default="local", help="who answers the formula questions")
+    parser.add_argument("--questions", type=int, default=50)
+    options = parser.parse_args()
+    headings = ["questions", "number", "right with the playbook, %", "right without, %", "difference, points"]
+    if options.formulas:
+        ours, theirs, facts = formulas(options.formulas, options.llm, options.questions)
+        row = compared(f"formulas, {options.llm}", ours, theirs)
+        outcome.keep("playbook_formulas", {"Formula questions, online": (headings, [row])}, (), **facts)
+        return
+    lived = [turns(options.turns, options.seed, budget) for budget in options.budgets]
+    online, without, bullets = questions(100, 1000, 500, options.seed)
+    late = slice(len(online) // 2, None)
+    rows = [compared("all questions", online, without), compared("second half", online[late], without[late])]
+    tables: dict[str, Any] = {"Turns": (COLUMNS, lived)}
+    tables[f"Questions whose rule is one of 100 among 500 distractors ({bullets} bullets at the end)"] = (
+        headings,
+        rows,
+    )
+    labels = ["half", "pairs", "true duplicates", "found", "wrong merges", "contradictions seen"]
+    tables["Labelled pairs"] = (labels, pairs())
+    outcome.keep("playbook", tables, NOTES, seed=options.seed)
+
+
+if __name__ == "__main__":
+    main()
