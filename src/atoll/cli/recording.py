@@ -44,22 +44,26 @@ class Recorder:
         self._lives: list[Any] = []
         self._began = f"{datetime.now():%Y%m%d-%H%M%S}"
 
-    def listen(self, session: Any) -> None:
-        """Begins to write what a session tells.
+    def check(self, system: str) -> None:
+        """Makes the folders, before anything runs.
 
         Raises:
-            SetupError: Its system has no lives, or the folder cannot be made.
+            SetupError: The system has no lives, or a folder cannot be made.
         """
         if self._turns is None and self._report is None:
             return
-        if session.plan.system != "survival":
-            raise errors.SetupError(f"--save-run and --save-report are for lives; {session.plan.system} has none.")
+        if system != "survival":
+            raise errors.SetupError(f"--save-run and --save-report are for lives; {system} has none.")
         try:
             for folder in ([self._turns] if self._turns else []) + ([self._report.parent] if self._report else []):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise errors.SetupError(f"{error.filename} cannot be made: {error.strerror}.") from error
-        session.evolver.use_profiler(self._hear)
+
+    def listen(self, session: Any) -> None:
+        """Begins to write what a session tells."""
+        if self._turns is not None or self._report is not None:
+            session.evolver.use_profiler(self._hear)
 
     def _hear(self, event: Any) -> None:
         if event.type == "on_turn" and self._turns is not None:

@@ -126,6 +126,7 @@ def run(
     set_level(log_level)
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     recorder = recording.Recorder(save_run, save_report)
+    recorder.check(plan.system)
     with stores.Store(store) as kept:
         session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
         recorder.listen(session)

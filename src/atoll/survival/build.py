@@ -9,9 +9,9 @@ from typing import Any
 
 from atoll import cluster, errors, executor, function, playbook, store, system
 from atoll.candidate import JSON
-from atoll.survival import grid, results
+from atoll.survival import grid, results, together
 from atoll.survival.config import Options, Task
-from atoll.survival.episodes import Episodes, Experience, curate, judge, world_seed
+from atoll.survival.episodes import Episodes, Experience, Live, curate, judge, world_seed
 from atoll.survival.life import Life, Living
 from atoll.survival.loop import Roles
 from atoll.survival.mind import Mind, Temper
@@ -27,6 +27,7 @@ from atoll.survival.worlds.hybrid import HybridWorld
 from atoll.survival.worlds.machine import MachineWorld
 from atoll.survival.worlds.minigrids import MiniGridWorld
 from atoll.survival.worlds.playground import Playground
+from atoll.survival.worlds.table import Table
 from atoll.survival.worlds.world import World
 
 __all__ = ["Options", "Task", "build", "discover", "rehearse"]
@@ -57,7 +58,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     first.close()
     presenter, experience = Presenter(), Experience()
     living = make_living(name, options, parts)
-    engine = Episodes(make_world, living, parts.bodies, presenter, parts.seed)
+    engine = Episodes(_lives(task, parts, make_world), living, parts.bodies, presenter, parts.seed)
     start = function.Text(playbook.Playbook().dump())
     initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=judge(living.curator)))
     versions = parts.versions or store.MemoryVersions()
@@ -159,6 +160,30 @@ def _worlds(task: Task, parts: system.Parts, runner: Runner | None = None) -> Ca
             raise errors.SetupError(
                 f"There is no env {task.env!r:.60}: there are grid, minigrid:ID, crafter, os and hybrid."
             )
+
+
+def _lives(task: Task, parts: system.Parts, make_world: Callable[[], World]) -> Live:
+    """Returns how a step lives: alone, or as many as there are agents in one world of the grid.
+
+    Raises:
+        SetupError: There are several agents and the world is no grid.
+    """
+    if task.agents > 1 and task.env != "grid":
+        raise errors.SetupError(f"task.agents is {task.agents}, and only env=grid has room for several.")
+
+    def alone(living: Living, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int) -> Life:
+        world = make_world()
+        try:
+            return living.live(world, book, state, seed=seed, episode=episode)
+        finally:
+            world.close()
+
+    def several(living: Living, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int) -> Life:
+        table = Table(task.world, parts.seed if task.family is None else task.family, task.agents)
+        lives = together.live_together(living, table, task.party, book, state, seed=seed, episode=episode)
+        return together.summed(lives)
+
+    return alone if task.agents == 1 else several
 
 
 def _playground(task: Task, parts: system.Parts) -> Playground:

@@ -13,7 +13,9 @@ from atoll.evaluation import BlobRef, Evaluation
 from atoll.survival.life import Life, Living
 from atoll.survival.plan import LoopSnapshot
 from atoll.survival.roles.presenter import Presenter
-from atoll.survival.worlds.world import World
+
+# How to live, with which playbook and state, the world's seed, the number of the life.
+type Live = Callable[[Living, playbook.Playbook, Mapping[str, Any], int, int], Life]
 
 SNAPSHOTS = "snapshots.jsonl.z"  # the turns of a life, a JSON line each, deflated
 FIRST_KEPT = 3  # lives whose turns are kept; later ones at powers of two: a long run keeps few
@@ -23,17 +25,15 @@ class Episodes:
     """Lives one life per step, as a function of its task.
 
     Args:
-        make_world: Makes the world of a run.
+        live: Lives a life, or several at once.
         living: How lives are lived.
         bodies: Where turns and what goes on between lives are kept.
         presenter: Hears of every turn.
         seed: Of the run: worlds come from it and the number of the step.
     """
 
-    def __init__(
-        self, make_world: Callable[[], World], living: Living, bodies: system.Bodies, presenter: Presenter, seed: int
-    ) -> None:
-        self._make_world, self._living, self._bodies = make_world, living, bodies
+    def __init__(self, live: Live, living: Living, bodies: system.Bodies, presenter: Presenter, seed: int) -> None:
+        self._live, self._living, self._bodies = live, living, bodies
         self._presenter, self._seed = presenter, seed
 
     def propose(self, task: function.Task) -> Sequence[function.Function]:
@@ -42,13 +42,7 @@ class Episodes:
         turns: list[LoopSnapshot] = []
         is_kept = _is_kept(task.step)
         living = self._living_now(task.advice, turns if is_kept else None)
-        world = self._make_world()
-        try:
-            life = living.live(
-                world, book, self._state(task.advice), seed=world_seed(self._seed, task.step), episode=task.step
-            )
-        finally:
-            world.close()
+        life = self._live(living, book, self._state(task.advice), world_seed(self._seed, task.step), task.step)
         summary = life.summary()
         self._presenter.end(summary)
         kept = {SNAPSHOTS: self._bodies.hold(_packed(turns))} if turns else {}

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from atoll import playbook
-from atoll.candidate import JSON
+from atoll.candidate import JSON, NOTHING
 from atoll.survival.fear import Forecaster, Said
 from atoll.survival.loop import FeedbackLoop, Roles
 from atoll.survival.mind import Mind, Temper
 from atoll.survival.plan import LoopSnapshot
 from atoll.survival.roles.memory import Memory
 from atoll.survival.roles.shelf import Shelf
-from atoll.survival.worlds.world import World
+from atoll.survival.worlds.world import Observation, Reporting, World
 
 PRIOR = 0.3  # where fear is measured after a life: what nobody tried
 
@@ -27,6 +27,7 @@ class Life:
         feared: Looks that were held to hurt at its end; `right` of them truly do, where the world knows.
         bits: Information gained about the map.
         book: The playbook after it.
+        facts: What the world itself tells of it.
         state: What goes on to the next life besides the playbook.
     """
 
@@ -51,6 +52,7 @@ class Life:
     book: playbook.Playbook
     state: Mapping[str, JSON]
     events: tuple[Mapping[str, JSON], ...] = ()
+    facts: Mapping[str, float] = NOTHING
 
     def summary(self) -> dict[str, Any]:
         """Returns it in plain numbers, as a journal keeps it."""
@@ -73,7 +75,15 @@ class Life:
             "corrections": self.corrections,
             "policy_changes": self.policy_changes,
             "unlocked": list(self.unlocked),
+            **({"facts": dict(self.facts)} if self.facts else {}),
         }
+
+
+class Birth(NamedTuple):
+    """Somebody who is about to live."""
+
+    mind: Mind
+    roles: Roles
 
 
 @dataclass(slots=True)
@@ -93,52 +103,76 @@ class Living:
         self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int, episode: int = 0
     ) -> Life:
         """Lives one life in the world of a seed, beginning with a playbook and what the last life left."""
+        born = self.birth(world, book, state, seed=seed)
+        lived = self.begin(born, world.reset(seed), episode)
+        while not lived.loop.seen.is_over and lived.loop.turn < self.max_turns:
+            lived.turn()
+        return lived.end()
+
+    def birth(self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int) -> Birth:
+        """Makes a mind and its roles."""
         memory = Memory.from_data(state.get("memory", {}))
         forecaster = Forecaster.from_data(state.get("fear", {}), self.horizon)
         mind = Mind(world, self.temper, memory, Shelf(book, self.curator), forecaster)
-        roles = self.make_roles(mind, seed)
-        loop = FeedbackLoop(mind, roles, world.reset(seed), episode, is_told=self.is_told)
-        reward, damage, unlocked = 0.0, 0.0, list[str]()
-        while not loop.seen.is_over and loop.turn < self.max_turns:
-            snapshot = loop.step()
-            for step in snapshot.steps:
-                if step.status != "blocked":
-                    reward += step.after.reward
-                    damage += sum(step.after.harm.values())
-                    unlocked += step.after.unlocked
-            self.show(snapshot)
-            self.pause()
-        return self._ended(loop, roles, reward, damage, unlocked)
+        return Birth(mind, self.make_roles(mind, seed))
 
-    def _ended(self, loop: FeedbackLoop, roles: Roles, reward: float, damage: float, unlocked: list[str]) -> Life:
+    def begin(self, born: Birth, start: Observation, episode: int) -> "Lived":
+        """Begins a life with what is seen first."""
+        return Lived(FeedbackLoop(born.mind, born.roles, start, episode, is_told=self.is_told), self.show, self.pause)
+
+
+@dataclass(slots=True)
+class Lived:
+    """A life under way: its loop, and what was counted so far."""
+
+    loop: FeedbackLoop
+    show: Callable[[LoopSnapshot], None]
+    pause: Callable[[], None]
+    reward: float = 0.0
+    damage: float = 0.0
+    unlocked: list[str] = field(default_factory=list)
+
+    def turn(self) -> None:
+        """Lives one turn."""
+        snapshot = self.loop.step()
+        for step in snapshot.steps:
+            if step.status != "blocked":
+                self.reward += step.after.reward
+                self.damage += sum(step.after.harm.values())
+                self.unlocked += step.after.unlocked
+        self.show(snapshot)
+        self.pause()
+
+    def end(self) -> Life:
+        """Sums up, and writes a note for whoever lives next."""
+        loop = self.loop
         mind, seen = loop.mind, loop.seen
         world = mind.world
         end = f"died of {seen.cause}" if seen.cause else "lived on"
         worst = ", ".join(f"{cause} {count} times" for cause, count in mind.memory.patterns())
         mind.memory.note(f"Life {loop.episode}: {end} after {seen.tick} ticks; what hurt: {worst or 'nothing'}.")
-        feared = mind.lore.feared(PRIOR)
-        truth = world.truth()
-        right = None if truth is None else sum(truth.get(look, False) for look in feared)
+        feared, truth = mind.lore.feared(PRIOR), world.truth()
         return Life(
             loop.episode,
-            reward if world.is_scored_by_reward else float(seen.tick),
+            self.reward if world.is_scored_by_reward else float(seen.tick),
             seen.tick,
             loop.turn,
-            reward,
-            dict(roles.rewards.totals),
+            self.reward,
+            dict(loop.roles.rewards.totals),
             seen.cause,
             sum(map(world.is_inside, mind.atlas.looks)) / world.num_cells if world.num_cells else 0.0,
             mind.atlas.bits,
-            damage,
+            self.damage,
             loop.encounters,
             loop.avoided,
             tuple(mind.forecaster.said),
             len(feared),
-            right,
+            None if truth is None else sum(truth.get(look, False) for look in feared),
             mind.forecaster.corrections,
             mind.shelf.applied,
-            tuple(dict.fromkeys(unlocked)),
+            tuple(dict.fromkeys(self.unlocked)),
             mind.shelf.playbook,
             {"memory": mind.memory.to_data(), "fear": mind.forecaster.to_data()},
-            tuple(roles.sentinel.events),
+            tuple(loop.roles.sentinel.events),
+            dict(world.facts()) if isinstance(world, Reporting) else NOTHING,
         )

@@ -39,6 +39,8 @@ def summed(lives: Sequence[Mapping[str, Any]], *, is_crafter: bool = False) -> d
         "cvar_reward": measures.cvar([life["reward"] for life in lives]),
         "corrections": sum(life["corrections"] for life in lives),
     }
+    told = [life["facts"] for life in lives if life.get("facts")]
+    result |= {name: fmean(each[name] for each in told) for name in (told[0] if told else ())}
     return result | ({"crafter_score": crafter_score([life["unlocked"] for life in lives])} if is_crafter else {})
 
 

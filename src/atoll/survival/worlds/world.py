@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from atoll.candidate import JSON, NOTHING
 
@@ -124,3 +124,11 @@ class World(Protocol):
 
     def close(self) -> None:
         """Ends what was opened."""
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """A world that has numbers of its own to tell at the end of a life."""
+
+    def facts(self) -> Mapping[str, float]:
+        """Returns them by name."""

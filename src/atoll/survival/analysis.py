@@ -1,0 +1,103 @@
+"""What saved turns say: metrics of every episode, how often the playbook changed, and what changed most."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from atoll import errors
+from atoll.survival import measures
+
+
+def read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
+    """Yields the turns of files that `--save-run` wrote; of a folder, those of all its files.
+
+    Raises:
+        SetupError: There is no such file, or a line of it is no turn.
+    """
+    for path in paths:
+        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not files:
+            raise errors.SetupError(f"{path} holds no *.jsonl: name what --save-run wrote.")
+        for file in files:
+            yield from _lines(file)
+
+
+def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise errors.SetupError(f"{file} cannot be read: {error.strerror}.") from error
+    for number, line in enumerate(lines, 1):
+        try:
+            turn = json.loads(line)
+            turn["episode"], turn["tick"], turn["rewards"], turn["deltas"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise errors.SetupError(f"Line {number} of {file} is no turn: {error!r:.80}.") from error
+        yield turn
+
+
+def analyse(turns: Iterable[Mapping[str, Any]], top: int = 5) -> dict[str, Any]:
+    """Sums turns up: by episode, and what the curator did.
+
+    Args:
+        turns: As `read` yields them.
+        top: How many of the commonest targets of deltas to name.
+    """
+    episodes: dict[int, dict[str, Any]] = {}
+    outcomes: Counter[str] = Counter()
+    targets: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    events: Counter[str] = Counter()
+    num_turns = 0
+    for turn in turns:
+        num_turns += 1
+        _count(episodes.setdefault(turn["episode"], _nothing()), turn)
+        events.update(str(event["kind"]) for event in turn.get("events", ()))
+        for delta in turn["deltas"]:
+            outcomes[delta["outcome"]] += 1
+            kinds[delta["delta"]["kind"]] += 1
+            targets[_target(delta)] += 1
+    rows = [{"episode": number, **_told(each)} for number, each in sorted(episodes.items())]
+    return {
+        "episodes": rows,
+        "turns": num_turns,
+        "mean_ticks": sum(row["ticks"] for row in rows) / max(1, len(rows)),
+        "mean_reward": sum(row["reward"] for row in rows) / max(1, len(rows)),
+        "updates_per_turn": sum(outcomes.values()) / max(1, num_turns),
+        "verdicts": dict(outcomes),
+        "kinds": dict(kinds),
+        "top_targets": targets.most_common(top),
+        "events": dict(events),
+    }
+
+
+def _nothing() -> dict[str, Any]:
+    return {"turns": 0, "ticks": 0, "reward": 0.0, "damage": 0.0, "cause": None, "deltas": 0, "said": [], "lost": []}
+
+
+def _count(episode: dict[str, Any], turn: Mapping[str, Any]) -> None:
+    rewards = turn["rewards"]
+    episode["turns"] += 1
+    episode["ticks"], episode["cause"] = turn["tick"], turn.get("cause")
+    episode["reward"] += rewards.get("external", 0.0)
+    episode["damage"] -= rewards.get("damage", 0.0)
+    episode["deltas"] += len(turn["deltas"])
+    episode["said"].append(turn.get("forecast", 0.0))
+    episode["lost"].append(rewards.get("damage", 0.0) < 0)
+
+
+def _told(episode: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds what forecasts were worth for the turn itself; the run's own figures look farther ahead."""
+    found = measures.calibration(list(zip(episode["said"], episode["lost"], strict=True)))
+    kept = {name: value for name, value in episode.items() if name not in ("said", "lost")}
+    kept |= {"reward": round(episode["reward"], 3), "damage": round(episode["damage"], 3)}
+    return {**kept, "auroc": round(found.auroc, 3)}
+
+
+def _target(delta: Mapping[str, Any]) -> str:
+    """Returns what a delta is about: its section, or the bullet that it names."""
+    meant = delta["delta"]
+    ids = meant.get("ids") or delta.get("ids") or [""]
+    return str(meant.get("section") or str(ids[0]).partition("-")[0] or "?")
