@@ -56,7 +56,9 @@ class FastLoop:
         self._now += timedelta(minutes=9)
 
 
-def lengths_that_pleased(log: logs.LogSource, channel: feedback.FeedbackChannel, until: datetime):
+def lengths_that_pleased(
+    log: logs.LogSource, channel: feedback.FeedbackChannel, until: datetime
+) -> tuple[replay.Report, list[feedback.Feedback]]:
     """The LogReplayer and two Reflectors: what came of each decision, and the lengths that were liked."""
     pleased: list[feedback.Feedback] = []
 
@@ -65,11 +67,10 @@ def lengths_that_pleased(log: logs.LogSource, channel: feedback.FeedbackChannel,
             words = float(event.log.payload[WORDS])
             pleased.append(feedback.Feedback(event.feedback.timestamp, event.log.entity, WORDS, words))
 
-    aggregator = reflectors.Aggregator()
     replayer = replay.Replayer(log, channel, window=timedelta(hours=1))
     replayer.register(reflectors.FuncReflector(note))
-    replayer.register(aggregator)
-    return replayer.replay(START, until), aggregator, pleased
+    replayer.register(reflectors.Aggregator())
+    return replayer.replay(START, until), pleased
 
 
 def shadow_runner(store: governed.ParameterStore, dice: random.Random) -> shadow.ShadowRunner:
@@ -92,7 +93,7 @@ def propose_until_liked(store: governed.ParameterStore, fast: FastLoop, dice: ra
     for turn in range(3):
         for number in range(200):
             fast.answer(turn * 200 + number)
-        report, _, pleased = lengths_that_pleased(fast.log, fast.channel, fast.now)
+        report, pleased = lengths_that_pleased(fast.log, fast.channel, fast.now)
         words, confidence = slow.propose(KEY, pleased[-100:])
         seen = shadow_runner(store, dice).run_shadow(KEY, words)
         content = {"key": KEY, "value": round(words), "expected_version": store.get(KEY).version}
