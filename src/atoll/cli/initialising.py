@@ -11,13 +11,13 @@ from atoll import errors
 from atoll.cli import examples, options
 
 # The example that a system's new folder starts from.
-FIRST: Mapping[str, str] = {"llmsr": "kinetic_energy", "programs": "programs_minimum"}
+FIRST: Mapping[str, str] = {"llmsr": "kinetic_energy", "programs": "programs_minimum", "mind": "mind_natural_plan"}
 
 _LEFT_OUT = ("__pycache__", ".pyc", ".db", ".db-wal", ".db-shm")
 
 
 def init(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="llmsr, programs, or the name of an example.")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="llmsr, programs, mind, or the name of an example.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     as_json: options.JsonOption = False,
 ) -> None:

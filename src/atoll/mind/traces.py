@@ -3,11 +3,10 @@
 A critic without words points at the actions that the judge found fault with, and an author changes one of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 
 from atoll.mind.actions import Action, Task
-from atoll.mind.tasks.problem import Fault
 
 type Trace = tuple[Action, ...]
 
@@ -31,21 +30,21 @@ def recombination(one: Trace, other: Trace, rng: Random) -> Trace:
 
 
 def mutation(
-    trace: Trace, moves: Sequence[Action], rng: Random, faults: Sequence[Fault] = (), *, uses_all: bool = False
+    trace: Trace, moves: Sequence[Action], rng: Random, named: Collection[str] = (), *, uses_all: bool = False
 ) -> Trace:
-    """Returns a trace with one change, if it can, at an action that a fault is about.
+    """Returns a trace with one change, mostly at an action that something is wrong with.
 
     Args:
         trace: What is changed.
         moves: All that a trace may hold.
         rng: Draws the change.
-        faults: What is wrong with it.
+        named: Goals of actions that a judge found fault with.
         uses_all: Every move must be in it, so none is dropped or replaced.
     """
     unused = [each for each in moves if each not in trace]
     if unused and (uses_all or not trace or rng.random() < len(unused) / len(moves)):
         return _inserted(trace, rng.choice(unused), rng)
-    at = _pointed(trace, faults, rng)
+    at = _pointed(trace, named, rng)
     kinds = ["move", "swap", "reverse"] if len(trace) > 1 else []
     kinds += ["drop"] * (len(trace) > 1 and not uses_all) + ["replace"] * bool(unused and not uses_all)
     match rng.choice(kinds or ["none"]):
@@ -67,9 +66,13 @@ def mutation(
             return trace
 
 
-def _pointed(trace: Trace, faults: Sequence[Fault], rng: Random) -> int:
+def named_in(said: str, trace: Trace) -> set[str]:
+    """Returns the goals of a trace that a text names: what a judge finds fault with."""
+    return {each.goal for each in trace if isinstance(each, Task) and each.goal in said}
+
+
+def _pointed(trace: Trace, named: Collection[str], rng: Random) -> int:
     """Returns the place of an action that something is wrong with, or of any."""
-    named = {name for each in faults for name in (each.about, each.other) if name}
     wrong = [place for place, each in enumerate(trace) if isinstance(each, Task) and each.goal in named]
     return rng.choice(wrong) if wrong and rng.random() < POINTED else rng.randrange(len(trace))
 

@@ -34,7 +34,9 @@ class Wandering:
             return []
         problem, made = self.problems[turn.problem], list[function.Function]()
         trace = self._begun(problem, task)
-        standing: tuple[traces.Trace, str, float] | None = None
+        standing: tuple[traces.Trace, str, float] | None = (
+            None  # of the best turn: what, what was said of it, its score
+        )
         ids = tuple(pool.id_of(fn) for fn in task.parents)
         for number in range(self.num_turns):
             plan = problem.write(trace)
@@ -46,7 +48,7 @@ class Wandering:
             if judge.is_solved(found) or found.score is None:
                 break
             if standing is None or found.score >= standing[2]:
-                standing, ids = (trace, plan, found.score), (f"{task.step}.{number}",)
+                standing, ids = (trace, found.feedback, found.score), (f"{task.step}.{number}",)
             trace = self._changed(problem, standing[0], standing[1], task)
         return made
 
@@ -55,11 +57,13 @@ class Wandering:
         if not parents or self.is_fresh:
             return traces.random_trace(problem.moves, task.rng)
         if len(parents) == 1:
-            return self._changed(problem, parents[0], judge.plan_of(str(task.parents[0].skeleton())), task)
+            said = task.parents[0].evaluation
+            return self._changed(problem, parents[0], said.feedback if said else "", task)
         return traces.recombination(parents[0], parents[1], task.rng)
 
-    def _changed(self, problem: Problem, trace: traces.Trace, plan: str, task: function.Task) -> traces.Trace:
+    def _changed(self, problem: Problem, trace: traces.Trace, said: str, task: function.Task) -> traces.Trace:
+        """Changes a trace, mostly at a decision that the judge's words name."""
         if self.is_fresh:
             return traces.random_trace(problem.moves, task.rng)
-        faults = problem.judge(plan).faults  # what the judge said of it, once more: text is for models
-        return traces.mutation(trace, problem.moves, task.rng, faults, uses_all=problem.uses_all)
+        named = traces.named_in(said, trace)
+        return traces.mutation(trace, problem.moves, task.rng, named, uses_all=problem.uses_all)

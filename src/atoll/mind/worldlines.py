@@ -54,8 +54,9 @@ class WorldlineManager:
     def mutate(self, plan: Plan) -> Plan:
         """Returns a plan with one change, where something is wrong with it if anything is."""
         trace = tuple(plan.actions)
-        faults = self.problem.judge(self.problem.write(trace)).faults if trace else ()
-        changed = traces.mutation(trace, self.problem.moves, self.rng, faults, uses_all=self.problem.uses_all)
+        said = self.problem.judge(self.problem.write(trace)).feedback() if trace else ""
+        named = traces.named_in(said, trace)
+        changed = traces.mutation(trace, self.problem.moves, self.rng, named, uses_all=self.problem.uses_all)
         return replace(plan, actions=changed, note=f"{plan.note}, changed".lstrip(", "))
 
     def verdict(self, line: Worldline) -> Verdict:
