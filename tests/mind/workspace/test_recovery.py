@@ -30,6 +30,17 @@ def lines(folder: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
+def kill_it(victim: subprocess.Popen[bytes], *, with_git: bool) -> None:
+    """Kills a run: alone, so that git goes on for a moment, or with git in the middle of what it writes."""
+    victim.send_signal(signal.SIGSTOP)  # as long as it buries nobody, the numbers of its children are nobody else's
+    tasks = Path(f"/proc/{victim.pid}/task").iterdir()
+    children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()] if with_git else []
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+    victim.kill()
+    victim.wait()
+
+
 @pytest.mark.chaos
 @pytest.mark.timeout(60 + NUM_KILLS * 20)
 def test_a_run_that_is_killed_again_and_again_finishes_and_leaves_nothing(tmp_path):
@@ -45,11 +56,7 @@ def test_a_run_that_is_killed_again_and_again_finishes_and_leaves_nothing(tmp_pa
             time.sleep(0.002)  # most kills hit a run at work, some its start, which clears away what the last one left
         time.sleep(rng.random() * (0.15 if kill % 5 else 1.0))
         assert victim.poll() is None, (folder.parent / "errors").read_text() or "it was over too early"
-        if kill % 2:
-            os.killpg(victim.pid, signal.SIGKILL)  # git too, in the middle of what it writes
-        else:
-            victim.kill()  # git goes on for a moment
-        victim.wait()
+        kill_it(victim, with_git=bool(kill % 2))
         moments.append(f"{time.monotonic() - since:.2f} s: {len(lines(folder))} lines")
     last = start(folder, num_worldlines)
     assert last.wait(timeout=300) == 0, (folder.parent / "errors").read_text()

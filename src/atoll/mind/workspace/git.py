@@ -125,6 +125,7 @@ class Git:
                 capture_output=True,
                 env=self._environment({**place, **({"GIT_INDEX_FILE": str(index)} if index else {}), **(env or {})}),
                 pass_fds=() if self._hold is None else (self._hold,),
+                start_new_session=True,  # Ctrl-C is for us: the step at work needs its calls of git to the end
                 timeout=_CALL_SECONDS,
                 check=False,
             )
@@ -153,6 +154,7 @@ class Git:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=self._environment({"GIT_CEILING_DIRECTORIES": str(self.folder.parent)}),
+            start_new_session=True,
             pass_fds=() if self._hold is None else (self._hold,),
         )
 
