@@ -77,6 +77,11 @@ def test_a_run_that_was_cut_goes_on_and_ends_like_one_that_was_not(task, capsys)
     assert rest["instances"] == whole["instances"]
 
 
+def test_a_deterministic_run_has_no_more_steps_in_flight_than_problems(task, capsys):  # 1.6
+    assert cli.main(["run", str(task), "--deterministic", "--iterations", "4"]) == 0
+    assert "by steps, 2 in flight" in capsys.readouterr().err
+
+
 def test_settings_that_need_models_are_refused_without(task, capsys):
     assert cli.main(["run", str(task), "--set", "mind.second_llm=x"]) == 2
     assert "give several with commas" in capsys.readouterr().err
