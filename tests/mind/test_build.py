@@ -1,11 +1,12 @@
 """A task folder of minds, from the command line."""
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from atoll import cli
+from atoll import cli, store
 
 NOISY = """
 from atoll.mind import traces
@@ -75,6 +76,21 @@ def test_a_run_that_was_cut_goes_on_and_ends_like_one_that_was_not(task, capsys)
     run(capsys, "run", str(task), "--deterministic", "--iterations", "20", "--store", "cut.db")
     rest = run(capsys, "resume", "latest", "--iterations", "40", "--store", "cut.db")
     assert rest["instances"] == whole["instances"]
+
+
+def test_a_deterministic_run_has_no_more_steps_in_flight_than_problems(task, capsys):  # 1.6
+    assert cli.main(["run", str(task), "--deterministic", "--iterations", "4"]) == 0
+    assert "by steps, 2 in flight" in capsys.readouterr().err
+
+
+def test_no_island_calls_a_model_more_often_than_its_budget_allows(task, capsys):  # A16
+    model = f"python:{task / 'model.py'}:reply"
+    found = run(capsys, "run", str(task), "--llm", model, "--set", "run.island_budget=3calls", "--set", "num_islands=2")
+    with store.Store("atoll.db") as kept:
+        calls = Counter(record.island for record in kept.journal(found["run"]).of_kind("replied"))
+    assert calls
+    assert max(calls.values()) <= 3
+    assert found["reason"]
 
 
 def test_settings_that_need_models_are_refused_without(task, capsys):

@@ -12,6 +12,10 @@ from atoll.mind.worldline import BASE
 
 __all__ = ["Options", "Task", "build", "discover"]
 
+# Steps in flight of a deterministic run, and no more than problems: a step has then seen all earlier ones of its own
+# problem, and islands go one after the other, as in the paper.
+WIDEST = 8
+
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
     """Returns nothing: a folder of this system says so in its `atoll.toml`."""
@@ -57,7 +61,12 @@ def assemble(about: subject.Subject, options: Options, model: llm.LLM | None) ->
         ),
     )
     config = cluster.EvolverConfig(
-        islands, schedule=method.schedule, learner=known, stop_rules=[known.stop_rule], reset_period=None
+        islands,
+        schedule=method.schedule,
+        learner=known,
+        stop_rules=[known.stop_rule],
+        reset_period=None,
+        window=min(WIDEST, len(about.problems)),
     )
     finish = result.Conclusion(about, known, options.method)
     return system.Built(config, _report(about, method, options, model), about.files, about.sandbox, about.close, finish)

@@ -245,7 +245,8 @@ class Session:
                 "A deterministic run cannot depend on seconds, dollars or tokens, which hang on timing: give its "
                 "budget in iterations, evals or calls, and its resets in evaluations."
             )
-        usual = config.DETERMINISTIC_WINDOW if wanted.deterministic else 2 * wanted.workers
+        fixed = built.config.window or config.DETERMINISTIC_WINDOW  # a system may know what its order needs
+        usual = fixed if wanted.deterministic else 2 * wanted.workers
         return _Order(not is_timed, wanted.window or (wanted.workers if is_timed else usual))
 
     def __enter__(self) -> Self:

@@ -47,6 +47,12 @@ def test_a_trip_is_solved_by_exactly_the_golden_order(rows_file):
     assert grading.grade({**row, "golden_plan": None}, row["golden_plan"]) is None
 
 
+def test_a_trip_whose_constraints_contradict_its_solution_counts_as_unsolved(rows_file):
+    row = json.loads(rows_file.read_text().splitlines()[0])
+    parse = {"direct_flights": [{"from": "A", "to": "B"}]}
+    assert grading.grade({**row, "parsed_constraints": parse}, row["golden_plan"]) is False
+
+
 def test_another_process_grades(rows_file):
     rows = [json.loads(line) for line in rows_file.read_text().splitlines()]
     plans = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll import errors
-from atoll.mind.tasks import meeting, trip
+from atoll.mind.tasks import data, meeting, trip
 
 SECONDS = 120  # to grade a file
 
@@ -22,13 +22,15 @@ SECONDS = 120  # to grade a file
 def grade(row: Mapping[str, Any], plan: str) -> bool | None:
     """Says whether a plan is as good as the solution of a row.
 
-    A trip is solved by exactly the golden cities and stays; a day of meetings by as many friends as the golden plan.
+    A trip is solved by exactly the golden cities and stays, unless those contradict the constraints that came with it:
+    then nobody can solve it. A day of meetings is solved by as many friends as the golden plan meets.
     """
     golden, task = row.get("golden_plan"), str(row.get("task", ""))
     if not golden:
         return None
     if task.startswith("trip"):
-        return _stays(plan) == _stays(str(golden))
+        problem = data.of_row({name: row[name] for name in data.VISIBLE if name in row})
+        return _stays(plan) == _stays(str(golden)) and problem.judge(str(golden)).is_solved
     if task.startswith("meeting"):
         steps = golden if isinstance(golden, list) else [str(golden)]
         wanted = sum(step.count("You meet") for step in steps)
