@@ -1,0 +1,137 @@
+"""`atoll replay`, `atoll shadow` and `atoll rollout`, as from a shell."""
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from atoll import cli
+from atoll.governed import StoredParameters, feedback, logs
+from tests.cli import apps
+from tests.runs import samples
+
+SHADOW = """
+import json, random
+from atoll.candidate import Candidate
+
+def samples():
+    return [Candidate(f"s{n}", json.dumps({"x": n})) for n in range(200)]
+
+def apply(candidate, value):
+    return Candidate(candidate.id, json.dumps({**json.loads(candidate.content), "value": value}))
+
+def score(candidate):
+    data = json.loads(candidate.content)
+    return -abs(data["value"] - 0.3) + random.Random(candidate.content).gauss(0, 0.05), {"cost": data["value"]}
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng, moment = random.Random(0), datetime.now(UTC) - timedelta(minutes=5)
+    log, channel = logs.FileLog("logs"), feedback.FileFeedback("feedback")
+    for number in range(200):
+        action, entity = rng.choice(["left", "right"]), f"carrier-{number % 3}"
+        log.append(logs.LogEntry(moment, f"d{number}", entity, None, None, action, 0.5))
+        channel.report(entity, "won", float(action == "right"), decision_id=f"d{number}")
+    with StoredParameters("atoll.db") as store:
+        store.set("risk/penalty", 0.5, "start")
+    (tmp_path / "shadow.py").write_text(SHADOW)
+    return tmp_path
+
+
+@pytest.fixture
+def run(place, capsys):
+    def run(*arguments, status=0):
+        capsys.readouterr()
+        assert cli.main(list(arguments)) == status, capsys.readouterr()
+        return apps.Told(*capsys.readouterr())
+
+    return run
+
+
+def test_a_replay_shows_statistics_and_counts(run):
+    told = run("replay", "logs", "--feedback", "feedback")
+    assert told.lines[0].split()[:4] == ["entity", "metric", "count", "mean"]
+    assert [line.split()[0] for line in told.lines[1:]] == ["carrier-0", "carrier-1", "carrier-2"]
+    assert "200 decisions, 200 paired, 0 pending" in told.err
+
+
+def test_a_replay_for_programs_has_the_report_and_every_statistic(run):
+    data = run("replay", "logs", "-f", "feedback", "--attribution", "decision", "--json").json()
+    assert data["report"]["entries"] == 200
+    assert sum(each["count"] for each in data["statistics"]) == 200
+
+
+def test_a_replay_estimates_what_another_policy_would_have_earned(run):
+    policy = json.dumps({"left": 0.1, "right": 0.9})
+    arguments = ("replay", "logs", "-f", "feedback", "--attribution", "decision", "--estimate", "won")
+    found = run(*arguments, "--policy", policy, "--json").json()["estimates"]
+    values = {each["estimator"]: each["value"] for each in found}
+    assert values["dr"] == pytest.approx(0.9, abs=0.05)
+    assert values["naive"] == pytest.approx(0.5, abs=0.1)
+    assert "dr " in run(*arguments, "--policy", policy).out
+
+
+def test_a_replay_can_be_cut_and_go_on(run, place):
+    arguments = ("replay", "logs", "-f", "feedback", "--checkpoint", "here.json", "--json")
+    first = run(*arguments).json()
+    assert (place / "here.json").exists()
+    assert run(*arguments).json() == first
+
+
+def test_a_run_of_ours_is_a_log(run):
+    data = run("replay", "run:latest~6", "--by", "island", "--store", samples.library(), "--json").json()
+    assert data["report"]["entries"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["replay", "nowhere"], "There is no nowhere"),
+        (["replay", "logs", "--window", "week"], "is no time"),
+        (["replay", "logs", "--since", "soon"], "is no moment"),
+        (["replay", "logs", "--attribution", "luck"], "choose one of first"),
+        (["replay", "logs", "--on-issue", "cry"], "policy 'cry'"),
+        (["replay", "logs", "--estimate", "won", "--policy", "7"], "is no policy"),
+        (["shadow", "risk/penalty", "0.3", "--with", "no.py"], "There is no file"),
+        (["shadow", "nothing", "0.3", "--with", "shadow.py"], "nothing"),
+        (["shadow", "risk/penalty", "0.3", "--with", "shadow.py", "--guard", "cost:x"], "is no guardrail"),
+        (["rollout", "tick", "risk/penalty"], "start one"),
+        (["rollout", "status", "--params", "no.db"], "no parameters in no.db"),
+    ],
+)
+def test_a_mistake_is_one_sentence_that_says_what_to_do(arguments, said, run):
+    told = run(*arguments, status=2)
+    assert said in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_a_shadow_says_its_verdict(run):
+    assert "promote: fitness gains" in run("shadow", "risk/penalty", "0.3", "--with", "shadow.py").out
+    data = run("shadow", "risk/penalty", "0.9", "--with", "shadow.py", "--guard", "cost:0.1:lower", "--json").json()
+    assert data["verdict"] == "reject"
+    assert data["num_saved"] > 0
+
+
+def test_a_rollout_from_its_start_to_its_end(run):
+    start = ("rollout", "start", "risk/penalty", "0.3", "--guard", "won:0.5", "--by", "ann", "--reason", "EMA")
+    assert "proposed" in run(*start, "--min-time", "0s", "--shares", "0.4").out
+    assert "canary now" in run("shadow", "risk/penalty", "0.3", "--with", "shadow.py", "--rollout").out
+    assert "canary 40%" in run("rollout", "status").out
+    served = {run("rollout", "serve", "risk/penalty", f"carrier-{n}").out.strip() for n in range(20)}
+    assert served == {"0.3", "0.5"}
+    assert run("rollout", "tick", "risk/penalty", "-f", "feedback", "--json").json()["stage"] == "canary"
+    assert "rolled_back, over" in run("rollout", "abort", "risk/penalty", "--by", "bob", "--reason", "no").out
+    assert run("rollout", "status", "risk/penalty", "--json").json()[0]["stage"] == "rolled_back"
+    assert "the next may begin" in run(*start, status=2).err
+
+
+def test_who_proposed_it_cannot_approve_it(run):
+    told = run(
+        "rollout", "start", "risk/penalty", "0.3", "--guard", "won", "--by", "ann", "--author", "ann", "--reason", "x",
+        status=2,
+    )  # fmt: skip
+    assert "cannot approve it" in told.err
