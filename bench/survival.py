@@ -35,7 +35,7 @@ CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
 }
 FORECAST_SEEDS, FORECAST_LIVES = range(31_000, 31_006), 28
 CRAFTER_LIVES, CRAFTER_SEED, RANDOM_LIVES = 50, 32_000, 12
-MINIGRIDS = ("MiniGrid-LavaGapS6-v0", "MiniGrid-LavaCrossingS9N1-v0", "MiniGrid-Dynamic-Obstacles-6x6-v0")
+MINIGRIDS = ("MiniGrid-LavaGapS6-v0", "MiniGrid-Dynamic-Obstacles-6x6-v0")
 MINIGRID_SEEDS, MINIGRID_LIVES, FEW = range(33_000, 33_020), 20, 5
 RANDOM_SCORE, PPO_SCORE = 1.6, 4.6  # Hafner 2021
 PARTS = Path(__file__).parent / "results" / "survival.parts.json"

@@ -9,6 +9,7 @@ from atoll.survival.worlds.world import FACING, Observation
 
 AMBIENT = frozenset({"hunger", "thirst", "cold", "fatigue"})  # felt inside the body, whatever one stands on
 PLAIN_NIGHTS = 2
+FATAL = 0.999  # damage of something that kills at a blow, wherever one then lies
 
 
 class Lesson(NamedTuple):
@@ -32,9 +33,12 @@ class Lesson(NamedTuple):
 def learn(mind: Mind, step: Executed) -> list[Lesson]:
     """Takes in what an action did."""
     before, after, name = step.before, step.after, step.action.name
-    lessons = _creatures(mind, after)
+    ahead = _look_ahead(mind, step)
+    is_blow = before.position == after.position or after.harm.get(ahead or "", 0.0) >= FATAL
+    ran_into = ahead if is_blow else None
+    lessons = _creatures(mind, after, ran_into)
     if name in mind.world.moves:
-        lessons += _moved(mind, step)
+        lessons += [] if after.refused else _moved(mind, step)
     else:
         lessons += _stayed(mind, before, after) + _used(mind, step)
     return lessons + _night(mind, before, after)
@@ -57,6 +61,14 @@ def _moved(mind: Mind, step: Executed) -> list[Lesson]:
     if look is None:
         return []
     fact = mind.lore.fact(look)
+    if look in after.harm and (
+        after.position != there or after.harm[look] >= FATAL
+    ):  # it hurts whoever runs into it, and lets nobody through
+        fact.blocked += 1
+        fact.hurt, fact.damage, fact.cause = fact.hurt + 1, fact.damage + after.harm[look], look
+        text = lore.AVOID.format(look=look, cause=look, damage=after.harm[look])
+        seen = f"ran into it at {there}"
+        return [Lesson(look, "tactics", text, seen), Lesson(look, "recipes", lore.BLOCKS.format(look=look), seen)]
     if after.position != there:
         if mind.lore.fact(before.here).hurt:  # in a pit nobody moves, whatever lies before them
             return _stayed(mind, before, after)
@@ -94,11 +106,19 @@ def _stayed(mind: Mind, before: Observation, after: Observation) -> list[Lesson]
     return []
 
 
-def _creatures(mind: Mind, after: Observation) -> list[Lesson]:
-    """A cause that is itself a look in sight is alive: it came to us."""
+def _look_ahead(mind: Mind, step: Executed) -> str | None:
+    """Returns what stood where a move led to."""
+    if step.action.name not in mind.world.moves:
+        return None
+    dx, dy = mind.world.moves[step.action.name]
+    return step.before.looks.get((step.before.position[0] + dx, step.before.position[1] + dy))
+
+
+def _creatures(mind: Mind, after: Observation, ran_into: str | None) -> list[Lesson]:
+    """A cause that is itself a look in sight is alive: it came to us, unless we ran into it."""
     found = []
     for cause, amount in after.harm.items():
-        if cause == after.here or (cause not in mind.atlas.names and cause not in after.looks.values()):
+        if cause in (after.here, ran_into) or (cause not in mind.atlas.names and cause not in after.looks.values()):
             continue
         fact = mind.lore.fact(cause)
         if not fact.hunts:

@@ -15,6 +15,7 @@ COMFORT = 0.75  # below this level a resource is looked for
 NEED, DIRE, REFUGE, NOVEL, REST = 70.0, 45.0, 30.0, 12.0, 1.0
 WANTED, MADE, PRIZE, FIGHT = 12.0, 16.0, 40.0, 30.0
 HOARD = 7  # of a thing: more is no use that anybody knows of
+LOWEST = 0.2  # of a resource: below it nothing is put off
 CALM = 0.4  # life below which nothing is tried for its own sake
 BOLD = 0.55  # life above which something unknown is tried
 ENTER = "enter"  # the deed of stepping on something
@@ -59,8 +60,15 @@ def needs(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
             for spot in places(mind, look, seen.tick):
                 yield from at(mind, seen, ways, Goal(worth * chance, f"{action} at {look} for {need}", spot, action))
         for recipe in mind.workshop.recipes.values():
-            if recipe.gain == need and not recipe.missing(seen.held):
+            if recipe.gain == need and not recipe.missing(seen.held) and not _is_unsafe(mind, seen, level):
                 yield Goal(worth, f"{recipe.action} for {need}", seen.position, recipe.action)
+
+
+def _is_unsafe(mind: Mind, seen: Observation, level: float) -> bool:
+    """Tells whether what takes long, such as sleep, had better wait: in the dark, and while something hunts in sight."""
+    if not mind.temper.has_fear:
+        return False
+    return bool(foresight.hunters(mind, seen)) or (seen.is_dark and level > LOWEST)
 
 
 def places(mind: Mind, look: str, tick: int) -> Iterator[Spot]:

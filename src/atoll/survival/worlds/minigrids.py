@@ -3,7 +3,10 @@
 import importlib
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from atoll import errors
 from atoll.survival.worlds.world import HERE, Action, Observation, Spot
@@ -54,6 +57,8 @@ class MiniGridWorld:
     def act(self, action: Action) -> Observation:
         if action.name == "wait":
             return self._ended(self._env.step(LEFT), self._place(self._env.agent_pos))
+        dx, dy = MOVES[action.name]
+        meant = self._place(self._env.agent_pos + np.array((dx, dy)))
         wanted, now = HEADINGS.index(action.name), int(self._env.agent_dir)
         turn = LEFT if (now - wanted) % 4 == 1 else RIGHT
         while int(self._env.agent_dir) != wanted:
@@ -61,6 +66,8 @@ class MiniGridWorld:
             if told[2] or told[3]:
                 return self._ended(told, self._place(self._env.agent_pos))
         ahead = self._place(self._env.front_pos)
+        if ahead != meant:  # something came while we turned: nobody meant to run into that
+            return replace(self._observation(0.0, False, False), refused=f"{ahead} came in the way")
         return self._ended(self._env.step(FORWARD), ahead)
 
     def _place(self, spot: Any) -> str:
