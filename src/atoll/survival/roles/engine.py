@@ -6,7 +6,7 @@ from atoll.survival import foresight
 from atoll.survival.mind import Mind
 from atoll.survival.plan import ActionPlan, Executed
 from atoll.survival.roles.sentinel import Sentinel
-from atoll.survival.worlds.world import Action, Observation
+from atoll.survival.worlds.world import FACING, Action, Observation
 
 NEAR = 2  # cells at which a hunter that was not there before ends a plan
 
@@ -55,6 +55,8 @@ class ExecutionEngine:
         fact = mind.lore.facts.get(look) if look is not None else None
         if look is None or fact is None or not fact.hurt:
             return ""
+        if mind.world.reach == FACING and (fact.hunts or mind.lore.is_wall(look)):
+            return ""  # whoever goes towards it only turns to it
         standing = mind.lore.facts.get(seen.here)
         if standing is not None and standing.hurt > 0.5 * standing.entered:
             return ""  # already in it: the way out may lead through it

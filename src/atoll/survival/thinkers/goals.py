@@ -14,6 +14,7 @@ from atoll.survival.worlds.world import FACING, Observation, Spot
 COMFORT = 0.75  # below this level a resource is looked for
 NEED, DIRE, REFUGE, NOVEL, REST = 70.0, 45.0, 30.0, 12.0, 1.0
 WANTED, MADE, PRIZE, FIGHT = 12.0, 16.0, 40.0, 30.0
+AT_HAND = 2.0  # what lies before one's hands is worth more than what one has to come back for
 HOARD = 7  # of a thing: more is no use that anybody knows of
 LOWEST = 0.2  # of a resource: below it nothing is put off
 CALM = 0.4  # life below which nothing is tried for its own sake
@@ -65,7 +66,7 @@ def needs(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
 
 
 def _is_unsafe(mind: Mind, seen: Observation, level: float) -> bool:
-    """Tells whether what takes long, such as sleep, had better wait: in the dark, and while something hunts in sight."""
+    """Tells whether what takes long, such as sleep, had better wait: in the dark, or while something hunts."""
     if not mind.temper.has_fear:
         return False
     return bool(foresight.hunters(mind, seen)) or (seen.is_dark and level > LOWEST)
@@ -88,7 +89,7 @@ def at(mind: Mind, seen: Observation, ways: Ways, goal: Goal) -> Iterator[Goal]:
             yield goal
         return
     if spot == seen.facing:
-        yield goal._replace(spot=seen.position, target=spot)
+        yield goal._replace(value=AT_HAND * goal.value, spot=seen.position, target=spot)
     elif mind.lore.is_wall(mind.atlas.looks.get(spot, "")):  # whoever walks towards open ground stands on it
         x, y = spot
         near = [each for dx, dy in AROUND if (each := (x - dx, y - dy)) in ways.costs]
