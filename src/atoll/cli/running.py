@@ -116,7 +116,7 @@ def run(
     if checkpoint is not None:
         plan = config.begun_with(plan, checkpoint)
     if api_base or primary_model or secondary_model:
-        plan = _asking(plan, llm, (primary_model, secondary_model, api_base))
+        plan = config.asking(plan, primary_model, secondary_model, api_base, is_named=llm not in (None, config.NAMED))
     set_level(log_level)
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     with stores.Store(store) as kept:
@@ -125,17 +125,6 @@ def run(
         if folder is not None:
             print(f"atoll: Written to {openevolve.export_all(kept, session.run, folder)}.", file=sys.stderr)
         return status
-
-
-def _asking(plan: Any, llm: str | None, named: tuple[str | None, str | None, str | None]) -> Any:
-    """Returns a plan with the model that the options of `openevolve-run` name."""
-    from atoll import config, errors
-    from atoll.programs import naming
-
-    if llm not in (None, config.NAMED):
-        raise errors.SetupError("--llm names a model, and so do --primary-model and --api-base: leave one out.")
-    model = naming.chosen(*named, getattr(plan.task, "model", None))
-    return config.Plan.from_data(plan.to_data(), [{"run": {"llm": model}}])
 
 
 def set_level(name: str | None) -> None:

@@ -27,7 +27,7 @@ FILE = "atoll.toml"
 # The systems by name; a system is imported when it is used, or when a folder without `atoll.toml` may be its.
 SYSTEMS: Mapping[str, str] = {"programs": "atoll.programs.build", "llmsr": "atoll.llmsr.build"}
 FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs OpenEvolve's files, and who reads them
-CHECKPOINTS = "atoll.programs.checkpoints"
+CHECKPOINTS, NAMING = "atoll.programs.checkpoints", "atoll.programs.naming"
 NAMED = "config"  # as a model's name: the one that the folder's own configuration names
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
@@ -167,6 +167,26 @@ def begun_with(plan: Plan, checkpoint: Path, *, is_all: bool = False) -> Plan:
     steps = None if iterations is None else iterations + num_programs
     limits = {"iterations": steps, **(dict.fromkeys(("budget", "target", "patience")) if is_all else {})}
     return Plan.from_data(plan.to_data(), [{"run": limits, "task": {"checkpoint": str(checkpoint.absolute())}}])
+
+
+def asking(plan: Plan, primary: str | None, secondary: str | None, address: str | None, *, is_named: bool) -> Plan:
+    """Returns a plan with the model that the options of `openevolve-run` name.
+
+    Args:
+        plan: Whose task may name a model of its own, for an address alone.
+        primary: A model's name, and so is `secondary`, which weighs a fifth.
+        secondary: See there.
+        address: Where they are; None: where OpenAI's are.
+        is_named: Whether a model was named in our own way too.
+
+    Raises:
+        SetupError: There is no model, or there are two.
+    """
+    if is_named:
+        raise errors.SetupError("--llm names a model, and so do --primary-model and --api-base: leave one out.")
+    naming = importlib.import_module(NAMING)
+    model = naming.chosen(primary, secondary, address, getattr(plan.task, "model", None))
+    return Plan.from_data(plan.to_data(), [{"run": {"llm": model}}])
 
 
 def task_of(checkpoint: Path) -> Path:
