@@ -122,7 +122,7 @@ def run(
     if checkpoint is not None:
         plan = config.begun_with(plan, checkpoint)
     if api_base or primary_model or secondary_model:
-        plan = config.asking(plan, llm, (primary_model, secondary_model, api_base))
+        plan = config.asking(plan, primary_model, secondary_model, api_base, is_named=llm not in (None, config.NAMED))
     set_level(log_level)
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     recorder = recording.Recorder(save_run, save_report)

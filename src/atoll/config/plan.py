@@ -178,6 +178,26 @@ def begun_with(plan: Plan, checkpoint: Path, *, is_all: bool = False) -> Plan:
     return Plan.from_data(plan.to_data(), [{"run": limits, "task": {"checkpoint": str(checkpoint.absolute())}}])
 
 
+def asking(plan: Plan, primary: str | None, secondary: str | None, address: str | None, *, is_named: bool) -> Plan:
+    """Returns a plan with the model that the options of `openevolve-run` name.
+
+    Args:
+        plan: Whose task may name a model of its own, for an address alone.
+        primary: A model's name, and so is `secondary`, which weighs a fifth.
+        secondary: See there.
+        address: Where they are; None: where OpenAI's are.
+        is_named: Whether a model was named in our own way too.
+
+    Raises:
+        SetupError: There is no model, or there are two.
+    """
+    if is_named:
+        raise errors.SetupError("--llm names a model, and so do --primary-model and --api-base: leave one out.")
+    naming = importlib.import_module(NAMING)
+    model = naming.chosen(primary, secondary, address, getattr(plan.task, "model", None))
+    return Plan.from_data(plan.to_data(), [{"run": {"llm": model}}])
+
+
 def task_of(checkpoint: Path) -> Path:
     """Returns the task's folder that a checkpoint of OpenEvolve's stands in.
 
@@ -262,18 +282,6 @@ def _owner(key: str, models: Mapping[str, type[Settings]]) -> str:
     names = {name: section for section, model in models.items() for name in model.model_fields}
     near = [f"{names[name]}.{name}" for name in difflib.get_close_matches(key, names, n=1)]
     raise errors.SetupError(f"There is no key {key}{f'; the nearest is {near[0]}' if near else ''}.")
-
-
-def asking(plan: Plan, llm: str | None, named: tuple[str | None, str | None, str | None]) -> Plan:
-    """Returns a plan with the models that the options of `openevolve-run` name: the first, the second, the address.
-
-    Raises:
-        SetupError: `llm`, the usual option, names one too.
-    """
-    if llm not in (None, NAMED):
-        raise errors.SetupError("--llm names a model, and so do --primary-model and --api-base: leave one out.")
-    model = importlib.import_module(NAMING).chosen(*named, getattr(plan.task, "model", None))
-    return Plan.from_data(plan.to_data(), [{"run": {"llm": model}}])
 
 
 def describe(name: str) -> Iterator[tuple[str, str]]:
