@@ -13,6 +13,7 @@ import typer
 import atoll
 from atoll import errors
 from atoll.cli import (
+    auditing,
     checking,
     comparing,
     controlling,
@@ -22,6 +23,7 @@ from atoll.cli import (
     initialising,
     listing,
     modelling,
+    parameters,
     replaying,
     rolling,
     running,
@@ -61,6 +63,8 @@ for name, verb in VERBS.items():
     app.command(name)(verb)
 app.add_typer(rolling.app, name="rollout")
 app.add_typer(modelling.app, name="llm")
+app.add_typer(parameters.app, name="params")
+app.add_typer(auditing.app, name="audit")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -50,6 +50,9 @@ class Book(Protocol):
     def head(self, key: str, upto: int | None = None) -> Entry | None:
         """Returns the newest version of a key, or that which was it once `upto` entries stood."""
 
+    def value(self, key: str) -> tuple[str, int] | None:
+        """Returns the JSON text and the number of the newest version: the head, as fast as can be."""
+
     def version(self, key: str, n: int) -> Entry | None: ...
 
     def history(self, key: str, limit: int) -> Sequence[Entry]:

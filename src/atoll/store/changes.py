@@ -45,6 +45,8 @@ class Statements:
         self.tail = prepared(end)
         self.last = prepared(select(func.max(_rows.n)).where(_rows.key == _key), "key")
         self.head = prepared(versions.order_by(_rows.n.desc()).limit(_ONE).offset(_NONE), "key")
+        short = select(_rows.value, _rows.n, _rows.body).where(_rows.key == _key, _rows.n.is_not(None))
+        self.value = prepared(short.order_by(_rows.n.desc()).limit(_ONE).offset(_NONE), "key")
         then = versions.where(_rows.seq <= _seq).order_by(_rows.n.desc()).limit(_ONE).offset(_NONE)
         self.head_then = prepared(then, "key", "seq")
         self.version = prepared(of_key.where(_rows.n == bindparam("n")), "key", "n")
@@ -91,6 +93,17 @@ class StoredBook:
         if upto is None:
             return self._one(self._ask.head, key)
         return self._one(self._ask.head_then, key, upto)
+
+    def value(self, key: str) -> tuple[str, int] | None:
+        with self._database.glance() as cursor:
+            found = self._ask.value.rows(cursor, key)
+        if not found:
+            return None
+        value, n, body = found[0]
+        if body is None and value is not None:
+            return value, n
+        head = self.head(key)
+        return None if head is None else (head.value or "null", head.n or 0)
 
     def version(self, key: str, n: int) -> Entry | None:
         return self._one(self._ask.version, key, n)
@@ -173,14 +186,17 @@ class StoredPen:
         self._ask, self._cursor = ask, cursor
         found = ask.tail.rows(cursor)
         self._tail = Tail(*found[0]) if found else Tail()
+        self._states: dict[str, State] = {}  # nobody else changes them while the pen is out
 
     def tail(self) -> Tail:
         return self._tail
 
     def state(self, key: str) -> State:
-        n = self._ask.last.value(self._cursor, key) or 0
-        lock = self._one(self._ask.lock, key)
-        return State(n, lock if lock is not None and lock.kind == entries.LOCK else None)
+        if key not in self._states:
+            n = self._ask.last.value(self._cursor, key) or 0
+            lock = self._one(self._ask.lock, key)
+            self._states[key] = State(n, lock if lock is not None and lock.kind == entries.LOCK else None)
+        return self._states[key]
 
     def version(self, key: str, n: int) -> Entry | None:
         return self._one(self._ask.version, key, n)
@@ -200,6 +216,10 @@ class StoredPen:
             row = entry._replace(value=None)
         self._ask.put.run(self._cursor, [(*row, None if body is None else body.sha256)])
         self._tail = Tail(entry.seq, entry.hash, entry.at)
+        if entry.n is not None:
+            self._states[entry.key] = State(entry.n, self.state(entry.key).lock)
+        else:
+            self._states.pop(entry.key, None)
 
     def _one(self, query: Prepared, *values: Any) -> Entry | None:
         found = query.rows(self._cursor, *values)

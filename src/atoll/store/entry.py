@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 
     def chained(self, before: str) -> "Entry":
         """Returns it with its hash, behind an entry of hash `before`."""
-        return self._replace(hash=digest(before, self.canonical()))
+        return Entry(*self[:-1], digest(before, self.canonical()))
 
 
 def digest(before: str, canonical: str) -> str:

@@ -70,6 +70,10 @@ class MemoryBook:
             place = len(found) if upto is None else bisect_right(found, upto, key=lambda each: each.seq)
             return found[place - 1] if place else None
 
+    def value(self, key: str) -> tuple[str, int] | None:
+        found = self.head(key)
+        return None if found is None else (found.value or "null", found.n or 0)
+
     def version(self, key: str, n: int) -> entry.Entry | None:
         with self._changed:
             found = self._versions.get(key, ())

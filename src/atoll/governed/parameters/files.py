@@ -119,6 +119,9 @@ class FilesBook:
     def head(self, key: str, upto: int | None = None) -> entry.Entry | None:
         return self._refresh().head(key, upto)
 
+    def value(self, key: str) -> tuple[str, int] | None:
+        return self._refresh().value(key)
+
     def version(self, key: str, n: int) -> entry.Entry | None:
         return self._refresh().version(key, n)
 

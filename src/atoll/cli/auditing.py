@@ -1,0 +1,100 @@
+"""The verbs `atoll audit verify` and `atoll audit anchor`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from atoll import errors
+from atoll.cli import options
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Check the log of all changes of parameters, and keep its end where nobody can change it.",
+)
+KeyOption = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="The secret that anchors are signed with.")
+]
+
+
+@app.command("verify")
+def verify(
+    anchors: Annotated[
+        Path | None,
+        typer.Option("--anchors", metavar="FILE", help="What 'atoll audit anchor' wrote; lines may add up."),
+    ] = None,
+    key: KeyOption = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="A log that 'atoll params export --log' wrote.")
+    ] = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Checks that every change is what was written, in its order; exits 1 and says where it is not.
+
+    An edit, a change left out and changes that changed places are found by the chain of hashes; a tail that was cut
+    off, and a log that was written anew, by anchors.
+
+    \b
+    Examples:
+      atoll audit verify
+      atoll audit verify --anchors anchors.jsonl --key secret
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.cli import output
+    from atoll.config import parameters
+    from atoll.store import audit
+
+    known = [audit.Anchor.read(line) for line in _lines(anchors)] if anchors else []
+    secret = _secret(key)
+    for each in known if secret is not None else ():
+        each.check(secret or b"")
+    found = parameters.verify(store, known) if log is None else audit.verify(audit.read_lines(_lines(log)), known)
+    data: dict[str, Any] = {"changes": found.seq, "hash": found.hash, "anchors": found.num_anchors}
+    if as_json:
+        output.print_json(data)
+    else:
+        met = f", and met {found.num_anchors} anchors" if known else ""
+        output.say(output.out(), f"All {found.seq} changes are what was written{met}. The end is {found.hash}.")
+
+
+@app.command("anchor")
+def anchor(
+    key: KeyOption = None,
+    to: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Add a line to this file.")] = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+) -> None:
+    """Prints the end of the log, to be kept where nobody who writes the store can change it.
+
+    \b
+    Examples:
+      atoll audit anchor --key secret -o anchors.jsonl
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.config import parameters
+
+    with parameters.open(store) as kept:
+        kept.verify()
+        line = kept.anchor(_secret(key)).line()
+    if to is None:
+        print(line)
+        return
+    with to.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n") if path.stat().st_size else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.SetupError(f"{path} cannot be read: {error}.") from error
+
+
+def _secret(path: Path | None) -> bytes | None:
+    try:
+        found = None if path is None else path.read_bytes().strip()
+    except OSError as error:
+        raise errors.SetupError(f"{path} cannot be read: {error}.") from error
+    if found == b"":
+        raise errors.SetupError(f"{path} is empty: put a secret into it.")
+    return found

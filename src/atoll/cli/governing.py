@@ -1,0 +1,248 @@
+"""The verbs of `atoll params` that change: set, rollback, lock, unlock, alias, import."""
+
+import getpass
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from atoll import errors
+from atoll.cli import options
+
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Which parameter.")]
+ReasonOption = Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why; compulsory.")]
+AuthorOption = Annotated[
+    str | None, typer.Option("--author", metavar="NAME", envvar="ATOLL_AUTHOR", help="Who; else your user name.")
+]
+ExpectOption = Annotated[
+    int | None, typer.Option("--expect", metavar="N", help="Only if the newest version is this one; 0: none yet.")
+]
+RulesOption = Annotated[
+    Path | None, typer.Option("--rules", metavar="FILE", envvar="ATOLL_RULES", help="JSON Schemas by prefix.")
+]
+
+
+def set_value(
+    key: KeyArgument,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or a plain text; @FILE reads a file.")],
+    reason: ReasonOption = "",
+    author: AuthorOption = None,
+    expect: ExpectOption = None,
+    rules: RulesOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Makes a new version of a parameter.
+
+    \b
+    Examples:
+      atoll params set ema/alpha 0.3 -m "a start"
+      atoll params set ema/alpha 0.4 -m "faster" --expect 1
+      atoll params set prompt/system @prompt.txt -m "shorter" --store params/
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.config import parameters
+
+    _check(reason, key)
+    with parameters.open(store, rules=rules, is_new=True) as kept:
+        version = kept.set(key, read(value), reason, author=_who(author), expected_version=expect)
+    _tell(f"{key} is at version {version} now.", as_json, {"key": key, "version": version})
+
+
+def rollback(
+    key: KeyArgument,
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="Whose value shall hold again.")],
+    reason: ReasonOption = "",
+    author: AuthorOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Makes an old value the newest again, as a new version; of a locked parameter too.
+
+    \b
+    Examples:
+      atoll params rollback ema/alpha 1 -m "0.4 was worse"
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.config import parameters
+
+    _check(reason)
+    with parameters.open(store) as kept:
+        made = kept.rollback(key, version, reason, author=_who(author))
+    _tell(f"{key} is at version {made} now, with the value of {version}.", as_json, {"key": key, "version": made})
+
+
+def lock(
+    key: KeyArgument,
+    reason: ReasonOption = "",
+    author: AuthorOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Refuses changes of a parameter, but for rollbacks, until it is unlocked.
+
+    \b
+    Examples:
+      atoll params lock ema/alpha -m "release week"
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.config import parameters
+
+    _check(reason)
+    with parameters.open(store) as kept:
+        kept.lock(key, reason, author=_who(author))
+    _tell(f"{key} is locked.", as_json, {"key": key, "locked": True})
+
+
+def unlock(
+    key: KeyArgument,
+    reason: ReasonOption = "",
+    author: AuthorOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Lets changes of a parameter in again.
+
+    \b
+    Examples:
+      atoll params unlock ema/alpha -m "released"
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.config import parameters
+
+    _check(reason)
+    with parameters.open(store) as kept:
+        kept.unlock(key, reason, author=_who(author))
+    _tell(f"{key} is not locked.", as_json, {"key": key, "locked": False})
+
+
+def alias(
+    key: KeyArgument,
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="E.g. production, canary.")],
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="What it stands for; 'none' takes it away.")],
+    reason: ReasonOption = "",
+    author: AuthorOption = None,
+    expect: Annotated[
+        int | None, typer.Option("--expect", metavar="N", help="Only if it points there; 0: nowhere.")
+    ] = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Lets KEY@ALIAS stand for a version.
+
+    \b
+    Examples:
+      atoll params alias ema/alpha production 2 -m "the canary held"
+      atoll params get ema/alpha@production
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.config import parameters
+
+    _check(reason)
+    if version != "none" and not version.isdigit():
+        raise errors.SetupError(f"{version!r} is no version: give a number, or 'none' to take the alias away.")
+    target = None if version == "none" else int(version)
+    with parameters.open(store) as kept:
+        kept.alias(key, name, target, reason, author=_who(author), expected_version=expect)
+    said = f"{key}@{name} is gone." if target is None else f"{key}@{name} stands for version {target} now."
+    _tell(said, as_json, {"key": key, "alias": name, "version": target})
+
+
+def import_values(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", show_default=False, help="What 'export' wrote.")
+    ] = None,
+    flyto: Annotated[
+        Path | None, typer.Option("--flyto", metavar="DIR", help="A folder of the original layout, with its history.")
+    ] = None,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put before the keys of --flyto.")] = "",
+    reason: ReasonOption = "",
+    author: AuthorOption = None,
+    rules: RulesOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Takes parameters in: values from a file, all of them or none, or a folder with its history and locks.
+
+    Values that are the same already make no version. A folder keeps its reasons, authors and times; its keys must be
+    new here.
+
+    \b
+    Examples:
+      atoll params import values.json -m "from the test system"
+      atoll params import --flyto evolve/params --store params.db
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.config import parameters
+
+    if (file is None) == (flyto is None):
+        raise errors.SetupError("import needs one source: a FILE that 'atoll params export' wrote, or --flyto DIR.")
+    if flyto is not None:
+        with parameters.open(store, is_new=True) as kept:
+            keys = parameters.import_folder(kept, flyto, prefix)
+    else:
+        _check(reason)
+        values = _object(file or Path())
+        with parameters.open(store, rules=rules, is_new=True) as kept:
+            keys = parameters.import_values(kept, values, reason, _who(author))
+    _tell(f"Imported {len(keys)} parameters.", as_json, {"keys": list(keys)})
+
+
+VERBS: Mapping[str, Callable[..., None]] = {
+    "set": set_value,
+    "rollback": rollback,
+    "lock": lock,
+    "unlock": unlock,
+    "alias": alias,
+    "import": import_values,
+}
+
+
+def read(said: str) -> Any:
+    """Returns what somebody typed: JSON, the content of @FILE, or else a text.
+
+    Raises:
+        SetupError: There is no such file.
+    """
+    if said.startswith("@"):
+        try:
+            return Path(said[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise errors.SetupError(f"{said[1:]} cannot be read: {error}.") from error
+    try:
+        return json.loads(said)
+    except ValueError:
+        return said
+
+
+def _object(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise errors.SetupError(f"{file} cannot be read: {error}.") from error
+    if not isinstance(found, dict):
+        raise errors.SetupError(f"{file} holds no object of keys and values: give what 'atoll params export' wrote.")
+    return found
+
+
+def _check(reason: str, key: str | None = None) -> None:
+    """Asks for a reason and a key before anything is made.
+
+    Raises:
+        SetupError: There is none.
+    """
+    if not reason.strip():
+        raise errors.SetupError("A change needs a reason: say why with -m.")
+    if key is not None:
+        from atoll.store import entry
+
+        entry.check_key(key)
+
+
+def _who(author: str | None) -> str:
+    try:
+        return author or getpass.getuser()
+    except (OSError, KeyError):
+        raise errors.SetupError("Nobody knows who you are: say it with --author.") from None
+
+
+def _tell(sentence: str, as_json: bool, data: Mapping[str, Any]) -> None:
+    from atoll.cli import output
+
+    output.print_json(data) if as_json else output.say(output.out(), sentence)

@@ -1,0 +1,89 @@
+"""Where parameters are kept, by what somebody typed: a folder of files, or a store beside its runs."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from atoll import errors, governed
+from atoll.governed.parameters import folder
+from atoll.store import audit
+
+
+def is_folder(url: str) -> bool:
+    """Says whether a name means a folder of files: it is one, or ends like one."""
+    return url.endswith(os.sep) or Path(url).is_dir()
+
+
+def open(url: str, *, rules: Path | None = None, is_new: bool = False) -> governed.Parameters:
+    """Opens parameters.
+
+    Args:
+        rules: A file of schemas by prefix, for new values.
+        is_new: Makes what is not there yet.
+
+    Raises:
+        SetupError: There is nothing, or something else.
+    """
+    check = None if rules is None else governed.Rules.load(rules)
+    path = Path(url.removeprefix("sqlite:///"))
+    if not is_new and "://" not in url.removeprefix("sqlite:///") and not path.exists():
+        raise errors.SetupError(f"There are no parameters in {url}: name another with --store, or set one.")
+    if is_folder(url):
+        return governed.FilesParameters(url, check=check)
+    return governed.StoredParameters(url, check=check)
+
+
+def verify(url: str, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
+    """Checks the log of a folder or a store.
+
+    Raises:
+        SetupError: There is nothing.
+        ChainBroken: It is not what was written.
+    """
+    if is_folder(url):
+        return folder.verify(Path(url), anchors)
+    with open(url) as kept:
+        return kept.verify(anchors)
+
+
+def import_folder(kept: governed.Parameters, root: Path, prefix: str = "") -> Sequence[str]:
+    """Takes in a folder of the original layout, whatever the case of its field names; returns the keys.
+
+    Raises:
+        SetupError: There are no parameters in it, or a file cannot be read.
+        VersionConflict: There is such a key already.
+    """
+    keys = folder.adopt(root, kept.ledger, prefix) if root.is_dir() else ()
+    if not keys:
+        raise errors.SetupError(f"There are no parameters in {root}: give the folder that holds one folder per key.")
+    return keys
+
+
+def import_values(kept: governed.Parameters, values: Mapping[str, Any], reason: str, author: str) -> Sequence[str]:
+    """Sets what differs, all or nothing; returns the keys that changed."""
+    now = kept.snapshot().values
+    with kept.transaction(reason, author=author) as draft:
+        for key, value in values.items():
+            held = now.get(key)
+            if held is None or json.dumps(held.value) != json.dumps(value):
+                draft.set(key, value, expected_version=0 if held is None else held.version)
+    return [change.key for change in draft.changes]
+
+
+def moment(said: str | None) -> int | datetime | None:
+    """Reads a number of changes, or a time.
+
+    Raises:
+        SetupError: It is neither.
+    """
+    if said is None or said.isdigit():
+        return None if said is None else int(said)
+    try:
+        return datetime.fromisoformat(said)
+    except ValueError as error:
+        raise errors.SetupError(
+            f"{said!r} is no moment: give a number of changes or a time like 2026-11-15T12:00."
+        ) from error

@@ -1,0 +1,188 @@
+"""`atoll params` and `atoll audit`, started as from a shell."""
+
+import json
+
+import pytest
+
+from atoll import cli
+
+WHY = ("-m", "because", "--author", "ann")
+
+
+class Shell:
+    """Runs verbs on one store and checks their exit status."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], store: str) -> None:
+        self._capsys, self.store = capsys, store
+
+    def __call__(self, *arguments: str, status: int = 0) -> str:
+        self._capsys.readouterr()
+        assert cli.main([*arguments, "--store", self.store]) == status
+        told = self._capsys.readouterr()
+        return told.out if status == 0 else told.err
+
+
+@pytest.fixture(params=["atoll.db", "folder/"])
+def shell(request, capsys, tmp_path):
+    made = Shell(capsys, f"{tmp_path}/{request.param}")
+    made("params", "set", "ema/alpha", "0.3", *WHY)
+    return made
+
+
+def test_a_value_is_set_and_printed(shell):
+    assert shell("params", "get", "ema/alpha") == "0.3\n"
+    assert shell("params", "set", "ema/alpha", "0.4", *WHY, "--expect", "1") == "ema/alpha is at version 2 now.\n"
+    assert json.loads(shell("params", "get", "ema/alpha", "--json")) == {
+        "key": "ema/alpha", "value": 0.4, "version": 2
+    }  # fmt: skip
+    assert shell("params", "get", "ema/alpha", "--as-of", "1") == "0.3\n"
+    assert shell("params", "get", "nobody", "--default", "7") == "7\n"
+
+
+def test_what_is_no_json_is_a_text_and_a_file_is_read(shell, tmp_path):
+    shell("params", "set", "prompt", "Be brief.", *WHY)
+    assert shell("params", "get", "prompt") == "Be brief.\n"
+    (tmp_path / "prompt.txt").write_text("Be\nbriefer.")
+    shell("params", "set", "prompt", f"@{tmp_path}/prompt.txt", *WHY)
+    assert shell("params", "get", "prompt") == "Be\nbriefer.\n"
+    assert "+briefer." in shell("params", "diff", "prompt")
+
+
+def test_a_change_without_a_reason_makes_nothing(capsys, tmp_path):
+    shell = Shell(capsys, str(tmp_path / "new.db"))
+    assert "say why with -m" in shell("params", "set", "key", "1", status=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["new.db", "folder/"])
+@pytest.mark.parametrize("key", ["", "  ", "x" * 10_000, "日" * 10_000])
+def test_a_refused_key_leaves_nothing_on_disk(capsys, tmp_path, key, name):
+    shell = Shell(capsys, f"{tmp_path}/{name}")
+    assert shell("params", "set", key, "1", *WHY, status=2).startswith("atoll: A ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_history_rollback_and_lock(shell):
+    shell("params", "set", "ema/alpha", "0.4", "-m", "faster", "--author", "bob")
+    shell("params", "lock", "ema/alpha", "-m", "release week", "--author", "ann")
+    said = shell("params", "set", "ema/alpha", "0.5", *WHY, status=2)
+    assert said == "atoll: ema/alpha is locked by ann: release week\n"
+    assert "version 3 now" in shell("params", "rollback", "ema/alpha", "1", *WHY)
+    shell("params", "unlock", "ema/alpha", *WHY)
+    found = json.loads(shell("params", "history", "ema/alpha", "--json"))
+    assert [(each["version"], each["value"], each["kind"], each["author"]) for each in found] == [
+        (1, 0.3, "set", "ann"), (2, 0.4, "set", "bob"), (3, 0.3, "rollback", "ann")
+    ]  # fmt: skip
+    assert "faster" in shell("params", "history", "ema/alpha", "-n", "2")
+    assert json.loads(shell("params", "list", "--json"))[0]["locked"] is None
+
+
+def test_an_alias_stands_for_a_version(shell):
+    shell("params", "set", "ema/alpha", "0.4", *WHY)
+    shell("params", "alias", "ema/alpha", "production", "1", *WHY)
+    assert shell("params", "get", "ema/alpha@production") == "0.3\n"
+    assert "@production=1" in shell("params", "list")
+    assert "ema/alpha@1" in shell("params", "diff", "ema/alpha", "production")
+    shell("params", "alias", "ema/alpha", "production", "none", *WHY)
+    assert "no version ema/alpha@production" in shell("params", "get", "ema/alpha@production", status=2)
+    assert "is no version" in shell("params", "alias", "ema/alpha", "production", "two", *WHY, status=2)
+
+
+def test_a_watch_prints_what_was_changed(shell):
+    shell("params", "set", "other", "1", *WHY)
+    lines = shell("params", "watch", "ema/", "--after", "0", "--timeout", "0", "--json").splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ["ema/alpha"]
+    assert "set other@1 1 (ann: because)" in shell("params", "watch", "--after", "1", "--timeout", "0")
+
+
+def test_values_go_out_and_come_in(shell, capsys, tmp_path):
+    shell("params", "set", "words", '["日", {"a": null}]', *WHY)
+    shell("params", "export", "-o", str(tmp_path / "values.json"))
+    other = Shell(capsys, str(tmp_path / "other.db"))
+    assert other("params", "import", str(tmp_path / "values.json"), *WHY) == "Imported 2 parameters.\n"
+    assert json.loads(other("params", "import", str(tmp_path / "values.json"), *WHY, "--json")) == {"keys": []}
+    assert other("params", "export") == (tmp_path / "values.json").read_text()
+    assert "one source" in other("params", "import", *WHY, status=2)
+
+
+def test_rules_refuse_a_value(shell, tmp_path):
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"ema/": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}}))
+    said = shell("params", "set", "ema/alpha", "2", *WHY, "--rules", str(rules), status=2)
+    assert said == "atoll: ema/alpha was not set: value is above 1.\n"
+    shell("params", "set", "ema/alpha", "0.9", *WHY, "--rules", str(rules))
+
+
+def test_a_log_verifies_until_somebody_touches_it(shell, tmp_path):
+    shell("params", "export", "--log", "-o", str(tmp_path / "audit.jsonl"))
+    assert shell("audit", "verify").startswith("All 1 changes are what was written.")
+    assert json.loads(shell("audit", "verify", "--json", "--log", str(tmp_path / "audit.jsonl")))["changes"] == 1
+    log = tmp_path / "audit.jsonl"
+    log.write_text(log.read_text().replace("0.3", "0.4"))
+    assert "Change 1 is not what was written" in shell("audit", "verify", "--log", str(log), status=1)
+
+
+def test_a_cut_log_is_found_by_a_signed_anchor(shell, tmp_path):
+    (tmp_path / "secret").write_text("word")
+    shell("params", "set", "ema/alpha", "0.4", *WHY)
+    shell("audit", "anchor", "--key", str(tmp_path / "secret"), "-o", str(tmp_path / "anchors"))
+    asked = ("audit", "verify", "--anchors", str(tmp_path / "anchors"), "--key", str(tmp_path / "secret"))
+    assert "met 1 anchors" in shell(*asked)
+    shell("params", "export", "--log", "-o", str(tmp_path / "log"))
+    log = tmp_path / "log"
+    log.write_text(log.read_text().splitlines(keepends=True)[0])
+    assert "it was cut" in shell(*asked, "--log", str(log), status=1)
+    (tmp_path / "secret").write_text("guess")
+    assert "not signed with this key" in shell(*asked, status=1)
+
+
+def test_what_is_not_there_is_said(capsys, tmp_path):
+    shell = Shell(capsys, str(tmp_path / "nothing.db"))
+    assert "There are no parameters in" in shell("params", "list", status=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_the_original_layout_comes_in(capsys, tmp_path):
+    folder = tmp_path / "flyto" / "evolve.penalty%2FY-express"
+    (folder / "history").mkdir(parents=True)
+    for n, value in ((1, 0.5), (2, 0.25)):
+        row = {
+            "Version": n,
+            "Value": value,
+            "Reason": f"r{n}",
+            "Timestamp": f"2025-01-0{n}T00:00:00.123456789Z",
+            "Author": "u",
+        }
+        (folder / "history" / f"v{n}.json").write_text(json.dumps(row))
+        (folder / "current.json").write_text(json.dumps(row))
+    (folder / "lock.json").write_text(json.dumps({"Reason": "frozen", "Timestamp": "2025-01-03T00:00:00Z"}))
+    shell = Shell(capsys, str(tmp_path / "atoll.db"))
+    assert shell("params", "import", "--flyto", str(tmp_path / "flyto")) == "Imported 1 parameters.\n"
+    found = json.loads(shell("params", "history", "evolve.penalty/Y-express", "--json"))
+    assert [(each["value"], each["reason"], each["author"], each["timestamp"][:10]) for each in found] == [
+        (0.5, "r1", "u", "2025-01-01"), (0.25, "r2", "u", "2025-01-02")
+    ]  # fmt: skip
+    assert "locked by unknown: frozen" in shell("params", "set", "evolve.penalty/Y-express", "1", *WHY, status=2)
+    shell("params", "unlock", "evolve.penalty/Y-express", *WHY)
+    assert "is at version 2, not 0" in shell("params", "import", "--flyto", str(tmp_path / "flyto"), status=2)
+    assert "no parameters in" in shell("params", "import", "--flyto", str(tmp_path / "nowhere"), status=2)
+    assert shell("audit", "verify").startswith("All 4 changes")
+
+
+def test_the_help_of_every_verb_has_examples(capsys):
+    for verb in (
+        "get",
+        "set",
+        "list",
+        "history",
+        "rollback",
+        "lock",
+        "unlock",
+        "watch",
+        "alias",
+        "diff",
+        "import",
+        "export",
+    ):
+        assert cli.main(["params", verb, "--help"]) == 0
+        assert f"atoll params {verb}" in capsys.readouterr().out
