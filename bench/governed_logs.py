@@ -18,12 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from atoll.governed import feedback, logs, reflectors, replay
+from atoll.governed.replay import columnar
 from bench import outcome
 
 START = dt.datetime(2026, 4, 18, tzinfo=dt.UTC)
@@ -100,6 +102,12 @@ def with_aggregator(folder: Path) -> Mapping[str, Any]:
     return {**found, "entities": len(aggregator.entities())}
 
 
+def with_columns(folder: Path) -> Mapping[str, Any]:
+    columns = columnar.Columns(folder / "log", folder / "feedback", START, END)
+    paired = sum(row["count"] for row in columns.statistics())
+    return {"decisions": columns.decisions.height, "events": paired, "paired": paired}
+
+
 def read_only(folder: Path) -> Mapping[str, Any]:
     return {"decisions": sum(1 for _ in logs.FileLog(folder / "log").read(START, END))}
 
@@ -122,9 +130,11 @@ def msgspec_only(folder: Path) -> Mapping[str, Any]:
     return {"decisions": count}
 
 
+COLUMNS = "columns (polars), paired, statistics"
 PARTS: Mapping[str, Callable[[Path], Mapping[str, Any]]] = {
     "replay, paired, 1 reflector": with_function,
     "replay, paired, aggregator": with_aggregator,
+    COLUMNS: with_columns,
     "log alone": read_only,
     "anchor: msgspec, a line at a time": msgspec_only,
     "anchor: json": json_only,
@@ -200,7 +210,7 @@ def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outco
     """Measures everything in a folder that is empty."""
     generate(folder, num_lines)
     rows: list[list[object]] = []
-    for name in PARTS:
+    for name in PARTS if find_spec("polars") else [each for each in PARTS if each != COLUMNS]:
         tries = [run_part(name, folder)] if quick else [parted(name, folder) for _ in range(NUM_TRIES)]
         found = min(tries, key=lambda each: each["cpu_seconds"])
         events = found.get("events", 0)

@@ -100,7 +100,7 @@ def test_a_run_of_ours_is_a_log(run):
         (["shadow", "nothing", "0.3", "--with", "shadow.py"], "nothing"),
         (["shadow", "risk/penalty", "0.3", "--with", "shadow.py", "--guard", "cost:x"], "is no guardrail"),
         (["rollout", "tick", "risk/penalty"], "start one"),
-        (["rollout", "status", "--params", "no.db"], "no parameters in no.db"),
+        (["rollout", "status", "--store", "no.db"], "no.db"),
     ],
 )
 def test_a_mistake_is_one_sentence_that_says_what_to_do(arguments, said, run):

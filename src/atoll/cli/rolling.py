@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import typer
 
 from atoll.cli import options
-from atoll.cli.shadowing import ParamsOption
 
 app = typer.Typer(
     add_completion=False,
@@ -36,7 +35,7 @@ def start(
     cooldown: Annotated[str, typer.Option(metavar="TIME", help="No new rollout so soon after a rollback.")] = "1d",
     alpha: Annotated[float, typer.Option(metavar="X", help="A harmless value is rolled back this often.")] = 0.05,
     skip_shadow: Annotated[bool, typer.Option("--skip-shadow", help="Begin with real entities.")] = False,
-    params: ParamsOption = options.DEFAULT_STORE,
+    store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Begins the rollout of a value. The parameter itself stays as it is until all have it.
@@ -59,7 +58,7 @@ def start(
         "alpha": alpha,
         "needs_shadow": not skip_shadow,
     }
-    with governed.open_parameters(params) as kept:
+    with governed.open_parameters(store) as kept:
         state = governed.start_rollout(kept, key, governed.value(value), plan, author=author, by=by, reason=reason)
     _show(governed.told(state), as_json)
 
@@ -67,7 +66,7 @@ def start(
 @app.command("status")
 def status(
     key: Annotated[str | None, typer.Argument(metavar="KEY", help="One; without it, all.")] = None,
-    params: ParamsOption = options.DEFAULT_STORE,
+    store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Shows where rollouts stand, and what is known of what they guard.
@@ -80,7 +79,7 @@ def status(
     from atoll.cli import output
     from atoll.runs import governed
 
-    with governed.open_parameters(params) as kept:
+    with governed.open_parameters(store) as kept:
         found = [governed.told(each) for each in governed.rollouts(kept) if key in (None, each.key)]
     if as_json:
         output.print_json(found)
@@ -99,7 +98,7 @@ def tick(
     feedback: Annotated[
         str | None, typer.Option("--feedback", "-f", metavar="PLACE", help="A folder or a store to read it from.")
     ] = None,
-    params: ParamsOption = options.DEFAULT_STORE,
+    store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Looks at what was measured since the last tick and moves: back at once, on, or not yet.
@@ -110,7 +109,7 @@ def tick(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.runs import governed
 
-    with governed.open_parameters(params) as kept:
+    with governed.open_parameters(store) as kept:
         state = governed.tick(kept, key, feedback)
     _show(governed.told(state), as_json)
 
@@ -119,7 +118,7 @@ def tick(
 def serve(
     key: KeyArgument,
     entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Whom the value is for.")],
-    params: ParamsOption = options.DEFAULT_STORE,
+    store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Prints the value that an entity gets now.
@@ -133,7 +132,7 @@ def serve(
     from atoll.cli import output
     from atoll.runs import governed
 
-    with governed.open_parameters(params) as kept:
+    with governed.open_parameters(store) as kept:
         found = governed.serve(kept, key, entity)
     if as_json:
         output.print_json(found._asdict())
@@ -146,7 +145,7 @@ def abort(
     key: KeyArgument,
     reason: ReasonOption,
     by: ByOption,
-    params: ParamsOption = options.DEFAULT_STORE,
+    store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Rolls back by hand, whatever the stage; works on a locked key too.
@@ -157,7 +156,7 @@ def abort(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.runs import governed
 
-    with governed.open_parameters(params) as kept:
+    with governed.open_parameters(store) as kept:
         state = governed.abort(kept, key, reason=reason, author=by)
     _show(governed.told(state), as_json)
 

@@ -8,12 +8,6 @@ import typer
 from atoll import errors
 from atoll.cli import options
 
-ParamsOption = Annotated[
-    str,
-    typer.Option(
-        "--params", metavar="PLACE", envvar="ATOLL_PARAMS", help="Where parameters are: a store, or a folder of files."
-    ),
-]
 NEEDED = ("samples", "apply", "score")
 
 
@@ -31,7 +25,7 @@ def shadow(
     ] = None,
     alpha: Annotated[float, typer.Option(metavar="X", help="The probability of a wrong verdict.")] = 0.05,
     to_rollout: Annotated[bool, typer.Option("--rollout", help="Let the rollout of the key go on from this.")] = False,
-    params: ParamsOption = options.DEFAULT_STORE,
+    store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Runs a candidate value beside the present one, on the same samples, and changes nothing.
@@ -48,7 +42,7 @@ def shadow(
     from atoll.runs import governed  # with SQLAlchemy and numpy: help need not wait for them
 
     terms = governed.Terms(min_effect, [governed.guardrail(each) for each in guard or []], alpha)
-    with governed.open_parameters(params) as kept:
+    with governed.open_parameters(store) as kept:
         result = governed.shadowed(kept, key, governed.value(value), _loaded(file), traffic, terms)
         state = governed.after_shadow(kept, key, result) if to_rollout else None
     if as_json:

@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from atoll import errors, store
+from atoll.config import parameters as places
 from atoll.governed import (
     evaluators,
     evolver,
@@ -91,17 +91,13 @@ def shares(said: str) -> Sequence[float]:
         raise errors.SetupError(f"{said!r} is no list of shares: write 0.01,0.05,0.25.") from error
 
 
-def open_parameters(where: str) -> AbstractContextManager[parameters.Parameters]:
+def open_parameters(where: str) -> parameters.Parameters:
     """Opens the parameters in a folder of files, or in a store.
 
     Raises:
         SetupError: There are none.
     """
-    if Path(where).is_dir():
-        return parameters.FilesParameters(where)
-    if "://" not in where and not Path(where).exists():
-        raise errors.SetupError(f"There are no parameters in {where}: name another place with --params.")
-    return parameters.StoredParameters(where)
+    return places.open(where)
 
 
 class Place:
