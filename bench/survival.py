@@ -34,7 +34,7 @@ CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
     "ceiling": ({"thinker": "ceiling"}, 1, 200),
 }
 FORECAST_SEEDS, FORECAST_LIVES = range(31_000, 31_006), 28
-CRAFTER_LIVES, CRAFTER_SEED, RANDOM_LIVES = 50, 32_000, 12
+CRAFTER_LIVES, CRAFTER_SEED, RANDOM_LIVES = 50, 33_000, 12
 MINIGRIDS = ("MiniGrid-LavaGapS6-v0", "MiniGrid-Dynamic-Obstacles-6x6-v0")
 MINIGRID_SEEDS, MINIGRID_LIVES, FEW = range(33_000, 33_020), 20, 5
 RANDOM_SCORE, PPO_SCORE = 1.6, 4.6  # Hafner 2021

@@ -59,7 +59,7 @@ def test_a_folder_that_cannot_be_made_is_told(shell, tmp_path):
 def test_an_unknown_name_lists_what_there_is(shell, tmp_path):
     said = shell.refused("init", "alchemy", str(tmp_path / "task"))
     assert said.startswith(
-        "There is no system or example 'alchemy': there are llmsr, programs, mind, and the examples "
+        "There is no system or example 'alchemy': there are llmsr, programs, mind, survival, and the examples "
     )
     assert "kinetic_energy" in said
     assert not list(tmp_path.iterdir())

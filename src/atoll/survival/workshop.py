@@ -46,6 +46,7 @@ class Workshop:
     Attributes:
         made: Looks that deeds have put into the world.
         had: What was gained in this life.
+        items: What was ever held.
         is_open: Whether there are deeds without a recipe, for which more of something might be needed.
     """
 
@@ -53,6 +54,7 @@ class Workshop:
     made: set[str] = field(default_factory=set)
     had: set[str] = field(default_factory=set)
     is_open: bool = False
+    items: set[str] = field(default_factory=set)
     _fails: dict[str, list[tuple[dict[str, int], frozenset[str]]]] = field(default_factory=dict)
 
     def read(self, bullets: Iterable[playbook.Bullet]) -> None:
@@ -71,10 +73,10 @@ class Workshop:
         looks = {seen.looks.get((x + dx, y + dy)) for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
         return frozenset(look for look in looks if look in self.made)
 
-    def is_promising(self, action: str, seen: Observation) -> bool:
-        """Tells whether a deed might work here as far as anybody knows."""
+    def is_promising(self, action: str, seen: Observation, near: frozenset[str] | None = None) -> bool:
+        """Tells whether a deed might work here, or near something else, as far as anybody knows."""
         recipe = self.recipes.get(action)
-        near = self.near(seen)
+        near = self.near(seen) if near is None else near
         if recipe is not None and (recipe.gain in self.had or recipe.missing(seen.held) or not recipe.near <= near):
             return False
         here = near | _faced(seen) if seen.held else near  # with empty hands it matters little what is faced

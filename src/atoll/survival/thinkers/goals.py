@@ -128,8 +128,8 @@ def collects(mind: Mind, seen: Observation, ways: Ways, closest: Mapping[str, Sp
             continue
         for gain, count in use.gains.items():
             worth = wanted.get(gain, 0.0 if gain in shop.had or gain in seen.resources else WANTED)
-            if not worth and shop.is_open and gain in seen.held:  # more of it may be what some deed lacks
-                worth = WANTED * (1.0 - seen.held[gain] / HOARD)
+            if not worth and shop.is_open and gain in shop.items:  # more of it may be what some deed lacks
+                worth = WANTED * (1.0 - seen.held.get(gain, 0) / HOARD)
             if worth <= 0:
                 continue
             goal = Goal(worth * min(1.0, count / use.tries), f"{action} at {look} for {gain}", closest[look], action)
@@ -182,8 +182,25 @@ def wonders(mind: Mind, seen: Observation, ways: Ways, closest: Mapping[str, Spo
         return
     for deed in world.actions:
         is_free = deed not in world.moves and deed not in world.things and deed != "wait"
-        if is_free and deed not in mind.workshop.recipes and mind.workshop.is_promising(deed, seen):
+        if not is_free or deed in mind.workshop.recipes:
+            continue
+        if mind.workshop.is_promising(deed, seen):
             yield Goal(0.8 * keen, f"{deed}, to see", seen.position, deed)
+        elif seen.held:
+            yield from _beside(mind, seen, ways, closest, deed, keen)
+
+
+def _beside(
+    mind: Mind, seen: Observation, ways: Ways, closest: Mapping[str, Spot], deed: str, keen: float
+) -> Iterator[Goal]:
+    """Yields going to what deeds have made: something may work beside it that does not work here."""
+    for look in mind.workshop.made & closest.keys():
+        if mind.workshop.is_promising(deed, seen, frozenset({look})):
+            x, y = closest[look]
+            near = [each for dx, dy in AROUND if (each := (x - dx, y - dy)) in ways.costs]
+            if near:
+                stand = min(near, key=lambda each: ways.costs[each])
+                yield Goal(1.5 * keen, f"{deed} near {look}, to see", stand)
 
 
 def helpless(mind: Mind, seen: Observation) -> float:

@@ -40,6 +40,7 @@ class Native:
                 mind.recall(deed)
         world, shop = mind.world, mind.workshop
         deeds = [each for each in world.actions if each not in world.moves and each not in world.things]
+        shop.items |= seen.held.keys()
         shop.is_open = any(deed not in shop.recipes for deed in deeds if deed != "wait")
         ways = self._ways(mind, seen)
         best, gain = None, -1e9
