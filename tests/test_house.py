@@ -34,6 +34,7 @@ RANKS = {
     "llm": 3,
     "sandbox": 3,
     "secrets": 3,
+    "persons": 3,
     "mutation": 3,
     "executor": 4,
     "system": 5,

@@ -1,0 +1,63 @@
+"""Two names that a reader could take for one are one."""
+
+import pytest
+
+from atoll import errors, persons
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "AGENT",
+        "  agent\u2003",
+        "ag\u200bent",
+        "\uff41gent",
+        "agent\u00ad",
+        "agent\u2060",
+        "agent\ufe0f",
+        "agent\U000e0101",
+        "a\u0301gent",
+        "\u00e1gent",
+        "agent\u034f",
+        "agent\u3164",
+        "\u2800agent",
+        "\U0001d41agent",
+    ],
+)
+def test_names_that_look_alike_are_one(other):
+    assert persons.folded(other) == persons.folded("agent")
+
+
+def test_a_name_in_the_letters_of_another_alphabet_is_the_one_that_it_looks_like():
+    assert persons.folded("\u0412\u041e\u0412") == persons.folded("BOB")
+
+
+def test_composed_and_decomposed_names_are_one():
+    assert persons.folded("Ren\u00e9  Roy") == persons.folded("rene\u0301 roy")
+
+
+def test_names_that_can_be_told_apart_are_two():
+    names = ["Ann", "Anne", "Ann B", "\u0410\u043d\u043d\u0430", "\u0930\u0935\u093f", "\u0930\u0935\u0941", "\u738b"]
+    assert len({persons.folded(name) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " \t",
+        "\u200b",
+        "\u3164\ufe0f",
+        "Ann\nApproved-by: Bob",
+        "Ann\u2028Bob",
+        "Ann\x85Bob",
+        "Ann\x1b[2K",
+        "\ud800",
+        "\u0410toll",
+        "At\u03bfll",
+        "x" * 201,
+    ],
+)
+def test_what_cannot_be_the_name_of_a_person_is_refused(name):
+    with pytest.raises(errors.SetupError, match="name"):
+        persons.folded(name)
