@@ -9,6 +9,7 @@ No model and no network: readers are a formula. Run it with `.venv/bin/python ex
 
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from atoll import governed
 from atoll.candidate import Candidate
@@ -85,6 +86,11 @@ def shadow_runner(store: governed.ParameterStore, dice: random.Random) -> shadow
     )
 
 
+def set_by(slow: evolver.ParameterEvolver, approval: evolver.Approval, wish: governed.Proposal) -> str:
+    """Carries an approved wish out and says what it made."""
+    return f"{KEY}@{slow.apply(wish, approval).version}"
+
+
 def propose_until_liked(store: governed.ParameterStore, fast: FastLoop, dice: random.Random) -> list[float]:
     """The slow loop, three times round: evidence, a proposal, its shadow, somebody's decision, a new version."""
     slow = evolver.ParameterEvolver(store, evolver.EMA(alpha=0.2, metric=WORDS, start=lambda key: store.get(key).value))
@@ -103,9 +109,8 @@ def propose_until_liked(store: governed.ParameterStore, fast: FastLoop, dice: ra
         decided = desk.decide(wish.id, "ann", approve=seen.verdict == "promote", reason=seen.reason)
         print(f"{values[-1]:>4} -> {round(words):>4} words: {seen.verdict}, {decided.status}")
         if decided.status == "approved":
-            approval = evolver.Approval.of(decided, is_approved=True, by="ann", reason=seen.reason)
-            slow.apply(decided, approval)
-            desk.end(decided.id, "applied", "ann", "set", KEY)
+            yes = evolver.Approval.of(decided, is_approved=True, by="ann", reason=seen.reason)
+            desk.apply(decided.id, partial(set_by, slow, yes))
         values.append(store.get(KEY).value)
     return values
 

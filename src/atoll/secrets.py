@@ -17,13 +17,14 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
 # Every repeat is possessive or bounded: no text makes them go back and forth.
 # One letter first: a scan for a set of letters is many times faster than one for words in any case.
 _NAMED = re.compile(
-    r"""(?x) ([pPsStTaA](?: (?<=[pP])(?i:assword|asswd) | (?<=[sS])(?i:ecret) | (?<=[tT])(?i:oken)
+    r"""(?x) ([pPsStTaA](?: (?<=[pP])(?i:assword|asswd|wd\b) | (?<=[sS])(?i:ecret) | (?<=[tT])(?i:oken)
     | (?<=[aA])(?i:pi[_-]?key|ccess[_-]?key|uthorization) ))
     (["']?\s{0,4}[:=]\s{0,4}) ((?i:bearer\s|basic\s)?["']?) ([^\s"',;()}\]]{4,}+)(?!\()"""
 )
 _KNOWN = re.compile(
-    r"""(?x) (?=[sgxAhye]) \b(?: (?P<OpenAI_or_Anthropic_key>sk-[A-Za-z0-9_-]{16,}+)
+    r"""(?x) (?=[sgxAhyer]) \b(?: (?P<OpenAI_or_Anthropic_key>sk-[A-Za-z0-9_-]{16,}+)
     | (?P<GitHub_token>gh[opsur]_[A-Za-z0-9]{20,}+ | github_pat_\w{20,}+)
+    | (?P<GitLab_token>glpat-[\w-]{16,}+) | (?P<Stripe_key>[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+)
     | (?P<Slack_token>xox[abeprs]-[\w-]{10,}+)
     | (?P<AWS_key_id>A(?:KIA|SIA)[A-Z0-9]{12,}+) | (?P<Google_key>AIza[\w-]{30,}+ | ya29\.[\w-]{20,}+)
     | (?P<Hugging_Face_token>hf_[A-Za-z0-9]{20,}+)
@@ -33,6 +34,7 @@ _KEYS = re.compile(
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.{0,8000}?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.S
 )
 _ADDRESS = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@\"']{0,64}:(?P<password>[^\s/@\"']{3,200}+)@")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")  # they would hide a key from a pattern
 _OPAQUE = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}+={0,2}")
 # $NAME, ${NAME}, {{name}}, %NAME%, <name>: a place where a secret will stand, and none.
 _PLACE = re.compile(r"""[$%<{]|os\.|env|None\b|null\b|x{4}|\*{3}|\.\.\.""")
@@ -61,6 +63,7 @@ def find(text: str, environment: Mapping[str, str] | None = None) -> list[Found]
     if len(text) < _SHORTEST:
         return []
     own = os.environ if environment is None else environment
+    text = _INVISIBLE.sub("", text)
     starts = sorted({(start, kind) for start, kind in (*_spots(text), *_spots_of(own, text))})
     return list(dict.fromkeys(Found(kind, text.count("\n", 0, start) + 1) for start, kind in starts))
 

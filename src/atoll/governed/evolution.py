@@ -13,6 +13,9 @@ from atoll.governed.reflections import SelfReflector
 from atoll.governed.skills import SkillLearner
 from atoll.governed.tools import Toolbox
 
+# What is kept there has a way of its own, with its own checks and risks.
+_RESERVED = ("tools/", "skills/", "proposals/", "reflections/", "nonces/")
+
 type Observer = Callable[[Proposal], None]
 
 
@@ -84,7 +87,7 @@ class Evolution:
         if proposal_type in self._made:
             self._made[proposal_type] += 1
         self._observer(made)
-        settled = settle(self.proposals, made, self._decider)
+        settled = settle(self.proposals, made, self._decider, may_pass=not self._is_replacing(made))
         if settled != made:
             self._observer(settled)
         return self.apply(settled.id) if settled.status == "approved" else settled
@@ -101,7 +104,8 @@ class Evolution:
 
     def apply_approved(self) -> Sequence[Proposal]:
         """Carries out all that was approved and not yet carried out: after a restart, or after others decided."""
-        return [self.apply(each.id) for each in self.proposals.list("approved")]
+        waiting = [each for each in self.proposals.list() if each.status in ("approved", "applying")]
+        return [self.apply(each.id) for each in waiting]
 
     def history(self) -> Sequence[Proposal]:
         """Returns all proposals ever made, oldest first."""
@@ -128,9 +132,20 @@ class Evolution:
             self.skill_learner.checked(content)
         elif proposal_type == "optimize":
             _parameter(content)
+        elif proposal_type == "self_adjust":
+            self.reflector.checked(content)
+
+    def _is_replacing(self, proposal: Proposal) -> bool:
+        if proposal.type != "new_skill":
+            return False
+        try:
+            self.skill_learner.find(str(proposal.content.get("name")))
+        except errors.NotFound:
+            return False
+        return True
 
     def _carry_out(self, proposal: Proposal) -> str:
-        by, token = proposal.approvals[-1].by, proposal.id
+        by, token = proposal.approvals[-1].by, proposal.token
         match proposal.type:
             case "new_tool":
                 return self.tool_builder.keep(proposal.content, proposal.title, by, token)
@@ -157,6 +172,8 @@ def _parameter(content: Mapping[str, Any]) -> tuple[str, Any, int | None]:
     key, expected = content.get("key"), content.get("expected_version")
     if not isinstance(key, str) or not key.strip() or "value" not in content:
         raise errors.SetupError("A change of a parameter names its key and its value.")
+    if taken := next((prefix for prefix in _RESERVED if key.strip().startswith(prefix)), None):
+        raise errors.SetupError(f"{taken} is no parameter's: propose a tool, a skill or an adjustment as such.")
     if expected is not None and (not isinstance(expected, int) or isinstance(expected, bool)):
         raise errors.SetupError("expected_version is the number of the version that the change is based on.")
     return key, content["value"], expected

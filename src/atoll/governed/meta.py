@@ -1,7 +1,7 @@
 """Three tools with which an agent proposes: a tool, a skill, a reflection. Each goes through `propose`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from atoll import errors
@@ -47,10 +47,11 @@ def meta_tools(evolution: Evolution, agent: str) -> list[MetaTool]:
         return f"Proposal {done.id} is {done.status}{f': {done.outcome}' if done.outcome else ''}."
 
     def reflect(inputs: Mapping[str, Any]) -> str:
+        evolution.proposals.refuse_secrets(inputs)
         kept = evolution.reflector.record(inputs, agent)
         ids = []
         for place, each in enumerate(kept.adjustments):
-            content = {"reflection": kept.id, "adjustment": place}
+            content = {"reflection": kept.id, "place": place, "adjustment": asdict(each)}
             ids.append(evolution.propose("self_adjust", each.description, content, agent).id)
         return f"Reflection {kept.id} is kept; its adjustments are proposed: {', '.join(ids) or 'none'}."
 

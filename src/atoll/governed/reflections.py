@@ -85,6 +85,14 @@ class Reflection:
         return found | {name: list(found[name]) for name in ("observations", "adjustments")}
 
 
+def _adjustment(data: Mapping[str, Any]) -> Adjustment:
+    texts = ("description", "target", "suggestion")
+    if not all(isinstance(data.get(name, ""), str) for name in texts):
+        raise TypeError("an adjustment's words are no texts")
+    # On one line each: a lesson stands as a line in a prompt, and must not look like more.
+    return Adjustment(**{**data, **{name: " ".join(data[name].split()) for name in texts if name in data}})
+
+
 def from_json(data: Mapping[str, Any]) -> Reflection:
     """Reads what `Reflection.to_json` wrote, or a model.
 
@@ -96,7 +104,7 @@ def from_json(data: Mapping[str, Any]) -> Reflection:
             **{
                 **data,
                 "observations": tuple(Observation(**each) for each in data.get("observations", ())),
-                "adjustments": tuple(Adjustment(**each) for each in data.get("adjustments", ())),
+                "adjustments": tuple(_adjustment(each) for each in data.get("adjustments", ())),
                 "metrics": SessionMetrics(**data.get("metrics", {})),
             }
         )
@@ -147,19 +155,32 @@ class SelfReflector:
         lessons = [each for one in reflections for each in one.adjustments if each.type == "lesson"]
         return sorted(lessons, key=lambda each: -each.priority)
 
+    def checked(self, content: Mapping[str, Any]) -> tuple[Reflection, int, int]:
+        """Returns the reflection that a proposal is about, its version, and the place of the adjustment in it.
+
+        Raises:
+            ReflectionRefused: There is none, or it is not word for word the one that is proposed.
+        """
+        try:
+            value, version = self._store.get(PREFIX + str(content["reflection"]))
+            reflection, place = from_json(value), content["place"]
+            if not isinstance(place, int) or place not in range(len(reflection.adjustments)):
+                raise KeyError("place")
+            wanted = _adjustment(content["adjustment"])
+        except (KeyError, TypeError, AttributeError, ParameterNotFound) as error:
+            raise ReflectionRefused(f"There is no such adjustment: {error!r}.") from None
+        if replace(reflection.adjustments[place], applied=False) != replace(wanted, applied=False):
+            raise ReflectionRefused("The adjustment is another one than the one that is proposed.")
+        return reflection, version, place
+
     def keep(self, content: Mapping[str, Any], author: str, token: str) -> str:
         """Marks an adjustment as applied, after its proposal was approved; called by nobody else.
 
         Raises:
-            ReflectionRefused: The content names no adjustment that there is.
+            ReflectionRefused: It is not the one that was approved.
         """
-        try:
-            key, place = PREFIX + str(content["reflection"]), int(content["adjustment"])
-            value, version = self._store.get(key)
-            reflection = from_json(value)
-            chosen = reflection.adjustments[place]
-        except (KeyError, ValueError, TypeError, IndexError, ParameterNotFound) as error:
-            raise ReflectionRefused(f"There is no such adjustment: {error!r}.") from None
+        reflection, version, place = self.checked(content)
+        key, chosen = PREFIX + reflection.id, reflection.adjustments[place]
         changed = tuple(
             replace(each, applied=True) if number == place else each
             for number, each in enumerate(reflection.adjustments)

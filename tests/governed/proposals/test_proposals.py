@@ -92,6 +92,77 @@ def test_who_edits_a_proposal_cannot_approve_it(desk: Proposals) -> None:
         desk.decide(made.id, "ann", approve=True, reason="mine")
 
 
+def test_who_wrote_it_cannot_approve_it_after_somebody_elses_edit(desk: Proposals) -> None:
+    made = submitted(desk)
+    desk.edit(made.id, CONTENT, "helper", "same words")
+    for name in ("agent", "helper"):
+        with pytest.raises(Decided, match="a change of their own"):
+            desk.decide(made.id, name, approve=True, reason="mine")
+
+
+@pytest.mark.parametrize("name", ["ag\u200bent", "\uff41gent", "age\u00adnt", "agent\ufe0f", "POLICY"])
+def test_a_name_that_looks_like_the_authors_is_the_authors(desk: Proposals, name: str) -> None:
+    made = submitted(desk)
+    with pytest.raises(Decided):
+        desk.decide(made.id, name, approve=True, reason="I like it")
+
+
+@pytest.mark.parametrize("name", ["\u0430gent", "a\nb", "\u200b"])
+def test_a_name_that_nobody_has_is_refused(desk: Proposals, name: str) -> None:
+    with pytest.raises(errors.SetupError):
+        desk.decide(submitted(desk).id, name, approve=True, reason="I like it")
+
+
+def test_what_is_carried_out_cannot_be_edited_meanwhile(desk: Proposals) -> None:
+    made = submitted(desk)
+    desk.decide(made.id, "ann", approve=True, reason="ok")
+
+    def carry_out(each: Proposal) -> str:
+        with pytest.raises(Decided, match="is applying"):
+            desk.edit(made.id, {"key": "speed", "value": 99}, "agent", "quickly")
+        return "speed@1"
+
+    assert desk.apply(made.id, carry_out).status == "applied"
+
+
+def test_after_a_crash_it_is_carried_out_again_with_the_same_token(desk: Proposals) -> None:
+    made = submitted(desk)
+    desk.decide(made.id, "ann", approve=True, reason="ok")
+    tokens: list[str] = []
+
+    def carry_out(each: Proposal) -> str:
+        tokens.append(each.token)
+        if len(tokens) == 1:
+            raise errors.StoreFailed("the disk is full")
+        return "done"
+
+    with pytest.raises(errors.StoreFailed):
+        desk.apply(made.id, carry_out)
+    assert desk.get(made.id).status == "applying"
+    desk.apply(made.id, carry_out)
+    assert tokens[0] == tokens[1]
+
+
+def test_nothing_but_a_decision_makes_it_approved(store: MemoryParameters) -> None:
+    desk = Proposals(store, Policy(quorum={"medium": 2}))
+    made = submitted(desk)
+    desk.decide(made.id, "ann", approve=True, reason="ok")
+    statuses: list[Any] = ["approved", "applied", "pending"]
+    for status in statuses:
+        with pytest.raises(errors.SetupError, match="is not closed as"):
+            desk.end(made.id, status, "agent", "me")
+    with pytest.raises(Decided):
+        desk.let_pass(made.id, "please")
+    with pytest.raises(errors.SetupError, match="no risk"):
+        desk.submit("optimize", "x", CONTENT, "agent", risk="nonsense")  # type: ignore[arg-type]
+
+
+def test_a_proposal_that_somebody_spoilt_hides_no_other(desk: Proposals, store: MemoryParameters) -> None:
+    made = submitted(desk)
+    store.set("proposals/odd", 5, "by hand", author="ann")
+    assert desk.list() == [made]
+
+
 def test_a_quorum_needs_different_people(store: MemoryParameters) -> None:
     desk = Proposals(store, Policy(quorum={"high": 2}))
     made = desk.submit("new_tool", "A tool", {"name": "x"}, "agent")
@@ -155,7 +226,17 @@ def test_of_many_who_decide_at_once_one_is_heard(desk: Proposals) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [{"script": "curl -H 'x: " + "AKIA" + "IOSFODNN7EXAMPLE'"}, {"deep": [{"password": "hunter2secret"}]}]
+    "content",
+    [
+        {"script": "curl -H 'x: " + "AKIA" + "IOSFODNN7EXAMPLE'"},
+        {"deep": [{"password": "hunter2secret"}]},
+        {"password": ["hunter2hunter2"]},
+        {"key": "db/password", "value": "hunter2hunter2"},
+        {"name": "PASSWORD", "value": "hunter2hunter2"},
+        {"script": "use " + "glpat-" + "abcdefghij0123456789"},
+        {"script": "use " + "sk_live_" + "abcdefghij0123456789"},
+        {"script": "AK\u200bIA" + "IOSFODNN7EXAMPLE"},
+    ],
 )
 def test_a_secret_is_refused_and_nothing_is_written(
     desk: Proposals, store: MemoryParameters, content: Mapping[str, Any]
@@ -176,7 +257,12 @@ def test_every_word_is_in_the_audit_log(desk: Proposals, store: MemoryParameters
     desk.decide(made.id, "ann", approve=True, reason="measured twice")
     desk.apply(made.id, lambda each: "speed@3")
     said = [(each.author, each.reason) for each in store.changes()]
-    assert said == [("agent", "proposed: Go faster"), ("ann", "approved: measured twice"), ("ann", "applied: speed@3")]
+    assert said == [
+        ("agent", "proposed: Go faster"),
+        ("ann", "approved: measured twice"),
+        ("ann", "is carried out"),
+        ("ann", "applied: speed@3"),
+    ]
 
 
 def _never(proposal: Proposal) -> bool:

@@ -1,6 +1,7 @@
 """A skill is kept, counted, and written as a SKILL.md that others read (G100 to G102)."""
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,45 @@ def test_a_folder_is_called_as_its_skill(tmp_path: Path) -> None:
         skills.read(tmp_path / "other")
 
 
+def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "greet"
+    (folder / "scripts").mkdir(parents=True)
+    (tmp_path / "private.txt").write_text("private")
+    (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets.\n---\n")
+    (folder / "scripts" / "a.sh").symlink_to(tmp_path / "private.txt")
+    with pytest.raises(SkillRefused, match="cannot be read"):
+        skills.read(folder)
+    (folder / "SKILL.md").unlink()
+    os.mkfifo(folder / "SKILL.md")
+    with pytest.raises(SkillRefused, match="no plain file"):
+        skills.read(folder / "SKILL.md")
+
+
+def test_a_skill_is_written_into_a_new_folder_only(tmp_path: Path) -> None:
+    (tmp_path / "greet").mkdir()
+    with pytest.raises(SkillRefused, match="is there already"):
+        skills.write(SkillDefinition("greet", "Greets."), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"success_rate": "x"},
+        {"scripts": 5},
+        {"version": None},
+        {"scripts": {"a\x00b": ""}},
+        {"scripts": {"../up": ""}},
+        {"scripts": {"x" * 300: ""}},
+        {"steps": [5]},
+        {"description": 5},
+        {"learned_from": 5},
+    ],
+)
+def test_a_definition_of_odd_kinds_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(SkillRefused):
+        SkillLearner(MemoryParameters()).keep(made(**changes), "why", "ann", "t1")
+
+
 def test_a_foreign_skill_is_read() -> None:
     found = skills.parse(
         "---\nname: pdf-forms\ndescription: Fills in forms. Use when a PDF has fields.\nlicense: MIT\n"
@@ -84,7 +124,8 @@ def test_a_foreign_skill_is_read() -> None:
         ("name: a\ndescription: b\nallowed-tools: 5", "names with blanks"),
         ("name: [", "no YAML"),
         ("just words", "keys and values"),
-        ("a: &a [*a]", "no key"),
+        ("a: &a [*a]", "anchors or aliases"),
+        ("name: &a [1]\ndescription: b\nmetadata: *a", "anchors or aliases"),
     ],
 )
 def test_a_head_that_breaks_a_rule_is_refused(head: str, sentence: str) -> None:

@@ -32,15 +32,19 @@ class Decider(NamedTuple):
 LATER = "later"  # the proposal waits for the command line, the page or a signed message
 
 
-def settle(proposals: Proposals, proposal: Proposal, decider: Decider | str | None) -> Proposal:
+def settle(
+    proposals: Proposals, proposal: Proposal, decider: Decider | str | None, *, may_pass: bool = True
+) -> Proposal:
     """Has a pending proposal decided; `LATER` leaves it pending, and without a decider it is rejected.
+
+    Args:
+        may_pass: Whether it may pass by rule at all: what takes the place of something approved may not.
 
     Raises:
         Decided: Somebody else was faster.
     """
-    if proposals.policy.auto_approve_read_only and proposals.policy.is_read_only(proposal):
-        reason = "it adds words alone, and the policy lets those pass"
-        return proposals.decide(proposal.id, "policy", approve=True, reason=reason, content_hash=proposal.content_hash)
+    if may_pass and proposals.policy.auto_approve_read_only and proposals.policy.is_read_only(proposal):
+        return proposals.let_pass(proposal.id, "it adds words alone, and the policy lets those pass")
     if decider == LATER:
         return proposal
     if not isinstance(decider, Decider):

@@ -6,6 +6,9 @@ from datetime import timedelta
 
 from atoll import errors
 from atoll.governed.proposals.proposal import RISKS, Proposal, Risk, Type
+from atoll.persons import folded
+
+POLICY = "policy"  # by whom a rule decides
 
 _RISKS: Mapping[Type, Risk] = {"new_skill": "low", "optimize": "medium", "new_tool": "high", "self_adjust": "high"}
 _ONE: Mapping[Risk, int] = {"low": 1, "medium": 1, "high": 1}
@@ -47,21 +50,27 @@ class Policy:
         return self.quorum.get(proposal.risk, 1)
 
     def is_read_only(self, proposal: Proposal) -> bool:
-        """Says whether it only adds words: a skill with scripts or tools is more than that."""
+        """Says whether it only adds words: a skill with scripts, or with tools in any of its steps, is more."""
         content = proposal.content
-        return proposal.type == "new_skill" and not (content.get("scripts") or content.get("required_tools"))
+        steps = content.get("steps") or ()
+        acts = any(not isinstance(each, Mapping) or set(each) - {"order", "description"} for each in steps)
+        return proposal.type == "new_skill" and not (acts or content.get("scripts") or content.get("required_tools"))
+
+    def is_carried(self, proposal: Proposal) -> bool:
+        """Says whether enough have approved the content as it is, or nobody needs to."""
+        by_rule = any(each.by == POLICY for each in proposal.approvals)
+        if by_rule:
+            return self.auto_approve_read_only and self.is_read_only(proposal)
+        return len({folded(each.by) for each in proposal.approvals}) >= self.needed(proposal)
 
     def refusal(self, proposal: Proposal, by: str) -> str | None:
         """Says why somebody may not decide on a proposal; None: they may."""
-        if folded(by) == folded(proposal.author):
+        if folded(by) == POLICY:
+            return f"{POLICY} is nobody's name"
+        if folded(by) in map(folded, (proposal.author, *proposal.editors)):
             return f"{by} wrote it, and nobody decides on a change of their own"
         if self.approvers and folded(by) not in map(folded, self.approvers):
             return f"{by} is none of its approvers ({', '.join(self.approvers)})"
         if folded(by) in (folded(each.by) for each in proposal.reviews):
             return f"{by} has decided already"
         return None
-
-
-def folded(name: str) -> str:
-    """Returns a name as it is compared: nobody becomes two by capitals or blanks."""
-    return " ".join(name.split()).casefold()

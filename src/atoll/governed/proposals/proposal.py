@@ -8,13 +8,16 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 type Type = Literal["new_tool", "new_skill", "optimize", "self_adjust"]
-type Status = Literal["pending", "approved", "rejected", "applied", "expired", "failed", "superseded", "withdrawn"]
+type Status = Literal[
+    "pending", "approved", "applying", "rejected", "applied", "expired", "failed", "superseded", "withdrawn"
+]
 type Risk = Literal["low", "medium", "high"]
 
 TYPES: tuple[Type, ...] = ("new_tool", "new_skill", "optimize", "self_adjust")
 STATUSES: tuple[Status, ...] = (
     "pending",
     "approved",
+    "applying",
     "rejected",
     "applied",
     "expired",
@@ -48,6 +51,7 @@ class Proposal:
         type: What kind of change.
         content: All that would be applied; JSON.
         author: Who wants it; never the one who approves it.
+        editors: Who changed it on the way; none of them approves it either.
         expires_at: Nobody decided until then: it is off the table.
         reviews: What was said of this content so far.
         outcome: What applying it made, or why it failed.
@@ -66,11 +70,17 @@ class Proposal:
     status: Status = "pending"
     reviews: tuple[Review, ...] = field(default=())
     outcome: str = ""
+    editors: tuple[str, ...] = ()
 
     @property
     def content_hash(self) -> str:
         """What an approval is bound to: the kind of change and all that would be applied."""
         return hashlib.sha256(canonical([self.type, self.content]).encode()).hexdigest()
+
+    @property
+    def token(self) -> str:
+        """What it sets bears this: the same proposal with the same content sets it once."""
+        return f"{self.id}/{self.content_hash[:16]}"
 
     @property
     def approvals(self) -> tuple[Review, ...]:
@@ -99,6 +109,7 @@ class Proposal:
         """Returns plain data that `from_json` reads back."""
         found = {**asdict(self), "content_hash": self.content_hash}
         found["reviews"] = [{**each, "at": each["at"].isoformat()} for each in found["reviews"]]
+        found["editors"] = list(self.editors)
         return found | {name: found[name].isoformat() for name in ("created_at", "expires_at")}
 
 
@@ -109,13 +120,14 @@ def from_json(data: Mapping[str, Any]) -> Proposal:
         ValueError: It is something else, or its content is not the one that its hash names.
     """
     try:
-        known = {name: data[name] for name in Proposal.__slots__}
+        known = {name: data[name] for name in Proposal.__slots__ if name != "editors"}
         reviews = tuple(Review(**{**each, "at": _time(each["at"])}) for each in known["reviews"])
         times = {name: _time(known[name]) for name in ("created_at", "expires_at")}
-        found = Proposal(**{**known, **times, "reviews": reviews})
-    except (KeyError, TypeError, AttributeError) as error:
+        found = Proposal(**{**known, **times, "reviews": reviews, "editors": tuple(data.get("editors", ()))})
+        own = found.content_hash
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"this is no proposal: {error!r}") from error
-    if found.content_hash != data.get("content_hash"):
+    if own != data.get("content_hash"):
         raise ValueError(f"the content of proposal {found.id} is not the one that its hash names")
     return found
 

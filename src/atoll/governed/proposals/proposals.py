@@ -1,19 +1,23 @@
 """Proposals that survive a restart: each is a parameter of the store, so every word about it is in the audit log."""
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from atoll import errors, secrets
+from atoll import errors, persons, secrets
 from atoll.governed.errors import ParameterNotFound, VersionConflict
 from atoll.governed.parameters import ParameterStore
-from atoll.governed.proposals.policy import Policy
-from atoll.governed.proposals.proposal import TYPES, Proposal, Review, Risk, Status, Type, canonical, from_json
+from atoll.governed.proposals.policy import POLICY, Policy
+from atoll.governed.proposals.proposal import RISKS, TYPES, Proposal, Review, Risk, Status, Type, canonical, from_json
 
 PREFIX = "proposals/"
 _MOST_CHARS = 1_000_000
+
+_CLOSING: tuple[Status, ...] = ("withdrawn", "superseded", "rejected")
+_log = logging.getLogger(__name__)
 
 type Clock = Callable[[], datetime]
 type Guard = Callable[[str], Sequence[secrets.Found]]
@@ -69,6 +73,9 @@ class Proposals:
             raise errors.SetupError(f"There is no proposal of type {proposal_type!r}: give one of {', '.join(TYPES)}.")
         if not title.strip() or not author.strip():
             raise errors.SetupError("A proposal needs a title and an author: say what it is and whose.")
+        persons.folded(author)
+        if risk is not None and risk not in RISKS:
+            raise errors.SetupError(f"There is no risk {risk!r:.40}: it is one of {', '.join(RISKS)}.")
         text = _checked(content)
         self._refuse_secrets(title, description, rationale, text)
         at = self._clock()
@@ -97,12 +104,16 @@ class Proposals:
 
     def list(self, status: Status | None = None) -> Sequence[Proposal]:
         """Returns all proposals, or those of a status, oldest first."""
-        keys = self._store.list(PREFIX)
-        found = sorted((self.get(key.removeprefix(PREFIX)) for key in keys), key=lambda each: each.created_at)
-        return [each for each in found if status in (None, each.status)]
+        found = []
+        for key in self._store.list(PREFIX):
+            try:
+                found.append(self.get(key.removeprefix(PREFIX)))
+            except errors.StoreFailed as error:
+                _log.warning("%s", error)  # one that somebody spoilt hides no other
+        return [each for each in sorted(found, key=lambda each: each.created_at) if status in (None, each.status)]
 
     def edit(self, proposal_id: str, content: Mapping[str, Any], author: str, reason: str) -> Proposal:
-        """Changes what is proposed; what was said of it before counts no longer, and it is the editor's now.
+        """Changes what is proposed; what was said of it before counts no longer, and it is the editor's too.
 
         Raises:
             NotFound: There is none of that id.
@@ -111,7 +122,9 @@ class Proposals:
         """
         self._refuse_secrets(_checked(content), reason)
         proposal, version = self._open(proposal_id, ("pending", "approved"))
-        edited = replace(proposal, content=content, author=author, reviews=(), status="pending")
+        persons.folded(author)
+        editors = (*proposal.editors, author)
+        edited = replace(proposal, content=content, editors=editors, reviews=(), status="pending")
         edited = replace(edited, expires_at=self._clock() + self.policy.expires_after)
         return self._write(edited, version, f"edited: {reason}", author)
 
@@ -139,36 +152,56 @@ class Proposals:
         reviewed = proposal.with_review(Review(by, approve, reason, self._clock(), proposal.content_hash))
         if not approve:
             reviewed = replace(reviewed, status="rejected")
-        elif len(reviewed.approvals) >= self.policy.needed(proposal):
+        elif self.policy.is_carried(reviewed):
             reviewed = replace(reviewed, status="approved")
         verdict = "approved" if approve else "rejected"
         return self._write(reviewed, version, f"{verdict}: {reason}", by)
 
-    def end(self, proposal_id: str, status: Status, by: str, reason: str, outcome: str = "") -> Proposal:
-        """Closes a proposal without a decision (withdrawn, superseded), or says what came of an approved one.
+    def end(self, proposal_id: str, status: Status, by: str, reason: str) -> Proposal:
+        """Closes a proposal without a decision: it is withdrawn, superseded, or rejected by a rule.
 
         Raises:
+            SetupError: The status closes nothing.
             Decided: It was closed before.
         """
-        takes: tuple[Status, ...] = ("approved",) if status in ("applied", "failed") else ("pending", "approved")
-        proposal, version = self._open(proposal_id, takes)
-        return self._write(replace(proposal, status=status, outcome=outcome), version, f"{status}: {reason}", by)
+        if status not in _CLOSING:
+            raise errors.SetupError(f"A proposal is not closed as {status}: give one of {', '.join(_CLOSING)}.")
+        self._refuse_secrets(reason)
+        proposal, version = self._open(proposal_id, ("pending", "approved"))
+        return self._write(replace(proposal, status=status), version, f"{status}: {reason}", by)
+
+    def let_pass(self, proposal_id: str, reason: str) -> Proposal:
+        """Approves by rule what needs nobody: words alone, where the policy says so.
+
+        Raises:
+            Decided: It is not pending, or it does need somebody.
+        """
+        proposal, version = self._open(proposal_id, ("pending",))
+        passed = proposal.with_review(Review(POLICY, True, reason, self._clock(), proposal.content_hash))
+        if not self.policy.is_carried(passed):
+            raise Decided(f"Proposal {proposal_id} needs somebody who approves it.")
+        return self._write(replace(passed, status="approved"), version, f"approved: {reason}", POLICY)
 
     def apply(self, proposal_id: str, carry_out: Callable[[Proposal], str]) -> Proposal:
         """Carries an approved proposal out and says what it made.
 
-        A crash in between leaves it approved, and it is carried out again: `carry_out` uses the proposal's id as the
-        token of what it sets, so that twice is once.
+        It is marked first, so that nobody edits it meanwhile; a crash in between leaves the mark, and it is carried
+        out again: `carry_out` uses `Proposal.token` for what it sets, so that twice is once.
 
         Raises:
             Decided: It is not approved, or another process was faster.
         """
-        proposal, _ = self._open(proposal_id, ("approved",))
-        by = proposal.approvals[-1].by if proposal.approvals else "policy"
+        proposal, version = self._open(proposal_id, ("approved", "applying"))
+        if not self.policy.is_carried(proposal):
+            raise Decided(f"Proposal {proposal_id} has not been approved by enough for what it says now.")
+        by = proposal.approvals[-1].by
+        if proposal.status == "approved":
+            proposal = self._write(replace(proposal, status="applying"), version, "is carried out", by)
         outcome = errors.attempt(lambda: carry_out(proposal), passing=(errors.StoreFailed,))
-        if isinstance(outcome, errors.Caught):
-            return self.end(proposal_id, "failed", by, str(outcome), str(outcome))
-        return self.end(proposal_id, "applied", by, outcome or proposal.title, outcome)
+        has_failed = isinstance(outcome, errors.Caught)
+        done = replace(proposal, status="failed" if has_failed else "applied", outcome=str(outcome))
+        _, version = self._open(proposal_id, ("applying",))
+        return self._write(done, version, f"{done.status}: {done.outcome or proposal.title}", by)
 
     def _read(self, proposal_id: str) -> tuple[Proposal, int]:
         try:
@@ -196,6 +229,15 @@ class Proposals:
             raise Decided(f"Somebody else changed proposal {proposal.id} at the same time: look again.") from None
         return proposal
 
+    def refuse_secrets(self, content: Mapping[str, Any]) -> None:
+        """Refuses what could not be proposed for its secrets or its size.
+
+        Raises:
+            SetupError: It is too large, or no JSON.
+            SecretFound: It holds something that looks like a secret.
+        """
+        self._refuse_secrets(_checked(content))
+
     def _refuse_secrets(self, *texts: str) -> None:
         for text in texts:
             if found := self._guard(text):
@@ -213,19 +255,19 @@ def _checked(content: Mapping[str, Any]) -> str:
     return "\n".join(_strings(content))
 
 
-def _strings(value: Any) -> list[str]:
-    """Returns all texts of a content as they are: in JSON a line break is two letters, and a key may hide behind it."""
+def _strings(value: Any, name: str = "") -> list[str]:
+    """Returns all texts of a content as they are: in JSON a line break is two letters, and a key may hide behind it.
+
+    What a value is called stands before it, as in a file, so that a guard sees it; so does what a parameter is called.
+    """
     match value:
         case str():
-            return [value]
+            return [value, *([f'{name}: "{value}"'] if name else [])]
         case Mapping():
-            # `name: value` as it would stand in a file, so that a guard sees what a value is called
-            return [text for key, each in value.items() for text in _named(str(key), each)]
+            called = next((each for key in ("key", "name") if isinstance(each := value.get(key), str)), "")
+            found = [text for key, each in value.items() for text in (str(key), *_strings(each, str(key)))]
+            return found + (_strings(value["value"], called) if called and "value" in value else [])
         case list() | tuple():
-            return [text for each in value for text in _strings(each)]
+            return [text for each in value for text in _strings(each, name)]
         case _:
             return []
-
-
-def _named(name: str, value: Any) -> list[str]:
-    return [name, f'{name}: "{value}"', value] if isinstance(value, str) else [name, *_strings(value)]

@@ -57,7 +57,7 @@ class SignedDecisions:
             Forged: The signature, the time or the nonce is wrong; nothing changed.
             Decided: It is right and comes too late, or its author may not decide.
         """
-        if len(body) > _MOST_BYTES or not hmac.compare_digest(sign(body, self._key), signature.removeprefix("sha256=")):
+        if len(body) > _MOST_BYTES or not _is_same(sign(body, self._key), signature):
             raise Forged("The signature of the message is wrong.")
         said = _read(body)
         if abs(self._clock() - said["at"]) > self._tolerance:
@@ -82,6 +82,10 @@ class SignedDecisions:
 def sign(body: bytes, key: bytes) -> str:
     """Returns the signature of a message in hexadecimal digits."""
     return hmac.new(key, body, hashlib.sha256).hexdigest()
+
+
+def _is_same(wanted: str, given: str) -> bool:
+    return hmac.compare_digest(wanted.encode(), given.removeprefix("sha256=").encode(errors="replace"))
 
 
 def _read(body: bytes) -> dict[str, Any]:

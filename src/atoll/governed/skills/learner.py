@@ -49,7 +49,7 @@ class SkillLearner:
         try:
             before = self.find(made.name)
         except errors.NotFound:
-            return replace(made, version=1)
+            return replace(made, version=1, usage_count=0, success_rate=0.0)  # nobody has used it here
         return replace(
             made,
             version=before.version + 1,

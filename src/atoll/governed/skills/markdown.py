@@ -1,15 +1,16 @@
 """Skills as SKILL.md folders, which other agents read: what we write they take, and what we wrote we read back."""
 
 import json
+import os
 import re
-from collections.abc import Mapping
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from atoll.governed.skills.skill import Lesson, SkillDefinition, SkillRefused, Step, check, check_name
+from atoll.governed.skills.skill import Lesson, SkillDefinition, SkillRefused, Step, check, check_name, from_json
 
 FILE = "SKILL.md"
 _OWN = "atoll-"  # before our keys in `metadata`, whose values are texts
@@ -42,15 +43,25 @@ def text_of(skill: SkillDefinition) -> str:
 
 
 def write(skill: SkillDefinition, folder: Path) -> Path:
-    """Writes a skill as a folder of its name and returns its SKILL.md."""
+    """Writes a skill as a new folder of its name and returns its SKILL.md.
+
+    Raises:
+        SkillRefused: There is such a folder already, or it cannot be made.
+    """
     text, place = text_of(skill), folder / skill.name
-    place.mkdir(parents=True, exist_ok=True)
-    if skill.scripts:
-        (place / "scripts").mkdir(exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        place.mkdir()  # a new one: nothing is written through a link that lies there
+        if skill.scripts:
+            (place / "scripts").mkdir()
         for name, script in skill.scripts.items():
             (place / "scripts" / name).write_text(script, encoding="utf-8")
-    path = place / FILE
-    path.write_text(text, encoding="utf-8")
+        path = place / FILE
+        path.write_text(text, encoding="utf-8")
+    except FileExistsError:
+        raise SkillRefused(f"{place} is there already: give another folder, or take it away.") from None
+    except (OSError, UnicodeEncodeError) as error:
+        raise SkillRefused(f"{place} cannot be written: {error}.") from None
     return path
 
 
@@ -61,19 +72,37 @@ def read(path: Path) -> SkillDefinition:
         SkillRefused: It breaks a rule of the format; the sentence says which.
     """
     path = path / FILE if path.is_dir() else path
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise SkillRefused(f"{path.name} has over {_MOST_BYTES:,} bytes.")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SkillRefused(f"{path} cannot be read: {error}.") from None
-    skill = parse(text)
+    skill = parse(_text_in(path))
     if path.parent.name != skill.name:
         raise SkillRefused(f"The folder is called {path.parent.name!r} and the skill {skill.name!r}: they must be one.")
-    scripts = sorted(each for each in (path.parent / "scripts").glob("*") if each.is_file())
-    if not scripts:
-        return skill
-    return replace(skill, scripts={each.name: each.read_text(encoding="utf-8") for each in scripts})
+    scripts = sorted((path.parent / "scripts").glob("*"))
+    found = replace(skill, scripts={each.name: _text_in(each) for each in scripts})
+    check(found)
+    return found
+
+
+def _text_in(path: Path) -> str:
+    """Returns what a file holds: a plain file, no link and no device, and not for ever."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as opened:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise SkillRefused(f"{path.name} is no plain file.")
+            body = opened.read(_MOST_BYTES + 1)
+        if len(body) > _MOST_BYTES:
+            raise SkillRefused(f"{path.name} has over {_MOST_BYTES:,} bytes.")
+        return body.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SkillRefused(f"{path} cannot be read: {error}.") from None
+
+
+class _Plain(yaml.SafeLoader):
+    """YAML without anchors and aliases, of which a few lines make more than any memory holds."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent) or getattr(self.peek_event(), "anchor", None):
+            raise yaml.YAMLError("it has anchors or aliases")
+        return super().compose_node(parent, index)
 
 
 def parse(text: str) -> SkillDefinition:
@@ -96,29 +125,27 @@ def parse(text: str) -> SkillDefinition:
         description = description.removesuffix(_WHEN + when)
     else:
         when = ""
-    made = SkillDefinition(
-        head["name"],
-        description,
-        when,
-        tuple(Step(**each) for each in own.get("steps", ()) or ()),
-        str(own.get("prompt", "")) if "prompt" in own else body,
-        tuple(tools.split()) if isinstance(tools, str) else tuple(map(str, tools)),
-        tuple(own.get("tags", ()) or ()),
-        {},
-        _learned(own.get("learned-from")),
-        float(own.get("success-rate", 0.0)),
-        int(own.get("usage-count", 0)),
-        int(own.get("version", 1)),
-        str(own.get("created-at", "")),
-        str(own.get("updated-at", "")),
-    )
-    check(made)
-    return made
+    said = {
+        "name": head["name"],
+        "description": description,
+        "when_to_use": when,
+        "steps": own.get("steps") or (),
+        "prompt": own.get("prompt", body),
+        "required_tools": tools.split() if isinstance(tools, str) else list(tools),
+        "tags": own.get("tags") or (),
+        "learned_from": own.get("learned-from") or {},
+        "success_rate": own.get("success-rate", 0.0),
+        "usage_count": own.get("usage-count", 0),
+        "version": own.get("version", 1),
+        "created_at": own.get("created-at", ""),
+        "updated_at": own.get("updated-at", ""),
+    }
+    return from_json(said)
 
 
 def _front(block: str) -> dict[str, Any]:
     try:
-        head = yaml.safe_load(block)
+        head = yaml.load(block, _Plain)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise SkillRefused(f"The head of the SKILL.md is no YAML: {str(error).splitlines()[0]}.") from None
     if not isinstance(head, dict):
@@ -145,15 +172,6 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _learned(data: Any) -> Lesson:
-    if not isinstance(data, Mapping):
-        return Lesson()
-    try:
-        return Lesson(**{**data, "tools_used": tuple(data.get("tools_used", ()))})
-    except TypeError:
-        return Lesson()
 
 
 def _lesson(lesson: Lesson) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from atoll import errors
 
 _MOST_NAME, _MOST_DESCRIPTION = 64, 1024
+_FILE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _NAME = re.compile(r"[^\W_A-Z]+(?:-[^\W_A-Z]+)*")
 
 
@@ -86,18 +87,36 @@ def from_json(data: Mapping[str, Any]) -> SkillDefinition:
     Raises:
         SkillRefused: It is none, with the reason.
     """
+    if not isinstance(data, Mapping):
+        raise SkillRefused("A skill is an object with a name, a description and the rest.")
     try:
         steps = tuple(Step(**each) for each in data.get("steps", ()))
         said = dict(data.get("learned_from", {}))
         lesson = Lesson(**{**said, "tools_used": tuple(said.get("tools_used", ()))})
         lists = {name: tuple(map(str, data.get(name, ()))) for name in ("required_tools", "tags")}
         made = SkillDefinition(**{**data, "steps": steps, "learned_from": lesson, **lists})
-        if not all(isinstance(data.get(name, ""), str) for name in ("description", "when_to_use", "prompt")):
-            raise TypeError("its words are no texts")
+        _check_kinds(made)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise SkillRefused(f"This is no definition of a skill: {error}.") from None
     check(made)
     return made
+
+
+def _check_kinds(skill: SkillDefinition) -> None:
+    """Refuses words that are no texts and counts that are no numbers, wherever they came from.
+
+    Raises:
+        TypeError: One is of another kind.
+    """
+    texts = [skill.description, skill.when_to_use, skill.prompt, skill.created_at, skill.updated_at]
+    texts += [getattr(step, name) for step in skill.steps for name in Step.__slots__ if name != "order"]
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError("its words are no texts")
+    numbers = (skill.success_rate, skill.usage_count, skill.version)
+    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in numbers):
+        raise TypeError("its counts are no numbers")
+    if not isinstance(skill.scripts, Mapping) or not all(isinstance(each, str) for each in skill.scripts.values()):
+        raise TypeError("its scripts are no texts by names")
 
 
 def check(skill: SkillDefinition) -> None:
@@ -114,8 +133,8 @@ def check(skill: SkillDefinition) -> None:
     if not 0.0 <= skill.success_rate <= 1.0 or skill.usage_count < 0 or skill.version < 1:
         raise SkillRefused(f"The counts of {skill.name} are none.")
     for name in skill.scripts:
-        if "/" in name or name in ("", ".", "..") or not isinstance(skill.scripts[name], str):
-            raise SkillRefused(f"{name!r:.60} is no name of a script's file.")
+        if not _FILE.fullmatch(name) or name.strip(".") == "":
+            raise SkillRefused(f"{name!r:.60} is no name of a script's file: use letters, digits, dots, _ and -.")
 
 
 def check_name(name: Any) -> None:

@@ -3,11 +3,13 @@
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import jsonschema
+import referencing
+import referencing.exceptions
 
 from atoll import errors
 
@@ -15,9 +17,16 @@ type ExecutionType = Literal["script", "command", "composite"]
 
 EXECUTION_TYPES: tuple[ExecutionType, ...] = ("script", "command", "composite")
 PLACE = re.compile(r"\{\{\s*\.([A-Za-z_][\w.-]{0,63})\s*\}\}")  # {{.param}}
+DEEPEST, MOST_CALLS = 5, 100  # of composites: calls within calls, and calls in all
 PREVIOUS = "previous"  # in a composite: what the step before put out
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_HALVES = re.compile(r"[\ud800-\udfff]")
 _MOST_CHARS, _MOST_STEPS = 100_000, 20
+_ELSEWHERE, _ENDLESS = "it refers elsewhere, so write it out", "checking it may take for ever, so check it in the tool"
+_REFUSED = {
+    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "$vocabulary"), _ELSEWHERE),
+    **dict.fromkeys(("pattern", "patternProperties", "uniqueItems"), _ENDLESS),
+}
 
 
 class ToolRefused(errors.SetupError):
@@ -83,6 +92,8 @@ def from_json(data: Mapping[str, Any]) -> ToolDefinition:
     Raises:
         ToolRefused: It is none, with the reason.
     """
+    if not isinstance(data, Mapping):
+        raise ToolRefused("A tool is an object with a name, a description and the rest.")
     unknown = set(data) - set(ToolDefinition.__slots__)
     if unknown:
         raise ToolRefused(f"A tool has no {', '.join(sorted(map(str, unknown)))}.")
@@ -131,8 +142,8 @@ def argv(template: str, inputs: Mapping[str, Any]) -> list[str]:
     if not words or PLACE.search(words[0]):
         raise ToolRefused("A command begins with the name of a program, which no input can change.")
     filled = [fill(word, inputs) for word in words]
-    if any("\x00" in word for word in filled):
-        raise ToolRefused("An input has a NUL character in it.")
+    if any("\x00" in word or not _is_text(word) for word in filled):
+        raise ToolRefused("An input has a NUL or half a character in it.")
     return filled
 
 
@@ -162,8 +173,8 @@ def variables(inputs: Mapping[str, Any]) -> dict[str, str]:
         variable = f"TOOL_INPUT_{re.sub(r'[^A-Z0-9]', '_', name.upper())}"
         if variable in found:
             raise ToolRefused(f"Two inputs would both be {variable}: rename one.")
-        if "\x00" in (text := text_of(value)):
-            raise ToolRefused("An input has a NUL character in it.")
+        if "\x00" in (text := text_of(value)) or not _is_text(text):
+            raise ToolRefused("An input has a NUL or half a character in it.")
         found[variable] = text
     return found
 
@@ -174,7 +185,7 @@ def text_of(value: Any) -> str:
 
 def _check_texts(tool: ToolDefinition) -> None:
     texts = ("name", "script", "command", "rationale", "description")
-    if odd := [name for name in texts if not isinstance(getattr(tool, name), str)]:
+    if odd := [name for name in texts if not _is_text(getattr(tool, name))]:
         raise ToolRefused(f"The {odd[0]} of a tool is no text.")
     if not _NAME.fullmatch(tool.name):
         raise ToolRefused(f"{tool.name!r:.80} is no name of a tool: use a-z, 0-9, _ and -, up to 64.")
@@ -186,14 +197,34 @@ def _check_texts(tool: ToolDefinition) -> None:
 
 
 def _check_schema(tool: ToolDefinition) -> None:
-    try:
-        jsonschema.Draft202012Validator.check_schema(dict(tool.input_schema))
-    except (jsonschema.SchemaError, TypeError, ValueError, RecursionError) as error:
-        raise ToolRefused(f"The input schema of {tool.name} is none: {str(error).splitlines()[0]}.") from None
-    if tool.input_schema.get("type") != "object":
+    if not isinstance(tool.input_schema, Mapping) or tool.input_schema.get("type") != "object":
         raise ToolRefused(f"The input schema of {tool.name} must be of an object.")
-    if "$ref" in json.dumps(dict(tool.input_schema)):
-        raise ToolRefused(f"The input schema of {tool.name} refers elsewhere ($ref): write it out.")
+    try:
+        if odd := next((name for name in _keywords(tool.input_schema) if name in _REFUSED), None):
+            raise ToolRefused(f"The input schema of {tool.name} says {odd}: {_REFUSED[odd]}.")
+        jsonschema.Draft202012Validator.check_schema(dict(tool.input_schema))
+    except ToolRefused:
+        raise
+    except (jsonschema.SchemaError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise ToolRefused(f"The input schema of {tool.name} is none: {str(error).splitlines()[0]}.") from None
+    if not all(isinstance(each, Mapping) for each in tool.input_schema.get("properties", {}).values()):
+        raise ToolRefused(f"Every property in the input schema of {tool.name} is an object.")
+
+
+def _keywords(schema: Any) -> Iterator[str]:
+    """Yields every name in a schema, wherever it stands."""
+    if isinstance(schema, Mapping):
+        for name, value in schema.items():
+            yield str(name)
+            yield from _keywords(value)
+    elif isinstance(schema, list | tuple):
+        for each in schema:
+            yield from _keywords(each)
+
+
+def _is_text(value: Any) -> bool:
+    """Says whether something is a text that can be sent anywhere; half characters cannot."""
+    return isinstance(value, str) and (value.isascii() or not _HALVES.search(value))
 
 
 def _check_steps(tool: ToolDefinition) -> None:
@@ -211,9 +242,14 @@ def check_input(tool: ToolDefinition, inputs: Any) -> None:
     Raises:
         ToolRefused: With what is wrong.
     """
-    error = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(dict(tool.input_schema)).iter_errors(inputs)
-    )
+    if not isinstance(inputs, Mapping) or len(str(inputs)) > _MOST_CHARS:
+        raise ToolRefused(f"{tool.name} takes an object of at most {_MOST_CHARS:,} characters.")
+    # The registry is empty: nothing is fetched or read, whatever a schema says.
+    validator = jsonschema.Draft202012Validator(dict(tool.input_schema), registry=referencing.Registry())
+    try:
+        error = jsonschema.exceptions.best_match(validator.iter_errors(dict(inputs)))
+    except (referencing.exceptions.Unresolvable, RecursionError, ArithmeticError, TypeError) as wrong:
+        raise ToolRefused(f"The input of {tool.name} cannot be checked: {str(wrong)[:200]}.") from None
     if error is not None:
         where = "/".join(map(str, error.absolute_path)) or "the input"
         raise ToolRefused(f"{tool.name} cannot take this: {where}: {error.message[:200]}.")

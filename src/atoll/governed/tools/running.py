@@ -9,12 +9,22 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
-from atoll import executor, sandbox
+from atoll import errors, executor, sandbox
 from atoll.candidate import JSON
-from atoll.governed.tools.definition import PREVIOUS, ToolDefinition, ToolRefused, argv, check_input, fill, variables
+from atoll.governed.tools.definition import (
+    DEEPEST,
+    MOST_CALLS,
+    PREVIOUS,
+    ToolDefinition,
+    ToolRefused,
+    argv,
+    check_input,
+    fill,
+    variables,
+)
 
 _BASH = "bash"
-_MOST_OUTPUT, _DEEPEST = 20_000, 5
+_MOST_OUTPUT = 20_000
 
 type Progress = Callable[[str], None]
 
@@ -139,38 +149,41 @@ class RuntimeTool:
             progress: Gets a line when something begins.
         """
         try:
-            return _execute(self.definition, inputs, self.workshop, self.registry, progress, ())
-        except ToolRefused as error:
+            return _Call(self.workshop, self.registry, progress).execute(self.definition, inputs, ())
+        except errors.AtollError as error:
             return ToolResult(str(error), True)
 
 
-def _execute(
-    tool: ToolDefinition,
-    inputs: Mapping[str, Any],
-    workshop: Workshop,
-    registry: Registry,
-    progress: Progress,
-    above: tuple[str, ...],
-) -> ToolResult:
-    if tool.name in above or len(above) >= _DEEPEST:
-        raise ToolRefused(f"Tools call each other in a circle, or too deep: {' > '.join((*above, tool.name))}.")
-    check_input(tool, inputs)
-    progress(f"{tool.name} begins")
-    if tool.execution_type == "command":
-        words = argv(tool.command, inputs)
-        return workshop.run((words[0], *tool.programs), words, {})
-    if tool.execution_type == "script":
-        words = [_BASH, "--noprofile", "--norc", "-c", tool.script]
-        return workshop.run((_BASH, *tool.programs), words, variables(inputs))
-    result = ToolResult("", False)
-    for step in tool.steps:
-        known = {**inputs, PREVIOUS: result.output}
-        below = registry.find(step.tool)
-        given = {name: _valued(below, name, fill(str(template), known)) for name, template in step.input.items()}
-        result = _execute(below, given, workshop, registry, progress, (*above, tool.name))
-        if result.is_error:
-            return ToolResult(f"{step.tool} failed: {result.output}", True)
-    return result
+class _Call:
+    """One call of a tool, with all that it calls itself."""
+
+    def __init__(self, workshop: Workshop, registry: Registry, progress: Progress) -> None:
+        self._workshop, self._registry, self._progress, self._count = workshop, registry, progress, 0
+
+    def execute(self, tool: ToolDefinition, inputs: Mapping[str, Any], above: tuple[str, ...]) -> ToolResult:
+        self._count += 1
+        if tool.name in above or len(above) > DEEPEST or self._count > MOST_CALLS:
+            raise ToolRefused(f"Tools call each other in a circle, or too often: {' > '.join((*above, tool.name))}.")
+        check_input(tool, inputs)
+        self._progress(f"{tool.name} begins")
+        if tool.execution_type == "command":
+            words = argv(tool.command, inputs)
+            return self._workshop.run((words[0], *tool.programs), words, {})
+        if tool.execution_type == "script":
+            words = [_BASH, "--noprofile", "--norc", "-c", tool.script]
+            return self._workshop.run((_BASH, *tool.programs), words, variables(inputs))
+        return self._in_sequence(tool, inputs, above)
+
+    def _in_sequence(self, tool: ToolDefinition, inputs: Mapping[str, Any], above: tuple[str, ...]) -> ToolResult:
+        result = ToolResult("", False)
+        for step in tool.steps:
+            known = {**inputs, PREVIOUS: result.output}
+            below = self._registry.find(step.tool)
+            given = {name: _valued(below, name, fill(str(template), known)) for name, template in step.input.items()}
+            result = self.execute(below, given, (*above, tool.name))
+            if result.is_error:
+                return ToolResult(f"{step.tool} failed: {result.output}", True)
+        return result
 
 
 def _valued(tool: ToolDefinition, name: str, text: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from atoll import errors
 from atoll.governed.errors import ParameterNotFound
 from atoll.governed.parameters import ParameterStore
-from atoll.governed.tools.definition import ToolDefinition, ToolRefused, from_json
+from atoll.governed.tools.definition import DEEPEST, ToolDefinition, ToolRefused, from_json
 
 PREFIX = "tools/"
 
@@ -66,7 +66,7 @@ class Toolbox:
             before = self.find(made.name).version
         except errors.NotFound:
             before = 0
-        self._check_steps(made, (made.name,))
+        self._check_steps(made, (made.name,), set())
         return replace(made, version=before + 1)
 
     def keep(self, content: Mapping[str, Any], reason: str, author: str, token: str) -> str:
@@ -79,12 +79,17 @@ class Toolbox:
         version = self._store.set(PREFIX + tool.name, tool.to_json(), reason, author=author, token=token)
         return f"{PREFIX}{tool.name}@{version}"
 
-    def _check_steps(self, tool: ToolDefinition, above: tuple[str, ...]) -> None:
+    def _check_steps(self, tool: ToolDefinition, above: tuple[str, ...], checked: set[str]) -> None:
         for step in tool.steps:
             if step.tool in above:
                 raise ToolRefused(f"Tools call each other in a circle: {' > '.join((*above, step.tool))}.")
+            if len(above) > DEEPEST:
+                raise ToolRefused(f"Tools call each other too deep: {' > '.join((*above, step.tool))}.")
+            if step.tool in checked:
+                continue
             try:
                 below = self.find(step.tool)
             except errors.NotFound:
                 raise ToolRefused(f"{tool.name} calls {step.tool}, and there is no such tool.") from None
-            self._check_steps(below, (*above, step.tool))
+            self._check_steps(below, (*above, step.tool), checked)
+            checked.add(step.tool)
