@@ -20,6 +20,10 @@ NAMES = {
         SoftmaxChooser WeightChooser by_instance by_score by_signature everyone funsearch_pool generations
         reset_worst_half
     """,
+    "atoll.governed": """
+        Cached Change FilesParameters Gap MemoryParameters ParameterStore Parameters Rules Snapshot StoredParameters
+        Transaction Value acting actor
+    """,
     "atoll.llm": """
         LLM CommandLine Counted Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member Metered NoReply
         OpenAICompatible Price Priced Purse Recorder Replay Reply Routed Unreadable ask_json make_llm

@@ -59,12 +59,23 @@ class Versions(Protocol):
         """
 
     def lock(self, key: str, reason: str, author: str) -> None:
-        """Refuses changes but for rollbacks until `unlock`."""
+        """Refuses changes but for rollbacks until `unlock`.
 
-    def unlock(self, key: str, reason: str, author: str) -> None: ...
+        Raises:
+            NotFound: There is no such key.
+        """
+
+    def unlock(self, key: str, reason: str, author: str) -> None:
+        """Lets changes in again; what is not locked stays so.
+
+        Raises:
+            NotFound: There is no such key.
+        """
 
     def watch(self, prefix: str = "", *, after: int | None = None, timeout: float | None = None) -> Iterator[Version]:
         """Yields new versions as they are made, from now on or `after` so many changes of the whole store.
+
+        Locks count as changes.
 
         Ends when `timeout` seconds pass without a change.
         """

@@ -159,6 +159,26 @@ class VersionsSuite(ABC):
             with claims.raises(errors.SetupError):
                 change("key", "", "bob")
 
+    def test_a_lock_needs_a_key(self) -> None:
+        """Nobody can lock or unlock what is not there; to unlock what is free changes nothing."""
+        store = self.make()
+        for change in (store.lock, store.unlock):
+            with claims.raises(errors.NotFound):
+                change("key", "because", "ann")
+        put(store, "one")
+        store.unlock("key", "to be sure", "ann")
+        assert put(store, "two").n == 2
+
+    def test_locks_count_as_changes_and_are_no_versions(self) -> None:
+        """A watch passes over them, and goes on behind them."""
+        store = self.make()
+        put(store, "one")
+        store.lock("key", "holidays", "bob")
+        store.unlock("key", "back at work", "bob")
+        put(store, "two")
+        assert _numbers(list(store.watch(after=0, timeout=0.05))) == [1, 2]
+        assert _numbers(list(store.watch(after=3, timeout=0.05))) == [2]
+
     def test_keys_are_listed_by_prefix_and_sorted(self) -> None:
         """A prefix is a text, no pattern."""
         store = self.make()

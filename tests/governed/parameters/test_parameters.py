@@ -1,30 +1,70 @@
-"""Parameters in memory: a first look."""
+"""What `Parameters` offers beyond the contract."""
 
-from atoll import governed
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from atoll import governed, store
+from atoll.governed import errors
 
 
-def test_a_first_look():
-    store = governed.MemoryParameters()
-    with governed.acting("ann"):
-        assert store.set("ema/alpha", 0.3, "a start") == 1
-    store.set("ema/alpha", 0.5, "better", author="bob", expected_version=1)
-    store.alias("ema/alpha", "production", 1, "tried", author="ann")
-    assert store.get("ema/alpha") == (0.5, 2)
-    assert store.get("ema/alpha@production") == (0.3, 1)
-    assert store.get("ema/alpha@1").value == store.get("ema/alpha", as_of=1).value == 0.3
-    with store.transaction("together", author="ann") as both:
-        both.set("a", [1])
-        both.lock("ema/alpha")
-    assert [change.kind for change in both.changes] == ["set", "lock"]
-    assert store.rollback("ema/alpha", 1, "worse", author="ann") == 3
-    found = list(store.watch("ema/", after=0, timeout=0.0))
-    assert [change.kind for change in found if isinstance(change, governed.Change)] == [
-        "set", "set", "alias", "lock", "rollback"
-    ]  # fmt: skip
-    watch = store.watch(timeout=0.0)
-    for number in range(20):
-        store.set("b", number, "many", author="ann")
-    seen = list(watch)
-    assert seen[0] == governed.Gap(7, 10)
-    assert len(seen) == 17
-    assert dict(store.snapshot("a").values) == {"a": ([1], 1)}
+@pytest.fixture
+def parameters():
+    return governed.MemoryParameters()
+
+
+def test_a_value_is_read_with_its_type(parameters):
+    parameters.set("share", 1, "because", author="ann")
+    assert parameters.read("share", float) == 1.0
+    assert type(parameters.read("share", float)) is float
+    assert parameters.read("share", int) == 1
+    assert parameters.read("nobody", float, 0.5) == 0.5
+    with pytest.raises(errors.InvalidValue, match="share holds 1, which is no str"):
+        parameters.read("share", str, "default")
+    with pytest.raises(errors.ParameterNotFound):
+        parameters.read("nobody", float)
+
+
+def test_a_flag_is_no_number(parameters):
+    parameters.set("flag", True, "because", author="ann")
+    with pytest.raises(errors.InvalidValue):
+        parameters.read("flag", int)
+    assert parameters.read("flag", bool) is True
+
+
+def test_a_store_is_read_like_a_dictionary(parameters):
+    parameters.set("key", [1], "because", author="ann")
+    assert parameters["key"] == [1]
+    assert "key" in parameters
+    assert "other" not in parameters
+
+
+def test_a_clock_that_goes_back_is_held():
+    times = iter([datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC)])
+    parameters = governed.MemoryParameters(clock=lambda: next(times))
+    for value in range(3):
+        parameters.set("key", value, "because", author="ann")
+    assert [change.timestamp.day for change in parameters.history("key")] == [2, 2, 3]
+    assert parameters.get("key", as_of=datetime(2026, 1, 2)) == (1, 2)
+    assert parameters.get("key", as_of=datetime(2026, 1, 3, tzinfo=UTC) - timedelta(seconds=1)) == (1, 2)
+
+
+def test_versions_of_other_systems_are_parameters_too(tmp_path):
+    with store.open(tmp_path / "atoll.db") as kept:
+        versions, parameters = kept.versions(), governed.StoredParameters(kept)
+        versions.set("prompt", "Be brief.", "a start", "ann")
+        assert parameters.get("prompt") == ("Be brief.", 1)
+        parameters.set("prompt", "Be briefer.", "better", author="bob")
+        assert versions.get("prompt").value == "Be briefer."
+        parameters.set("weights", {"a": 1}, "a start", author="bob")
+        assert versions.get("weights").value == '{"a":1}'
+        parameters.lock("prompt", "frozen", author="bob")
+        with pytest.raises(errors.ParameterLocked):
+            versions.set("prompt", "Be brief.", "again", "ann")
+        assert parameters.verify().seq == 4
+
+
+def test_an_alias_has_its_place_in_the_log(parameters):
+    parameters.set("key", 1, "because", author="ann")
+    parameters.alias("key", "production", 1, "tried", author="ann")
+    assert [(change.kind, change.is_version) for change in parameters.changes()] == [("set", True), ("alias", False)]

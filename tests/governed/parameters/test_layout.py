@@ -1,0 +1,165 @@
+"""How keys become folders. G28 to G30."""
+
+import json
+import os
+from pathlib import Path
+from urllib.parse import unquote
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from atoll import errors, governed
+from atoll.governed import errors as refusals
+from atoll.governed.parameters import layout
+
+KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=512).filter(str.strip)
+
+
+@hypothesis.given(KEYS)
+def test_a_folder_never_leaves_its_root(key):
+    name = layout.folder_name(key)
+    root = Path("/srv/parameters")
+    assert name not in ("", ".", "..")
+    assert os.sep not in name
+    assert Path(os.path.normpath(root / name)).parent == root
+    assert len(name.encode()) <= 255
+
+
+@hypothesis.given(KEYS)
+def test_a_short_name_says_its_key(key):
+    name = layout.folder_name(key)
+    assert layout.CUT in name or unquote(name) == key
+
+
+@hypothesis.given(st.lists(KEYS, min_size=2, max_size=8, unique=True))
+def test_two_keys_never_share_a_folder(keys):
+    assert len({layout.folder_name(key) for key in keys}) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("evolve.carrier_risk_penalty/Y-express", "evolve.carrier_risk_penalty%2FY-express"),
+        ("a b", "a%20b"),
+        ("$&+=:@-_.~", "$&+=:@-_.~"),
+        ("日", "%E6%97%A5"),
+        ("100%", "100%25"),
+        ("a;b,c!d*e'f(g)h", "a%3Bb%2Cc%21d%2Ae%27f%28g%29h"),
+        (".", "%2E"),
+        ("..", "%2E%2E"),
+        ("...", "..."),
+    ],
+)
+def test_keys_are_escaped_as_a_part_of_a_path_in_a_url(key, name):
+    assert layout.folder_name(key) == name
+
+
+def test_the_files_are_those_of_the_document(tmp_path):
+    with governed.FilesParameters(tmp_path / "new" / "root") as store:
+        store.set("a/b", 0.5, "a start", author="ann")
+        store.set("a/b", 0.25, "better", author="bob")
+        store.lock("a/b", "frozen", author="ann")
+    folder = tmp_path / "new" / "root" / "a%2Fb"
+    assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.json")) == [
+        "current.json", "history/v1.json", "history/v2.json", "lock.json"
+    ]  # fmt: skip
+    current = json.loads((folder / "current.json").read_text())
+    assert {name: current[name] for name in ("version", "value", "reason", "author")} == {
+        "version": 2, "value": 0.25, "reason": "better", "author": "bob"
+    }  # fmt: skip
+    assert json.loads((folder / "lock.json").read_text())["reason"] == "frozen"
+
+
+def test_an_unlock_takes_the_lock_away(tmp_path):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+        store.lock("key", "frozen", author="ann")
+        store.unlock("key", "thawed", author="ann")
+    assert not (tmp_path / "key" / "lock.json").exists()
+
+
+@pytest.mark.parametrize("key", ["", " ", "x" * 10_000, "日" * 10_000, "a\0b", "\ud800"])
+def test_a_refused_key_leaves_nothing_on_disk(tmp_path, key):
+    with governed.FilesParameters(tmp_path) as store, pytest.raises(refusals.InvalidKey):
+        store.set(key, 1, "because", author="ann")
+    assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.parametrize("key", [".", "..", "../../etc/passwd", "日" * 300, "/", "a/../../b"])
+def test_a_wild_key_stays_inside(tmp_path, key):
+    root = tmp_path / "root"
+    with governed.FilesParameters(root) as store:
+        store.set(key, 1, "because", author="ann")
+    assert [path.name for path in tmp_path.iterdir()] == ["root"]
+    with governed.FilesParameters(root) as store:
+        assert list(store.list()) == [key]
+
+
+def written_by_go(root: Path, key: str, *values: object, is_lower: bool = False) -> Path:
+    """Writes a key as the document's own program does, with the field names of its structures."""
+    folder = root / layout.folder_name(key)
+    (folder / "history").mkdir(parents=True)
+    for n, value in enumerate(values, 1):
+        row = {"Version": n, "Value": value, "Reason": f"r{n}", "Timestamp": f"2025-01-0{n}T10:00:00.123456789Z"}
+        row = {name.lower(): each for name, each in row.items()} if is_lower else row | {"Author": "ann"}
+        for path in (folder / "history" / f"v{n}.json", folder / "current.json"):
+            path.write_text(json.dumps(row))
+    return folder
+
+
+@pytest.mark.parametrize("is_lower", [False, True])
+def test_a_folder_of_the_original_is_taken_over_with_its_history(tmp_path, is_lower):
+    written_by_go(tmp_path, "a/b", 1, 2, is_lower=is_lower)
+    written_by_go(tmp_path, "c", {"x": [1]}, is_lower=is_lower)
+    with governed.FilesParameters(tmp_path) as store:
+        assert list(store.list()) == ["a/b", "c"]
+        assert [(change.value, change.reason) for change in store.history("a/b")] == [(1, "r1"), (2, "r2")]
+        assert store.history("a/b")[0].timestamp.isoformat() == "2025-01-01T10:00:00.123456+00:00"
+        assert store.history("c")[0].author == ("unknown" if is_lower else "ann")
+        assert store.set("a/b", 3, "ours", author="bob", expected_version=2) == 3
+        assert store.verify().seq == 4
+
+
+def test_a_history_with_a_gap_is_told(tmp_path):
+    folder = written_by_go(tmp_path, "key", 1, 2, 3)
+    (folder / "history" / "v2.json").unlink()
+    with pytest.raises(errors.SetupError, match="has a gap"):
+        governed.FilesParameters(tmp_path)
+
+
+def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+    log = tmp_path / layout.AUDIT
+    whole = log.read_bytes()
+    log.write_bytes(whole + whole[: len(whole) // 2])
+    with governed.FilesParameters(tmp_path) as store:
+        assert store.get("key") == (1, 1)
+        assert store.verify().seq == 1
+        store.set("key", 2, "because", author="ann")
+        assert store.verify().seq == 2
+
+
+def test_folders_that_a_dead_writer_left_out_are_made_up_for(tmp_path):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+        store.set("key", 2, "because", author="ann")
+    folder = tmp_path / "key"
+    (folder / "current.json").write_bytes((folder / "history" / "v1.json").read_bytes())
+    (folder / "history" / "v2.json").unlink()
+    with governed.FilesParameters(tmp_path) as store:
+        assert store.verify().seq == 2
+        store.set("other", 1, "because", author="ann")
+    assert json.loads((folder / "current.json").read_text())["version"] == 2
+    assert (folder / "history" / "v2.json").exists()
+
+
+def test_a_damaged_line_in_the_middle_stops_everybody(tmp_path):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+        store.set("key", 2, "because", author="ann")
+    log = tmp_path / layout.AUDIT
+    log.write_bytes(log.read_bytes().replace(b"because", b"bec\nuse", 1))
+    with governed.FilesParameters(tmp_path) as store, pytest.raises(errors.StoreFailed, match="audit verify"):
+        store.get("key")
