@@ -129,6 +129,21 @@ def test_a_rollout_from_its_start_to_its_end(run):
     assert "the next may begin" in run(*start, status=2).err
 
 
+def test_a_rollout_goes_on_only_after_a_shadow_of_its_own_value(run):
+    shadow = ("shadow", "risk/penalty", "0.4", "--with", "shadow.py", "--rollout")
+    assert "No rollout of risk/penalty waits" in run(*shadow, status=2).err
+    start = ("rollout", "start", "risk/penalty", "0.3", "--guard", "won:0.5", "--by", "ann", "--reason", "EMA")
+    run(*start)
+    assert "is of 0.3" in run(*shadow, status=2).err
+
+
+def test_parameters_in_a_folder_of_files_are_rolled_out_too(run):
+    run("params", "set", "rate", "1", "-m", "start", "--store", "params/")
+    start = ("rollout", "start", "rate", "2", "--guard", "won", "--by", "ann", "--reason", "more", "--skip-shadow")
+    assert "canary 1%" in run(*start, "--store", "params/").out
+    assert "rolled_back" in run("rollout", "abort", "rate", "--by", "bob", "--reason", "no", "--store", "params/").out
+
+
 def test_who_proposed_it_cannot_approve_it(run):
     told = run(
         "rollout", "start", "risk/penalty", "0.3", "--guard", "won", "--by", "ann", "--author", "ann", "--reason", "x",

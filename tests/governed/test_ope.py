@@ -49,6 +49,21 @@ def test_without_features_every_estimator_still_works(method):
     assert ope.estimate(uniform(4000), method).value == pytest.approx(0.8, abs=0.05)
 
 
+def test_the_model_of_rewards_fits_them():
+    logged = bench.World(3).log(3000)
+    logistic, linear = (ope.estimate(logged, "dr", model=model()) for model in (ope.Logistic, ope.Ridge))
+    assert ope.estimate(logged, "dr") == logistic
+    assert logistic.interval.high - logistic.interval.low < linear.interval.high - linear.interval.low
+    scaled = ope.Logged(logged.actions, 3 * logged.rewards, logged.propensities, logged.target, logged.features)
+    assert ope.estimate(scaled, "dr") == ope.estimate(scaled, "dr", model=ope.Ridge())
+
+
+@pytest.mark.parametrize("model", [ope.Logistic, ope.Ridge])
+def test_a_ridge_of_nothing_is_refused(model):
+    with pytest.raises(errors.SetupError, match="strength"):
+        model(0.0)
+
+
 def test_an_estimate_tells_how_far_the_policies_are_apart():
     found = ope.estimate(uniform(1000)).diagnostics
     assert found.num_decisions == 1000

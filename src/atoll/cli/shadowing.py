@@ -43,6 +43,8 @@ def shadow(
 
     terms = governed.Terms(min_effect, [governed.guardrail(each) for each in guard or []], alpha)
     with governed.open_parameters(store) as kept:
+        if to_rollout:
+            governed.check_rollout(kept, key, governed.value(value))
         result = governed.shadowed(kept, key, governed.value(value), _loaded(file), traffic, terms)
         state = governed.after_shadow(kept, key, result) if to_rollout else None
     if as_json:

@@ -269,6 +269,19 @@ def shadowed(
     return runner.run_shadow(key, candidate, traffic)
 
 
+def check_rollout(kept: parameters.Parameters, key: str, candidate: Any) -> None:
+    """Looks whether the rollout of a key waits for a shadow run of a value.
+
+    Raises:
+        SetupError: It does not, or of another value.
+    """
+    state = rollout.Rollout(kept, key).state()
+    if state is None or state.stage not in ("proposed", "shadow"):
+        raise errors.SetupError(f"No rollout of {key} waits for a shadow run: 'atoll rollout start' begins one.")
+    if state.value != candidate:
+        raise errors.SetupError(f"The rollout of {key} is of {json.dumps(state.value)}: run the shadow of that value.")
+
+
 def after_shadow(kept: parameters.Parameters, key: str, result: shadow.ShadowResult) -> rollout.State:
     """Lets the rollout of a key go on after a shadow run."""
     return rollout.Rollout(kept, key).take_shadow(result)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 from urllib.parse import unquote
 
@@ -69,9 +70,9 @@ class FileFeedback:
             for name in days.listed(folder, since=begin.date())
             for block in Lines(os.path.join(folder, name)).blocks()
             for each in self._records(os.path.join(folder, name), block)
-            if each.timestamp >= begin and metric in ("", each.metric)
+            if each.timestamp >= begin and (not metric or each.metric == metric)
         ]
-        found.sort(key=lambda each: each.timestamp)
+        found.sort(key=attrgetter("timestamp"))
         return found
 
     def entities(self) -> Sequence[str]:

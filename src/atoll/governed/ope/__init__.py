@@ -3,7 +3,7 @@
 from atoll.governed.ope.diagnostics import Diagnostics, diagnose
 from atoll.governed.ope.estimators import LEAST_SAMPLE, METHODS, Estimate, TooFar, estimate
 from atoll.governed.ope.logged import Collector, Logged
-from atoll.governed.ope.model import RewardModel, Ridge, cross_fit
+from atoll.governed.ope.model import Logistic, RewardModel, Ridge, cross_fit
 
 __all__ = [
     "LEAST_SAMPLE",
@@ -12,6 +12,7 @@ __all__ = [
     "Diagnostics",
     "Estimate",
     "Logged",
+    "Logistic",
     "RewardModel",
     "Ridge",
     "TooFar",

@@ -19,7 +19,7 @@ from scipy import special
 from atoll import errors
 from atoll.governed.ope.diagnostics import Diagnostics, diagnose
 from atoll.governed.ope.logged import Logged
-from atoll.governed.ope.model import RewardModel, Ridge, cross_fit
+from atoll.governed.ope.model import RewardModel, cross_fit, fitting
 from atoll.governed.statistics import intervals
 
 type Floats = NDArray[np.float64]
@@ -83,6 +83,9 @@ METHODS: Mapping[str, Callable[[Logged, RewardModel], Floats]] = {
 def estimate(logged: Logged, method: str = "dr", *, model: RewardModel | None = None, alpha: float = 0.05) -> Estimate:
     """Estimates what the target policy would have earned per decision.
 
+    Args:
+        model: Of rewards; without it, one that fits them: logistic where all are 0 or 1, else linear.
+
     Raises:
         SetupError: There is no such method.
         TooFar: The log is worth fewer than 50 decisions of the target policy.
@@ -96,7 +99,7 @@ def estimate(logged: Logged, method: str = "dr", *, model: RewardModel | None = 
             f"The log is worth {found.effective_size:.1f} decisions of the target policy, and fewer than "
             f"{LEAST_SAMPLE:.0f} say nothing: log more, or choose a policy nearer to the one that ran."
         )
-    rows = METHODS[method](logged, model or Ridge())
+    rows = METHODS[method](logged, model or fitting(logged))
     reach = float(special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))
     value = float(rows.mean())
     return Estimate(method, value, intervals.Interval(value - reach, value + reach), found)

@@ -4,11 +4,15 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from atoll import errors
 from atoll.governed.ope.logged import Logged
 
 type Floats = NDArray[np.float64]
+
+CONSTANT_RIDGE = 1e-3  # keeps the constant finite where all rewards of an action are the same
+MAX_STEPS, SMALL_STEP = 12, 1e-6
 
 
 class RewardModel(Protocol):
@@ -39,6 +43,55 @@ class Ridge:
                 solved = np.linalg.solve(design.T @ design + penalty, moment)
                 predicted[:, action] += np.column_stack([np.ones(len(features)), features]) @ solved
         return predicted
+
+
+class Logistic:
+    """A logistic model per action, for rewards that are 0 or 1; without features, a share per action.
+
+    Newton's steps with a ridge on all but the constant; on the log of the benchmark its intervals are a few per cent
+    narrower than those of the linear model.
+    """
+
+    def __init__(self, strength: float = 1.0) -> None:
+        if strength <= 0:
+            raise errors.SetupError(f"strength={strength}: a ridge needs one above 0, e.g. 1.")
+        self._strength = strength
+
+    def predict(self, train: Logged, features: Floats, num_actions: int) -> Floats:
+        known = np.empty((len(train.actions), 0)) if train.features is None else train.features
+        predicted = np.full((len(features), num_actions), float(train.rewards.mean()))
+        for action in range(num_actions):
+            taken = train.actions == action
+            if taken.any():
+                weights = self._fit(_with_constant(known[taken]), train.rewards[taken])
+                predicted[:, action] = _chance(_with_constant(features) @ weights)
+        return predicted
+
+    def _fit(self, design: Floats, rewards: Floats) -> Floats:
+        weights = np.zeros(design.shape[1])
+        penalty = np.diag([CONSTANT_RIDGE, *[self._strength] * (design.shape[1] - 1)])
+        for _ in range(MAX_STEPS):
+            chance = _chance(design @ weights)
+            slope = design.T @ (rewards - chance) - penalty @ weights
+            bend = (design * (chance * (1 - chance))[:, None]).T @ design + penalty
+            step = np.linalg.solve(bend, slope)
+            weights = weights + step
+            if np.abs(step).max() < SMALL_STEP:
+                break
+        return weights
+
+
+def _with_constant(features: Floats) -> Floats:
+    return np.column_stack([np.ones(len(features)), features])
+
+
+def _chance(values: Floats) -> Floats:
+    return np.asarray(special.expit(values))
+
+
+def fitting(logged: Logged) -> RewardModel:
+    """Returns the model that fits the rewards: logistic where all are 0 or 1, else linear."""
+    return Logistic() if np.isin(logged.rewards, (0.0, 1.0)).all() else Ridge()
 
 
 def cross_fit(logged: Logged, model: RewardModel, num_folds: int = 5) -> Floats:

@@ -13,29 +13,30 @@ class Histories:
     """Asks a channel once per entity; when all histories together grow too large, the one unused longest goes.
 
     Attributes:
+        kept: By entity, the one unused longest first once any has gone.
         num_queries: How often the channel was asked.
         num_evicted: How many histories went; one that is needed again costs another query.
     """
 
     def __init__(self, channel: FeedbackChannel, since: datetime, *, by_observed: bool, limit: int) -> None:
         self._channel, self._since, self._by_observed, self._limit = channel, since, by_observed, limit
-        self._kept: OrderedDict[str, History] = OrderedDict()
+        self.kept: OrderedDict[str, History] = OrderedDict()
         self._used = self.num_queries = self.num_evicted = 0
 
     def get(self, entity: str) -> History:
-        found = self._kept.get(entity)
+        found = self.kept.get(entity)
         if found is not None:
             if self.num_evicted:  # until then nobody asks who was used last
-                self._kept.move_to_end(entity)
+                self.kept.move_to_end(entity)
             return found
         return self._load(entity) if entity else NO_HISTORY
 
     def _load(self, entity: str) -> History:
         self.num_queries += 1
         records = self._channel.query(entity, self._since)
-        found = self._kept[entity] = History(entity, records, by_observed=self._by_observed)
+        found = self.kept[entity] = History(entity, records, by_observed=self._by_observed)
         self._used += found.num_bytes
-        while self._used > self._limit and len(self._kept) > 1:
-            self._used -= self._kept.popitem(last=False)[1].num_bytes
+        while self._used > self._limit and len(self.kept) > 1:
+            self._used -= self.kept.popitem(last=False)[1].num_bytes
             self.num_evicted += 1
         return found

@@ -169,7 +169,8 @@ class Run:
         When it is asked for the next event, the reflectors are done with the last.
         """
         (histories, attribution, window), (keep, every, stop) = pairing, admission
-        epoch, unit, get, report = moments.EPOCH, moments.MICROSECOND, histories.get, self.report
+        epoch, unit, report = moments.EPOCH, moments.MICROSECOND, self.report
+        kept, load = histories.kept, histories.get
         try:
             for entry in self._read(source, since, until):
                 if stop is not None and stop.is_set():
@@ -178,7 +179,8 @@ class Run:
                 report.entries += 1
                 if keep is None or keep(entry):
                     at = (entry.timestamp - epoch) // unit
-                    found = attribution(get(entry.entity), entry, at, at + window)
+                    history = None if histories.num_evicted else kept.get(entry.entity)
+                    found = attribution(history or load(entry.entity), entry, at, at + window)
                     if found:
                         report.paired += len(found)
                         for each in found:
