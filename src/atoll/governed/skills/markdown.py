@@ -100,7 +100,8 @@ class _Plain(yaml.SafeLoader):
     """YAML without anchors and aliases, of which a few lines make more than any memory holds."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent) or getattr(self.peek_event(), "anchor", None):
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise yaml.YAMLError("it has anchors or aliases")
         return super().compose_node(parent, index)
 

@@ -108,14 +108,15 @@ def _check_kinds(skill: SkillDefinition) -> None:
     Raises:
         TypeError: One is of another kind.
     """
-    texts = [skill.description, skill.when_to_use, skill.prompt, skill.created_at, skill.updated_at]
+    texts: list[object] = [skill.description, skill.when_to_use, skill.prompt, skill.created_at, skill.updated_at]
     texts += [getattr(step, name) for step in skill.steps for name in Step.__slots__ if name != "order"]
     if not all(isinstance(each, str) for each in texts):
         raise TypeError("its words are no texts")
-    numbers = (skill.success_rate, skill.usage_count, skill.version)
+    numbers: tuple[object, ...] = (skill.success_rate, skill.usage_count, skill.version)
     if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in numbers):
         raise TypeError("its counts are no numbers")
-    if not isinstance(skill.scripts, Mapping) or not all(isinstance(each, str) for each in skill.scripts.values()):
+    scripts: object = skill.scripts
+    if not isinstance(scripts, Mapping) or not all(isinstance(each, str) for each in scripts.values()):
         raise TypeError("its scripts are no texts by names")
 
 

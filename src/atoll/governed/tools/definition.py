@@ -197,7 +197,8 @@ def _check_texts(tool: ToolDefinition) -> None:
 
 
 def _check_schema(tool: ToolDefinition) -> None:
-    if not isinstance(tool.input_schema, Mapping) or tool.input_schema.get("type") != "object":
+    schema: object = tool.input_schema  # from outside: it may be anything
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise ToolRefused(f"The input schema of {tool.name} must be of an object.")
     try:
         if odd := next((name for name in _keywords(tool.input_schema) if name in _REFUSED), None):
