@@ -46,8 +46,10 @@ def content_of(path: Path) -> Any:
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise errors.SetupError(f"{path} holds no JSON that could be read: {error}.") from None
+    except OSError as error:
+        raise errors.SetupError(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise errors.SetupError(f"{path} holds no JSON: {error}.") from None
     if not isinstance(found, dict):
         raise errors.SetupError(f"{path} holds no JSON object: write {{...}}.")
     return found
@@ -231,4 +233,7 @@ def tell(proposal: Any, as_json: bool) -> None:
     said = f": {proposal.outcome}" if proposal.outcome else ""
     output.say(output.out(), f"{proposal.id} is {proposal.status}{said}")
     if proposal.status == "pending":
-        output.say(output.err(), f"Look: atoll proposals show {proposal.id}. Decide: atoll proposals approve|reject.")
+        output.say(
+            output.err(), f"It is {proposal.author}'s, so somebody else decides: atoll proposals approve|reject."
+        )
+        output.say(output.err(), f"Look at it: atoll proposals show {proposal.id}")

@@ -92,8 +92,10 @@ def _text_in(path: Path) -> str:
         if len(body) > _MOST_BYTES:
             raise SkillRefused(f"{path.name} has over {_MOST_BYTES:,} bytes.")
         return body.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SkillRefused(f"{path} cannot be read: {error}.") from None
+    except OSError as error:
+        raise SkillRefused(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SkillRefused(f"{path} cannot be read: it is no UTF-8.") from None
 
 
 class _Plain(yaml.SafeLoader):

@@ -89,6 +89,8 @@ def from_json(data: Mapping[str, Any]) -> SkillDefinition:
     """
     if not isinstance(data, Mapping):
         raise SkillRefused("A skill is an object with a name, a description and the rest.")
+    if missing := [name for name in ("name", "description") if name not in data]:
+        raise SkillRefused(f"A skill needs {', '.join(missing)} too.")
     try:
         steps = tuple(Step(**each) for each in data.get("steps", ()))
         said = dict(data.get("learned_from", {}))

@@ -22,6 +22,7 @@ PREVIOUS = "previous"  # in a composite: what the step before put out
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _HALVES = re.compile(r"[\ud800-\udfff]")
 _MOST_CHARS, _MOST_STEPS = 100_000, 20
+_NEEDED = ("name", "description", "input_schema", "execution_type")
 _ELSEWHERE, _ENDLESS = "it refers elsewhere, so write it out", "checking it may take for ever, so check it in the tool"
 _REFUSED = {
     **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "$vocabulary"), _ELSEWHERE),
@@ -97,6 +98,8 @@ def from_json(data: Mapping[str, Any]) -> ToolDefinition:
     unknown = set(data) - set(ToolDefinition.__slots__)
     if unknown:
         raise ToolRefused(f"A tool has no {', '.join(sorted(map(str, unknown)))}.")
+    if missing := [name for name in _NEEDED if name not in data]:
+        raise ToolRefused(f"A tool needs {', '.join(missing)} too.")
     try:
         steps = tuple(Step(str(each["tool"]), dict(each.get("input", {}))) for each in data.get("steps", ()))
         lists = {name: tuple(map(str, data.get(name, ()))) for name in ("programs", "tags")}
