@@ -1,0 +1,51 @@
+"""The goals of the governed system in numbers, all of them: stores, logs and statistics, and the guard against secrets.
+
+Runs `governed_stores`, `governed_logs` and `governed_statistics` one after the other, which keep their own results,
+and measures the guard itself.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+
+from atoll import secrets
+from bench import outcome
+from tests import test_secrets
+
+PARTS = ("governed_stores", "governed_logs", "governed_statistics")
+LINES, WANTED = 200_000, 20_000
+COLUMNS = ("of", "goal", "ours")
+
+
+def guard(num_lines: int) -> list[list[object]]:
+    """Returns what the guard finds of planted and harmless lines, and how many lines it reads per CPU second."""
+    found = sum(bool(secrets.find(text, {})) for text in test_secrets.PLANTED.values())
+    alarms = sum(bool(secrets.find(text, {})) for text in test_secrets.HARMLESS)
+    text = "\n".join(
+        f"result_{n} = compute(alpha={n}, path='/usr/share/data/{n}.csv')  # step {n}" for n in range(num_lines)
+    )
+    since = time.process_time()
+    secrets.find(text, {})
+    rate = num_lines / (time.process_time() - since)
+    return [
+        ["planted keys found", f"{len(test_secrets.PLANTED)}", f"{found}"],
+        ["harmless lines taken for keys", "0", f"{alarms}"],
+        ["lines per CPU second", f"{WANTED:,}", f"{rate:,.0f}"],
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work; keeps nothing")
+    given = parser.parse_args()
+    more = ["--quick"] if given.quick else []
+    for part in PARTS:
+        subprocess.run([sys.executable, "-m", f"bench.{part}", *more], check=True)
+    tables: outcome.Tables = {"Guard against secrets": (COLUMNS, guard(LINES // 10 if given.quick else LINES))}
+    notes = [f"The other tables are in {', '.join(f'{part}.md' for part in PARTS)}."]
+    (outcome.show if given.quick else outcome.keep)("governed", tables, notes)
+
+
+if __name__ == "__main__":
+    main()
