@@ -225,8 +225,7 @@ class Workspace:
 
     def _authors(self, commit: str) -> frozenset[str]:
         """Returns who wrote what a worldline adds to the branch that it would be merged into."""
-        told = self.repository.git("log", "--format=%an%n%cn", commit, f"^{self.base}", "--").decode(errors="replace")
-        return frozenset({*told.splitlines(), self._author})
+        return self.repository.authors(commit, self.base) | {self._author}
 
     def _branch(self, worldline_id: str) -> str:
         return f"atoll/{self.run}/{checked_name(worldline_id)}"
