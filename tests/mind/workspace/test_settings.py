@@ -44,7 +44,7 @@ def merged(folder: Path, **settings) -> None:
     space = workspace.Workspace(folder, "run", **settings)
     at = space.fork("1.0")
     space.write("1.0", [at], {"sums.py": repositories.MENDED.encode()}, "Mend")
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     space.merge("1.0")
     space.archive("1.0")
     space.close()
