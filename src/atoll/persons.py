@@ -31,7 +31,7 @@ def folded(name: str) -> str:
         raise errors.SetupError("A decision needs a name that can be read: say who decides.")
     if len(alphabets := sorted({each for each in map(_alphabet, bare) if each})) > 1:
         raise errors.SetupError(
-            f"{name!a:.60} cannot be the name of a person: it mixes {' and '.join(alphabets)} letters; use one alphabet."
+            f"{name!a:.60} cannot be the name of a person: it mixes {' and '.join(alphabets)} letters; use one of them."
         )
     return bare.translate(_SHAPES)
 

@@ -184,7 +184,7 @@ def test_nothing_that_a_repository_names_is_started(tmp_path):
     space.write("1.0", [at], {"sums.py": repositories.MENDED.encode(), ".gitattributes": b"* filter=a=b\n"}, "Mend")
     space.numstat("1.0")
     space.repository.diff(space.base, space.tip("1.0"))
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     space.merge("1.0")
     space.archive("1.0")
     space.close()
@@ -197,7 +197,7 @@ def test_a_merge_that_would_need_a_program_of_the_repository_is_refused(tmp_path
     space = workspace.Workspace(folder, "run", uncommitted="ignore")
     at = space.fork("1.0")
     space.write("1.0", [at], {"sums.py": repositories.MENDED.encode()}, "Mend")
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     ours = space.objects.commit([at], {"sums.py": b"# ours\n"}, "Differ", "user", space.date)
     space.repository.git("update-ref", "refs/heads/main", ours)
     space.repository.git("reset", "-q", "--hard", "main")
@@ -234,7 +234,7 @@ def test_a_submodule_stays_as_it_is(tmp_path):
     assert "another repository" in line.tool_history[1].output
     assert kind.test(line).score == 1.0
     assert [each.path for each in kind.workspace.numstat("1.0")] == ["sums.py"]
-    kind.workspace.decide("1.0", "approve", "Reviewer")
+    kind.workspace.decide("1.0", "approve", "Reviewer", commit=kind.workspace.tip("1.0"))
     kind.workspace.merge("1.0")
     kind.close()
     assert (folder / "sub/x.py").read_text() == "x = 1\n"
@@ -273,7 +273,7 @@ def test_a_detached_head_can_be_forked_from_and_not_merged_into(tmp_path):
     space = workspace.Workspace(folder, "run")
     at = space.fork("1.0")
     space.write("1.0", [at], {"sums.py": b"\n"}, "Empty it")
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     with pytest.raises(Refused, match="detached HEAD"):
         space.merge("1.0")
     space.close()

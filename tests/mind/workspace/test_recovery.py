@@ -79,7 +79,7 @@ def half_merged(folder: Path) -> tuple[str, Path]:
         "tests/__init__.py": "#\n",
     }
     commit = space.write("1.0", [at], {path: text.encode() for path, text in files.items()}, "Mend")
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     tree = space.repository.merged_tree(at, commit)
     new = space.repository.commit_tree(tree, (at, commit), "Merge worldline 1.0", "Reviewer")
     space.close()

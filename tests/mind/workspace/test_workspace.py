@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from atoll import errors
 from atoll.mind import workspace
 from atoll.mind.workspace import Refused
 from tests.mind.workspace import repositories
@@ -102,7 +103,7 @@ def test_a_merge_without_an_approval_is_impossible(folder):  # A19
 def test_an_approved_worldline_is_merged_with_two_parents(folder):  # A19
     space = opened(folder)
     head, commit = space.repository.head().commit, mended(space)
-    space.decide("1.0", "approve", "Reviewer", "it adds")
+    space.decide("1.0", "approve", "Reviewer", "it adds", commit=space.tip("1.0"))
     merge = space.merge("1.0")
     assert repositories.git(folder, "rev-parse", "HEAD^1", "HEAD^2").split() == [head, commit]
     assert repositories.git(folder, "rev-parse", "main").strip() == merge
@@ -116,7 +117,7 @@ def test_an_approved_worldline_is_merged_with_two_parents(folder):  # A19
 def test_an_edit_after_the_approval_ends_it(folder):  # A19
     space = opened(folder)
     commit = mended(space)
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     space.write("1.0", [commit], {"more.py": b"import os\n"}, "Slip something in")
     with pytest.raises(Refused, match="ends with any edit"):
         space.merge("1.0")
@@ -126,7 +127,7 @@ def test_an_edit_after_the_approval_ends_it(folder):  # A19
 def test_a_branch_that_somebody_moved_is_not_approved_either(folder):
     space = opened(folder)
     commit = mended(space)
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     tree = repositories.git(folder, "rev-parse", f"{commit}^{{tree}}").strip()
     other = repositories.git(folder, "commit-tree", tree, "-p", commit, "-m", "same files").strip()
     repositories.git(folder, "update-ref", "refs/heads/atoll/run/1.0", other)
@@ -138,19 +139,38 @@ def test_a_branch_that_somebody_moved_is_not_approved_either(folder):
 def test_a_rejection_takes_an_approval_back(folder):
     space = opened(folder)
     mended(space)
-    space.decide("1.0", "approve", "Reviewer")
-    space.decide("1.0", "reject", "Reviewer", "on second thought")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
+    space.decide("1.0", "reject", "Reviewer", "on second thought", commit=space.tip("1.0"))
     with pytest.raises(Refused, match="not approved"):
         space.merge("1.0")
     space.close()
 
 
-@pytest.mark.parametrize("by", ["Atoll", " atoll", "ATOLL ", "", "  "])
+ALIKE = ["At\u200boll", "\uff21toll", "\u0410toll", "Atoll\ufe0f", "A\u0301toll"]
+NOBODY = ["", "  ", "\u200b", "Ann\nApproved-by: Bob"]
+
+
+@pytest.mark.parametrize("by", ["Atoll", " atoll", "ATOLL ", *ALIKE, *NOBODY])
 def test_who_wrote_it_cannot_approve_it_and_nobody_cannot_either(folder, by):  # A19
     space = opened(folder)
     mended(space)
-    with pytest.raises(Refused, match=r"cannot approve it|needs the name"):
-        space.decide("1.0", "approve", by)
+    with pytest.raises(Refused, match=r"cannot approve it|by name"):
+        space.decide("1.0", "approve", by, commit=space.tip("1.0"))
+    assert not list(space.approvals)
+    space.close()
+
+
+def test_who_writes_worldlines_has_a_name_that_can_be_compared(folder):
+    with pytest.raises(errors.SetupError, match="one of them"):
+        workspace.Workspace(folder, "run", author="\u0410toll")
+
+
+def test_what_came_after_the_look_is_not_approved(folder):
+    space = opened(folder)
+    seen = mended(space)
+    space.write("1.0", [seen], {"more.py": b"import os\n"}, "Slip something in")
+    with pytest.raises(Refused, match="look at it as it is now"):
+        space.decide("1.0", "approve", "Reviewer", commit=seen)
     assert not list(space.approvals)
     space.close()
 
@@ -168,7 +188,7 @@ def test_an_approval_that_its_author_wrote_into_the_file_does_not_count(folder):
 def test_an_approval_outlives_the_process(folder):
     space = opened(folder)
     mended(space)
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     space.close()
     space = opened(folder)
     space.merge("1.0")
@@ -179,7 +199,7 @@ def test_an_approval_outlives_the_process(folder):
 def test_a_merge_into_uncommitted_changes_is_refused(folder):
     space = opened(folder)
     mended(space)
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     (folder / "sums.py").write_text("# mine\n")
     before = repositories.look(folder)
     with pytest.raises(Refused, match=r"uncommitted changes \(sums.py\)"):
@@ -192,7 +212,7 @@ def test_a_merge_over_an_untracked_file_is_refused(folder):
     space = opened(folder)
     at = space.fork("1.0")
     space.write("1.0", [at], {"new.py": b"x = 1\n"}, "Add a file")
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     (folder / "new.py").write_text("mine\n")
     with pytest.raises(Refused, match=r"new\.py"):
         space.merge("1.0")
@@ -204,7 +224,7 @@ def test_a_merge_over_an_untracked_file_is_refused(folder):
 def test_a_merge_that_contradicts_the_head_is_refused(folder):
     space = opened(folder)
     mended(space)
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     (folder / "sums.py").write_text(repositories.BROKEN.replace("a - b", "a * b"))
     repositories.git(folder, "commit", "-qam", "Differ")
     with pytest.raises(Refused, match=r"both changed sums\.py"):
@@ -216,7 +236,7 @@ def test_a_merge_that_contradicts_the_head_is_refused(folder):
 def test_a_head_that_moved_on_gets_a_real_merge(folder):
     space = opened(folder)
     mended(space)
-    space.decide("1.0", "approve", "Reviewer")
+    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
     (folder / "other.py").write_text("x = 1\n")
     repositories.git(folder, "add", "other.py")
     repositories.git(folder, "commit", "-qm", "Go on")

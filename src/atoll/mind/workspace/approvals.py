@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
+from atoll import errors, persons
 from atoll.mind.workspace.names import Refused
 
 type Verdict = Literal["approve", "reject", "merged"]
@@ -85,14 +86,15 @@ def require_other(by: str, authors: Collection[str]) -> None:
     """Checks that somebody decides about the work of others.
 
     Raises:
-        Refused: It is nobody, or an author.
+        Refused: It is nobody, or an author, or a name of one of them cannot be a person's.
     """
     name = _folded(by)
-    if not name:
-        raise Refused("An approval needs the name of whoever approves.")
     if name in {_folded(each) for each in authors}:
-        raise Refused(f"{by!r:.60} wrote this worldline and cannot approve it: somebody else must.")
+        raise Refused(f"{by!a:.60} wrote this worldline and cannot approve it: somebody else must.")
 
 
 def _folded(name: str) -> str:
-    return " ".join(name.split()).casefold()
+    try:
+        return persons.folded(name)
+    except errors.SetupError as error:
+        raise Refused(f"Approvals are by name. {error}") from error

@@ -4,54 +4,18 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
 from atoll import errors
+from atoll.mind.workspace import settings
 from atoll.mind.workspace.names import Refused
 
 LEAST = (2, 38)  # merges in memory: `merge-tree --write-tree`
 _CALL_SECONDS = 300.0
 _NAME, MAIL = "Atoll", "atoll@localhost"
-# Whatever a repository's own configuration says: a repository may be a stranger's, and git starts what it names.
-_SETTINGS = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "core.attributesFile": os.devnull,
-    "core.sshCommand": "false",
-    "core.gitProxy": "",
-    "core.askPass": "",
-    "core.editor": "true",
-    "core.pager": "cat",
-    "core.alternateRefsCommand": "true",
-    "core.untrackedCache": "false",
-    "core.splitIndex": "false",
-    "core.sparseCheckout": "false",
-    "core.logAllRefUpdates": "false",
-    "core.fsync": "none",  # a kill loses nothing by that; a merge has git's usual care
-    "credential.helper": "",
-    "protocol.allow": "never",
-    "commit.gpgSign": "false",
-    "merge.verifySignatures": "false",
-    "merge.autoStash": "false",
-    "gpg.program": "false",
-    "submodule.recurse": "false",
-    "diff.external": "",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-}
-# Programs that a repository names and .gitattributes calls: filters do nothing, a merge by one is a conflict.
-_DRIVERS = {
-    ("filter", "clean"): "",
-    ("filter", "smudge"): "",
-    ("filter", "process"): "",
-    ("filter", "required"): "false",
-    ("diff", "command"): "",
-    ("diff", "textconv"): "",
-    ("merge", "driver"): "false",
-}
 
 
 class Ended(NamedTuple):
@@ -70,6 +34,7 @@ class Git:
         hold: A descriptor that every call inherits: whoever waits for its lock also waits for calls that outlived us.
 
     Raises:
+        Refused: The repository's own configuration names what git would start or read, and nothing overrules that.
         SetupError: There is no git, or it is too old.
     """
 
@@ -78,8 +43,8 @@ class Git:
         self._program = _program()
         self._lock = Lock()
         self.seconds, self.num_calls = 0.0, 0
-        self._settings: Mapping[str, str] = _SETTINGS
-        self._settings = {**_SETTINGS, **dict(_drivers(self.records("config", "--list", "--name-only", "-z")))}
+        self._settings = settings.ALWAYS
+        self._settings = settings.against(self.records("config", "--list", "--name-only", "-z"))
 
     def __call__(
         self,
@@ -166,14 +131,15 @@ class Git:
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
         """Returns the whole environment: nothing of ours reaches git but where programs lie."""
-        settings = {f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(self._settings)}
-        settings |= {f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(self._settings.values())}
+        told = {f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(self._settings)}
+        told |= {f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(self._settings.values())}
         return {
             "PATH": os.pathsep.join((os.path.dirname(self._program), os.defpath)),
             "LC_ALL": "C",
             "HOME": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ALLOW_PROTOCOL": "",
@@ -182,7 +148,7 @@ class Git:
             "GIT_OPTIONAL_LOCKS": "0",  # looking at the main worktree does not write its index
             "GIT_LITERAL_PATHSPECS": "1",
             "GIT_CONFIG_COUNT": str(len(self._settings)),
-            **settings,
+            **told,
             **signed(_NAME),
             **more,
         }
@@ -197,17 +163,6 @@ def signed(name: str, date: str = "") -> Mapping[str, str]:
 def _person(name: str) -> Mapping[str, str]:
     shown = "".join(each for each in name if each.isprintable() and each not in "<>").strip() or _NAME
     return {"NAME": shown[:80], "EMAIL": MAIL}
-
-
-def _drivers(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields what disarms every program that a repository's configuration names for .gitattributes to call."""
-    for name in names:
-        section, _, rest = name.partition(".")
-        value = _DRIVERS.get((section.lower(), rest.rpartition(".")[2].lower()))
-        if value is not None and "." in rest:
-            yield name, value
-            if section.lower() == "filter":
-                yield f"{section}.{rest.rpartition('.')[0]}.required", "false"
 
 
 _FOUND: list[str] = []

@@ -1,6 +1,7 @@
 """A git repository as worldlines need it: commits made beside every worktree, by plumbing alone."""
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,11 @@ from atoll.mind.workspace import git
 from atoll.mind.workspace.names import Refused
 
 LINK, MODULE = "120000", "160000"
+_COMMITTED = re.compile(rb"^committer [^\n]*> (\d{1,18}) [+-]\d{4}$", re.MULTILINE)
 _WHOLE = ("--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=none")
+
+# Not what is dirty inside a submodule: git would ask another git there, under the settings of the submodule alone.
+_STATUS = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty")
 
 
 class Entry(NamedTuple):
@@ -79,12 +84,12 @@ class Repository:
 
     def uncommitted(self) -> list[str]:
         """Returns the paths of the main worktree that differ from its commit, without those that git ignores."""
-        told = self.git.records("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=normal")
+        told = self.git.records(*_STATUS, "--untracked-files=normal")
         return [each[3:] for each in told]
 
     def changed(self) -> list[str]:
         """Returns the tracked paths of the main worktree that differ from its commit."""
-        told = self.git.records("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no")
+        told = self.git.records(*_STATUS, "--untracked-files=no")
         return [each[3:] for each in told]
 
     def snapshot(self, index: Path, author: str) -> str:
@@ -113,7 +118,20 @@ class Repository:
 
     def date_of(self, commit: str) -> str:
         """Returns when a commit was made, as git takes it: worldlines bear the date of their base, and no clock's."""
-        return "@" + self.git.line("show", "-s", "--format=%ct +0000", commit)
+        head, _, _ = self.git("cat-file", "commit", commit).partition(b"\n\n")
+        found = _COMMITTED.search(head)
+        if found is None:
+            raise Refused(f"The commit {commit[:12]} of {self.folder} does not say when it was made: repair it.")
+        return f"@{found[1].decode()} +0000"
+
+    def authors(self, commit: str, base: str) -> frozenset[str]:
+        """Returns who wrote and who committed what a commit adds to another.
+
+        By `rev-list`, which knows nothing of signatures: `log` starts what a repository names to check them.
+        """
+        options = ("--no-commit-header", "--format=%an%n%cn")
+        told = self.git("rev-list", *options, commit, f"^{base}", "--").decode(errors="replace")
+        return frozenset(told.removesuffix("\n").split("\n")) - {""}
 
     def files(self, commit: str) -> list[Entry]:
         """Returns all files of a commit, links and submodules too."""

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
+from atoll import persons
 from atoll.mind.workspace import recovery
 from atoll.mind.workspace.approvals import Approval, Approvals
 from atoll.mind.workspace.claim import Claim
@@ -55,6 +56,7 @@ class Workspace:
         patience_seconds: float = 10.0,
     ) -> None:
         self.run, self._author = checked_name(run, "run"), author
+        persons.folded(author)  # one that cannot be compared could approve itself
         place = Repository(folder).common / "atoll"
         self._folder = place / run
         with contextlib.ExitStack() as opened:
@@ -156,13 +158,27 @@ class Workspace:
         self.objects.move([(ref, None) for ref in refs if self.objects.tip(ref)])
         self.contexts.drop(worldline_id)
 
-    def decide(self, worldline_id: str, verdict: Literal["approve", "reject"], by: str, reason: str = "") -> Approval:
-        """Records what somebody decided about a worldline as it is now.
+    def decide(
+        self, worldline_id: str, verdict: Literal["approve", "reject"], by: str, reason: str = "", *, commit: str
+    ) -> Approval:
+        """Records what somebody decided about a worldline as they saw it.
+
+        Args:
+            worldline_id: Which.
+            verdict: The decision.
+            by: Who decided.
+            reason: Why.
+            commit: What they looked at, as `tip` returned it before: whatever came after, nobody has seen.
 
         Raises:
-            Refused: One of those who wrote it did.
+            Refused: One of those who wrote it did, or it is not what they looked at any more.
         """
-        commit = self.tip(worldline_id)
+        tip = self.tip(worldline_id)
+        if tip != commit:
+            raise Refused(
+                f"The worldline {worldline_id} is at {tip[:12]} and not at {commit!a:.14}, which was looked at: look "
+                "at it as it is now, then decide."
+            )
         decided = Approval(worldline_id, commit, verdict, by, reason)
         self.approvals.add(decided, self._authors(commit))
         return decided
@@ -225,8 +241,7 @@ class Workspace:
 
     def _authors(self, commit: str) -> frozenset[str]:
         """Returns who wrote what a worldline adds to the branch that it would be merged into."""
-        told = self.repository.git("log", "--format=%an%n%cn", commit, f"^{self.base}", "--").decode(errors="replace")
-        return frozenset({*told.splitlines(), self._author})
+        return self.repository.authors(commit, self.base) | {self._author}
 
     def _branch(self, worldline_id: str) -> str:
         return f"atoll/{self.run}/{checked_name(worldline_id)}"
