@@ -57,6 +57,12 @@ class TestPopulation:
         kept.add_fn(made("9.0", 0.5, "p\n0.0"), DECISION)
         assert len(kept.members) == 1
 
+    def test_a_member_is_found_after_a_migrant_of_its_id_came_home(self):
+        kept = pool.Population(pool.Mating(), pool.Hall(0), Random(0))
+        for _ in range(2):
+            kept.add_fn(made("1.0", 0.5), DECISION)
+        assert kept.find("1.0") is kept.members[0]
+
     def test_the_base_founds_an_island_and_is_nobodys_parent(self):  # A2
         kept = population(pr_no_parents=0.0)
         kept.add_fn(made("0.0", 0.0, "W0"), DECISION)

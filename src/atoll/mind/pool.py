@@ -96,12 +96,13 @@ class Population:
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         if fn.score() is None:
             return decision
-        self._by_id[id_of(fn)] = fn
         if judge.is_base(fn):
-            self._base = fn
+            self._base = self._by_id[id_of(fn)] = fn
             return decision
         self.hall.add(fn)
-        self._members.setdefault(str(fn.skeleton()), fn)
+        if self._members.setdefault(str(fn.skeleton()), fn) is fn:
+            # A migrant that came home stays out: under its id the one that stands here is found, and lives on.
+            self._by_id[id_of(fn)] = fn
         if len(self._members) > self.mating.most:
             worst = min(self._members.items(), key=lambda each: _rank(each[1]))
             del self._members[worst[0]]
