@@ -168,6 +168,16 @@ class System(Protocol):
         """
 
 
+class Look(Protocol):
+    """How a system's candidates are shown to people, where their text is written for programs."""
+
+    def shown(self, content: str) -> str:
+        """Returns a candidate for people to read; what cannot be read, as it is."""
+
+    def gist(self, content: str) -> str:
+        """Returns a candidate in a few words, for a line of progress."""
+
+
 class Evolver(cluster.Evolver):
     """An evolver that announces its set-up when it starts, and closes what was made for it when it has ended.
 

@@ -28,15 +28,16 @@ def diff(
       atoll diff 20261115-142233-x7k2 20261115-150107-p3fe
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import drawing, output
-    from atoll.runs import progress, text
+    from atoll.runs import looks, progress, text
 
     with options.opened(store) as kept:
         ends = [_end(kept, each) for each in (first, second) if each is not None]
         if second is None:
             ends.insert(0, _before(kept, *ends[0], is_run=":" not in first))
+        texts = [looks.shown(looks.system_of(kept, run), row.content) for run, row in ends]
     (old_run, old), (new_run, new) = ends
     names = [f"{run}:{row.id}  score {text.number(row.score)}" for run, row in ends]
-    lines = list(text.patch(old.content, new.content, *names))
+    lines = list(text.patch(*texts, *names))
     if as_json:
         sides = {"a": {"run": old_run, **progress.row_data(old)}, "b": {"run": new_run, **progress.row_data(new)}}
         output.print_json({**sides, "diff": "\n".join(lines)})

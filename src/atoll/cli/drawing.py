@@ -12,7 +12,7 @@ from rich.console import Console
 from atoll import evaluation, store
 from atoll.cli import output
 from atoll.runs import comparison as compared
-from atoll.runs import progress, text
+from atoll.runs import looks, progress, text
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -70,11 +70,11 @@ def gain(value: float | None) -> str:
     return "-" if value is None else f"{'+' if value >= 0 else ''}{text.number(value)}"
 
 
-def candidates(console: Console, rows: Sequence[store.Row], start: str) -> None:
+def candidates(console: Console, rows: Sequence[store.Row], start: str, system: str) -> None:
     """Prints candidates one per line, with what is new in them against the start."""
     headings = ("candidate", "island", "step", "score", "what is new")
     cells = [
-        (row.id, str(row.island), f"{row.step:,}", text.number(row.score), text.news(row.content, start, 400))
+        (row.id, str(row.island), f"{row.step:,}", text.number(row.score), looks.news(system, row.content, start, 400))
         for row in rows
     ]
     output.table(console, headings, cells, right=headings[1:4], flexible="what is new", spare=("step",))

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from atoll import archipelago, errors, runs, store, system
 from atoll.cli import output, rivals, watching
-from atoll.runs import baselines, failures, results, text
+from atoll.runs import baselines, failures, looks, results, text
 
 
 def follow(
@@ -150,7 +150,8 @@ def tell(
     where = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
     output.say(console, f"\n  start  {text.number(summary.initial_score)}")
     output.say(console, f"  best   {text.number(summary.best_score)}{where}\n")
-    for line in (watching.excerpt(best.content) if best and best.step else "").splitlines():
+    content = looks.shown(summary.system, best.content) if best and best.step else ""
+    for line in watching.excerpt(content).splitlines():
         output.say(console, f"    {line}")
     rivals.tell(console, kept, found, summary)
     output.say(console, f"Saved as run {summary.run} in {kept.database.name}. Next:")

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from atoll import runs, store
 from atoll.cli import drawing, output
-from atoll.runs import baselines, progress, text
+from atoll.runs import baselines, looks, progress, text
 
 MOST_LINES = 60  # of a source beside other things
 MOST_SCORES = 24
@@ -37,7 +37,9 @@ def show_run(console: Console, kept: store.Store, run: str) -> None:
     if summary.best is not None:
         best = kept.candidates(run).get(summary.best)
         drawing.heading(console, f"The best candidate, {best.id}")
-        drawing.body(console, best.content, most=MOST_LINES, more=f"{output.own_name()} best {run}")
+        drawing.body(
+            console, looks.shown(summary.system, best.content), most=MOST_LINES, more=f"{output.own_name()} best {run}"
+        )
 
 
 def _summary(console: Console, summary: runs.Summary) -> None:
@@ -105,7 +107,7 @@ def show_candidate(console: Console, kept: store.Store, run: str, row: store.Row
         drawing.heading(console, "Feedback")
         drawing.body(console, row.feedback)
     drawing.heading(console, "Content")
-    drawing.body(console, row.content)
+    drawing.body(console, looks.shown(looks.system_of(kept, run), row.content))
     if with_prompt:
         _replies(console, replies(kept, run, row.step))
 

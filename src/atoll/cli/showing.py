@@ -62,6 +62,8 @@ def best(
 ) -> None:
     """Prints the best candidate, and nothing else.
 
+    A playbook is printed as one reads it; -o and --json give what is kept.
+
     \b
     Examples:
       atoll best latest
@@ -71,7 +73,7 @@ def best(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
     from atoll.cli import drawing, output
-    from atoll.runs import progress, results
+    from atoll.runs import looks, progress, results
 
     if number is not None and to is not None:
         raise errors.SetupError("-o writes one candidate, -n shows several: leave one of them out.")
@@ -82,7 +84,8 @@ def best(
             if as_json:
                 output.print_json(progress.row_data(row))
             else:
-                exporting.deliver([f"{row.content.removesuffix('\n')}\n"], to, is_foreign=True)
+                content = row.content if to else looks.shown(looks.system_of(kept, found), row.content)
+                exporting.deliver([f"{content.removesuffix('\n')}\n"], to, is_foreign=True)
             if law := results.find(kept, found).get("law"):
                 output.say(output.err(), f"This fits the training rows best; rows that were held out choose {law}")
             return
@@ -91,7 +94,7 @@ def best(
         if as_json:
             output.print_json([progress.row_data(row) for row in rows])
         elif rows:
-            drawing.candidates(output.out(), rows, start.content if start else "")
+            drawing.candidates(output.out(), rows, start.content if start else "", looks.system_of(kept, found))
         else:
             output.say(output.err(), f"Run {found} has no candidate with a score yet.")
 
@@ -119,7 +122,7 @@ def lineage(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
     from atoll.cli import drawing, output
-    from atoll.runs import progress, text
+    from atoll.runs import looks, progress, text
 
     if candidate is not None and island is not None:
         raise errors.SetupError("A candidate has its island already: leave out --island or the candidate.")
@@ -128,6 +131,7 @@ def lineage(
         rows = kept.candidates(found)
         row = progress.candidate(kept, found, candidate) if candidate else _best(kept, found, island)
         line = progress.ancestors(rows, row) if every else progress.descent(rows, row)
+        system = looks.system_of(kept, found)
     if as_json:
         output.print_json([link.to_data() for link in line])
         return
@@ -136,7 +140,8 @@ def lineage(
     for link in line if diffs else ():
         if link.parent is not None:
             drawing.heading(console, f"{link.row.id} from {link.parent.id}")
-            drawing.patch(console, text.patch(link.parent.content, link.row.content, link.parent.id, link.row.id))
+            before, after = (looks.shown(system, row.content) for row in (link.parent, link.row))
+            drawing.patch(console, text.patch(before, after, link.parent.id, link.row.id))
 
 
 def _best(kept: Any, run: str, island: int | None) -> Any:

@@ -9,9 +9,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from atoll import archipelago, control, errors, function, runs
+from atoll import archipelago, config, control, errors, function, runs
 from atoll.cli import output
-from atoll.runs import text
+from atoll.runs import looks, text
 
 REFRESH_SECONDS = 0.1
 QUIET_SECONDS = 10.0  # after which a pipe hears that the run is still alive
@@ -35,10 +35,10 @@ def make_watch(session: runs.Session, console: Console) -> Watch:
     return Board(session, console) if is_live else Lines(session, console)
 
 
-def gist(program: str, start: str) -> str:
+def gist(program: str, start: str, system: str = "") -> str:
     """Returns what a program has that the start has not, on one line; of the start itself its last line."""
-    if program != start:
-        return text.news(program, start)
+    if program != start or config.look(system) is not None:
+        return looks.news(system, program, start)
     return text.visible(program.strip().rpartition("\n")[2].strip())
 
 
@@ -67,6 +67,7 @@ class Board:
 
     def __init__(self, session: runs.Session, console: Console) -> None:
         self._evolver, self._budget, self._start = session.evolver, session.budget, session.start
+        self._system = session.plan.system
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=False)
         self._began_at = self._drawn_at = time.monotonic()
 
@@ -100,7 +101,10 @@ class Board:
         for island, fn in rows:
             numbers = (str(island.index), str(island.epoch), text.number(fn.score()), str(_step(fn)))
             is_best = fn.evaluation is best
-            table.add_row(*numbers, Text(gist(str(fn.skeleton()), self._start)), style="bold green" if is_best else "")
+            table.add_row(*numbers, Text(self._gist(fn)), style="bold green" if is_best else "")
+
+    def _gist(self, fn: function.Function) -> str:
+        return gist(str(fn.skeleton()), self._start, self._system)
 
     def _status(self) -> str:
         spent, seconds = self._evolver.spending, time.monotonic() - self._began_at
@@ -129,6 +133,7 @@ class Lines:
 
     def __init__(self, session: runs.Session, console: Console) -> None:
         self._evolver, self._start, self._console = session.evolver, session.start, console
+        self._system = session.plan.system
         self._best, self._began_at = -float("inf"), time.monotonic()
         self._said_at = self._began_at
         self._exits = ExitStack()
@@ -155,7 +160,8 @@ class Lines:
         if score is None or score <= self._best:
             return
         self._best = score
-        self._say(_step(fn), f"best {text.number(score):>12}  {gist(str(fn.skeleton()), self._start)[:100]}")
+        told = gist(str(fn.skeleton()), self._start, self._system)[:100]
+        self._say(_step(fn), f"best {text.number(score):>12}  {told}")
 
 
 def _step(fn: function.Function) -> int:

@@ -12,6 +12,7 @@ from atoll.config.plan import (
     describe,
     find,
     load,
+    look,
     task_of,
 )
 from atoll.config.sections import COMMON, LLMSettings, Method, RunSettings, SandboxSettings
@@ -34,6 +35,7 @@ __all__ = [
     "describe",
     "find",
     "load",
+    "look",
     "parse_budget",
     "parse_set",
     "task_of",

@@ -22,7 +22,7 @@ from typing import Any, Self, cast
 from atoll import control, errors
 from atoll.config.amounts import BARE, Sections, parse_budget
 from atoll.config.sections import COMMON, LLMSettings, RunSettings, SandboxSettings
-from atoll.system import Settings, System, check, keys_of, nearest, shown
+from atoll.system import Look, Settings, System, check, keys_of, nearest, shown
 
 FILE = "atoll.toml"
 # The systems by name; a system is imported when it is used, or when a folder without `atoll.toml` may be its.
@@ -33,6 +33,7 @@ SYSTEMS: Mapping[str, str] = {
     "survival": "atoll.survival.build",
 }
 FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs OpenEvolve's files, and who reads them
+LOOKS: Mapping[str, str] = {"survival": "atoll.survival.looks"}  # of those whose candidates are no text for people
 CHECKPOINTS, NAMING = "atoll.programs.checkpoints", "atoll.programs.naming"
 NAMED = "config"  # as a model's name: the one that the folder's own configuration names
 DEFAULT_ITERATIONS = 1000
@@ -108,6 +109,11 @@ class Plan:
 def find(name: str) -> System:
     """Returns a system by its name."""
     return cast(System, importlib.import_module(SYSTEMS[name]))
+
+
+def look(name: str) -> Look | None:
+    """Returns how the candidates of a system are shown to people; None: as they are."""
+    return cast(Look, importlib.import_module(LOOKS[name])) if name in LOOKS else None
 
 
 def load(

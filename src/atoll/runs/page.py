@@ -7,7 +7,7 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 
 from atoll import store
-from atoll.runs import baselines, curve, progress, text
+from atoll.runs import baselines, curve, looks, progress, text
 from atoll.runs.report import Facts, gather, shortened
 
 NUM_TOP = 20
@@ -56,10 +56,12 @@ def page(kept: store.Store, run: str) -> Iterator[str]:
     yield from _baselines(facts)
     yield from _progress(facts)
     if facts.best is not None:
-        yield f"<h2>The best candidate, {_escaped(facts.best.id)}</h2>\n{_source(facts.best.content)}\n"
+        best = looks.shown(facts.summary.system, facts.best.content)
+        yield f"<h2>The best candidate, {_escaped(facts.best.id)}</h2>\n{_source(best)}\n"
         yield from _descent(facts)
         start = kept.candidates(run).find("0.0")
-        yield from _top(kept.candidates(run).best(NUM_TOP), start.content if start else "")
+        rows = kept.candidates(run).best(NUM_TOP)
+        yield from _top(rows, start.content if start else "", facts.summary.system)
     yield from _islands(facts.islands)
     yield from _losses(facts)
     yield f"<h2>Cost</h2>\n<p>{_escaped(facts.cost())}</p>\n"
@@ -86,12 +88,13 @@ def _progress(facts: Facts) -> Iterator[str]:
     yield _folded(f"{len(rows):,} improvements", Markup("".join(table)))
 
 
-def _top(rows: Iterable[store.Row], start: str) -> Iterator[str]:
+def _top(rows: Iterable[store.Row], start: str, system: str) -> Iterator[str]:
     yield "<h2>The best candidates</h2>\n"
-    cells = [
-        (row.id, row.island, row.step, row.score, _folded(text.news(row.content, start, 80), _source(row.content)))
-        for row in rows
-    ]
+
+    def folded(row: store.Row) -> Markup:
+        return _folded(looks.news(system, row.content, start, 80), _source(looks.shown(system, row.content)))
+
+    cells = [(row.id, row.island, row.step, row.score, folded(row)) for row in rows]
     yield from _table(("candidate", "island", "step", "score", "what is new"), cells)
 
 
@@ -104,7 +107,7 @@ def _descent(facts: Facts) -> Iterator[str]:
             link.row.score,
             link.gain,
             text.gist(text.data(link.row.meta), 80),
-            _change(link),
+            _change(link, facts.summary.system),
         )
         for link in facts.descent
     ]
@@ -112,11 +115,12 @@ def _descent(facts: Facts) -> Iterator[str]:
     yield from _table(("candidate", "island", "score", "gain", "how", "change"), shortened(cells, gap))
 
 
-def _change(link: progress.Link) -> Cell:
+def _change(link: progress.Link, system: str) -> Cell:
     if link.parent is None:
         return "the start"
     names = (link.parent.id, link.row.id)
-    lines = [_line(each) for each in text.patch(link.parent.content, link.row.content, *names)]
+    before, after = (looks.shown(system, row.content) for row in (link.parent, link.row))
+    lines = [_line(each) for each in text.patch(before, after, *names)]
     return _folded(f"against {link.parent.id}", Markup(f"<pre>{chr(10).join(lines)}</pre>")) if lines else "none"
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from atoll import store
-from atoll.runs import baselines, failures, progress, results, text
+from atoll.runs import baselines, failures, looks, progress, results, text
 from atoll.runs.summary import Summary, summarise
 
 _FIRST, _LAST = 10, 20  # improvements shown of many
@@ -95,7 +95,12 @@ def report(kept: store.Store, run: str) -> Iterator[str]:
     if result := results.find(kept, run):
         yield from ("", "## The result", "", *results.lines(result))
     if facts.best is not None:
-        yield from ("", f"## The best candidate, {facts.best.id}", "", *_fenced(facts.best.content))
+        yield from (
+            "",
+            f"## The best candidate, {facts.best.id}",
+            "",
+            *_fenced(looks.shown(facts.summary.system, facts.best.content)),
+        )
     if len(facts.improvements) > 1:
         yield from ("", "## How it came about", "", *_way(facts))
     if facts.islands:

@@ -1,0 +1,56 @@
+"""What a run of lives looks like to people: lives in a few words, playbooks as ACE writes them."""
+
+import json
+
+import pytest
+
+from atoll import cli
+from atoll.survival import looks
+from tests.survival.test_build import EXAMPLE
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("lives") / "atoll.db")
+    assert cli.main(["run", str(EXAMPLE), "--episodes", "2", "--store", path, "-q"]) == 0
+    return path
+
+
+def told(capsys, *arguments):
+    capsys.readouterr()
+    assert cli.main(list(arguments)) == 0
+    return capsys.readouterr()
+
+
+def test_progress_tells_lives_and_the_end_shows_the_playbook(capsys, tmp_path):
+    said = told(capsys, "run", str(EXAMPLE), "--episodes", "2", "--store", str(tmp_path / "a.db"))
+    assert "life 1: " in said.err
+    assert " ticks, died of " in said.err
+    assert "    ## TACTICS\n    [tactics-00001] helpful=" in said.out
+    assert "{" not in said.err + said.out
+    assert max(map(len, said.out.splitlines())) < 200
+
+
+def test_best_and_show_print_the_playbook_as_one_reads_it(place, capsys):
+    best = told(capsys, "best", "latest", "--store", place).out
+    assert best.startswith("## TACTICS\n[tactics-00001] helpful=")
+    for verb in (["show", "latest"], ["show", "latest", "best"], ["report", "latest"]):
+        assert "## TACTICS" in told(capsys, *verb, "--store", place).out
+    assert "+[tactics-00001] " in told(capsys, "diff", "latest", "--store", place).out
+    assert "life 2: " in told(capsys, "best", "latest", "-n", "2", "--store", place).out
+
+
+def test_programs_get_what_is_kept(place, capsys, tmp_path):
+    told(capsys, "best", "latest", "-o", str(tmp_path / "best.json"), "--store", place)
+    assert "bullets" in json.loads((tmp_path / "best.json").read_text())
+    data = json.loads(told(capsys, "best", "latest", "--json", "--store", place).out)
+    assert "bullets" in json.loads(data["content"])
+
+
+@pytest.mark.parametrize("content", ["", "no JSON", "[1]", '{"bullets": 1}'])
+def test_what_is_no_playbook_is_shown_as_it_is(content):
+    assert looks.shown(content) == looks.gist(content) == content
+
+
+def test_an_empty_playbook_is_said_to_be_empty():
+    assert (looks.shown('{"bullets": []}'), looks.gist('{"bullets": []}')) == ("It is empty.", looks.EMPTY)
