@@ -9,6 +9,7 @@ import pytest
 
 from atoll import cli, sandbox
 from atoll.cli import checking
+from atoll.store import schema
 from tests.cli import apps
 from tests.runs import samples
 
@@ -30,7 +31,7 @@ def test_a_machine_with_all_that_is_needed_is_well(shell):
     assert found["sqlalchemy"]["status"] == "ok"
     level = sandbox.level_of(sandbox.probe())
     assert found["sandbox"]["found"] == f"{level}: {sandbox.LEVELS[level]}"
-    assert found["store"]["found"].endswith(", schema 1, 9 runs, writable")
+    assert found["store"]["found"].endswith(f", schema {schema.VERSION}, 9 runs, writable")
     assert {"python", "cores", "memory"} <= set(found)
     # Those that change anything so far.
     assert {"extra anthropic", "extra google", "extra local"} == {name for name in found if name.startswith("extra")}

@@ -64,6 +64,9 @@ class Book(Protocol):
     def keys(self, prefix: str) -> Sequence[str]:
         """Returns the keys that have a version, sorted."""
 
+    def heads(self, prefix: str, upto: int) -> Sequence[Entry]:
+        """Returns the newest versions of all keys with a prefix once `upto` entries stood, by key."""
+
     def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[Entry]:
         """Returns the first `limit` entries of keys with a prefix behind `after` entries of the whole book."""
 

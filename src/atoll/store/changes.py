@@ -59,6 +59,8 @@ class Statements:
         self.by_token = prepared(select(*_ALL).where(_rows.token == bindparam("token")), "token")
         under = ("length", "prefix")
         self.keys = prepared(select(_rows.key).where(text("n = 1"), _is_under), *under)
+        newest = select(func.max(_rows.seq)).where(_rows.n.is_not(None), _rows.seq <= _seq, _is_under)
+        self.heads = prepared(select(*_ALL).where(_rows.seq.in_(newest.group_by(_rows.key))), "seq", *under)
         forth = span.where(_is_under).order_by(_rows.seq).limit(_limit).offset(_NONE)
         self.forth = prepared(forth, "seq", "upto", *under, "limit")
         back = span.where(_is_under).order_by(_rows.seq.desc()).limit(_limit).offset(_NONE)
@@ -117,6 +119,9 @@ class StoredBook:
     def keys(self, prefix: str) -> Sequence[str]:
         with self._database.glance() as cursor:
             return sorted(key for (key,) in self._ask.keys.rows(cursor, len(prefix), prefix))
+
+    def heads(self, prefix: str, upto: int) -> Sequence[Entry]:
+        return sorted(self._some(self._ask.heads, upto, len(prefix), prefix), key=lambda each: each.key)
 
     def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[Entry]:
         last = sqlite.MAX_INTEGER if upto is None else upto

@@ -91,6 +91,11 @@ class MemoryBook:
         with self._changed:
             return sorted(key for key in self._versions if key.startswith(prefix))
 
+    def heads(self, prefix: str, upto: int) -> Sequence[entry.Entry]:
+        with self._changed:
+            found = (self.head(key, upto) for key in self.keys(prefix))
+            return [each for each in found if each is not None]
+
     def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[entry.Entry]:
         with self._changed:
             found: list[entry.Entry] = []

@@ -134,6 +134,9 @@ class FilesBook:
     def keys(self, prefix: str) -> Sequence[str]:
         return self._refresh().keys(prefix)
 
+    def heads(self, prefix: str, upto: int) -> Sequence[entry.Entry]:
+        return self._refresh().heads(prefix, upto)
+
     def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[entry.Entry]:
         return self._refresh().entries(prefix, after, upto, limit)
 

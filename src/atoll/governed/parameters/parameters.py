@@ -159,12 +159,8 @@ class Parameters:
 
     def snapshot(self, prefix: str = "", *, as_of: int | datetime | None = None) -> Snapshot:
         upto = self.ledger.book.tail().seq if as_of is None else self.ledger.upto(as_of) or 0
-        values: dict[str, Value] = {}
-        for each in self.ledger.entries(prefix, 0, upto):
-            if each.n is not None:
-                values[each.key] = Value(each.value, each.n)
-        read = {key: Value(json.loads(text), n) for key, (text, n) in sorted(values.items())}
-        return Snapshot(upto, read)
+        heads = self.ledger.book.heads(prefix, upto)
+        return Snapshot(upto, {each.key: Value(json.loads(each.value or "null"), each.n or 0) for each in heads})
 
     def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
         return audit.verify(self.ledger.entries(), anchors)
@@ -219,8 +215,11 @@ class Draft:
     def changes(self) -> Sequence[Change]:
         return [change(each) for each in self.made if each is not None]
 
-    def set(self, key: str, value: Any, reason: str = "", *, expected_version: int | None = None) -> None:
-        self.operations.append(self._setting(key, value, reason or self._reason, self._author, expected_version))
+    def set(
+        self, key: str, value: Any, reason: str = "", *, expected_version: int | None = None, token: str | None = None
+    ) -> None:
+        why = reason or self._reason
+        self.operations.append(self._setting(key, value, why, self._author, expected_version, token))
 
     def rollback(self, key: str, to_version: int, reason: str = "") -> None:
         self._ask(entry.ROLLBACK, key, reason, target=to_version)
@@ -235,6 +234,10 @@ class Draft:
         self, key: str, name: str, version: int | None, reason: str = "", *, expected_version: int | None = None
     ) -> None:
         self._ask(entry.ALIAS, key, reason, name=name, target=version, expected=expected_version)
+
+    def note(self, key: str, kind: str, value: Any, reason: str = "") -> None:
+        entry.check_kind(kind)
+        self._ask(kind, key, reason, value=_text(key, value))
 
     def _ask(self, kind: str, key: str, reason: str, **rest: Any) -> None:
         self.operations.append(_operation(kind, key, reason or self._reason, self._author, **rest))

@@ -72,7 +72,9 @@ class Transaction(Protocol):
     Nothing is checked or locked before that; `expected_version` protects what was read meanwhile.
     """
 
-    def set(self, key: str, value: Any, reason: str = "", *, expected_version: int | None = None) -> None:
+    def set(
+        self, key: str, value: Any, reason: str = "", *, expected_version: int | None = None, token: str | None = None
+    ) -> None:
         """Asks for a new version; an empty reason takes that of the transaction."""
 
     def rollback(self, key: str, to_version: int, reason: str = "") -> None: ...
@@ -84,6 +86,9 @@ class Transaction(Protocol):
     def alias(
         self, key: str, name: str, version: int | None, reason: str = "", *, expected_version: int | None = None
     ) -> None: ...
+
+    def note(self, key: str, kind: str, value: Any, reason: str = "") -> None:
+        """Asks for a line of the log, so that an approval and what it lets in stand there together or not at all."""
 
     @property
     def changes(self) -> Sequence[Change]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import settings, stateful
+from hypothesis import Phase, settings, stateful
 from hypothesis import strategies as st
 
 from atoll import errors, governed
@@ -137,13 +137,16 @@ class Machine(stateful.RuleBasedStateMachine):
             close()
 
 
-def run(make: Callable[[], governed.ParameterStore], *, max_examples: int, steps: int) -> None:
+def run(make: Callable[[], governed.ParameterStore], *, max_examples: int, steps: int, is_shrunk: bool = True) -> None:
     """Tries so many sequences of changes on stores that `make` makes.
+
+    Args:
+        is_shrunk: Whether a sequence that fails is made short before it is shown, which takes a while.
 
     Raises:
         AssertionError: A store does not do as the model.
     """
+    phases = tuple(Phase) if is_shrunk else (Phase.explicit, Phase.generate)
+    terms = settings(max_examples=max_examples, stateful_step_count=steps, deadline=None, phases=phases)
     machine = type("MachineOfStore", (Machine,), {"make": staticmethod(make)})
-    stateful.run_state_machine_as_test(
-        machine, settings=settings(max_examples=max_examples, stateful_step_count=steps, deadline=None)
-    )
+    stateful.run_state_machine_as_test(machine, settings=terms)

@@ -199,6 +199,19 @@ class Writing(Base):
             draft.unlock("a")
         assert store.get("a@production") == (1, 3)
 
+    def test_a_note_and_a_change_stand_in_the_log_together(self) -> None:
+        """An approval with what it let in, or neither."""
+        store = self.make()
+        with store.transaction("approved", author="bob") as draft:
+            draft.note("key", "approve", {"value": 1})
+            draft.set("key", 1, token="proposal/1")
+        assert [change.kind for change in store.changes()] == ["approve", "set"]
+        with claims.raises(refusals.VersionConflict), store.transaction("approved", author="bob") as draft:
+            draft.note("key", "approve", {"value": 2})
+            draft.set("key", 2, expected_version=7)
+        assert len(list(store.changes())) == 2
+        assert put(store, 1, token="proposal/1") == 1
+
     def test_an_empty_transaction_writes_nothing(self) -> None:
         """There is nothing to say."""
         store = self.make()
