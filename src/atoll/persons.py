@@ -10,7 +10,7 @@ _SELECTORS = frozenset(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10),
 _BROKEN = frozenset(("Cc", "Cs", "Co", "Cn", "Zl", "Zp"))  # end a line, or are no characters at all
 _ALIKE = ("LATIN", "CYRILLIC", "GREEK", "COPTIC", "ARMENIAN", "CHEROKEE", "LISU")  # alphabets that share shapes
 # A whole name can be written in the letters of another alphabet, as Cyrillic ve, o, ve reads BOB.
-_SHAPES = str.maketrans("авекмнорстухіјѕαβεζηικμνορτυχ", "abekmhopctyxijsabezhikmnoptyx")
+SHAPES = str.maketrans("авекмнорстухіјѕαβεζηικμνορτυχ", "abekmhopctyxijsabezhikmnoptyx")
 
 
 def folded(name: str) -> str:
@@ -33,7 +33,7 @@ def folded(name: str) -> str:
         raise errors.SetupError(
             f"{name!a:.60} cannot be the name of a person: it mixes {' and '.join(alphabets)} letters; use one of them."
         )
-    return bare.translate(_SHAPES)
+    return bare.translate(SHAPES)
 
 
 def _bare(name: str) -> str:

@@ -58,7 +58,10 @@ DARK, DAYLIGHT, RENEWS = (
 )
 
 _FORMS: Sequence[tuple[str, re.Pattern[str]]] = [
-    ("avoid", re.compile(r"Avoid (?P<look>.+): it hurts \((?P<cause>[^,]+), (?P<damage>[0-9.]+)\)\.")),
+    (
+        "avoid",
+        re.compile(r"Avoid (?P<look>.+): it hurts \((?P<cause>[^,]+), (?P<damage>[0-9]{1,4}(?:[.][0-9]{1,9})?)\)\."),
+    ),
     ("harmless", re.compile(r"(?P<look>.+) is harmless: step on it freely\.")),
     ("nothing", re.compile(r"(?P<action>\S+) at (?P<look>.+) gives nothing\.")),
     ("gives", re.compile(r"(?P<action>\S+) at (?P<look>.+) gives (?P<gain>[^.]+)\.")),
@@ -66,8 +69,8 @@ _FORMS: Sequence[tuple[str, re.Pattern[str]]] = [
     ("hunts", re.compile(r"(?P<look>.+) hunts: keep away from it\.")),
     ("refuge", re.compile(r"At night (?P<look>.+) keeps harm away: wait there\.")),
     ("dark", re.compile(r"The dark hurts whoever stays outside: seek a refuge before night\.")),
-    ("daylight", re.compile(r"Daylight lasts (?P<ticks>[0-9]+) ticks\.")),
-    ("renews", re.compile(r"(?P<look>.+) turns into (?P<other>.+) again within (?P<ticks>[0-9]+) ticks\.")),
+    ("daylight", re.compile(r"Daylight lasts (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
+    ("renews", re.compile(r"(?P<look>.+) turns into (?P<other>.+) again within (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
 ]
 
 

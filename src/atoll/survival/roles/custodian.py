@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from atoll.survival import words
 from atoll.survival.worlds.playground import Playground, digest
 
 LARGE = 100_000  # bytes
@@ -33,12 +34,16 @@ class Custodian:
         promotions, cleanups, shared = [], [], []
         by_hash: dict[str, str] = {}
         for path in self._playground.files():
-            name, size, mark = str(path.relative_to(self._playground.root)), path.stat().st_size, digest(path)
+            try:
+                size, mark = path.stat().st_size, digest(path)
+            except OSError:
+                continue  # gone meanwhile, or not ours to read
+            name = str(path.relative_to(self._playground.root))
             shared.append((name, size, mark))
             if size == 0:
                 cleanups.append((name, "it is empty"))
             elif mark in by_hash:
-                cleanups.append((name, f"it says what {by_hash[mark]} says"))
+                cleanups.append((name, f"it says what {_shown(by_hash[mark])} says"))
             elif size > LARGE:
                 cleanups.append((name, f"it has {size:,} bytes"))
             elif path.suffix in (".md", ".txt", ".py", ".toml", ".json") and size >= LEAST:
@@ -49,6 +54,10 @@ class Custodian:
     def share(self) -> str:
         """Returns what may be shown, in words."""
         found = self.survey()
-        files = ", ".join(f"{name} ({size} bytes)" for name, size, _ in found.shared) or "none"
-        tidy = "; ".join(f"{name}: {why}" for name, why in found.cleanups)
+        files = ", ".join(f"{_shown(name)} ({size} bytes)" for name, size, _ in found.shared) or "none"
+        tidy = "; ".join(f"{_shown(name)}: {why}" for name, why in found.cleanups if words.is_fit(name))
         return f"Files: {files}." + (f" To tidy up: {tidy}." if tidy else "")
+
+
+def _shown(name: str) -> str:
+    return words.quoted(name) if words.is_fit(name) else "(a file whose name is not shown)"

@@ -1,7 +1,5 @@
 """Safety Sentinel: looks at plans before and at words before anybody; blocks, warns, and offers a fallback."""
 
-import functools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -10,18 +8,11 @@ from atoll.candidate import JSON
 from atoll.survival import foresight
 from atoll.survival.mind import Mind
 from atoll.survival.plan import ActionPlan
+from atoll.survival.words import gives_orders
 from atoll.survival.worlds.world import Action, Observation
 
 MAX_ACTIONS = 12
 MAX_EVENTS = 2000  # that one life logs; the newest stay
-
-# Words of a world that speak to the agent instead of being seen by it.
-_ORDERS = re.compile(
-    r"ignore (all |any |the )?(previous|prior|above|earlier)|disregard (all|previous|the above|your)|system prompt"
-    r"|you are now|new instructions|override (your|the)|<\|.{0,20}\|>|</?(system|assistant|instructions?)>|rm -rf"
-    r"|sudo ",
-    re.IGNORECASE,
-)
 
 
 class Review(Protocol):
@@ -84,9 +75,3 @@ class Sentinel:
     def log(self, kind: str, tick: int, **facts: JSON) -> None:
         self.events.append({"kind": kind, "tick": tick, **facts})
         del self.events[:-MAX_EVENTS]
-
-
-@functools.lru_cache(maxsize=4096)
-def gives_orders(words: str) -> bool:
-    """Tells whether words speak to the agent instead of being seen by it."""
-    return _ORDERS.search(words) is not None

@@ -3,6 +3,7 @@
 A command-line agent is such a model too: `--llm cli:claude`. The flag that skips its own permissions is never given.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ import pydantic
 
 from atoll import llm
 from atoll.llm import structured
+from atoll.survival import words
 from atoll.survival.mind import Mind
 from atoll.survival.plan import ActionPlan, Alert, Brief, Executed, Reflection
 from atoll.survival.thinkers.native import Native
@@ -17,6 +19,7 @@ from atoll.survival.worlds.world import Action
 
 MAX_CHARS = 300
 MAX_LESSONS = 3
+_SLOT = re.compile(r"\{(\w+)\}")
 
 
 class Step(pydantic.BaseModel):
@@ -98,7 +101,7 @@ class Modelled:
     def plan(self, mind: Mind, brief: Brief) -> ActionPlan:
         said = {
             "state": brief.summary,
-            "actions": "\n".join(f"- {each}" for each in brief.candidates),
+            "actions": "\n".join(f"- {_offered(each)}" for each in brief.candidates),
             "rewards": brief.reward_schema,
             "memory": "\n".join(brief.memory) or "nothing yet",
             "playbook": "\n".join(brief.playbook) or "empty",
@@ -134,7 +137,9 @@ class Modelled:
 
 
 def _filled(template: str, said: dict[str, str]) -> str:
-    """Fills a template; braces in what is said stay as they are."""
-    for name, text in said.items():
-        template = template.replace(f"{{{name}}}", text, 1)
-    return template
+    """Fills a template in one pass: braces in what is said stay as they are, and take no other's place."""
+    return _SLOT.sub(lambda slot: said.get(slot[1], slot[0]), template)
+
+
+def _offered(action: Action) -> str:
+    return f"{action.name} {words.quoted(action.target)}" if action.target else action.name

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from atoll.survival.worlds.commands import Runner
 from atoll.survival.worlds.gridworld import GridWorld
-from atoll.survival.worlds.playground import Playground
+from atoll.survival.worlds.playground import Barred, Playground
 from atoll.survival.worlds.world import Action, Observation, Spot
 
 LEDGER = "stores.txt"  # what was gathered is written down before it counts
@@ -51,8 +51,8 @@ class HybridWorld:
         if name == "gather":
             refused = self._playground.refusal("write", LEDGER)
             if not refused:
-                self._gathered += 1
-                self._playground.write(LEDGER, f"gathered {self._gathered} times\n")
+                refused = self._written(f"gathered {self._gathered + 1} times\n")
+                self._gathered += not refused
             self._playground.note("write", LEDGER, refused or "done")
             return refused
         if name == "wait" and self._playground.commands and self._playground.permission == "run":
@@ -64,6 +64,13 @@ class HybridWorld:
                 refused = ran.failure
             self._playground.note("run", command, refused or "done", self.seconds[-1] if self.seconds else 0.0)
             return refused
+        return ""
+
+    def _written(self, text: str) -> str:
+        try:
+            self._playground.write(LEDGER, text)
+        except Barred as error:
+            return str(error)
         return ""
 
     def facts(self) -> dict[str, float]:

@@ -5,9 +5,10 @@ Life is trust: a refusal costs some of it, and news is what there is to gain.
 
 from collections.abc import Mapping, Sequence
 
+from atoll.survival import words
 from atoll.survival.roles.custodian import Custodian
 from atoll.survival.worlds.commands import Runner
-from atoll.survival.worlds.playground import STAGES, Playground
+from atoll.survival.worlds.playground import STAGES, Barred, Playground
 from atoll.survival.worlds.world import HERE, Action, Observation, Spot
 
 MAX_TICKS = 40
@@ -51,12 +52,15 @@ class MachineWorld:
             case "observe":
                 return self._custodian.share(), "", 0.0
             case "read":
-                path = self.playground.inside(action.target)
-                if path is None or not path.is_file():
-                    return "", f"there is no file {action.target[:60]}", 0.0
-                return self.playground.read(action.target), "", 0.0
+                try:
+                    return self.playground.read(action.target), "", 0.0
+                except Barred as error:
+                    return "", str(error), 0.0
             case "write":
-                self.playground.write(action.target, action.text or f"note of tick {self._tick}\n")
+                try:
+                    self.playground.write(action.target, action.text or f"note of tick {self._tick}\n")
+                except Barred as error:
+                    return "", str(error), 0.0
                 return "", "", 0.0
             case _:
                 if self._runner is None:
@@ -84,8 +88,9 @@ class MachineWorld:
         )
 
     def candidates(self, seen: Observation) -> Sequence[Action]:
-        names = [str(path.relative_to(self.playground.root)) for path in self.playground.files()[:8]]
-        found = [Action("observe"), *(Action("read", name) for name in names)]
+        names = (str(path.relative_to(self.playground.root)) for path in self.playground.files())
+        fit = [name for name in names if words.is_fit(name)]  # whoever names a file does not speak to the agent
+        found = [Action("observe"), *(Action("read", name) for name in fit[:8])]
         found.append(Action("write", "notes.md", f"tick {self._tick}: life {self._life:.1f}\n"))
         return [*found, *(Action("run", name) for name in self.playground.commands)]
 
