@@ -54,7 +54,7 @@ def test_one_conversation_makes_num_seq_plans_and_all_of_them_join(trips):  # A2
 def test_the_first_plan_that_satisfies_the_judge_ends_the_search(trips):  # A21
     model = scripted(trips[0], solve_at=(3, "0"))
     found = engine(trips[0], model).run()
-    assert found.reasons[trips[0].id] == "solved in generation 1"
+    assert found.reasons[trips[0].id] == "satisfied the judge in generation 1"
     assert model.asked[-1] == (3, "0")
     assert found.plans[trips[0].id] == wise(trips[0])
     assert found.worldlines[trips[0].id].metrics["task_progress"] == 1
@@ -161,7 +161,7 @@ def test_sequential_revision_is_shown_what_it_tried_before(trips):
 
 def test_without_a_model_traces_are_recombined_and_changed_until_the_trip_is_found(trips):
     found = mind.MindEvolutionEngine(trips, seed=1).run()
-    assert all(reason.startswith("solved") for reason in found.reasons.values())
+    assert all(reason.startswith("satisfied the judge") for reason in found.reasons.values())
     assert found.facts["solved"] == found.facts["total"] == 2
 
 

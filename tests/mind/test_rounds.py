@@ -128,7 +128,7 @@ class TestStanding:
     def test_a_problem_that_is_solved_is_over_and_steps_are_told(self):  # A21
         known = standing.Standing(self.counted)
         known.learn(self.outcome(2, made("2.0", 1.0, solved=1.0)))
-        assert known.states[1].reason == "solved in generation 1"
+        assert known.states[1].reason == "satisfied the judge in generation 1"
         advice = known.advise(Random(0))
         assert standing.is_over(advice, 1)
         assert not standing.is_over(advice, 0)
@@ -151,7 +151,7 @@ class TestStanding:
         known.learn(self.outcome(2, made("2.0", 1.0, solved=1.0)))
         for step in (1, 3, 5, 7):
             known.learn(self.outcome(step, made(f"{step}.0", 0.5)))
-        assert known.stop_rule(NOW) == "all 2 problems are over: 1 4 generations done, 1 solved"
+        assert known.stop_rule(NOW) == "all 2 problems are over: 1 4 generations done, 1 satisfied the judge"
 
 
 def test_a_population_is_a_pool():

@@ -10,6 +10,7 @@ from atoll.mind import judge
 from atoll.mind.rounds import Rounds
 
 DONE = "done"  # what a step is advised of: the problems that are over, as the bits of a number
+SATISFIED = "satisfied the judge"  # not "solved": that is for whoever knows the solutions to say
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class Standing:
         found = state.best.evaluation if state.best is not None else None
         turn = self._rounds.turn(step)
         if judge.is_solved(found):
-            return f"solved in generation {state.generation + 1}"
+            return f"{SATISFIED} in generation {state.generation + 1}"
         if found is not None and _is_approved(found) and found.metrics.get("divergence", 1.0) < self._epsilon:
             return f"an approved worldline diverges by less than {self._epsilon:g}"
         if not self._rounds.ends_generation(turn):
@@ -98,7 +99,7 @@ def _is_approved(found: evaluation.Evaluation) -> bool:
 
 def counted(states: Sequence[State]) -> list[str]:
     """Returns the reasons without their numbers of generations, each with how often it was given."""
-    kinds = ["solved" if state.reason.startswith("solved") else state.reason or "not over" for state in states]
+    kinds = [SATISFIED if state.reason.startswith(SATISFIED) else state.reason or "not over" for state in states]
     return [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
 
 

@@ -53,6 +53,22 @@ def test_a_trip_whose_constraints_contradict_its_solution_counts_as_unsolved(row
     assert grading.grade({**row, "parsed_constraints": parse}, row["golden_plan"]) is False
 
 
+def test_a_day_with_one_meeting_too_many_is_not_solved_by_the_number_of_the_others(rows_file):
+    row = json.loads(rows_file.read_text().splitlines()[-1])
+    golden = "\n".join(row["golden_plan"])
+    early = next(line for line in row["golden_plan"] if line.startswith("You meet"))
+    assert grading.grade(row, golden) is True
+    assert grading.grade(row, f"{golden}\n{early.replace('meet ', 'meet Nobody ')}") is False
+    assert grading.grade(row, f"{golden}\nYou wait until 0:00AM.") is False
+
+
+def test_a_trip_on_other_days_is_not_solved(rows_file):
+    row = json.loads(rows_file.read_text().splitlines()[0])
+    stays = trip.read(row["golden_plan"])
+    late = trip.write([trip.Stay(each.city, each.first + 1, each.last + 1) for each in stays])
+    assert grading.grade(row, late) is False
+
+
 def test_another_process_grades(rows_file):
     rows = [json.loads(line) for line in rows_file.read_text().splitlines()]
     plans = {

@@ -20,7 +20,7 @@ SECONDS = 120  # to grade a file
 
 
 def grade(row: Mapping[str, Any], plan: str) -> bool | None:
-    """Says whether a plan is as good as the solution of a row.
+    """Says whether a plan breaks no constraint and is as good as the solution of a row.
 
     A trip is solved by exactly the golden cities and stays, unless those contradict the constraints that came with it:
     then nobody can solve it. A day of meetings is solved by as many friends as the golden plan meets.
@@ -30,11 +30,13 @@ def grade(row: Mapping[str, Any], plan: str) -> bool | None:
         return None
     if task.startswith("trip"):
         problem = data.of_row({name: row[name] for name in data.VISIBLE if name in row})
-        return _stays(plan) == _stays(str(golden)) and problem.judge(str(golden)).is_solved
+        is_golden = _stays(plan) == _stays(str(golden)) and problem.judge(str(golden)).is_solved
+        return is_golden and not problem.judge(plan).faults
     if task.startswith("meeting"):
         steps = golden if isinstance(golden, list) else [str(golden)]
         wanted = sum(step.count("You meet") for step in steps)
-        return meeting.from_text(str(row["id"]), str(row["prompt_0shot"])).num_met(plan) == wanted
+        day = meeting.from_text(str(row["id"]), str(row["prompt_0shot"]))
+        return day.num_met(plan) == wanted and not day.judge(plan).faults
     return None
 
 
