@@ -86,6 +86,31 @@ def test_what_is_not_understood_is_refused_and_not_posted(arguments, sentence, s
     assert not posted(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("danger_treshold=0.5", "There is no key danger_treshold; the nearest is survival.danger_threshold."),
+        ("survival.fears=off", "There is no key fears; the nearest is survival.fear."),
+        ("danger_threshold=7", "survival.danger_threshold is 7: it should be less than or equal to 1."),
+    ],
+)
+def test_a_key_that_the_runs_system_has_not_is_refused(change, sentence, shell, path):
+    with store.open(path) as kept:
+        kept.create("lives", config={"system": "survival"})
+    assert shell.refused("control", "lives", "set", change) == sentence
+    with store.open(path) as kept:
+        assert not list(kept.inbox("lives").read(0))
+
+
+def test_a_key_may_be_named_with_its_section(shell, path):
+    with store.open(path) as kept:
+        kept.create("lives", config={"system": "survival"})
+    shell("control", "lives", "set", "survival.danger_threshold=0.5", "exploration_bonus=2")
+    with store.open(path) as kept:
+        (command,) = kept.inbox("lives").read(0)
+    assert dict(command.data) == {"danger_threshold": 0.5, "exploration_bonus": 2}
+
+
 def test_an_unknown_action_is_bad_usage(shell):
     assert "hurry" in shell("control", "run", "hurry", status=2).err
 

@@ -69,9 +69,20 @@ def test_export_and_import_go_round(place, capsys, tmp_path):
     assert told(capsys, "show", "--store", str(tmp_path / "other.db")).out == told(capsys, "show", "--store", place).out
 
 
+def test_import_goes_back_to_the_playbook_that_was_exported(place, capsys, tmp_path):
+    told(capsys, "export", str(tmp_path / "files"), "--store", place)
+    assert (
+        "playbook/survival has 2 bullets, as version 2."
+        in told(capsys, "import", str(tmp_path / "files"), "--store", place).out
+    )  # nothing was edited: no new version
+    said = told(capsys, "import", str(tmp_path / "files"), "--key", "playbook/copy", "--store", place).out
+    assert said == "playbook/copy has 2 bullets, as version 1.\n"
+
+
 def test_a_version_or_a_key_that_is_not_there_is_said(place, capsys):
     assert "@9" in told(capsys, "rollback", "9", "--store", place, status=2).err
-    assert "playbook/survival" in told(capsys, "show", "--key", "playbook/x", "--store", place, status=2).err
+    said = told(capsys, "show", "--key", "playbook/x", "--store", place, status=2).err
+    assert said.endswith("atoll.db; there are playbook/survival.\n")
 
 
 def test_several_playbooks_want_a_name(place, capsys):

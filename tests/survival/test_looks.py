@@ -54,3 +54,26 @@ def test_what_is_no_playbook_is_shown_as_it_is(content):
 
 def test_an_empty_playbook_is_said_to_be_empty():
     assert (looks.shown('{"bullets": []}'), looks.gist('{"bullets": []}')) == ("It is empty.", looks.EMPTY)
+
+
+@pytest.mark.parametrize("key", ["latest", "playbook/latest"])
+def test_the_history_of_the_latest_run_counts_what_a_life_changed(key, place, capsys):
+    lines = told(capsys, "playbook", "history", "--key", key, "--store", place).out.splitlines()
+    version, applied, *_, changes, word = lines[1].split()
+    assert (version, word) == ("3", "changes")
+    assert int(applied) == int(changes) > 0
+    (newest,) = json.loads(told(capsys, "playbook", "history", "-n", "1", "--json", "--store", place).out)
+    assert newest["counts"]["applied"] == int(applied)
+
+
+def test_a_run_goes_on_with_a_playbook_that_was_edited_by_hand(capsys, tmp_path):
+    path, folder = str(tmp_path / "atoll.db"), tmp_path / "files"
+    told(capsys, "run", str(EXAMPLE), "--episodes", "1", "--store", path, "-q")
+    told(capsys, "playbook", "export", str(folder), "--store", path)
+    file = folder / "current" / "recipes.md"
+    file.write_text(f"{file.read_text()}- [recipes-00999] helpful=5 harmful=0 :: Honey keeps for years.\n")
+    assert "as version 3." in told(capsys, "playbook", "import", str(folder), "--store", path).out
+    told(capsys, "resume", "latest", "--iterations", "1", "--store", path, "-q")
+    assert "Honey keeps" in told(capsys, "playbook", "show", "--store", path).out
+    lines = told(capsys, "playbook", "history", "--store", path).out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["4", "3", "2", "1"]

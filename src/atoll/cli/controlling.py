@@ -48,7 +48,8 @@ def control(
     The run obeys in its own process, within a fraction of a second.
 
     'set' with iterations, evaluations, calls, tokens, usd or seconds raises that limit of the run's budget; any other
-    key is a setting that the engine is told from then on. A stop lets the steps at work finish and saves.
+    key is a setting of the run's system that its engine is told from then on. A stop lets the steps at work finish and
+    saves.
 
     \b
     Examples:
@@ -56,13 +57,16 @@ def control(
       atoll control latest resume
       atoll control latest stop
       atoll control latest set iterations=2000 usd=5
+      atoll control latest set danger_threshold=0.5      of a run of lives
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
+    from atoll import config, runs  # with SQLAlchemy and rich: help need not wait for them
     from atoll.cli import output
 
     posts = commands(action, changes or [])
     with options.opened(store) as kept:
         found = runs.find(kept, run)
+        system = kept.run(found).config.get("system", "")
+        posts = [(kind, config.told(system, data) if kind == "set" else data) for kind, data in posts]
         is_alive = kept.holder(found) is not None
         if not is_alive and action != Action.SET:
             raise errors.SetupError(_refusal(found, action))

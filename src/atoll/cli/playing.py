@@ -1,6 +1,7 @@
 """The verbs `atoll playbook show`, `history`, `rollback`, `stats`, `export` and `import`."""
 
-from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +17,11 @@ app = typer.Typer(
     help="Look after playbooks: what agents have learnt, how it came about, and how to go back.",
 )
 
+COUNTS = ("applied", "held", "rejected", "retired")
+PREFIX = "playbook/"
 KeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="Which playbook; needless where the store has one.")
+    str | None,
+    typer.Option("--key", metavar="KEY", help="Which playbook, or which run's, e.g. latest; needless where it is one."),
 ]
 
 
@@ -29,14 +33,30 @@ def opened(kept: Any, key: str | None) -> Any:
     """
     from atoll import playbook  # with pydantic: help need not wait for it
 
-    keys = [each for each in kept.versions().list() if each.startswith("playbook/")]
+    keys = kept.versions().list(PREFIX)
     if key is None and len(keys) != 1:
         named = f"there are {', '.join(keys)}: name one with --key" if keys else "there is none yet: run an agent first"
         raise errors.SetupError(f"Which playbook of {kept.database.name}? {named.capitalize()}.")
-    chosen = key or keys[0]
-    if chosen not in kept.versions().list(chosen):
-        raise errors.SetupError(f"There is no playbook {chosen} in {kept.database.name}; {', '.join(keys) or 'none'}.")
+    chosen = keys[0] if key is None else _chosen(kept, key, keys)
     return playbook.Store(kept.versions(), key=chosen)
+
+
+def _chosen(kept: Any, name: str, keys: Sequence[str]) -> str:
+    """Returns the key that somebody named: itself, or the run whose playbook it is.
+
+    Raises:
+        SetupError: There is none of that name.
+    """
+    from atoll import runs
+
+    if name in kept.versions().list(name):
+        return name
+    with suppress(errors.NotFound):
+        found = f"{PREFIX}{runs.find(kept, name.removeprefix(PREFIX))}"
+        if found in keys:
+            return found
+    there = f"there are {', '.join(keys)}" if keys else "there is none yet: run an agent first"
+    raise errors.SetupError(f"There is no playbook {name} in {kept.database.name}; {there}.")
 
 
 @app.command("show")
@@ -98,11 +118,9 @@ def history(
         return
     rows = []
     for each in events:
-        counts = Counter(verdict.outcome for verdict in each.verdicts)
         told = f"back to {each.restored}: {each.reason}" if each.restored else each.reason
-        numbers = [str(counts[name] or "-") for name in ("applied", "held", "rejected")]
-        rows.append((str(each.n), *numbers, str(len(each.retired) or "-"), each.author, told))
-    headings = ("version", "applied", "held", "rejected", "retired", "by", "why")
+        rows.append((str(each.n), *(str(each.counts.get(name) or "-") for name in COUNTS), each.author, told))
+    headings = ("version", *COUNTS, "by", "why")
     output.table(output.out(), headings, rows, right=headings[:5], flexible="why", spare=("by", "retired"))
 
 
@@ -185,27 +203,34 @@ def export(
 @app.command("import")
 def adopt(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'export' wrote, edited or not.")],
-    key: Annotated[str, typer.Option("--key", metavar="KEY", help="Which playbook it becomes.")] = "playbook/main",
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Which playbook it becomes; else the one it was.")
+    ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
-    """Makes the playbook in a folder the newest version.
+    """Makes the playbook in a folder the newest version of the one that it was exported from.
 
     \b
     Examples:
       atoll playbook import data/playbook
+      atoll playbook import data/playbook --key playbook/copy
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import playbook
     from atoll import store as stores
     from atoll.cli import output
+    from atoll.playbook import files
 
     with stores.Store(store) as kept:
-        notes = playbook.Store(kept.versions(), key=key)
+        notes = playbook.Store(kept.versions(), key=key or files.key_of(folder) or playbook.KEY)
         found = playbook.adopt(notes, folder)
         made = notes.version
-    output.say(output.out(), f"{key} has {len(found)} bullets, as version {made}.")
+    output.say(output.out(), f"{notes.key} has {len(found)} bullets, as version {made}.")
 
 
 def _event(event: Any) -> dict[str, Any]:
     data = {"version": event.n, "parent": event.parent, "reason": event.reason, "author": event.author}
     data["restored"], data["retired"] = event.restored, [each.bullet.id for each in event.retired]
-    return data | {"deltas": [verdict.to_data() for verdict in event.verdicts]}
+    return data | {
+        "counts": {name: event.counts.get(name, 0) for name in COUNTS},
+        "deltas": [verdict.to_data() for verdict in event.verdicts],
+    }

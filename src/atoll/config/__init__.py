@@ -14,6 +14,7 @@ from atoll.config.plan import (
     load,
     look,
     task_of,
+    told,
 )
 from atoll.config.sections import COMMON, LLMSettings, Method, RunSettings, SandboxSettings
 
@@ -39,4 +40,5 @@ __all__ = [
     "parse_budget",
     "parse_set",
     "task_of",
+    "told",
 ]

@@ -36,6 +36,7 @@ FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs O
 LOOKS: Mapping[str, str] = {"survival": "atoll.survival.looks"}  # of those whose candidates are no text for people
 CHECKPOINTS, NAMING = "atoll.programs.checkpoints", "atoll.programs.naming"
 NAMED = "config"  # as a model's name: the one that the folder's own configuration names
+ADVISED = ("mode", "engine", "llm")  # what a step may be told besides settings: how to edit, who does, whom to ask
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
 
@@ -288,6 +289,25 @@ def _owner(key: str, models: Mapping[str, type[Settings]]) -> str:
     names = {name: section for section, model in models.items() for name in model.model_fields}
     near = [f"{names[name]}.{name}" for name in difflib.get_close_matches(key, names, n=1)]
     raise errors.SetupError(f"There is no key {key}{f'; the nearest is {near[0]}' if near else ''}.")
+
+
+def told(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as the engine of a run under way is told them, without their section.
+
+    Raises:
+        SetupError: The system has no such key, or the value is wrong; one sentence, with the nearest right key.
+    """
+    if name not in SYSTEMS:
+        return dict(settings)
+    builder = find(name)
+    models = {"task": builder.Task, name: builder.Options}
+    found: dict[str, Any] = {}
+    for said, value in settings.items():
+        key = said.removeprefix(f"{name}.").removeprefix("task.")
+        if key not in ADVISED and _owner(key, models) == name:
+            check(name, builder.Options, {key: value})
+        found[key] = value
+    return found
 
 
 def describe(name: str) -> Iterator[tuple[str, str]]:

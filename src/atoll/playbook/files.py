@@ -2,7 +2,7 @@
 
     DIR/deltas/000001.json      what was proposed in a version, with the verdicts, one file a version
     DIR/current/tactics.md      the playbook now, a file per section
-    DIR/current/metadata.json   what Markdown does not say: turns, provenance, what waits
+    DIR/current/metadata.json   what Markdown does not say: the key, turns, provenance, what waits
     DIR/archive/tactics.md      what was retired on the way to it
     DIR/archive/metadata.json   when and why
 
@@ -34,7 +34,7 @@ def export(store: Store, folder: Path) -> None:
         SetupError: The folder cannot be written.
     """
     try:
-        _write(folder / "current", _current(store.current()))
+        _write(folder / "current", _current(store.current(), store.key))
         _write(folder / "archive", _archive(store.archive()))
         deltas = folder / "deltas"
         deltas.mkdir(parents=True, exist_ok=True)
@@ -44,6 +44,16 @@ def export(store: Store, folder: Path) -> None:
                 _put(file, _dump(_told(event)))
     except OSError as error:
         raise errors.SetupError(f"{folder} cannot be written ({error.strerror}): name another folder.") from error
+
+
+def key_of(folder: Path) -> str | None:
+    """Returns the key of the playbook that `export` wrote into a folder, if it says so."""
+    current = folder / "current" if (folder / "current").is_dir() else folder
+    try:
+        key = json.loads((current / METADATA).read_text(encoding="utf-8"))["key"]
+    except (OSError, *FAULTS):
+        return None  # `load` says what is wrong
+    return key if isinstance(key, str) and key else None
 
 
 def load(folder: Path) -> Playbook:
@@ -90,9 +100,9 @@ def _joined(kept: Bullet, written: Bullet) -> Bullet:
     )
 
 
-def _current(playbook: Playbook) -> Mapping[str, str]:
+def _current(playbook: Playbook, key: str) -> Mapping[str, str]:
     files = {f"{name}.md": markdown.write(name, bullets) for name, bullets in playbook.sections().items()}
-    return files | {METADATA: _dump(playbook.to_data())}
+    return files | {METADATA: _dump({**playbook.to_data(), "key": key})}
 
 
 def _archive(retired: Sequence[Retired]) -> Mapping[str, str]:

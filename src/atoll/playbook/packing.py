@@ -34,6 +34,8 @@ class Entry(NamedTuple):
         parent: The version that it was made from; 0: none.
         base: The version that its patch belongs to; None: it is whole.
         data: The playbook or the patch.
+        counts: Of the verdicts, by outcome, and of what was retired, where only that is told.
+        is_bare: Whether it is a playbook by itself, which a kernel step lives by: what follows it must be so too.
     """
 
     parent: int
@@ -41,17 +43,27 @@ class Entry(NamedTuple):
     data: Mapping[str, Any]
     verdicts: tuple[Verdict, ...]
     retired: tuple[Retired, ...]
+    counts: Mapping[str, int] = MappingProxyType({})
+    is_bare: bool = False
 
 
 def write(
-    playbook: Playbook, parent: int, base: Base | None, verdicts: Sequence[Verdict], retired: Sequence[Retired]
+    playbook: Playbook,
+    parent: int,
+    base: Base | None,
+    verdicts: Sequence[Verdict],
+    retired: Sequence[Retired],
+    *,
+    is_bare: bool = False,
 ) -> tuple[str, bool]:
-    """Returns the text of a version, and whether it is whole."""
-    data: dict[str, JSON] = {"parent": parent}
+    """Returns the text of a version, and whether it is whole; a bare one is what a kernel step reads as a playbook."""
+    data: dict[str, JSON] = {} if is_bare else {"parent": parent}
     if verdicts:
         data["log"] = [each.to_data() for each in verdicts]
     if retired:
         data["retired"] = [[each.bullet.to_data(), each.turn, each.reason] for each in retired]
+    if is_bare:
+        return _dump({**playbook.to_data(), **data}), True
     if base is not None:
         patch = _patch(base.playbook, playbook)
         if len(text := _dump(patch)) < LARGEST_PATCH:
@@ -67,10 +79,11 @@ def read(value: str) -> Entry:
     """
     try:
         data = json.loads(value)
-        if "bullets" in data:  # a playbook and nothing else, as a kernel step keeps it
-            return Entry(0, None, data, (), ())
         verdicts = tuple(map(Verdict.from_data, data.get("log", ())))
         retired = tuple(Retired(Bullet.from_data(each[0]), each[1], each[2]) for each in data.get("retired", ()))
+        if "bullets" in data:  # a bare playbook, as a kernel step keeps it
+            counts = {name: counted(count) for name, count in data.get("counts", {}).items()}
+            return Entry(0, None, data, verdicts, retired, counts, True)
         base = data.get("base")
         content = data["playbook"] if base is None else data["patch"]
         return Entry(counted(data["parent"]), None if base is None else counted(base), content, verdicts, retired)

@@ -1,7 +1,9 @@
 """A playbook that lasts: its versions, what became of every delta, and the bullets that a moment calls for."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from threading import RLock
+from types import MappingProxyType
 from typing import NamedTuple
 
 from atoll import errors, versions
@@ -31,6 +33,7 @@ class Event(NamedTuple):
 
     Attributes:
         restored: The version that a rollback brought back; None: it is no rollback.
+        told: What a kernel step counted itself, of many deltas at once: applied, held, rejected, retired.
     """
 
     n: int
@@ -40,6 +43,13 @@ class Event(NamedTuple):
     verdicts: tuple[Verdict, ...]
     retired: tuple[Retired, ...]
     restored: int | None = None
+    told: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Returns how many were applied, held, rejected and retired."""
+        found = Counter(str(verdict.outcome) for verdict in self.verdicts)
+        return self.told or {**found, "retired": len(self.retired)}
 
 
 class Excerpt(NamedTuple):
@@ -64,6 +74,7 @@ class Store:
         self._lock = RLock()
         self._index = Index()
         self._base: packing.Base | None = None
+        self._is_bare = False
         self._head: tuple[int, Playbook] = (0, Playbook())
 
     @property
@@ -173,7 +184,8 @@ class Store:
                 continue
             first[version.value] = n
             parent = entry.parent if entry.parent or n == 1 else n - 1
-            events.append(Event(n, parent, version.reason, version.author, entry.verdicts, entry.retired))
+            what = (entry.verdicts, entry.retired, None, entry.counts)
+            events.append(Event(n, parent, version.reason, version.author, *what))
         return events
 
     def archive(self) -> Sequence[Retired]:
@@ -222,7 +234,8 @@ class Store:
         token: str | None,
     ) -> Change:
         with self._lock:
-            value, is_whole = packing.write(playbook, parent, self._base, verdicts, retired)
+            base, is_bare = self._base, self._is_bare
+            value, is_whole = packing.write(playbook, parent, base, verdicts, retired, is_bare=is_bare)
             made = self.versions.set(self.key, value, reason, author, expected=parent, token=token)
             if made.value != value:  # the token's, from before a crash
                 return Change(made.n, self._playbook(made), packing.read(made.value).verdicts)
@@ -243,6 +256,7 @@ class Store:
 
     def _playbook(self, version: versions.Version) -> Playbook:
         entry = packing.read(version.value)
+        self._is_bare = entry.is_bare
         if entry.base is None:
             self._base = packing.Base(version.n, packing.whole(entry))
             return self._base.playbook

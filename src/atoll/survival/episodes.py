@@ -77,7 +77,8 @@ class Episodes:
 def written(life: Life) -> str:
     """Returns the playbook that a life left, with what it was worth, as JSON that `Playbook.load` reads too."""
     lived: dict[str, JSON] = {"episode": life.episode, "score": life.score, "ticks": life.ticks, "cause": life.cause}
-    return json.dumps({**life.book.to_data(), "lived": lived}, separators=(",", ":"), sort_keys=True)
+    data = {**life.book.to_data(), "counts": dict(life.counts), "lived": lived}
+    return json.dumps(data, separators=(",", ":"), sort_keys=True)
 
 
 def world_seed(seed: int, step: int) -> int:

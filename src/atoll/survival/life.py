@@ -28,6 +28,7 @@ class Life:
         bits: Information gained about the map.
         book: The playbook after it.
         facts: What the world itself tells of it.
+        counts: What the curator applied, held, rejected and retired.
         state: What goes on to the next life besides the playbook.
     """
 
@@ -53,6 +54,7 @@ class Life:
     state: Mapping[str, JSON]
     events: tuple[Mapping[str, JSON], ...] = ()
     facts: Mapping[str, float] = NOTHING
+    counts: Mapping[str, int] = NOTHING
 
     def summary(self) -> dict[str, Any]:
         """Returns it in plain numbers, as a journal keeps it."""
@@ -175,4 +177,5 @@ class Lived:
             {"memory": mind.memory.to_data(), "fear": mind.forecaster.to_data()},
             tuple(loop.roles.sentinel.events),
             dict(world.facts()) if isinstance(world, Reporting) else NOTHING,
+            {name: count for name, count in mind.shelf.counts.items() if count},
         )

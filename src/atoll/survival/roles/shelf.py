@@ -1,5 +1,6 @@
 """Playbook Store: the playbook of this life, looked up by what matters, changed by deltas at once."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from atoll import playbook
@@ -13,13 +14,18 @@ class Shelf:
     Attributes:
         playbook: As it is now.
         applied: Deltas that changed what it says; tags are not among them.
+        counts: Those, what was held, rejected and retired, by these names.
     """
 
     def __init__(self, book: playbook.Playbook, curator: playbook.Curator) -> None:
         self.playbook, self._curator = book, curator
         self._index = playbook.Index()
         self._stats: dict[str, int] = {}
-        self.applied = 0
+        self.counts = Counter[str]()
+
+    @property
+    def applied(self) -> int:
+        return self.counts["applied"]
 
     def about(self, topic: str) -> Sequence[playbook.Bullet]:
         """Returns the few bullets that fit a topic best."""
@@ -40,7 +46,9 @@ class Shelf:
         curated = self._curator.curate(self.playbook, deltas)
         self.playbook, self._stats = curated.playbook, {}
         for verdict in curated.verdicts:
-            self.applied += verdict.outcome == "applied" and verdict.reason != "neutral" and verdict.delta.kind != "tag"
+            is_change = verdict.reason != "neutral" and verdict.delta.kind != "tag"
+            self.counts[verdict.outcome] += is_change or verdict.outcome != "applied"
+        self.counts["retired"] += len(curated.retired)
         return curated.verdicts
 
     def stats(self) -> dict[str, int]:
