@@ -27,9 +27,10 @@ stub = sys.modules["atoll.sandbox"] = types.ModuleType("atoll.sandbox")
 stub.__path__ = [sys.argv[3]]
 def find(name):
     is_module = os.path.exists(os.path.join(sys.argv[3], name + ".py"))
-    if is_module or name.startswith("__") or sys.modules.get("atoll.sandbox") is not stub:
+    if is_module or name.startswith("__"):
         raise AttributeError(name)
-    del sys.modules["atoll.sandbox"]
+    if sys.modules.get("atoll.sandbox") is stub:
+        del sys.modules["atoll.sandbox"]
     import atoll.sandbox as package
     return getattr(package, name)
 from atoll.sandbox import zygote
