@@ -20,8 +20,9 @@ NAMES = {
         reset_worst_half
     """,
     "atoll.governed": """
-        Cached Change Decided Decider Evolution FilesParameters Gap LATER MemoryParameters ParameterStore Parameters Policy
-        Proposal Proposals Quota QuotaExceeded Rules SecretFound Snapshot StoredParameters Transaction Value acting actor
+        Cached Change Decided Decider Evolution FilesParameters Gap LATER MemoryParameters ParameterStore Parameters
+        Policy Proposal Proposals Quota QuotaExceeded Rules SecretFound Snapshot StoredParameters Transaction Value
+        acting actor
     """,
     "atoll.llm": """
         LLM CommandLine Counted Durable Ensemble FromFunction Hosted JSONPrompt Local Mailbox Member Metered NoReply
