@@ -168,3 +168,59 @@ def test_files_that_do_not_say_what_the_log_says_are_found(tmp_path):
         (tmp_path / "key" / "lock.json").write_text("{}")
         with pytest.raises(errors.ChainBroken, match="locked"):
             store.verify()
+
+
+TAMPERED = [
+    ("history/v1.json", '"value": 1', '"value": true'),
+    ("history/v1.json", '"timestamp": "20', '"timestamp": "19'),
+    ("current.json", '"value": 2', '"value": 2.0'),
+    ("current.json", '"value": 2', '"Value": 6, "value": 2'),
+    ("current.json", '"value": 2', '"value": 6, "value": 2'),
+    ("current.json", '"author": "ann"', '"author": "eve"'),
+    ("current.json", '"timestamp": "20', '"timestamp": "19'),
+    ("current.json", '"key": "key"', '"key": "other"'),
+    ("lock.json", '"author": "ann"', '"author": "eve"'),
+    ("lock.json", '"timestamp": "20', '"timestamp": "19'),
+    ("aliases.json", "1", "2"),
+]
+
+
+@pytest.fixture
+def kept(tmp_path):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+        store.alias("key", "first", 1, "tried", author="ann")
+        store.set("key", 2, "because", author="ann")
+        store.lock("key", "frozen", author="ann")
+        store.set("other", 1, "because", author="ann")
+        assert store.verify().seq == 5
+        yield store
+
+
+@pytest.mark.parametrize(("name", "before", "after"), TAMPERED)
+def test_a_file_that_says_it_in_other_words_is_found(kept, name, before, after):
+    path = kept.root / "key" / name
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    with pytest.raises(errors.ChainBroken):
+        kept.verify()
+
+
+@pytest.mark.parametrize("name", ["history/v1.json", "current.json", "lock.json", "aliases.json"])
+def test_a_file_that_is_gone_or_is_a_link_is_found(kept, name):
+    path = kept.root / "key" / name
+    path.rename(kept.root / "moved")
+    with pytest.raises(errors.ChainBroken):
+        kept.verify()
+    path.symlink_to(kept.root / "moved")
+    with pytest.raises(errors.ChainBroken):
+        kept.verify()
+
+
+@pytest.mark.parametrize("name", ["ghost/current.json", "ghost/history/v1.json", "key/history/v3.json"])
+def test_what_lies_there_without_a_word_in_the_log_is_found(kept, name):
+    (kept.root / name).parent.mkdir(parents=True, exist_ok=True)
+    (kept.root / name).write_text('{"version": 3, "value": 1}')
+    with pytest.raises(errors.ChainBroken, match=r"ghost|v3\.json"):
+        kept.verify()

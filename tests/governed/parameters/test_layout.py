@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from atoll import errors, governed
 from atoll.governed import errors as refusals
-from atoll.governed.parameters import layout
+from atoll.governed.parameters import folder, layout
 
 KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=512).filter(str.strip)
 
@@ -139,6 +139,73 @@ def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path):
         assert store.verify().seq == 1
         store.set("key", 2, "because", author="ann")
         assert store.verify().seq == 2
+
+
+def without_its_end(log: Path) -> None:
+    os.truncate(log, log.stat().st_size - 1)
+
+
+def test_a_last_line_without_its_end_is_a_change_all_the_same(tmp_path):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+        store.set("new", 2, "because", author="ann")
+    without_its_end(tmp_path / layout.AUDIT)
+    assert folder.verify(tmp_path).seq == 2
+    with governed.FilesParameters(tmp_path) as store:
+        assert store.get("new") == (2, 1)
+        store.set("new", 3, "because", author="ann")
+        assert store.verify().seq == 3
+        without_its_end(tmp_path / layout.AUDIT)  # under the feet of a store that is open
+        store.set("new", 4, "because", author="ann")
+        assert store.verify().seq == 4
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_log_that_is_cut_under_an_open_store_is_not_written_on(tmp_path, count):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+        store.set("key", 2, "because", author="ann")
+        log = tmp_path / layout.AUDIT
+        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:count]))
+        with pytest.raises(errors.StoreFailed, match="from a copy"):
+            store.set("key", 3, "because", author="ann")
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_folders_whose_log_is_gone_are_not_taken_over_anew(tmp_path, forged):
+    with governed.FilesParameters(tmp_path) as store:
+        store.set("key", 1, "because", author="ann")
+    (tmp_path / layout.AUDIT).unlink()
+    if forged:
+        (tmp_path / layout.LOCK).unlink()
+    with pytest.raises(errors.StoreFailed, match="put it back from a copy"):
+        governed.FilesParameters(tmp_path)
+    with pytest.raises(refusals.ChainBroken, match="the log says nothing"):
+        folder.verify(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["key", "key/history"])
+def test_a_folder_that_is_a_link_is_refused_before_anything_is_written(tmp_path, name):
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    outside.mkdir()
+    with governed.FilesParameters(root) as store:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).symlink_to(outside)
+        with pytest.raises(errors.StoreFailed, match="is a link"):
+            store.set("key", 1, "because", author="ann")
+        assert list(store.list()) == []
+    assert not list(outside.iterdir())
+
+
+def test_a_change_whose_files_could_not_be_written_is_made_up_for(tmp_path):
+    with governed.FilesParameters(tmp_path) as store:
+        (tmp_path / "key").write_text("in the way")
+        with pytest.raises(OSError, match="key"):
+            store.set("key", 1, "because", author="ann")
+        (tmp_path / "key").unlink()
+        store.set("other", 1, "because", author="ann")
+        assert store.verify().seq == 2
+    assert (tmp_path / "key" / "current.json").exists()
 
 
 def test_folders_that_a_dead_writer_left_out_are_made_up_for(tmp_path):

@@ -34,7 +34,9 @@ class FilesBook:
         self._unsure: Sequence[entry.Entry] = ()  # the last line read: its folders may be missing
         self._turn, self._look = RLock(), RLock()  # of writers; of whoever changes the index
         if not self._log.exists() and any(layout.folders(root)):
+            folder.require_original(root)
             folder.adopt(root, ledger.Ledger(self))
+        folder.end_last_line(root)
 
     @contextmanager
     def writing(self) -> Iterator[book.Pen]:
@@ -48,19 +50,27 @@ class FilesBook:
                     if made:
                         self._check_names(made)
                         self._append(made)
+                        self._unsure = made
             self._project(made)
+            self._unsure = ()
 
     def _mend(self) -> None:
         """Makes up for what the last writer did not come to: half a line, folders of a whole one."""
         self._refresh()
-        if self._log.exists() and self._log.stat().st_size > self._offset:
-            folder.check_tail(self._log, self._offset)
-            os.truncate(self._log, self._offset)
+        if self._has_tail():
+            folder.mend_tail(self._log, self._offset)
+            self._refresh()
         self._project(self._unsure)
         self._unsure = ()
 
+    def _has_tail(self) -> bool:
+        """Says whether the log ends elsewhere than where the index holds it."""
+        return (self._log.stat().st_size if self._log.exists() else 0) != self._offset
+
     def _check_names(self, made: Sequence[entry.Entry]) -> None:
-        """Refuses two keys that a file system would take for one, as some do that do not tell cases apart."""
+        """Refuses links, and two keys that a file system without cases would take for one."""
+        for each in made:
+            layout.check_place(self._root / layout.folder_name(each.key))
         if not (self._root / layout.LOCK.upper()).exists():
             return
         names = {layout.folder_name(key).lower(): key for key in reversed(self._index.keys(""))}

@@ -40,16 +40,40 @@ def alone(root: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def check_tail(log: Path, offset: int) -> None:
-    """Looks at what stands behind the last line that has an end: half a line may be cut off, a whole one not.
+def end_last_line(root: Path) -> None:
+    """Gives a whole last line the end that it lost: it tells of a change that was acknowledged, perhaps."""
+    log = root / layout.AUDIT
+    if not log.exists() or log.stat().st_size == 0:
+        return
+    with log.open("rb+") as lines:
+        lines.seek(-1, os.SEEK_END)
+        if lines.read() == b"\n":
+            return
+        with alone(root):  # nobody is in the middle of writing it
+            lines.seek(0)
+            if _is_whole(lines.read().rpartition(b"\n")[2]):
+                lines.write(b"\n")
+
+
+def mend_tail(log: Path, offset: int) -> None:
+    """Sees to what stands behind the last line that has an end: a whole line gets its end, half a one is cut off.
 
     Raises:
-        StoreFailed: It is a whole line with another end.
+        StoreFailed: It is a whole line with another end, or the log ends before the place that was read up to.
     """
-    with log.open("rb") as lines:
-        lines.seek(offset)
-        if _is_whole(lines.read()[:-1]):
+    size = log.stat().st_size if log.exists() else 0
+    if size < offset - 1:
+        raise errors.StoreFailed(f"{log} was cut while it was in use: put it back from a copy.")
+    with log.open("rb+") as lines:
+        lines.seek(max(offset - 1, 0))
+        end = lines.read(1) if offset else b"\n"
+        tail = lines.read()
+        if _is_whole(tail[:-1]) or (tail and end != b"\n"):
             raise errors.StoreFailed(f"The last line of {log} was changed: 'atoll audit verify' says more.")
+        if end != b"\n" or _is_whole(tail):  # whoever wrote the line had it acknowledged, perhaps
+            lines.write(b"\n")
+        elif tail:
+            lines.truncate(offset)
 
 
 def _is_whole(line: bytes) -> bool:
@@ -77,9 +101,13 @@ def verify(root: Path, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
             for line in lines:
                 for each in read_line(line):
                     pen.put(each)
-        last = [each.key for each in (read_line(lines[-1]) if lines else ()) if each.n is not None]
-        for key in index.keys(""):
-            _compare(root / layout.folder_name(key), key, index, last.count(key))
+        unsure = read_line(lines[-1])[0].seq if lines else 0
+        known = {layout.folder_name(key): key for key in index.keys("")}
+        for place in layout.folders(root):
+            if place.name not in known:
+                raise refusals.ChainBroken(f"{place} holds a key of which the log says nothing.", found.seq)
+        for name, key in known.items():
+            _compare(root / name, key, index, unsure)
     return found
 
 
@@ -87,32 +115,43 @@ def _lines(log: Path) -> Iterator[bytes]:
     """Yields the lines of a log; a last one without an end is one that nobody finished, unless it is whole."""
     with log.open("rb") as lines:
         for line in lines:
-            if line.endswith(b"\n") or _is_whole(line[:-1]):
+            if line.endswith(b"\n") or _is_whole(line[:-1]) or _is_whole(line):
                 yield line.removesuffix(b"\n")
 
 
-def _compare(place: Path, key: str, index: store.MemoryBook, num_unsure: int) -> None:
-    """Compares the files of a key with its history, the last changes of which may be missing."""
-    history = index.history(key, 0)
-    sure = len(history) - num_unsure
-    if sure == 0 and not place.exists():
-        return
+def _compare(place: Path, key: str, index: store.MemoryBook, unsure: int) -> None:
+    """Compares the files of a key with the log, byte by byte; changes from `unsure` on may be missing in them."""
+    made = sorted([*index.history(key, 0), *index.beside(key)], key=lambda each: each.seq)
+    aliased = max((each.seq for each in made if each.kind == entry.ALIAS and each.seq < unsure), default=0)
+    right: dict[str, set[bytes | None]] = {}
+    for each in made:
+        if each.kind == entry.ALIAS and each.seq < aliased:
+            continue  # a later one says it all
+        aliases = ledger.Ledger(index).aliases(key, each.seq) if each.kind == entry.ALIAS else {}
+        for name, body in layout.projected(each, aliases).items():
+            right[name] = {body} if each.seq < unsure else {*right.get(name, {None}), body}
     try:
-        kept = [(each.version, each.value, each.reason, each.author) for each in layout.versions(place)]
-        newest = layout.read(place / "current.json") if kept or sure else {}
-        is_locked = layout.lock_of(place) is not None
-    except errors.SetupError as error:
-        raise refusals.ChainBroken(f"{key}: {error}", history[-1].seq) from error
-    wanted = [(each.n, json.loads(each.value or "null"), each.reason, each.author) for each in history]
-    for number, (said, right) in enumerate(zip(kept, wanted, strict=False)):
-        if said != right:
-            raise refusals.ChainBroken(f"Version {right[0]} of {key} is not what the log says.", history[number].seq)
-    heads = [each[:2] for each in wanted[max(sure - 1, 0) :]]
-    if not sure <= len(kept) <= len(history) or (newest.get("version"), newest.get("value")) not in heads:
-        raise refusals.ChainBroken(f"{place} does not hold the newest version of {key}.", history[-1].seq)
-    is_last_turn = index.tail().seq in {each.seq for each in index.beside(key)}
-    if is_locked != (ledger.Ledger(index).lock_of(key) is not None) and not is_last_turn:
-        raise refusals.ChainBroken(f"{place} does not say whether {key} is locked as the log does.", history[-1].seq)
+        layout.check_place(place)
+        there = {path.relative_to(place).as_posix() for path in (*place.glob("*.json"), *place.glob("history/*.json"))}
+        for name in sorted(there | right.keys()):
+            if (_body(place / name) if name in there else None) not in right.get(name, {None}):
+                raise refusals.ChainBroken(_difference(place, name, key), made[-1].seq)
+    except (OSError, errors.StoreFailed) as error:
+        raise refusals.ChainBroken(f"{key}: {error}", made[-1].seq) from error
+
+
+def _body(path: Path) -> bytes:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read()
+
+
+def _difference(place: Path, name: str, key: str) -> str:
+    match name:
+        case "current.json":
+            return f"{place} does not hold the newest version of {key}."
+        case "lock.json":
+            return f"{place} does not say whether, and by whom, {key} is locked as the log does."
+    return f"{place / name} is not what the log says of {key}."
 
 
 def adopt(root: Path, into: ledger.Ledger, under: str = "") -> Sequence[str]:
@@ -120,11 +159,13 @@ def adopt(root: Path, into: ledger.Ledger, under: str = "") -> Sequence[str]:
 
     Raises:
         SetupError: A file is missing or cannot be read.
+        StoreFailed: A folder is a link.
         VersionConflict: There is such a key already.
     """
     found: list[tuple[str, str, int, ledger.Operation]] = []
     keys = []
     for folder in layout.folders(root):
+        layout.check_place(folder)
         keys.append(key := under + layout.key_of(folder))
         at = ""  # a version is never older than the one before it
         for each in layout.versions(folder):
@@ -135,6 +176,23 @@ def adopt(root: Path, into: ledger.Ledger, under: str = "") -> Sequence[str]:
             found.append(("~", key, 0, _asked(entry.LOCK, key, lock, _time(key, lock.at))))  # behind all versions
     into.change(*(each[-1] for each in sorted(found, key=lambda each: each[:3])))
     return keys
+
+
+def require_original(root: Path) -> None:
+    """Looks whether folders without a log never had one, as those of the original layout.
+
+    Raises:
+        StoreFailed: They had one: whoever removed it could have them say anything.
+    """
+    versions = (
+        path for place in layout.folders(root) for path in (*place.glob("*.json"), *place.glob("history/*.json"))
+    )
+    had = any("seq" in layout.read(path) for path in versions if path.name != "aliases.json")
+    if had or (root / layout.LOCK).exists():
+        raise errors.StoreFailed(
+            f"The log {root / layout.AUDIT} is gone, and without it nobody knows what the folders beside it should "
+            f"say: put it back from a copy. If there never was one, remove {layout.LOCK}."
+        )
 
 
 def _asked(kind: str, key: str, kept: layout.Kept, at: str, **rest: Any) -> ledger.Operation:

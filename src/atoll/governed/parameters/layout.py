@@ -80,10 +80,12 @@ def read(path: Path) -> dict[str, Any]:
     return {name.lower(): each for name, each in found.items()}
 
 
-def write(path: Path, data: Mapping[str, Any]) -> None:
+def write(path: Path, body: bytes) -> None:
     """Puts a whole file in the place of another, or none."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8", errors="surrogatepass")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with open(handle, "wb") as file:
+        file.write(body)
     os.replace(fresh, path)
 
 
@@ -122,20 +124,46 @@ def _kept(found: Mapping[str, Any], n: int) -> Kept:
     return Kept(n, found.get("value"), reason, author, str(found.get("timestamp") or ""))
 
 
+def projected(made: entry.Entry, aliases: Mapping[str, int]) -> Mapping[str, bytes | None]:
+    """Returns what the files of a key hold after a change, by name; None: there is none any more."""
+    match made.kind:
+        case entry.SET | entry.ROLLBACK:
+            body = _text(_fields(made))
+            return {f"history/v{made.n}.json": body, "current.json": body}
+        case entry.LOCK:
+            return {"lock.json": _text(_fields(made))}
+        case entry.UNLOCK:
+            return {"lock.json": None}
+        case entry.ALIAS:
+            return {"aliases.json": _text(aliases)}
+    return {}
+
+
 def project(root: Path, made: entry.Entry, aliases: Mapping[str, int]) -> None:
     """Writes what a change means into the folder of its key; the same change again changes nothing."""
     folder = root / folder_name(made.key)
-    match made.kind:
-        case entry.SET | entry.ROLLBACK:
-            (folder / "history").mkdir(parents=True, exist_ok=True)
-            write(folder / "history" / f"v{made.n}.json", _fields(made))
-            write(folder / "current.json", _fields(made))
-        case entry.LOCK:
-            write(folder / "lock.json", _fields(made))
-        case entry.UNLOCK:
-            (folder / "lock.json").unlink(missing_ok=True)
-        case entry.ALIAS:
-            write(folder / "aliases.json", aliases)
+    if made.n is not None:
+        (folder / "history").mkdir(parents=True, exist_ok=True)
+    for name, body in projected(made, aliases).items():
+        if body is None:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            write(folder / name, body)
+
+
+def check_place(folder: Path) -> None:
+    """Looks whether a key's folder is where it seems to be.
+
+    Raises:
+        StoreFailed: It, or its history, is a link: what is written there would land elsewhere.
+    """
+    for place in (folder, folder / "history"):
+        if place.is_symlink():
+            raise errors.StoreFailed(f"{place} is a link, and a key lies in a folder: put the folder in its place.")
+
+
+def _text(data: Mapping[str, Any]) -> bytes:
+    return f"{json.dumps(data, ensure_ascii=False)}\n".encode("utf-8", "surrogatepass")
 
 
 def _fields(made: entry.Entry) -> dict[str, Any]:
