@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from atoll import cluster
-from atoll.candidate import JSON, digest
-from atoll.mind import judge, standing, subject
+from atoll.candidate import JSON
+from atoll.mind import judge, pool, standing, subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,6 @@ class Conclusion:
             "calls": state.calls,
             "tokens": state.tokens,
             "usd": round(state.usd, 6),
-            "plan": digest(str(state.best.skeleton()))[:12] if state.best is not None else "",
+            "candidate": pool.id_of(state.best) if state.best is not None else "",
             "ended": state.reason or "the run ended first",
         }
