@@ -69,7 +69,9 @@ def assemble(about: subject.Subject, options: Options, model: llm.LLM | None) ->
         window=min(WIDEST, len(about.problems)),
     )
     finish = result.Conclusion(about, known, options.method)
-    return system.Built(config, _report(about, method, options, model), about.files, about.sandbox, about.close, finish)
+    return system.Built(
+        config, _report(about, method, options, model), about.files, about.sandbox, finish.close, finish
+    )
 
 
 def ranking(options: Options, num_islands: int) -> fitness.Ranking:
