@@ -72,6 +72,16 @@ def test_the_end_of_a_run_for_several_problems_names_the_plan_of_each_and_prints
     assert run_verb(capsys, "show", shown[1], shown[2], "--json")["content"]
 
 
+def test_progress_tells_of_every_problem_with_its_score(task, capsys):
+    assert cli.main(["run", str(task), "--json"]) == 0
+    told = capsys.readouterr()
+    lines = [line for line in told.err.splitlines() if "  best " in line and " step " in line]
+    assert lines[0].endswith("nothing is planned yet")
+    for row in json.loads(told.out)["instances"]:
+        assert [line for line in lines if f"  {row['id']}: score {row['score']:g}; " in line]
+    assert not [line for line in lines if line.endswith("W0")]
+
+
 @pytest.mark.parametrize("method", ["one_pass", "best_of_n", "sequential", "mind"])
 def test_a_method_can_be_set_without_a_section(task, capsys, method):
     found = run(capsys, "run", str(task), "--set", f"method={method}", "--set", "mind.num_plans=12")
