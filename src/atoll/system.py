@@ -66,6 +66,18 @@ class Parts(NamedTuple):
     run: Callable[[], str] = lambda: "run"
 
 
+class Caption(NamedTuple):
+    """What people are told of a candidate while a run goes on.
+
+    Attributes:
+        rivals: With whom it competes: only who is better than all of them before is worth a line.
+        text: What it is, on one line.
+    """
+
+    rivals: str
+    text: str
+
+
 class Built(NamedTuple):
     """What a builder made.
 
@@ -79,6 +91,7 @@ class Built(NamedTuple):
         plain: Makes one child with one call of the model and nothing else, for runs that evolution is compared with;
             None: the configuration's own engine does.
         use_profiler: Registers a profiler with what the system itself announces; None: it announces nothing.
+        caption: Says what people are told of a candidate on the way; None: what is new in its text.
     """
 
     config: cluster.EvolverConfig
@@ -89,6 +102,7 @@ class Built(NamedTuple):
     finish: Callable[[cluster.Evolver], Mapping[str, JSON]] | None = None
     plain: function.Proposer | None = None
     use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None
+    caption: Callable[[function.Function], Caption] | None = None
 
 
 # Lists in TOML and JSON.

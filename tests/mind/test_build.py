@@ -1,6 +1,7 @@
 """A task folder of minds, from the command line."""
 
 import json
+import re
 from collections import Counter
 from typing import Any
 
@@ -35,11 +36,50 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def run_verb(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert cli.main(list(arguments)) == 0
+    return json.loads(capsys.readouterr().out)
+
+
 def test_a_run_says_what_was_solved_and_what_it_took(task, capsys):
     found = run(capsys, "run", str(task))
     assert found["solved"] <= found["total"] == 2
     assert found["evaluations"] > 0
     assert (found["calls"], found["tokens"]) == (0, 0)
+
+
+def test_the_best_plan_of_every_problem_is_shown(task, capsys):
+    rows = run(capsys, "run", str(task))["instances"]
+    for row in rows:
+        assert run_verb(capsys, "show", "latest", row["candidate"], "--json")["content"].startswith(f"{row['id']}\n")
+    assert cli.main(["best", "latest"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{row['id']}\n" in printed for row in rows)
+    assert [each["id"] for each in run_verb(capsys, "best", "latest", "--json")["instances"]] == [
+        row["candidate"] for row in rows
+    ]
+    assert run_verb(capsys, "show", "latest", "--json")["result"]["instances"] == rows
+    assert cli.main(["show", "latest"]) == 0
+    assert f"| {rows[1]['id']} |" in capsys.readouterr().out
+
+
+def test_the_end_of_a_run_for_several_problems_names_the_plan_of_each_and_prints_none_alone(task, capsys):
+    assert cli.main(["run", str(task)]) == 0
+    printed = capsys.readouterr().out
+    assert "**Day 1" not in printed
+    shown = re.search(r"show (\S+) (\d+\.\d+)$", printed, re.MULTILINE)
+    assert shown is not None
+    assert run_verb(capsys, "show", shown[1], shown[2], "--json")["content"]
+
+
+def test_progress_tells_of_every_problem_with_its_score(task, capsys):
+    assert cli.main(["run", str(task), "--json"]) == 0
+    told = capsys.readouterr()
+    lines = [line for line in told.err.splitlines() if "  best " in line and " step " in line]
+    assert lines[0].endswith("nothing is planned yet")
+    for row in json.loads(told.out)["instances"]:
+        assert [line for line in lines if f"  {row['id']}: score {row['score']:g}; " in line]
+    assert not [line for line in lines if line.endswith("W0")]
 
 
 @pytest.mark.parametrize("method", ["one_pass", "best_of_n", "sequential", "mind"])

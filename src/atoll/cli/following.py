@@ -61,7 +61,7 @@ def follow(
     if compared is not None and summary.status == "done":
         found = _rivals(session, kept, compared, quiet)
     if not (quiet or failure):
-        tell(screen if as_json else output.out(), kept, summary, seconds, found)
+        tell(screen if as_json else output.out(), kept, summary, seconds, found, results.candidates(result))
         for line in results.lines(result):
             output.say(screen if as_json else output.out(), line)
     if as_json:
@@ -136,9 +136,17 @@ def explain(screen: Console, event: archipelago.EvolverEvent | system.OnStarted)
 
 
 def tell(
-    console: Console, kept: store.Store, summary: runs.Summary, seconds: float, found: Sequence[baselines.Baseline] = ()
+    console: Console,
+    kept: store.Store,
+    summary: runs.Summary,
+    seconds: float,
+    found: Sequence[baselines.Baseline] = (),
+    several: Sequence[str] = (),
 ) -> None:
-    """Says how a run ended: best against start, where it is, what it cost, what to do next."""
+    """Says how a run ended: best against start, where it is, what it cost, what to do next.
+
+    Of a run that searched for several things none is printed in place of all: a table follows.
+    """
     used, cost = summary.totals, summary.totals.cost
     took = [f"{used.steps:,} steps", f"{used.evaluations:,} judged", f"{used.failures:,} failed"]
     if cost.calls:
@@ -150,12 +158,12 @@ def tell(
     where = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
     output.say(console, f"\n  start  {text.number(summary.initial_score)}")
     output.say(console, f"  best   {text.number(summary.best_score)}{where}\n")
-    content = looks.shown(summary.system, best.content) if best and best.step else ""
-    for line in watching.excerpt(content).splitlines():
+    shown = looks.shown(summary.system, best.content) if best and best.step and not several else ""
+    for line in watching.excerpt(shown).splitlines():
         output.say(console, f"    {line}")
     rivals.tell(console, kept, found, summary)
     output.say(console, f"Saved as run {summary.run} in {kept.database.name}. Next:")
-    for why, command in next_commands(kept, summary):
+    for why, command in next_commands(kept, summary, several):
         output.say(console, f"  {why + ':':26} {command}")
 
 
@@ -167,10 +175,11 @@ def _warn(console: Console, kept: store.Store, summary: runs.Summary) -> None:
         output.say(console, told)
 
 
-def next_commands(kept: store.Store, summary: runs.Summary) -> list[tuple[str, str]]:
-    """Returns the two things to do next, with commands that work as they stand."""
+def next_commands(kept: store.Store, summary: runs.Summary, several: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Returns the things to do next, with commands that work as they stand."""
     name, run, rest = output.own_name(), summary.run, rivals.place_of(kept)
-    found = ("what was found", f"{name} best {run}{rest}")
+    found = [("what was found", f"{name} best {run}{rest}")]
+    found += [("one of them, by its id", f"{name} show {run} {several[0]}{rest}")] if several else []
     if summary.status != "done":
-        return [found, ("go on", f"{name} resume {run}{rest}")]
-    return [found, ("how it came about", f"{name} lineage {run}{rest}")]
+        return [*found, ("go on", f"{name} resume {run}{rest}")]
+    return [*found, ("how it came about", f"{name} lineage {run}{rest}")]

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from atoll import runs, store
 from atoll.cli import drawing, output
-from atoll.runs import baselines, looks, progress, text
+from atoll.runs import baselines, looks, progress, results, text
 
 MOST_LINES = 60  # of a source beside other things
 MOST_SCORES = 24
@@ -20,7 +20,8 @@ def run_data(kept: store.Store, run: str) -> dict[str, Any]:
     islands = [island.to_data() for island in progress.islands(kept, run)]
     config = dict(kept.run(run).config)
     rivals = {each.name: each.to_data() for each in baselines.find(kept, run)}
-    return {**summary.to_data(), "baselines": rivals, "config": config, "islands": islands, "best_candidate": best}
+    found = {"baselines": rivals, "result": dict(results.find(kept, run))}
+    return {**summary.to_data(), **found, "config": config, "islands": islands, "best_candidate": best}
 
 
 def show_run(console: Console, kept: store.Store, run: str) -> None:
@@ -31,6 +32,9 @@ def show_run(console: Console, kept: store.Store, run: str) -> None:
     if lines := list(settings):
         drawing.heading(console, "Set-up")
         drawing.body(console, "\n".join(lines).strip("\n"))
+    if result := results.find(kept, run):
+        drawing.heading(console, "Result")
+        drawing.body(console, "\n".join(results.lines(result)))
     if islands := progress.islands(kept, run):
         drawing.heading(console, "Islands")
         show_islands(console, islands)

@@ -60,7 +60,7 @@ def best(
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Prints the best candidate, and nothing else.
+    """Prints the best candidate, and nothing else; of a run for several problems the best of each.
 
     A playbook is printed as one reads it; -o and --json give what is kept.
 
@@ -80,13 +80,16 @@ def best(
     with options.opened(store) as kept:
         found = runs.find(kept, run)
         if number is None:
-            row = _best(kept, found, island)
+            row, result = _best(kept, found, island), results.find(kept, found)
+            several = [kept.candidates(found).get(id) for id in results.candidates(result) if island is None]
             if as_json:
-                output.print_json(progress.row_data(row))
+                each = {"instances": [progress.row_data(one) for one in several]} if several else {}
+                output.print_json({**progress.row_data(row), **each})
             else:
-                content = row.content if to else looks.shown(looks.system_of(kept, found), row.content)
-                exporting.deliver([f"{content.removesuffix('\n')}\n"], to, is_foreign=True)
-            if law := results.find(kept, found).get("law"):
+                system = looks.system_of(kept, found)
+                shown = (one.content if to else looks.shown(system, one.content) for one in several or [row])
+                exporting.deliver(["\n".join(f"{each.removesuffix('\n')}\n" for each in shown)], to, is_foreign=True)
+            if law := result.get("law"):
                 output.say(output.err(), f"This fits the training rows best; rows that were held out choose {law}")
             return
         _check(kept, found, island)

@@ -1,6 +1,7 @@
 """A run seen from outside: a live table on a terminal, elsewhere one line per improvement."""
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Protocol, Self
 
@@ -9,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from atoll import archipelago, config, control, errors, function, runs
+from atoll import archipelago, config, control, errors, function, runs, system
 from atoll.cli import output
 from atoll.runs import looks, text
 
@@ -49,6 +50,18 @@ def excerpt(program: str, num_lines: int = 30) -> str:
     return "\n".join([*lines[:num_lines], *rest])
 
 
+def captions(session: runs.Session) -> Callable[[function.Function], system.Caption]:
+    """Returns what tells of a candidate: the system, or what its text has that the start has not."""
+
+    def tell(fn: function.Function) -> system.Caption:
+        if session.caption is None:
+            return system.Caption("", gist(str(fn.skeleton()), session.start, session.plan.system))
+        rivals, told = session.caption(fn)
+        return system.Caption(rivals, text.visible(told))
+
+    return tell
+
+
 class Silence:
     """Shows nothing."""
 
@@ -66,8 +79,7 @@ class Board:
     """A table of the islands that changes in place."""
 
     def __init__(self, session: runs.Session, console: Console) -> None:
-        self._evolver, self._budget, self._start = session.evolver, session.budget, session.start
-        self._system = session.plan.system
+        self._evolver, self._budget, self._caption = session.evolver, session.budget, captions(session)
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=False)
         self._began_at = self._drawn_at = time.monotonic()
 
@@ -101,10 +113,7 @@ class Board:
         for island, fn in rows:
             numbers = (str(island.index), str(island.epoch), text.number(fn.score()), str(_step(fn)))
             is_best = fn.evaluation is best
-            table.add_row(*numbers, Text(self._gist(fn)), style="bold green" if is_best else "")
-
-    def _gist(self, fn: function.Function) -> str:
-        return gist(str(fn.skeleton()), self._start, self._system)
+            table.add_row(*numbers, Text(self._caption(fn).text), style="bold green" if is_best else "")
 
     def _status(self) -> str:
         spent, seconds = self._evolver.spending, time.monotonic() - self._began_at
@@ -129,12 +138,11 @@ def seconds_left(budget: control.Budget, spent: control.Spending, seconds: float
 
 
 class Lines:
-    """One line for each candidate that is better than all before, and now and then a sign of life."""
+    """One line for each candidate that is better than all its rivals before, and now and then a sign of life."""
 
     def __init__(self, session: runs.Session, console: Console) -> None:
-        self._evolver, self._start, self._console = session.evolver, session.start, console
-        self._system = session.plan.system
-        self._best, self._began_at = -float("inf"), time.monotonic()
+        self._evolver, self._caption, self._console = session.evolver, captions(session), console
+        self._bests, self._began_at = dict[str, float](), time.monotonic()
         self._said_at = self._began_at
         self._exits = ExitStack()
 
@@ -147,8 +155,8 @@ class Lines:
 
     def refresh(self) -> None:
         if time.monotonic() - self._said_at >= QUIET_SECONDS:
-            spent = self._evolver.spending
-            self._say(spent.iterations, f"{spent.evaluations:,} judged, best {text.number(self._best)}")
+            spent, best = self._evolver.spending, max(self._bests.values(), default=None)
+            self._say(spent.iterations, f"{spent.evaluations:,} judged, best {text.number(best)}")
 
     def _say(self, step: int, told: str) -> None:
         self._said_at = time.monotonic()
@@ -157,11 +165,11 @@ class Lines:
     def _hear(self, event: archipelago.IslandEvent) -> None:
         fn = event.payload
         score = fn.evaluation.score if fn.evaluation else None
-        if score is None or score <= self._best:
+        rivals, told = self._caption(fn)
+        if score is None or score <= self._bests.get(rivals, -float("inf")):
             return
-        self._best = score
-        told = gist(str(fn.skeleton()), self._start, self._system)[:100]
-        self._say(_step(fn), f"best {text.number(score):>12}  {told}")
+        self._bests[rivals] = score
+        self._say(_step(fn), f"best {text.number(score):>12}  {told[:100]}")
 
 
 def _step(fn: function.Function) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from atoll import cluster, errors, function, llm, system
 from atoll.candidate import JSON
-from atoll.mind import fitness, methods, pool, rcc, result, standing, subject, wandering
+from atoll.mind import fitness, judge, methods, pool, rcc, result, standing, subject, wandering
 from atoll.mind.config import Options, Task
 from atoll.mind.worldline import BASE
 
@@ -69,7 +69,8 @@ def assemble(about: subject.Subject, options: Options, model: llm.LLM | None) ->
         window=min(WIDEST, len(about.problems)),
     )
     finish = result.Conclusion(about, known, options.method)
-    return system.Built(config, _report(about, method, options, model), about.files, about.sandbox, about.close, finish)
+    report = _report(about, method, options, model)
+    return system.Built(config, report, about.files, about.sandbox, finish.close, finish, caption=judge.caption)
 
 
 def ranking(options: Options, num_islands: int) -> fitness.Ranking:

@@ -15,14 +15,14 @@ class Task(system.Settings):
     """Section `[task]`: what is planned and how it is judged.
 
     Attributes:
-        data: A file of JSON lines in the format of Natural Plan, relative to the task's folder; none: problems are
-            made up.
+        data: A file of JSON lines in the format of Natural Plan, relative to the task's folder or to the current one;
+            none: problems are made up.
         most: Only the first so many problems of it.
         problem: What is made up where there is no data; `workspace`: a repository that is to be mended.
         number: How many problems are made up.
         size: Cities, friends or numbers of each.
-        repository: For `workspace`: the git repository that is to be mended, relative to the task's folder; of a plain
-            folder a private copy is mended, and nothing is merged.
+        repository: For `workspace`: the git repository that is to be mended, relative to the task's folder or to the
+            current one; of a plain folder a private copy is mended, and nothing is merged.
         runner: What finds and runs its tests.
         tests: Where in it they are looked for.
         protected: Files and folders of it that no worldline may change: what judges them.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atoll import evaluation, function
+from atoll import evaluation, function, system
 from atoll.evaluation import Evaluation
 from atoll.mind import fitness, kinds, review
 from atoll.mind.tasks.problem import Problem, Verdict
@@ -68,6 +68,15 @@ class PlanJudge:
             review=self.reviewer(problem, plan, verdict),
             cost=(acted + min(1.0, len(plan) / _LONG_PLAN)) / 2,
         )
+
+
+def caption(fn: function.Function) -> system.Caption:
+    """Tells of a plan, among the plans of its problem: how it scores there, and the first thing that is wrong."""
+    found = fn.evaluation
+    if found is None or is_base(fn):
+        return system.Caption("", "nothing is planned yet")
+    problem, said = str(fn.skeleton()).partition("\n")[0], found.feedback.partition("\n")[0].removeprefix("- ")
+    return system.Caption(problem, f"{problem}: score {found.metrics.get(SCORE, 0.0):g}; {said}")
 
 
 def is_solved(found: Evaluation | None) -> bool:

@@ -4,17 +4,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from atoll import cluster
-from atoll.candidate import JSON, digest
-from atoll.mind import judge, standing, subject
+from atoll.candidate import JSON
+from atoll.mind import judge, pool, standing, subject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Conclusion:
     """Sums up a run when it is over; only now solutions are looked at, by another process, if there are any."""
 
     about: subject.Subject
     known: standing.Standing
     method: str
+    _kept: Mapping[str, JSON] | None = None
+
+    def close(self) -> None:
+        """Makes the best plans last, then ends what was started; the second time there is nothing left to do."""
+        try:
+            if self._kept is None:
+                self._kept = {}  # also if that fails: nothing can be kept once all is closed
+                self._kept = self.about.keep(self.plans())
+        finally:
+            self.about.close()
 
     def __call__(self, evolver: cluster.Evolver) -> Mapping[str, JSON]:
         plans = self.plans()
@@ -31,6 +41,7 @@ class Conclusion:
             "tokens": spent.cost.tokens_in + spent.cost.tokens_out,
             "evaluations_per_problem": round(sum(len(each.judged) for each in self.known.states) / number, 1),
             "ended": ", ".join(standing.counted(self.known.states)),
+            **(self._kept or {}),
             "instances": rows,
         }
 
@@ -53,6 +64,6 @@ class Conclusion:
             "calls": state.calls,
             "tokens": state.tokens,
             "usd": round(state.usd, 6),
-            "plan": digest(str(state.best.skeleton()))[:12] if state.best is not None else "",
+            "candidate": pool.id_of(state.best) if state.best is not None else "",
             "ended": state.reason or "the run ended first",
         }

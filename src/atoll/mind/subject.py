@@ -25,6 +25,7 @@ class Subject:
         source: Where they come from, for people.
         files: What a run that goes on needs unchanged.
         grade: Compares plans, by their problems' ids, with solutions that the search has not seen.
+        keep: Makes the best plans last, by their problems' ids, before all is closed, and says where they are.
         sandbox: Where candidates run.
         close: Ends what was started.
     """
@@ -34,6 +35,7 @@ class Subject:
     source: str
     files: Sequence[Path] = ()
     grade: Callable[[Mapping[str, str]], Mapping[str, bool | None]] = field(default=lambda plans: {})
+    keep: Callable[[Mapping[str, str]], Mapping[str, JSON]] = field(default=lambda plans: {})
     sandbox: str = "none: plans are data"
     close: Callable[[], None] = lambda: None
     extra: Mapping[str, JSON] = field(default_factory=dict)

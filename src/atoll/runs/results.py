@@ -18,6 +18,13 @@ def find(kept: store.Store, run: str) -> Mapping[str, Any]:
     return found
 
 
+def candidates(result: Mapping[str, Any]) -> list[str]:
+    """Returns the ids of the best of each instance, where a run has searched for several things at once."""
+    rows = result.get("instances", ())
+    found = [str(row["candidate"]) for row in rows if isinstance(row, Mapping) and row.get("candidate")]
+    return found if len(rows) > 1 else []
+
+
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
     """Yields a result as Markdown: texts and numbers by name, and a table for every list of rows."""
     for name, value in result.items():

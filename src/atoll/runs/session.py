@@ -78,6 +78,7 @@ class Session:
         run: The run's id.
         budget: What it may use in all.
         start: The text that evolution begins with.
+        caption: Says what people are told of a candidate on the way; None: what is new in its text.
         seconds: When to stop it from outside, if ever: an ordered run itself knows no clock.
         evolver: Ready to start.
         sandbox: The level at which candidates run.
@@ -195,7 +196,7 @@ class Session:
             ordered=order.is_ordered,
             window=order.window,
         )
-        self._finish = built.finish
+        self._finish, self.caption = built.finish, built.caption
         self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
         said = {**built.report, **self._report(order)}
         self.evolver = system.Evolver(made, said, built.close, built.use_profiler)

@@ -91,7 +91,9 @@ def test_without_solutions_in_the_file_the_plans_are_the_same(rows_file, tmp_pat
     for path in (rows_file, bare):
         assert cli.main(["run", str(task), "--set", f"task.data={path}", "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out))
-    plans = [[(row["id"], row["plan"], row["evaluations"]) for row in each["instances"]] for each in found]
+    plans = [
+        [(row["id"], row["candidate"], row["score"], row["evaluations"]) for row in each["instances"]] for each in found
+    ]
     assert plans[0] == plans[1]
     assert [each["graded"] for each in found] == ["by the file's solutions", "by the task"]
     assert found[0]["total"] == 4

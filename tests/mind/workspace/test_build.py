@@ -1,6 +1,8 @@
 """A repository that is mended by a run: without a model, and with one that is scripted."""
 
 import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,11 @@ def run(folder: Path, capsys, *more: str):
     return json.loads(capsys.readouterr().out)
 
 
+def run_verb(capsys, *arguments: str):
+    assert cli.main(list(arguments)) == 0
+    return json.loads(capsys.readouterr().out)
+
+
 def test_a_run_without_a_model_mends_a_repository_and_touches_nothing_of_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     folder = repositories.made(task_folder(tmp_path) / "project")
@@ -52,6 +59,43 @@ def test_a_run_without_a_model_mends_a_repository_and_touches_nothing_of_it(tmp_
     assert repositories.leftovers(folder) == []
     (kept,) = repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split()
     assert "+    return a + b" in repositories.git(folder, "diff", f"HEAD...{kept}")
+
+
+def test_a_run_names_the_reference_of_its_best_worldline_and_how_to_look_at_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folder = repositories.made(task_folder(tmp_path) / "project")
+    found = run(tmp_path, capsys)
+    (kept,) = repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split()
+    assert found["ref"] == kept
+    shown = subprocess.run(shlex.split(found["look"]), capture_output=True, text=True, check=True).stdout
+    assert "+    return a + b" in shown
+    assert run_verb(capsys, "show", "latest", "--json")["result"]["look"] == found["look"]
+    assert cli.main(["show", "latest"]) == 0
+    assert f"ref: {kept}" in capsys.readouterr().out
+    assert run_verb(capsys, "resume", "latest", "--json")["ref"] == kept  # nothing was judged again
+
+
+def test_the_best_plan_is_kept_in_place_of_another_that_was_judged_as_good(tmp_path):
+    folder = repositories.made(tmp_path / "project")
+    about = build.subject(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
+    (problem,) = about.problems
+    first, second = (problem.parse(REPLY.replace("a + b", text)) or "" for text in ("a + b", "b + a"))
+    assert problem.judge(first).score == problem.judge(second).score == 0
+    ref = about.keep({problem.id: second})["ref"]
+    about.close()
+    assert repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split() == [ref]
+    assert "+    return b + a" in repositories.git(folder, "diff", f"HEAD...{ref}")
+
+
+def test_a_repository_is_looked_for_in_the_task_folder_and_then_here(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    repositories.made(tmp_path / "project")
+    (tmp_path / "task").mkdir()
+    task_folder(tmp_path / "task")
+    found = run(tmp_path / "task", capsys)
+    assert found["ref"] in repositories.git(tmp_path / "project", "for-each-ref", "refs/atoll")
+    assert cli.main(["run", "task", "--set", "task.repository=nowhere"]) == 2
+    assert "there is no folder nowhere in " in capsys.readouterr().err
 
 
 def test_a_plain_folder_is_mended_in_a_copy(tmp_path, monkeypatch, capsys):

@@ -1,12 +1,13 @@
 """Puts a workspace task together: the repository, its worldlines, and its tests in the jail."""
 
 import contextlib
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from atoll import errors, system
-from atoll.candidate import digest
+from atoll.candidate import JSON, digest
 from atoll.evaluation import Evaluation
 from atoll.mind import fitness, judge
 from atoll.mind import subject as subjects
@@ -30,7 +31,8 @@ def subject(task: Task, options: Options, parts: system.Parts) -> subjects.Subje
         SetupError: There is no repository, it cannot be used, or it has no tests that can be run.
     """
     with contextlib.ExitStack() as opened:
-        folder, is_copy = _repository(task, parts, opened)
+        source = _source(task, parts)
+        folder, is_copy = _repository(source, opened)
         space = _workspace(folder, task, parts, opened)
         terms = Terms(task.runner, task.tests, task.commands)
         checks = Checks(space, parts.place, terms)
@@ -41,13 +43,14 @@ def subject(task: Task, options: Options, parts: system.Parts) -> subjects.Subje
             raise errors.SetupError(f"The tests of {folder.name} cannot be run: {found.failure}.")
         problem = _problem(kind, task, found, parts, is_copy=is_copy)
         weights = fitness.weights_of(options.weights)
-        source = f"{folder.name}{', a private copy' if is_copy else ''}: {found.metrics['tests']:.0f} tests"
+        about = f"{folder.name}{', a private copy' if is_copy else ''}: {found.metrics['tests']:.0f} tests"
         close = opened.pop_all().close
         return subjects.Subject(
             [problem],
             judge.PlanJudge({problem.id: problem}, weights),
-            source,
-            _files(folder if not is_copy else parts.folder / str(task.repository), space),
+            about,
+            _files(source, space),
+            keep=lambda plans: {} if is_copy else _kept(problem, plans, folder),
             sandbox=checks.level,
             close=close,
             extra={
@@ -62,11 +65,35 @@ def subject(task: Task, options: Options, parts: system.Parts) -> subjects.Subje
         )
 
 
-def _repository(task: Task, parts: system.Parts, opened: contextlib.ExitStack) -> tuple[Path, bool]:
-    """Returns the repository, and whether it is a private copy."""
+def _kept(problem: mending.Mending, plans: Mapping[str, str], folder: Path) -> Mapping[str, JSON]:
+    """Keeps the best worldline and says where, with a command that shows it."""
+    for plan in plans.values():
+        with contextlib.suppress(Refused):  # somebody has moved the repository on meanwhile
+            ref = f"refs/atoll/{problem.kind.workspace.run}/{problem.keep(plan)}"
+            return {"ref": ref, "look": f"git -C {shlex.quote(str(folder.resolve()))} diff HEAD...{ref}"}
+    return {}
+
+
+def _source(task: Task, parts: system.Parts) -> Path:
+    """Returns what is to be mended, relative to the task's folder or to where we are.
+
+    Raises:
+        SetupError: There is no such folder.
+    """
     if task.repository is None:
         raise errors.SetupError("task.problem is workspace: name the repository to mend (task.repository).")
-    folder = parts.folder / task.repository
+    wanted = Path(task.repository).expanduser()
+    for folder in (parts.folder / wanted, wanted.absolute()):
+        if folder.is_dir():
+            return folder
+    raise errors.SetupError(
+        f"There is nothing to mend, since there is no folder {wanted} in {parts.folder} or here: task.repository must "
+        "name a repository or a folder."
+    )
+
+
+def _repository(folder: Path, opened: contextlib.ExitStack) -> tuple[Path, bool]:
+    """Returns the repository, and whether it is a private copy."""
     if (folder / ".git").exists() or (folder / "HEAD").is_file():
         return folder, False
     made = copy.copied(folder)

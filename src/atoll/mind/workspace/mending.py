@@ -15,6 +15,7 @@ from atoll.mind.worldline import BASE, Plan, Worldline
 
 _MOST_EDITS = 6  # that a plan without a model has: faults are few, and every further edit breaks something
 _LONGEST_TEXT = 40_000  # characters of files that a model is shown
+_NOTE = "Mend what the tests find"
 _W0 = Worldline(BASE)
 
 
@@ -85,7 +86,7 @@ class Mending:
         return self._found[name]
 
     def _judged(self, plan: str, name: str) -> Verdict:
-        wanted = Plan(self.trace(plan), note="Mend what the tests find")
+        wanted = Plan(self.trace(plan), note=_NOTE)
         line = self.kind.run(self.kind.fork(_W0, wanted, name), wanted)
         found = self.kind.test(line)
         verdict = self._verdict(found, line)
@@ -96,6 +97,17 @@ class Mending:
         if is_best and old[1]:
             self.kind.workspace.discard(old[1])
         return verdict
+
+    def keep(self, plan: str) -> str:
+        """Has the worldline of a plan stay, in place of whichever was kept so far, and returns its name."""
+        name, wanted = digest(plan)[:16], Plan(self.trace(plan), note=_NOTE)
+        if name not in self.kind.workspace.archived():
+            self.kind.archive(self.kind.run(self.kind.fork(_W0, wanted, name), wanted))
+        with self._lock:
+            old, self._best = self._best[1], (self._best[0], name)
+        if old not in ("", name):
+            self.kind.workspace.discard(old)
+        return name
 
     def _verdict(self, found: Evaluation, line: Worldline) -> Verdict:
         refused = [

@@ -150,6 +150,10 @@ class Workspace:
         self.objects.move([(self._kept(worldline_id), commit), (f"refs/heads/{branch}", None)])
         return commit
 
+    def archived(self) -> list[str]:
+        """Returns the ids of the worldlines that are kept."""
+        return [ref.rpartition("/")[2] for ref in self.repository.refs(self._kept(""))]
+
     def discard(self, worldline_id: str) -> None:
         """Removes all that leads to a worldline; git clears its objects away in time, as all that nobody needs."""
         branch = self._branch(worldline_id)
