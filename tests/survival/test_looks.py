@@ -77,3 +77,15 @@ def test_a_run_goes_on_with_a_playbook_that_was_edited_by_hand(capsys, tmp_path)
     assert "Honey keeps" in told(capsys, "playbook", "show", "--store", path).out
     lines = told(capsys, "playbook", "history", "--store", path).out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["4", "3", "2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("permission", "said"), [("write", "sandbox none: task.permission=write runs no commands."), ("run", "sandbox L")]
+)
+def test_the_header_of_a_life_on_the_machine_says_what_is_jailed(permission, said, capsys, tmp_path):
+    task = tmp_path / "task"
+    task.mkdir()
+    (task / "atoll.toml").write_text('system = "survival"\n[task]\nenv = "os"\n[survival]\nmax_turns = 1\n')
+    place = ["--store", str(tmp_path / "a.db"), "--unsafe"]
+    err = told(capsys, "run", str(task), "--episodes", "1", "--set", f"permission={permission}", *place).err
+    assert said in err.splitlines()[0]
