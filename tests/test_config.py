@@ -94,7 +94,7 @@ def test_a_wrong_configuration_is_told_in_one_sentence(tmp_path, text, sentence)
 def test_a_folder_that_is_none_or_holds_no_task_is_named(tmp_path):
     with pytest.raises(errors.SetupError, match="is no folder: give a task folder, or make one with 'atoll init"):
         config.load(tmp_path / "missing")
-    with pytest.raises(errors.SetupError, match=r"holds neither atoll\.toml nor an OpenEvolve program"):
+    with pytest.raises(errors.SetupError, match=r"holds neither atoll\.toml nor data \(train\.csv\) nor"):
         config.load(tmp_path)
 
 

@@ -34,7 +34,8 @@ def test_a_machine_with_all_that_is_needed_is_well(shell):
     assert found["store"]["found"].endswith(f", schema {schema.VERSION}, 9 runs, writable")
     assert {"python", "cores", "memory"} <= set(found)
     # Those that change anything so far.
-    assert {"extra anthropic", "extra google", "extra local"} == {name for name in found if name.startswith("extra")}
+    extras = {f"extra {name}" for name in ("anthropic", "google", "local", "envs", "mcp")}
+    assert extras == {name for name in found if name.startswith("extra")}
 
 
 def test_every_line_says_ok_or_missing_and_fits_a_terminal(shell, monkeypatch):
@@ -61,7 +62,7 @@ def test_a_missing_extra_is_no_fault_and_has_a_command(shell, monkeypatch):
     monkeypatch.setattr(checking, "_version", lambda name: None if name == "ray" else "1.0")
     found = checks(shell("doctor", "--json"))
     assert found["extra ray"]["status"] == "missing"
-    assert found["extra ray"]["advice"] == "pip install 'atoll[ray]'"
+    assert found["extra ray"]["advice"] == "pip install 'atoll[ray]' (in a checkout: scripts/setup ray)"
 
 
 def test_a_missing_package_is_a_fault(shell, monkeypatch):

@@ -96,6 +96,8 @@ def test_a_run_of_ours_is_a_log(run):
         (["replay", "logs", "--attribution", "luck"], "choose one of first"),
         (["replay", "logs", "--on-issue", "cry"], "policy 'cry'"),
         (["replay", "logs", "--estimate", "won", "--policy", "7"], "is no policy"),
+        (["replay", "logs", "--estimate", "won"], "--estimate needs --policy JSON too"),
+        (["replay", "logs", "--policy", "{}"], "--policy needs --estimate METRIC too"),
         (["shadow", "risk/penalty", "0.3", "--with", "no.py"], "There is no file"),
         (["shadow", "nothing", "0.3", "--with", "shadow.py"], "nothing"),
         (["shadow", "risk/penalty", "0.3", "--with", "shadow.py", "--guard", "cost:x"], "is no guardrail"),

@@ -136,6 +136,28 @@ def test_a_cut_log_is_found_by_a_signed_anchor(shell, tmp_path):
     assert "not signed with this key" in shell(*asked, status=1)
 
 
+def test_what_other_verbs_keep_is_listed_on_demand(shell):
+    for key in (
+        "playbook/main",
+        "rollout/ema/alpha",
+        "proposals/p1",
+        "tools/x",
+        "skills/x",
+        "reflections/x",
+        "nonces/x",
+    ):
+        shell("params", "set", key, "1", *WHY)
+    assert [each["key"] for each in json.loads(shell("params", "list", "--json"))] == ["ema/alpha"]
+    assert len(json.loads(shell("params", "list", "--all", "--json"))) == 8
+    assert [each["key"] for each in json.loads(shell("params", "list", "rollout/", "--json"))] == ["rollout/ema/alpha"]
+    assert "playbook/main" not in shell("params", "list")
+
+
+def test_a_parameter_that_is_not_there_is_called_one(shell):
+    assert shell("params", "get", "nope", status=2) == "atoll: There is no parameter nope.\n"
+    assert shell("params", "get", "ema/alpha@9", status=2) == "atoll: There is no version ema/alpha@9.\n"
+
+
 def test_what_is_not_there_is_said(capsys, tmp_path):
     shell = Shell(capsys, str(tmp_path / "nothing.db"))
     assert "There are no parameters in" in shell("params", "list", status=2)

@@ -30,7 +30,7 @@ def test_a_version_is_found_by_number_or_as_the_head(versions):
 @pytest.mark.parametrize(("key", "n"), [("b", None), ("a", 2), ("a", 0), ("a", -1)])
 def test_what_is_not_there_is_not_found(versions, key, n):
     versions.set("a", "value", "why", "me")
-    with pytest.raises(errors.NotFound, match=f"no version {key}"):
+    with pytest.raises(errors.NotFound, match=f"no (version|parameter) {key}"):
         versions.get(key, n)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from atoll import cli
 from atoll.survival import looks
+from tests.cli import tasks
 from tests.survival.test_build import EXAMPLE
 
 
@@ -77,3 +78,30 @@ def test_a_run_goes_on_with_a_playbook_that_was_edited_by_hand(capsys, tmp_path)
     assert "Honey keeps" in told(capsys, "playbook", "show", "--store", path).out
     lines = told(capsys, "playbook", "history", "--store", path).out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["4", "3", "2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("permission", "said"), [("write", "sandbox none: task.permission=write runs no commands."), ("run", "sandbox L")]
+)
+def test_the_header_of_a_life_on_the_machine_says_what_is_jailed(permission, said, capsys, tmp_path):
+    task = tmp_path / "task"
+    task.mkdir()
+    (task / "atoll.toml").write_text('system = "survival"\n[task]\nenv = "os"\n[survival]\nmax_turns = 1\n')
+    place = ["--store", str(tmp_path / "a.db"), "--unsafe"]
+    err = told(capsys, "run", str(task), "--episodes", "1", "--set", f"permission={permission}", *place).err
+    assert said in err.splitlines()[0]
+
+
+def test_a_report_is_not_written_where_there_is_no_folder(capsys, tmp_path):
+    place = str(tmp_path / "nowhere" / "report.json")
+    assert cli.main(["run", str(EXAMPLE), "--episodes", "1", "--save-report", place]) == 2
+    assert f"there is no folder {tmp_path / 'nowhere'}." in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_episodes_are_for_systems_with_lives(capsys, tmp_path):
+    task = tasks.make(tmp_path / "task")
+    assert cli.main(["run", str(task), "--episodes", "3", "--store", str(tmp_path / "a.db")]) == 2
+    assert capsys.readouterr().err == "atoll: --episodes counts lives, and llmsr has none: say --iterations 3.\n"
+    assert cli.main(["run", str(EXAMPLE), "--episodes", "3", "--iterations", "3"]) == 2
+    assert "leave one of them out" in capsys.readouterr().err

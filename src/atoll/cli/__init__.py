@@ -20,6 +20,7 @@ from atoll.cli import (
     demo,
     dialogues,
     exporting,
+    extras,
     importing,
     initialising,
     listing,
@@ -103,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _tell(sentence: str, status: int) -> int:
     """Says one sentence, in which the words of others may stand: what could take over a terminal is spelled out."""
-    plain = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], sentence)
+    told = extras.with_checkout(sentence)
+    plain = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], told)
     with contextlib.suppress(OSError):  # nobody listens
         print(f"atoll: {plain}", file=sys.stderr)
     return status

@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import sqlite3
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 import atoll
 from atoll import errors
-from atoll.cli import options
+from atoll.cli import extras, options
 
 type Status = Literal["ok", "missing", "broken"]
 
@@ -23,7 +24,7 @@ KEYS = {
     "OPENROUTER_API_KEY": "openrouter:NAME",
 }
 # Those that change anything so far; the others are declared for later.
-EXTRAS_IN_USE = frozenset({"anthropic", "google", "local"})
+EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "envs", "mcp"})
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")
@@ -70,7 +71,9 @@ def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.
         line = f"{check.status:7}  {check.name:{width}}  {check.found}"
         advice = f"; {check.advice}" if check.advice else ""
         if advice and len(line + advice) > console.width:
-            line, advice = f"{line};", f"\n{'':7}  {'':{width}}  {check.advice}"
+            room = max(console.width - width - 11, 40)
+            more = textwrap.wrap(check.advice, room, break_long_words=False, break_on_hyphens=False)
+            line, advice = f"{line};", "".join(f"\n{'':7}  {'':{width}}  {each}" for each in more)
         output.say(console, line + advice, colours[check.status])
     return 0 if is_ok else 1
 
@@ -104,7 +107,7 @@ def _attempted(name: str, look: Callable[[], Check], advice: str) -> Check:
 
 def _packages() -> Iterator[Check]:
     """Yields the packages that are needed, then the extras; asks their metadata and imports none."""
-    needed, extras = _required("atoll")
+    needed, wanted = _required("atoll")
     for name in needed:
         version = _version(name)
         if version is None:
@@ -112,25 +115,25 @@ def _packages() -> Iterator[Check]:
         else:
             yield Check(name, "ok", version)
     yield Check("sqlite", "ok", sqlite3.sqlite_version)
-    for extra, names in extras.items():
+    for extra, names in wanted.items():
         versions = {name: _version(name) for name in names}
         lacking = [name for name, version in versions.items() if version is None]
         if lacking:
             found = f"without {', '.join(lacking)}"
-            yield Check(f"extra {extra}", "missing", found, f"pip install 'atoll[{extra}]'")
+            yield Check(f"extra {extra}", "missing", found, extras.command(extra))
         else:
             yield Check(f"extra {extra}", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
 def _required(package: str) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
     """Returns what a package always needs, and what each of its extras adds."""
-    needed, extras = list[str](), dict[str, list[str]]()
+    needed, added = list[str](), dict[str, list[str]]()
     for line in metadata.requires(package) or ():
         if (found := _REQUIREMENT.match(line)) is None or not (found[3] is None or found[3] in EXTRAS_IN_USE):
             continue
         inner = [name for extra in (found[2] or "").split(",") for name in _of_extra(found[1], extra.strip())]
-        (extras.setdefault(found[3], []) if found[3] else needed).extend([found[1], *inner])
-    return needed, extras
+        (added.setdefault(found[3], []) if found[3] else needed).extend([found[1], *inner])
+    return needed, added
 
 
 def _of_extra(package: str, extra: str) -> Sequence[str]:

@@ -21,6 +21,7 @@ app = typer.Typer(
 for name, verb in governing.VERBS.items():
     app.command(name)(verb)
 
+ELSEWHERE = ("proposals/", "rollout/", "playbook/", "tools/", "skills/", "reflections/", "nonces/")
 PrefixArgument = Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Keys that begin so.")]
 
 
@@ -60,23 +61,31 @@ def get(
 
 @app.command("list")
 def list_keys(
-    prefix: PrefixArgument = "", store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
+    prefix: PrefixArgument = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Also what other verbs keep: proposals, rollouts, playbooks, tools, skills.")
+    ] = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Lists parameters with their values, versions, aliases and locks.
 
     \b
     Examples:
       atoll params list
+      atoll params list --all
       atoll params list ema/ --json
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output
     from atoll.config import parameters
 
     with parameters.open(store) as kept:
+        values = kept.snapshot(prefix).values
+        keys = [key for key in values if every or not _is_kept_elsewhere(key, prefix)]
         found = [
             {"key": key, "value": value, "version": version, "aliases": dict(kept.aliases(key)),
              "locked": None if (lock := kept.lock_of(key)) is None else f"{lock.author}: {lock.reason}"}
-            for key, (value, version) in kept.snapshot(prefix).values.items()
+            for key, (value, version) in ((key, values[key]) for key in keys)
         ]  # fmt: skip
     if as_json:
         output.print_json(found)
@@ -87,6 +96,13 @@ def list_keys(
     ]
     headings = ["key", "version", "value", "aliases", "locked"]
     output.table(output.out(), headings, rows, right=["version"], flexible="value")
+    if len(keys) < len(values):
+        output.say(output.err(), f"{len(values) - len(keys):,} more are kept by other verbs; --all lists them.", "dim")
+
+
+def _is_kept_elsewhere(key: str, prefix: str) -> bool:
+    """Whether another verb looks after a key, and nobody asked for its kind."""
+    return any(key.startswith(each) and not prefix.startswith(each) for each in ELSEWHERE)
 
 
 @app.command("history")

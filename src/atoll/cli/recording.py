@@ -11,6 +11,10 @@ import typer
 
 from atoll import errors
 
+LIVING = "survival"  # the system whose steps are lives
+EpisodesOption = Annotated[
+    int | None, typer.Option("--episodes", min=0, metavar="N", help="Lives, in a task that has them.")
+]
 SaveRunOption = Annotated[
     Path | None, typer.Option("--save-run", metavar="DIR", help="Write every turn of a life there, as JSON lines.")
 ]
@@ -30,6 +34,18 @@ def delayed(seconds: float | None) -> list[dict[str, Any]]:
     return [] if seconds is None else [{"survival": {"tick_delay": seconds}}]
 
 
+def check_lives(system: str, episodes: int | None, iterations: int | None) -> None:
+    """Refuses a number of lives where there are none.
+
+    Raises:
+        SetupError: The system has no lives, or the number was said twice.
+    """
+    if episodes is not None and system != LIVING:
+        raise errors.SetupError(f"--episodes counts lives, and {system} has none: say --iterations {episodes}.")
+    if episodes is not None and iterations is not None:
+        raise errors.SetupError("--episodes and --iterations say the same of lives: leave one of them out.")
+
+
 def stay(seconds: float) -> None:
     """Waits, until somebody interrupts."""
     with suppress(KeyboardInterrupt):
@@ -45,18 +61,21 @@ class Recorder:
         self._began = f"{datetime.now():%Y%m%d-%H%M%S}"
 
     def check(self, system: str) -> None:
-        """Makes the folders, before anything runs.
+        """Makes the folder for turns and looks for that of the report, before anything runs.
 
         Raises:
-            SetupError: The system has no lives, or a folder cannot be made.
+            SetupError: The system has no lives, a folder cannot be made, or the report's is not there.
         """
         if self._turns is None and self._report is None:
             return
-        if system != "survival":
+        if system != LIVING:
             raise errors.SetupError(f"--save-run and --save-report are for lives; {system} has none.")
+        if self._report is not None and (self._report.is_dir() or not self._report.parent.is_dir()):
+            why = "it is a folder" if self._report.is_dir() else f"there is no folder {self._report.parent}"
+            raise errors.SetupError(f"--save-report {self._report} cannot be written: {why}.")
         try:
-            for folder in ([self._turns] if self._turns else []) + ([self._report.parent] if self._report else []):
-                folder.mkdir(parents=True, exist_ok=True)
+            if self._turns is not None:
+                self._turns.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise errors.SetupError(f"{error.filename} cannot be made: {error.strerror}.") from error
 

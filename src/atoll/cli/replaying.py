@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from atoll import errors
 from atoll.cli import options
 
 NUM_ROWS = 40
@@ -26,7 +27,9 @@ def replay(
     estimate: Annotated[
         str | None, typer.Option(metavar="METRIC", help="Also estimate what another policy would have earned of it.")
     ] = None,
-    policy: Annotated[str, typer.Option(metavar="JSON", help="That policy: the probability of each action.")] = "{}",
+    policy: Annotated[
+        str | None, typer.Option(metavar="JSON", help="That policy: the probability of each action.")
+    ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -41,9 +44,12 @@ def replay(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.runs import governed  # with SQLAlchemy and numpy: help need not wait for them
 
+    if (estimate is None) != (policy is None):
+        given, lacking = ("--policy", "--estimate METRIC") if estimate is None else ("--estimate", "--policy JSON")
+        raise errors.SetupError(f"{given} needs {lacking} too: what is estimated, and for which other policy.")
     place = governed.Place(log, feedback, kept=store, on_issue=cast(Any, on_issue), by=by)
     try:
-        collector = None if estimate is None else governed.collector(estimate, policy)
+        collector = None if estimate is None or policy is None else governed.collector(estimate, policy)
         report, aggregator = governed.replayed(
             place,
             governed.moment(since),

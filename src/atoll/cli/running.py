@@ -14,8 +14,7 @@ LLMOption = Annotated[
     typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME, openai:NAME@URL, local; none; config."),
 ]
 IterationsOption = Annotated[
-    int | None,
-    typer.Option("--iterations", "-i", "--episodes", min=0, metavar="N", help="Steps, or lives; 0: the start only."),
+    int | None, typer.Option("--iterations", "-i", min=0, metavar="N", help="Steps; 0: the start only.")
 ]
 TargetOption = Annotated[
     float | None,
@@ -60,6 +59,7 @@ def run(
     ] = None,
     llm: LLMOption = None,
     iterations: IterationsOption = None,
+    episodes: recording.EpisodesOption = None,
     budget: BudgetOption = None,
     target: TargetOption = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="All dice come from it.")] = None,
@@ -115,7 +115,8 @@ def run(
     from atoll.cli import following
     from atoll.runs import openevolve
 
-    given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target, "seed": seed}
+    steps = episodes if iterations is None else iterations
+    given: dict[str, Any] = {"llm": llm, "iterations": steps, "budget": budget, "target": target, "seed": seed}
     given |= {"workers": workers, "deterministic": deterministic or None}
     said = [*layers(changes, given, require_sandbox), *recording.delayed(tick_delay)]
     plan = config.load(task, said, evaluator=evaluator, settings=settings)
@@ -127,6 +128,7 @@ def run(
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     recorder = recording.Recorder(save_run, save_report)
     recorder.check(plan.system)
+    recording.check_lives(plan.system, episodes, iterations)
     with stores.Store(store) as kept:
         session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
         recorder.listen(session)

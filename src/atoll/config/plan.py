@@ -148,8 +148,8 @@ def load(
         raise errors.SetupError(f"-c {settings} is for OpenEvolve's folders, and {task} is none: use --set.")
     if not own and not implied:
         raise errors.SetupError(
-            f"{task} holds neither {FILE} nor an OpenEvolve program (initial_program.py with evaluator.py): "
-            f"make a task folder with 'atoll init llmsr DIR'."
+            f"{task} holds neither {FILE} nor data (train.csv) nor an OpenEvolve program (initial_program.py with "
+            f"evaluator.py): make a task folder with 'atoll init llmsr DIR'."
         )
     return _loaded(folder, [implied, own, *changes])
 

@@ -33,7 +33,7 @@ class ParameterNotFound(errors.NotFound):
     """There is no such key."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"There is no version {key}.")
+        super().__init__(f"There is no parameter {key}.")
         self.key = key
 
 

@@ -74,7 +74,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
         config,
         _report(first, name, living),
         [],
-        runner.level if runner else "none: a life runs no code",
+        runner.level if runner else _unjailed(task),
         runner.close if runner else lambda: None,
         lambda evolver: results.summed(experience.lives, is_crafter=is_crafter),
         use_profiler=presenter.use_profiler,
@@ -198,6 +198,13 @@ def _runner(task: Task, parts: system.Parts) -> Jailed | None:
     if task.env not in ("os", "hybrid") or task.permission != "run":
         return None
     return Jailed(parts.place, task.commands, str(_playground(task, parts).root))
+
+
+def _unjailed(task: Task) -> str:
+    """Says why there is no jail."""
+    if task.env in ("os", "hybrid"):
+        return f"none: task.permission={task.permission} runs no commands"
+    return "none: a life runs no code"
 
 
 def _thinker(name: str, mind: Mind, seed: int, parts: system.Parts) -> Thinker:

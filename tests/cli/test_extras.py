@@ -1,0 +1,20 @@
+"""How an extra that is missing is installed, as the command line says it."""
+
+import sys
+
+from atoll import cli
+from atoll.cli import extras
+from tests.survival.test_build import EXAMPLE
+
+
+def test_a_missing_extra_is_said_with_both_commands(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "crafter", None)  # as if it were not installed
+    place = str(tmp_path / "atoll.db")
+    assert cli.main(["run", str(EXAMPLE), "--set", "env=crafter", "--store", place]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("pip install 'atoll[envs]' (in a checkout: scripts/setup envs).\n")
+
+
+def test_nothing_is_said_twice():
+    once = extras.with_checkout("MCP is missing: pip install 'atoll[mcp]'.")
+    assert once == extras.with_checkout(once) == f"MCP is missing: {extras.command('mcp')}."
