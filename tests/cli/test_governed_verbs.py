@@ -2,7 +2,10 @@
 
 import json
 import random
+import re
+import shlex
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -152,3 +155,15 @@ def test_who_proposed_it_cannot_approve_it(run):
         status=2,
     )  # fmt: skip
     assert "cannot approve it" in told.err
+
+
+def test_the_commands_of_the_page_work_as_written(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "rollout.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shadow.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
+    feedback.FileFeedback("feedback").report("carrier-7", "late", 0.1)
+    commands = re.findall(r"^    \./atoll (.+)$", page, re.MULTILINE)
+    assert commands[0].startswith("params set risk/penalty")
+    for command in commands:
+        assert cli.main(shlex.split(command, comments=True)) == 0, capsys.readouterr().err
+    assert "risk/penalty: canary 1%" in capsys.readouterr().out

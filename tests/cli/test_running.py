@@ -48,6 +48,17 @@ class TestRun:
         assert result["evaluations"] > 1  # a step that tunes judges several
         assert re.search(r"\d s  step +\d+  best", said)
 
+    def test_the_header_fits_a_terminal(self, capsys, folder, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+        tasks.make(folder / "task", tasks.TASK.replace("Find the line", f"Find {'very ' * 30}carefully the line"))
+        _, said = run(capsys, "run", "task", "--iterations", "0", "--baselines")
+        header = said.split("\n\n")[0].splitlines()[1:]
+        assert max(map(len, header)) <= 80
+        assert [line for line in header if line.startswith("  comment ") and line.endswith("…")]
+        assert "as many evaluations as this run will have used" in " ".join(said.split())  # facts are not cut
+        column = [re.match(r"  (\S[\w ]*?)  +(?=\S)", line) for line in header]
+        assert len({found.end() for found in column if found}) == 1
+
     def test_no_iteration_scores_the_start_only(self, capsys):
         result, _ = run(capsys, "run", "task", "--iterations", "0")
         assert (result["evaluations"], result["steps"]) == (1, 0)

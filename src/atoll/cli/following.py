@@ -12,8 +12,11 @@ from typing import Any
 from rich.console import Console
 
 from atoll import archipelago, errors, runs, store, system
+from atoll.candidate import NOTHING
 from atoll.cli import output, rivals, watching
 from atoll.runs import baselines, failures, looks, results, text
+
+WORDS = ("comment", "description", "docstring")  # of the task's own, in the header: whoever wrote them knows them
 
 
 def follow(
@@ -45,9 +48,8 @@ def follow(
     result: Mapping[str, Any] = {}
     if not quiet:
         output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
-        session.evolver.use_profiler(lambda event: explain(screen, event))
-        if compared is not None:
-            output.say(screen, f"  {'baselines':10} {baselines.told(session.budget, session.plan.run.llm)}")
+        rivalry = {"baselines": baselines.told(session.budget, session.plan.run.llm)} if compared is not None else {}
+        session.evolver.use_profiler(lambda event: explain(screen, event, rivalry))
     with session, _warnings_told(screen, quiet):
         try:
             _watch(session, screen, quiet)
@@ -120,19 +122,37 @@ def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:
             gc.unfreeze()
 
 
-def explain(screen: Console, event: archipelago.EvolverEvent | system.OnStarted) -> None:
-    """Prints the set-up when a run starts; short facts on one line each, texts below their title."""
+def explain(
+    screen: Console, event: archipelago.EvolverEvent | system.OnStarted, more: Mapping[str, str] = NOTHING
+) -> None:
+    """Prints the set-up when a run starts, as wide as the screen.
+
+    Words of the task are cut where they are long, facts go on below themselves, and texts of several lines stand below
+    their title.
+    """
     if not isinstance(event, system.OnStarted):
         return
-    for title, value in event.payload.items():
-        told = str(value).rstrip()
-        if title == "docstring" and "source" in event.payload:
-            continue  # it stands in the source
+    facts = {title: str(value).rstrip() for title, value in {**more, **event.payload}.items()}
+    if "source" in facts:
+        facts.pop("docstring", None)  # it stands in the source
+    width = max((len(title) for title, told in facts.items() if told and "\n" not in told), default=0)
+    for title, told in facts.items():
         if "\n" in told:
-            output.say(screen, f"  {title}\n{textwrap.indent(told, '      ')}")
+            lines = textwrap.indent(told, "      ").splitlines()
+            output.say(screen, f"  {title}")
+            for line in lines:
+                output.say(screen, output.cut(line, screen.width) if title in WORDS else line)
         elif told:
-            output.say(screen, f"  {title:10} {told}")
+            room = max(screen.width - width - 4, output.LEAST)
+            first, *rest = [output.cut(text.visible(told), room)] if title in WORDS else _wrapped(told, room)
+            output.say(screen, f"  {title:{width}}  {first}")
+            for line in rest:
+                output.say(screen, f"  {'':{width}}  {line}")
     output.say(screen, "")
+
+
+def _wrapped(told: str, room: int) -> list[str]:
+    return textwrap.wrap(text.visible(told), room, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def tell(

@@ -69,7 +69,7 @@ def table(
             del columns[name], widths[name]
     if flexible in columns:
         room = max(console.width - _total(widths, flexible), LEAST)
-        columns[flexible] = [_cut(cell, room) for cell in columns[flexible]]
+        columns[flexible] = [cut(cell, room) for cell in columns[flexible]]
         widths[flexible] = min(widths[flexible], room)
     made = _grid(list(columns), right)
     for row in zip(*columns.values(), strict=True):
@@ -83,7 +83,8 @@ def _total(widths: Mapping[str, int], without: str = "") -> int:
     return sum(width for name, width in widths.items() if name != without) + GAP * (len(widths) - 1)
 
 
-def _cut(cell: str, room: int) -> str:
+def cut(cell: str, room: int) -> str:
+    """Returns a text that fits, with an ellipsis where it was cut."""
     return cell if cell_len(cell) <= room else f"{set_cell_size(cell, room - 1).rstrip()}…"
 
 
