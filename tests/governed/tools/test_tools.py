@@ -108,7 +108,7 @@ def test_a_composite_hands_on_what_came_before(workshop: Workshop, box: Toolbox)
         ({"input_schema": {"type": "object", "properties": {"a": {"type": "nothing"}}}}, "is none"),
         ({"input_schema": {"type": "object", "properties": {"a": True}}}, "is an object"),
         ({"input_schema": {"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}}, "refers elsewhere"),
-        ({"input_schema": {"type": "object", "properties": {"a": {"$dynamicRef": "file:///x"}}}}, "refers elsewhere"),
+        ({"input_schema": {"type": "object", "properties": {"a": {"$dynamicRef": "https://x/y"}}}}, "refers elsewhere"),
         ({"input_schema": {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}}, "take for ever"),
         ({"input_schema": {"type": "object", "properties": {"a": {"uniqueItems": True}}}}, "take for ever"),
         ({"command": "echo \ud800"}, "no text"),
