@@ -117,7 +117,7 @@ def results(records: journal.Journal) -> list[tuple[Any, ...]]:
     return sorted(lines, key=lambda line: (line[0], line[1]))
 
 
-def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Waits for a condition."""
     limit = time.monotonic() + seconds
     while not condition():

@@ -51,9 +51,9 @@ def test_a_stop_and_a_resume_on_disk_change_nothing(tmp_path: Path) -> None:
                 learner=toys.Bandit(),
                 num_parallel=3,
             )
-            before = len(list(records.read()))
+            enough = min(len(list(records.read())) + 20, whole.count("\n"))
             evolver.start()
-            toys.until(lambda: len(list(kept.journal("parts").read())) > before + 20)  # noqa: B023
+            toys.until(lambda: len(list(kept.journal("parts").read())) >= enough)  # noqa: B023
             evolver.stop()
         assert run(kept, "parts") == whole
 
