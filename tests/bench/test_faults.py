@@ -11,7 +11,7 @@ from bench import contenders, faults, trial
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are counted in /proc")
 
 
-def tried(script: str, folder: Path, limit_seconds: float = 20.0, kill_at: int | None = None) -> trial.Ending:
+def tried(script: str, folder: Path, limit_seconds: float = 40.0, kill_at: int | None = None) -> trial.Ending:
     return trial.run(
         [sys.executable, "-c", script],
         folder=folder,
@@ -45,7 +45,7 @@ def test_who_is_killed_at_a_moment_leaves_its_children_over_and_they_are_ended(t
     since = time.monotonic()
     ending = tried(script, tmp_path, kill_at=1)
     assert (ending.status, ending.was_late, ending.left_over) == (-9, False, 1)
-    assert time.monotonic() - since < 20
+    assert time.monotonic() - since < 50
     (child,) = (int(path.name) for path in tmp_path.iterdir())
     assert not Path(f"/proc/{child}").exists()
 

@@ -44,7 +44,7 @@ def test_a_model_that_is_down_refused_or_none_ends_the_run_with_a_reason(capsys,
     with testing.ModelServer(faults=fault) as server:
         result, said = run(capsys, server.url)
         assert server.num_requests <= most_requests
-    assert time.monotonic() - since < 20
+    assert time.monotonic() - since < 100
     assert (result["status"], result["evaluations"]) == ("failed", 1)
     assert reason in result["reason"]
     assert result["steps"] < 20

@@ -416,7 +416,7 @@ class TestTerminal:
         since = time.monotonic()
         status, written = terminals.on_a_terminal("run", "task", "--iterations", "50", columns=80, interrupts=2)
         assert status == 130, written
-        assert time.monotonic() - since < 12
+        assert time.monotonic() - since < 100  # the steps at work would take 150
         assert "Traceback" not in written
         again, _ = run(capsys, "resume", "latest", "--iterations", "0")
         with store.Store("atoll.db") as kept:

@@ -53,7 +53,7 @@ def test_of_many_who_ask_at_once_one_judges_and_all_get_the_same() -> None:
 
 
 def test_different_contents_are_judged_side_by_side() -> None:
-    memo, arrived = Memo(), threading.Barrier(4, timeout=5.0)
+    memo, arrived = Memo(), threading.Barrier(4, timeout=60.0)
 
     def judge() -> Evaluation:
         arrived.wait()  # breaks unless all four are here at once

@@ -94,4 +94,4 @@ def test_a_server_of_ones_own_is_asked_without_an_sdk() -> None:
         f"sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
     )
     with ModelServer() as server:
-        subprocess.run([sys.executable, "-c", code, server.url], check=True, timeout=30)
+        subprocess.run([sys.executable, "-c", code, server.url], check=True, timeout=120)

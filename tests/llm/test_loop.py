@@ -112,7 +112,7 @@ def test_a_forked_child_asks_on_a_loop_of_its_own_and_both_end_without_a_word() 
     with ModelServer(lambda prompt, number: prompt) as server:
         # Whatever was not closed would be told on stderr.
         command = [sys.executable, "-W", "default::ResourceWarning", "-c", FORKING, server.url]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         assert (done.returncode, done.stderr) == (0, "")
         assert sorted(server.prompts) == ["child", "child again", "parent", "parent again"]
         assert server.num_connections == 2

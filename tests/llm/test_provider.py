@@ -145,7 +145,7 @@ def test_the_pauses_double_and_are_not_shorter_than_the_server_wants() -> None:
             start = time.perf_counter()
             with pytest.raises(llm.NoReply):
                 model_of(server, backoff_seconds=backoff_seconds)("a prompt")
-            assert 0.15 <= time.perf_counter() - start < 2
+            assert 0.15 <= time.perf_counter() - start < 20
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_64_threads_wait_at_the_same_time_over_kept_connections() -> None:
             start = time.perf_counter()
             texts = claims.at_once(lambda number: model(f"thread {number}").text, 64)
             assert texts == [f"thread {number}" for number in range(64)]
-            assert time.perf_counter() - start < 5
+            assert time.perf_counter() - start < 10  # one after another would be 13 s
         assert server.num_connections <= 64
 
 
@@ -263,7 +263,7 @@ def test_importing_the_package_imports_no_provider() -> None:
 
 
 def _soon(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not holds() and time.monotonic() < end:
         time.sleep(0.005)
     return holds()

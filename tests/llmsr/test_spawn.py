@@ -71,8 +71,8 @@ def test_the_seeds_own_lines_run():
     remove = ev.use_profiler(p)
     since = time.monotonic()
     ev.start()
-    assert time.monotonic() - since < 0.5  # it begins and returns
-    deadline = time.monotonic() + 30
+    assert time.monotonic() - since < 10  # it begins and returns
+    deadline = time.monotonic() + 120
     while ev.spending.evaluations < 50 and time.monotonic() < deadline:
         time.sleep(0.01)
     ev.stop()

@@ -27,7 +27,7 @@ def test_changes_of_others_are_seen_soon(store):
     with governed.Cached(store) as cached, workers.opened(store.store.database.name) as other:
         assert cached.get("key") == (1, 1)
         other.set("key", 2, "because", author="bob")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while cached.get("key") != (2, 2):
             assert time.monotonic() < deadline
             time.sleep(0.002)
@@ -39,7 +39,7 @@ def test_an_alias_that_moves_is_seen(store):
         store.alias("key", "production", 1, "tried", author="ann")
         assert cached.get("key@production") == (1, 1)
         store.alias("key", "production", 2, "better", author="ann")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while cached.get("key@production") != (2, 2):
             assert time.monotonic() < deadline
             time.sleep(0.002)
