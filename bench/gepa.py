@@ -20,11 +20,11 @@ from typing import Any
 
 import atoll
 from atoll import control
+from bench import outcome
 from bench.tasks import rules
 
 PEERS = True
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "bench" / "results"
 CALLS = 600
 SEEDS = range(10)
 PROPOSALS = (100, 1000)
@@ -169,9 +169,9 @@ def main() -> None:
     data: dict[str, Any] = {"machine": machine(), "calls": chosen.calls, "contest": contests, "overhead": overheads}
     kept = ", ".join(f"{each['kept_cpu_ms']:.3g} at {each['proposals']}" for each in overheads)
     data["notes"] = [*verdicts(data), f"- Neither writes a file in the tables above; with a store Atoll takes {kept}."]
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "gepa.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    (RESULTS / "gepa.md").write_text(report(data), encoding="utf-8")
+    outcome.RESULTS_DIR.mkdir(parents=True, exist_ok=True)
+    (outcome.RESULTS_DIR / "gepa.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    (outcome.RESULTS_DIR / "gepa.md").write_text(report(data), encoding="utf-8")
     print(report(data))
 
 

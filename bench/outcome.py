@@ -11,7 +11,8 @@ from typing import Any
 
 type Tables = Mapping[str, tuple[Sequence[str], Sequence[Sequence[object]]]]
 
-RESULTS_DIR = Path(__file__).parent / "results"
+RESULTS_VARIABLE = "ATOLL_BENCH_RESULTS"  # names another folder, for runs that must not replace what is kept
+RESULTS_DIR = Path(os.environ.get(RESULTS_VARIABLE) or Path(__file__).parent / "results")
 
 
 def machine() -> Mapping[str, Any]:
@@ -48,7 +49,7 @@ def keep(name: str, tables: Tables, notes: Sequence[str] = (), **facts: object) 
         found[title] = [dict(zip(columns, row, strict=True)) for row in rows]
     if notes:
         found["notes"] = list(notes)
-    RESULTS_DIR.mkdir(exist_ok=True)
+    RESULTS_DIR.mkdir(parents=True, exist_ok=True)
     (RESULTS_DIR / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
     (RESULTS_DIR / f"{name}.md").write_text(show(name, tables, notes) + "\n")
 

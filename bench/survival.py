@@ -10,7 +10,6 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -38,7 +37,7 @@ CRAFTER_LIVES, CRAFTER_SEED, RANDOM_LIVES = 50, 33_000, 12
 MINIGRIDS = ("MiniGrid-LavaGapS6-v0", "MiniGrid-Dynamic-Obstacles-6x6-v0")
 MINIGRID_SEEDS, MINIGRID_LIVES, FEW = range(33_000, 33_020), 20, 5
 RANDOM_SCORE, PPO_SCORE = 1.6, 4.6  # Hafner 2021
-PARTS = Path(__file__).parent / "results" / "survival.parts.json"
+PARTS = outcome.RESULTS_DIR / "survival.parts.json"
 
 
 def lives_of(options: Mapping[str, Any], seed: int, count: int, **task: Any) -> list[Life]:

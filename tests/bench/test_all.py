@@ -1,0 +1,33 @@
+"""All benchmarks in one command: none is forgotten, and what is done is not done again."""
+
+import re
+from pathlib import Path
+
+from bench import all as every
+
+BENCH = Path(every.__file__).parent
+PARTS_OF_OTHERS = {"all", "governed", "sr_run", "gepa_peer"}
+
+
+def test_every_benchmark_is_among_all():
+    found = {path.stem for path in BENCH.glob("*.py") if re.search(r"^def main", path.read_text(), re.MULTILINE)}
+    assert {each.name for each in every.BENCHES} == found - PARTS_OF_OTHERS
+
+
+def test_every_benchmark_is_told_of_in_the_readme():
+    text = (BENCH / "README.md").read_text()
+    assert [each.name for each in every.BENCHES if f"| `{each.name}` |" not in text] == []
+
+
+def test_what_is_done_is_known_at_the_next_start_and_forgotten_when_wanted(tmp_path):
+    every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False).note("engine", 1.5)
+    (tmp_path / "tuner.parts.json").touch()
+    assert every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False).minutes("engine") == 1.5
+    assert (tmp_path / "tuner.parts.json").exists()
+    assert every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=True).minutes("engine") is None
+    assert not (tmp_path / "tuner.parts.json").exists()
+
+
+def test_what_was_done_at_another_commit_is_not_done(tmp_path):
+    (tmp_path / "state.json").write_text('{"commit": "0000000", "minutes": {"engine": 1.5}}')
+    assert every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False).minutes("engine") is None
