@@ -101,7 +101,7 @@ class Evolver:
             RunFailed: The run ended before its time; what was written is saved.
             SetupError: The set-up does not fit the journal, the schedule or itself.
         """
-        for thread in self._threads:
+        for thread in (each for each in self._threads if each.ident is not None):  # Ctrl-C may come before all started
             thread.join()
         if self._failure is not None:
             raise self._failure
