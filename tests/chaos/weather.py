@@ -235,7 +235,7 @@ def stop(victim: subprocess.Popen[bytes]) -> None:
 def _over(victim: subprocess.Popen[bytes], voyage: Voyage) -> None:
     """Waits for the end of a run that can hardly work: one sentence, no traceback."""
     try:
-        victim.wait(20 + 20 * voyage.rng.random())
+        victim.wait(4 + 4 * voyage.rng.random())
     except subprocess.TimeoutExpired:
         stop(victim)
     assert "Traceback" not in voyage.said(), voyage.said()
