@@ -1,0 +1,55 @@
+"""An agent and its approvers, killed at random moments: what was approved happens once, and nothing else ever does."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from atoll.governed import evolution
+from atoll.governed.proposals import deciders
+from tests.governed.parameters import workers
+
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "10"))
+ROOT = Path(__file__).resolve().parents[2]
+LIFE = """\
+import random, sys
+from atoll.governed import evolution
+from atoll.governed.proposals import deciders
+from tests.governed.parameters import workers
+
+dice = random.Random()
+with workers.opened(sys.argv[1]) as store:
+    print("awake", flush=True)
+    agent = evolution.Evolution(store, deciders.LATER)
+    while True:
+        agent.apply_approved()
+        made = agent.propose("optimize", "Tune", {"key": "speed", "value": dice.random()}, "agent")
+        if (lot := dice.random()) < 0.8:
+            agent.proposals.decide(made.id, "ann", approve=lot < 0.5, reason="by lot")
+        if dice.random() < 0.5:
+            agent.apply_approved()
+"""
+
+
+@pytest.mark.chaos
+def test_whoever_is_killed_only_what_was_approved_happens_and_happens_once(tmp_path):
+    path, rng = tmp_path / "kept.db", Random(os.environ.get("ATOLL_SEED"))
+    for _ in range(NUM_KILLS):
+        with subprocess.Popen([sys.executable, "-c", LIFE, str(path)], cwd=ROOT, stdout=subprocess.PIPE) as victim:
+            assert victim.stdout is not None
+            assert victim.stdout.readline() == b"awake\n"
+            time.sleep(rng.random() * 0.3)
+            victim.kill()
+    with workers.opened(str(path)) as store:
+        agent = evolution.Evolution(store, deciders.LATER)
+        agent.apply_approved()
+        proposals = agent.history()
+        approved = sorted(each.content["value"] for each in proposals if each.approvals)
+        assert {each.status for each in proposals} <= {"pending", "rejected", "applied"}
+        assert sorted(version.value for version in store.history("speed")) == approved
+        assert len(proposals) > len(approved) > 0
+        assert store.verify().seq > len(proposals)
