@@ -88,7 +88,7 @@ def call_tool(
 
     try:
         given = json.loads(inputs)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.SetupError(f"--input is no JSON: {error}.") from None
     with options.opened(store) as kept:
         box, workshop = proposing.evolution(kept).tool_builder, _workshop(seconds, unsafe)

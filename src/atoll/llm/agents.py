@@ -24,6 +24,7 @@ from atoll.llm.llm import NoReply, Reply
 from atoll.llm.policy import checked
 
 DEFAULT_SECONDS = 600.0
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading odd output raises
 _MAX_SHOWN = 300
 # What a program needs to find itself, its settings and the network; no key of anybody else's.
 _VARIABLES = (
@@ -181,7 +182,7 @@ class CommandLine:
         output = self._run(prompt)
         try:
             reply = self._agent.read(output, self._name)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except UNREADABLE as error:
             raise self._no_reply(f"what it wrote is no reply ({error})") from None
         if not reply.text.strip():
             raise self._no_reply("it wrote nothing")

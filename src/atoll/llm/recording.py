@@ -105,7 +105,7 @@ class Replay:
                 found = json.loads(line)
                 place = None if found["place"] is None else (int(found["place"][0]), str(found["place"][1]))
                 yield place, str(found["digest"]), Reply(found["text"], found["model"], Cost(*found["usage"]))
-            except (ValueError, TypeError, LookupError):
+            except (ValueError, TypeError, LookupError, RecursionError):
                 raise errors.SetupError(
                     f"{self._where} is no recording of replies, line {number} is none: "
                     "give a file that a Recorder or 'atoll export --replay' wrote."

@@ -44,7 +44,7 @@ class Anchor(NamedTuple):
         try:
             found = json.loads(line)
             made = cls(int(found["seq"]), str(found["hash"]), str(found["at"]), str(found.get("signature", "")))
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise errors.SetupError(f"{line!r:.80} is no anchor: give what 'atoll audit anchor' wrote.") from error
         return made
 
@@ -114,7 +114,10 @@ def read_line(text: str) -> Entry:
     Raises:
         ValueError: It is not what `line` writes.
     """
-    found: Any = json.loads(text)
+    try:
+        found: Any = json.loads(text)
+    except RecursionError:
+        raise ValueError("a line of the log is nested beyond all measure") from None
     if not isinstance(found, dict) or found.keys() != set(Entry._fields):
         raise ValueError("a line of the log has other fields than it should")
     made = Entry(**found)

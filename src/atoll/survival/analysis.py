@@ -27,13 +27,13 @@ def read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
 def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise errors.SetupError(f"{file} cannot be read: {error.strerror}.") from error
+    except (OSError, UnicodeError) as error:
+        raise errors.SetupError(f"{file} cannot be read: {error}.") from error
     for number, line in enumerate(lines, 1):
         try:
             turn = json.loads(line)
             turn["episode"], turn["tick"], turn["rewards"], turn["deltas"]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise errors.SetupError(f"Line {number} of {file} is no turn: {error!r:.80}.") from error
         yield turn
 

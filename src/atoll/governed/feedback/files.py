@@ -90,7 +90,7 @@ class FileFeedback:
     def _records(self, path: str, block: Block) -> Sequence[Feedback]:
         try:
             found = decode_lines(block.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return list(self._one_by_one(path, block))
         return [
             each
@@ -105,7 +105,7 @@ class FileFeedback:
             if line.strip():
                 try:
                     yield decode(line)
-                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     self.issues.take(path, offset, line, error)
             offset += len(line) + 1
 

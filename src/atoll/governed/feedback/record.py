@@ -110,6 +110,7 @@ def decode(line: bytes) -> Feedback:
 
     Raises:
         msgspec.MsgspecError: It is no feedback.
+        RecursionError: It is nested beyond all measure.
     """
     try:
         found = _ours.decode(line)

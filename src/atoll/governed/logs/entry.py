@@ -85,6 +85,7 @@ def decode(line: bytes) -> LogEntry:
 
     Raises:
         msgspec.MsgspecError: It is no entry. (`logs.files` turns that into a `ReadIssue`.)
+        RecursionError: It is nested beyond all measure.
     """
     try:
         entry = _ours.decode(line)

@@ -166,7 +166,7 @@ class FileReading:
         """Returns the entries of a block, each with the number of lines up to its end."""
         try:
             entries = decode_lines(block.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return self._one_by_one(path, block)
         if len(entries) == block.body.count(b"\n") and {entry.timestamp.tzinfo for entry in entries} <= {UTC}:
             return enumerate(entries, 1)
@@ -178,7 +178,7 @@ class FileReading:
             if line.strip():
                 try:
                     entry = decode(line)
-                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     self._issues.take(path, offset, line, error)
                 else:
                     yield number, entry

@@ -73,7 +73,7 @@ def read(path: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise errors.SetupError(f"{path} cannot be read: {error}.") from error
     if not isinstance(found, dict):
         raise errors.SetupError(f"{path} holds no object.")

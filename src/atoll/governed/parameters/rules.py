@@ -58,7 +58,7 @@ class Rules:
         """
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise errors.SetupError(f"{path} cannot be read as rules: {error}.") from error
         if not isinstance(found, dict):
             raise errors.SetupError(f"{path} holds no object of prefixes and schemas.")

@@ -47,7 +47,7 @@ def read(path: str | os.PathLike[str], request: Mapping[str, Any]) -> Checkpoint
             found = Checkpoint(**json.load(file))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise errors.SetupError(f"{os.fspath(path)} is no checkpoint of a replay: delete it ({error}).") from error
     if found.request != request:
         raise errors.SetupError(

@@ -193,7 +193,7 @@ def _valued(tool: ToolDefinition, name: str, text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -73,7 +73,7 @@ class Approvals:
         for line in lines:
             try:
                 yield Approval(**json.loads(line))
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
 
     def _ends_whole(self) -> bool:

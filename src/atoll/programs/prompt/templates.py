@@ -114,6 +114,6 @@ def _lists(file: Path) -> dict[str, Sequence[str]]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         named = {str(name): [said] if isinstance(said, str) else list(said) for name, said in found.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise errors.SetupError(f"{file} holds no texts by name: write a JSON object of texts or lists.") from error
     return {name: said for name, said in named.items() if said and all(isinstance(each, str) for each in said)}
