@@ -1,6 +1,8 @@
 """`atoll params` and `atoll audit`, started as from a shell."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -120,6 +122,14 @@ def test_a_log_verifies_until_somebody_touches_it(shell, tmp_path):
     log = tmp_path / "audit.jsonl"
     log.write_text(log.read_text().replace("0.3", "0.4"))
     assert "Change 1 is not what was written" in shell("audit", "verify", "--log", str(log), status=1)
+
+
+def test_a_trigger_in_the_file_is_told_and_ends_with_one(capsys, tmp_path):
+    shell = Shell(capsys, f"{tmp_path}/atoll.db")
+    shell("params", "set", "ema/alpha", "0.3", *WHY)
+    with closing(sqlite3.connect(shell.store)) as file:
+        file.execute("CREATE TRIGGER t AFTER INSERT ON changes BEGIN UPDATE changes SET reason = 'x'; END")
+    assert "what no Atoll put there: the trigger t on changes." in shell("audit", "verify", status=1)
 
 
 def test_a_cut_log_is_found_by_a_signed_anchor(shell, tmp_path):

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from atoll.candidate import JSON, NOTHING
-from atoll.store import candidates, runs, sqlite
+from atoll.store import candidates, runs, sqlite, strangers
 from atoll.store.blobs import Blobs
 from atoll.store.changes import StoredBook
 from atoll.store.claim import Claim, holder
@@ -127,6 +127,11 @@ class Store:
     def blobs(self) -> Blobs:
         """Returns the bodies, which all runs share."""
         return Blobs(self.database)
+
+    def strangers(self) -> Sequence[str]:
+        """Returns what stands in the database that no Atoll put there, such as a trigger."""
+        with self.database.reading() as connection:
+            return strangers.strangers(connection)
 
     def close(self) -> None:
         """Frees all claims and connections; beside the file nothing is left."""

@@ -6,7 +6,8 @@ from contextlib import closing
 import pytest
 
 from atoll import governed
-from atoll.governed import errors
+from atoll import store as stores
+from atoll.governed import errors, logs
 from atoll.store import audit
 
 
@@ -224,3 +225,37 @@ def test_what_lies_there_without_a_word_in_the_log_is_found(kept, name):
     (kept.root / name).write_text('{"version": 3, "value": 1}')
     with pytest.raises(errors.ChainBroken, match=r"ghost|v3\.json"):
         kept.verify()
+
+
+PLANTED = {
+    "the trigger quiet on changes": "CREATE TRIGGER quiet AFTER INSERT ON changes BEGIN SELECT 1; END",
+    "the view better": "CREATE VIEW better AS SELECT * FROM changes",
+    "the table beside": "CREATE TABLE beside (x)",
+    "the index short on changes": "CREATE INDEX short ON changes (reason)",
+    "the columns of changes, which are others": "ALTER TABLE changes ADD COLUMN twice AS (n * 2)",
+    "the view changes": "ALTER TABLE changes RENAME TO hidden; CREATE VIEW changes AS SELECT * FROM hidden",
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_what_was_planted_in_a_file_is_found_though_the_chain_holds(tmp_path, planted):  # spec 4.1, 4
+    with governed.StoredParameters(tmp_path / "s.db") as store:
+        fill(store, 10)
+    with closing(sqlite3.connect(tmp_path / "s.db")) as file:
+        file.executescript(PLANTED[planted])
+    with governed.StoredParameters(tmp_path / "s.db") as store:
+        assert audit.verify(store.ledger.entries()).seq == 10  # the rows alone say nothing
+        with pytest.raises(errors.ChainBroken, match=planted):
+            store.verify()
+
+
+def test_a_store_with_logs_runs_and_statistics_of_its_own_verifies(tmp_path):
+    with stores.open(tmp_path / "s.db") as kept:
+        kept.journal(kept.create())
+        logs.StoredLog(kept)
+        governed.StoredParameters(kept).set("a", 1, "a start", author="ann")
+        assert governed.StoredParameters(kept).verify().seq == 1
+    with closing(sqlite3.connect(tmp_path / "s.db")) as file:
+        file.execute("ANALYZE")
+    with governed.StoredParameters(tmp_path / "s.db") as kept_again:
+        assert kept_again.verify().seq == 1

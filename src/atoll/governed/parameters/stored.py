@@ -1,12 +1,13 @@
 """Parameters in a store's database, beside the runs."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from atoll import store
 from atoll.governed.parameters.parameters import Check, Parameters
-from atoll.store import ledger
+from atoll.store import audit, ledger
+from atoll.store.refusals import ChainBroken
 
 
 class StoredParameters(Parameters):
@@ -28,6 +29,15 @@ class StoredParameters(Parameters):
         self._is_own = not isinstance(kept, store.Store)
         self.store = kept if isinstance(kept, store.Store) else store.open(kept)
         super().__init__(self.store.book(), check=check, clock=clock)
+
+    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
+        if found := self.store.strangers():
+            raise ChainBroken(
+                f"{self.store.database.name} holds what no Atoll put there: {', '.join(found)}. What it shows may be "
+                "false, so nothing else was checked: take it out, or go back to a copy.",
+                0,
+            )
+        return super().verify(anchors)
 
     def close(self) -> None:
         if self._is_own:
