@@ -23,7 +23,7 @@ from bench import outcome
 
 TASK = Path(__file__).parents[1] / "examples" / "mind_natural_plan"
 FILES = ("trip_planning_60.jsonl", "meeting_planning_60.jsonl")
-EVERY = 12
+EVERY, NUMBER = 12, 10
 METHODS = {
     "one_pass": "1-Pass",
     "best_of_n": "Best-of-N",
@@ -43,6 +43,8 @@ SETTINGS = {
     "mind.patience": 0,
     "mind.num_retries": RETRIES,
     "llm.max_tokens": LONGEST,
+    "llm.timeout_seconds": 600,
+    "run.window": NUMBER * CONVS,  # an island's conversations of a generation, for all problems
 }
 
 
@@ -112,7 +114,7 @@ def keep(done: Mapping[str, Mapping[str, Any]], given: argparse.Namespace) -> No
         "Problem by problem": (["problem", *(METHODS[method] for method in done)], by_problem(done)),
     }
     machines = {method: found["machine"] for method, found in done.items()}
-    notes = [note, *given.note, f"Where the runs ran: {json.dumps(machines)}."]
+    notes = [note, f"Where the runs ran: {json.dumps(machines)}."]
     outcome.keep("mind_model", tables, notes, model=given.llm, plans=PLANS)
 
 
@@ -124,7 +126,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", help="of each method, as atoll run has it: 10m")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--note", nargs="*", default=[], help="what else is to be said of machine and model")
     given = parser.parse_args()
     for method in given.methods:
         if method not in done_with(given.llm):
