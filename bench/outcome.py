@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,15 @@ def machine() -> Mapping[str, Any]:
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
         "commit": commit.stdout.strip(),
+        **({"gpu": gpu} if (gpu := _gpu()) else {}),
     }
+
+
+def _gpu() -> str:
+    if shutil.which("nvidia-smi") is None:
+        return ""
+    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -33,25 +42,25 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(_shown(cell) for cell in line)} |" for line in lines)
 
 
-def show(name: str, tables: Tables, notes: Sequence[str] = ()) -> str:
+def show(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "") -> str:
     """Prints the tables, and what is to be said of them, and returns that text."""
-    said = f"Command: `{command(name)}`. Machine: {json.dumps(machine())}."
+    said = f"Command: `{command(bench or name)}`. Machine: {json.dumps(machine())}."
     shown = (f"### {title}\n\n{table(columns, rows)}" for title, (columns, rows) in tables.items())
     text = "\n\n".join([said, *shown, *notes])
     print(text)
     return text
 
 
-def keep(name: str, tables: Tables, notes: Sequence[str] = (), **facts: object) -> None:
-    """Prints the tables and writes `results/NAME.json` and `results/NAME.md`."""
-    found: dict[str, object] = {"command": command(name), "machine": machine(), **facts}
+def keep(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "", **facts: object) -> None:
+    """Prints the tables and writes `results/NAME.json` and `results/NAME.md`; `bench`: whose, if not of that name."""
+    found: dict[str, object] = {"command": command(bench or name), "machine": machine(), **facts}
     for title, (columns, rows) in tables.items():
         found[title] = [dict(zip(columns, row, strict=True)) for row in rows]
     if notes:
         found["notes"] = list(notes)
     RESULTS_DIR.mkdir(parents=True, exist_ok=True)
     (RESULTS_DIR / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
-    (RESULTS_DIR / f"{name}.md").write_text(show(name, tables, notes) + "\n")
+    (RESULTS_DIR / f"{name}.md").write_text(show(name, tables, notes, bench) + "\n")
 
 
 def command(name: str) -> str:

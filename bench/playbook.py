@@ -206,10 +206,11 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
         part["online"].append(bool(learner.turn(question).mark.is_right))
         part["without"].append(same(playbook.Answering(model).answer(question, (), "").text, data[question]))
         part["playbook"], part["unreadable"] = notes.current().dump(), reflector.num_unreadable
+        part["machine"] = outcome.machine()
         PARTS.write_text(json.dumps(done | {name: part}))
         shares = f"right with the playbook {sum(part['online'])}, without {sum(part['without'])}"
         print(f"{len(part['online'])} of {len(data)}: {shares}", flush=True)
-    facts = {"model": name, "bullets": len(notes.current()), "unreadable": part["unreadable"]}
+    facts = {"model": name, "bullets": len(notes.current()), "unreadable": part["unreadable"], "where": part["machine"]}
     return part["online"], part["without"], facts | {"playbook": notes.current().text()}
 
 
@@ -232,17 +233,20 @@ def main() -> None:
     parser.add_argument("--llm", default="local", help="who answers the formula questions")
     parser.add_argument("--questions", type=int, default=50)
     options = parser.parse_args()
+    tables: dict[str, Any]
     headings = ["questions", "number", "right with the playbook, %", "right without, %", "difference, points"]
     if options.formulas:
         ours, theirs, facts = formulas(options.formulas, options.llm, options.questions)
         row = compared(f"formulas, {options.llm}", ours, theirs)
-        outcome.keep("playbook_formulas", {"Formula questions, online": (headings, [row])}, (), **facts)
+        tables = {"Formula questions, online": (headings, [row])}
+        notes = (f"Where it ran: {json.dumps(facts['where'])}.",)
+        outcome.keep("playbook_formulas", tables, notes, bench="playbook", **facts)
         return
     lived = [turns(options.turns, options.seed, budget) for budget in options.budgets]
     online, without, bullets = questions(100, 1000, 500, options.seed)
     late = slice(len(online) // 2, None)
     rows = [compared("all questions", online, without), compared("second half", online[late], without[late])]
-    tables: dict[str, Any] = {"Turns": (COLUMNS, lived)}
+    tables = {"Turns": (COLUMNS, lived)}
     tables[f"Questions whose rule is one of 100 among 500 distractors ({bullets} bullets at the end)"] = (
         headings,
         rows,

@@ -123,6 +123,12 @@ def test_a_deterministic_run_has_no_more_steps_in_flight_than_problems(task, cap
     assert "by steps, 2 in flight" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("llm", ["none", "python:task/model.py:reply"])
+def test_more_steps_in_flight_than_problems_make_no_more_plans(task, capsys, llm):
+    found = run(capsys, "run", str(task), "--llm", llm, "--set", "method=one_pass", "--set", "run.window=9")
+    assert found["evaluations_per_problem"] == 1
+
+
 def test_no_island_calls_a_model_more_often_than_its_budget_allows(task, capsys):  # A16
     model = f"python:{task / 'model.py'}:reply"
     found = run(capsys, "run", str(task), "--llm", model, "--set", "run.island_budget=3calls", "--set", "num_islands=2")

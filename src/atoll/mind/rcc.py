@@ -94,7 +94,7 @@ class Conversations:
 
     def propose(self, task: function.Task) -> Sequence[function.Function]:
         turn = self.schedule.rounds.turn(task.step)
-        if is_over(task.advice, turn.problem):
+        if task.step > self.schedule.rounds.num_steps or is_over(task.advice, turn.problem):
             return []
         problem = self.problems[turn.problem]
         with asking(self.manner.model(turn.generation)):

@@ -30,7 +30,7 @@ class Wandering:
 
     def propose(self, task: function.Task) -> Sequence[function.Function]:
         turn = self.rounds.turn(task.step)
-        if is_over(task.advice, turn.problem):
+        if task.step > self.rounds.num_steps or is_over(task.advice, turn.problem):
             return []
         problem, made = self.problems[turn.problem], list[function.Function]()
         trace = self._begun(problem, task)
