@@ -31,6 +31,7 @@ from atoll.cli import (
     replaying,
     rolling,
     running,
+    serving,
     shadowing,
     showing,
     tooling,
@@ -63,6 +64,7 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
     "import": importing.import_checkpoint,
     "replay": replaying.replay,
     "shadow": shadowing.shadow,
+    "dashboard": serving.dashboard,
     "doctor": checking.doctor,
 }
 for name, verb in VERBS.items():
