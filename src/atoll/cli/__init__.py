@@ -32,6 +32,7 @@ from atoll.cli import (
     reviewing,
     rolling,
     running,
+    serving,
     shadowing,
     showing,
     tooling,
@@ -64,6 +65,7 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
     "import": importing.import_checkpoint,
     "replay": replaying.replay,
     "shadow": shadowing.shadow,
+    "dashboard": serving.dashboard,
     "doctor": checking.doctor,
 }
 for name, verb in VERBS.items():
