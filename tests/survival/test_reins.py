@@ -79,7 +79,7 @@ def test_what_was_set_holds_for_later_lives_and_is_in_the_journal(kept):
 
 def test_a_paused_life_waits_until_it_is_resumed_or_stopped():
     wishes = [system.Wishes(is_paused=True)] * 3 + [system.Wishes()]
-    slept = []
+    slept: list[float] = []
 
     class Outside:
         def wishes(self):
@@ -132,24 +132,31 @@ def test_a_death_is_a_notice_unless_nobody_wants_any(kept):
     assert not any(turn["notices"] for turn in turns)
 
 
-def test_a_watched_life_shows_its_turns_while_it_is_lived(kept):
-    seen = []
+def test_a_slow_life_shows_its_turns_while_it_is_lived(kept):
+    seen: list[tuple[int, str]] = []
 
     def hear(run, turn):
-        if turn["turn"] == 1:
-            contact.watch(kept, run)
-        elif turn["turn"] == 6:
-            seen.extend(contact.parts(kept, run, contact.shown(kept, run)))
+        if turn["turn"] == 6:
+            seen.extend(contact.parts(kept, run, 1))
 
     run, turns = live(kept, plan_of("tick_delay=0.12", "max_turns=8"), hear)
-    assert [json.loads(text)["turn"] for _, text in seen] == [2, 3, 4, 5]
+    assert [json.loads(text)["turn"] for _, text in seen] == [1, 2, 3, 4, 5]
     assert len(turns) == 8
     assert contact.shown(kept, run) == 1
 
 
-def test_nobody_watching_nothing_is_shown(kept):
-    run, _ = live(kept, plan_of("tick_delay=0.01", "max_turns=8"), lambda run, turn: None)
+def test_a_fast_life_shows_its_turns_only_to_who_says_that_they_watch(kept):
+    run, _ = live(kept, plan_of("max_turns=8"), lambda run, turn: None)
     assert contact.shown(kept, run) is None
+    watched = []
+
+    def hear(run, turn):
+        if turn["turn"] == 1:
+            contact.watch(kept, run)
+        watched.append(run)
+
+    live(kept, plan_of(episodes=3), hear)
+    assert contact.shown(kept, watched[0]) in (1, 2, 3)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ class Episodes:
             if turns is not None:
                 turns.append(snapshot)
             self._presenter.show(snapshot)
-            if (there := reins.contact()) is not None and there.wishes().is_watched:
+            there = reins.contact()
+            if there is not None and (living.is_told or reins.is_shown(reins.wishes())):
                 self._number += 1  # several may live at once: a turn's own number would not do
                 there.show(step, self._number, json.dumps(snapshot.to_data(), ensure_ascii=False))
 

@@ -154,7 +154,7 @@ class Lived:
     def _obey(self) -> None:
         """Takes in what people outside wish: what changes is logged, so that the turns tell when it came into force."""
         living, loop, wishes = self.living, self.loop, self.living.reins.wishes()
-        loop.is_told = living.is_told or wishes.is_watched
+        loop.is_told = living.is_told or living.reins.is_shown(wishes)
         if wishes.settings == self.heard:
             return
         self.heard = wishes.settings

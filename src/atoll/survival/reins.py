@@ -75,6 +75,10 @@ class Reins:
         now = there.wishes()
         return now._replace(settings={**self.advice, **now.settings})
 
+    def is_shown(self, wishes: system.Wishes) -> bool:
+        """Says whether turns are shown while they are lived: somebody looks, or they are slow enough to be read."""
+        return wishes.is_watched or Ruled(wishes.settings).delay(self.delay) > 0
+
     def wait(self) -> None:
         """Waits between two turns: as long as is set, and while the run is paused; a stop ends both."""
         waited = 0.0

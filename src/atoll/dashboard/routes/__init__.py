@@ -4,6 +4,6 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
-from atoll.dashboard.routes import runs
+from atoll.dashboard.routes import governance, life, playbook, runs, worldlines
 
-ROUTERS: Sequence[APIRouter] = (runs.router,)
+ROUTERS: Sequence[APIRouter] = (runs.router, worldlines.router, life.router, playbook.router, governance.router)
