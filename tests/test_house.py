@@ -46,8 +46,8 @@ RANKS = {
     "config": 7,
     "runs": 8,
     "evolve": 9,
-    "cli": 10,
     "dashboard": 10,
+    "cli": 11,
 }
 KERNEL, SYSTEM, FACE = 2, 6, 10
 ORDER = {room: place for place, room in enumerate(RANKS)}
@@ -132,7 +132,7 @@ def may_import(importer: str, imported: str) -> bool:
     if importer not in RANKS and importer != "testing":
         return True  # A stranger: the test above names it.
     if imported == FRONT:
-        return RANKS.get(importer) == FACE
+        return RANKS.get(importer, 0) >= FACE
     if imported not in RANKS:
         return False
     if importer == "testing":
@@ -195,7 +195,7 @@ def test_the_faces_reach_systems_only_through_config():
         f"{module} imports {name}"
         for module in sources()
         for name in own_imports(module)
-        if RANKS.get(room(module)) == FACE and RANKS.get(room(name)) == SYSTEM
+        if RANKS.get(room(module), 0) >= FACE and RANKS.get(room(name)) == SYSTEM
     ]
     assert not wrong, "\n".join(wrong)
 

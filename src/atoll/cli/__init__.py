@@ -29,8 +29,10 @@ from atoll.cli import (
     playing,
     proposing,
     replaying,
+    reviewing,
     rolling,
     running,
+    serving,
     shadowing,
     showing,
     tooling,
@@ -63,12 +65,14 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
     "import": importing.import_checkpoint,
     "replay": replaying.replay,
     "shadow": shadowing.shadow,
+    "dashboard": serving.dashboard,
     "doctor": checking.doctor,
 }
 for name, verb in VERBS.items():
     app.command(name)(verb)
 app.add_typer(rolling.app, name="rollout")
 app.add_typer(modelling.app, name="llm")
+app.add_typer(reviewing.app, name="worldlines")
 app.add_typer(playing.app, name="playbook")
 app.add_typer(proposing.app, name="proposals")
 app.add_typer(tooling.tools, name="tools")

@@ -1,0 +1,47 @@
+"""The verb `atoll dashboard`."""
+
+from typing import Annotated
+
+import typer
+
+from atoll import errors
+from atoll.cli import options
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8765
+
+
+def dashboard(
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = DEFAULT_HOST,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port; 0: one that is free.")
+    ] = DEFAULT_PORT,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token", metavar="T", envvar="ATOLL_TOKEN", help="What opens changes; without it a new one is made."
+        ),
+    ] = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+) -> int:
+    """Shows every run of a store in a browser, live and finished, and steers those under way.
+
+    Prints an address with a token in it: whoever opens that may pause, stop and change runs. Without the token the
+    page only shows, and only on this machine. An address that others can reach needs --token, also to look.
+
+    \b
+    Examples:
+      atoll dashboard                                   http://127.0.0.1:8765
+      atoll dashboard --store other.db --port 9000
+      atoll dashboard --host 0.0.0.0 --token "$SECRET"
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.cli import output
+
+    try:
+        from atoll.dashboard import server
+    except ImportError as error:
+        raise errors.MissingExtra("The dashboard is not installed: pip install 'atoll[dashboard]'.") from error
+    with options.opened(store) as kept:
+        served = server.Served(kept, host=host, port=port, token=token)
+        output.say(output.out(), f"Serving {kept.database.name}. Open {served.address} (Ctrl-C ends it).")
+        served.run()
+    return 0

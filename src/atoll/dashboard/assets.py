@@ -1,0 +1,49 @@
+"""The page and its scripts: files of this package, and Plotly's script out of its wheel."""
+
+import functools
+import hashlib
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+
+PAGE = Path(__file__).parent / "page"
+STATIC = "/ui/static"
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+@router.get("/ui")
+@router.get("/ui/")
+def index() -> Response:
+    """Returns the page; all its views are one file and its modules."""
+    return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
+
+
+@router.get("/ui/plotly.min.js")
+def plotly(request: Request) -> Response:
+    """Returns Plotly's script; the page also works without it."""
+    found = _plotly()
+    if found is None:
+        return Response("// plotly is not installed: the page draws without it.\n", 404, media_type="text/javascript")
+    body, tag = found
+    headers = {"etag": tag, "cache-control": "public, max-age=31536000" if request.query_params else "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="text/javascript; charset=utf-8", headers=headers)
+
+
+def static_files() -> StaticFiles:
+    return StaticFiles(directory=PAGE)
+
+
+@functools.cache
+def _plotly() -> tuple[bytes, str] | None:
+    try:
+        from plotly import offline
+    except ImportError:
+        return None
+    body = str(offline.get_plotlyjs()).encode()
+    return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'

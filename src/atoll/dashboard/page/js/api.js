@@ -1,0 +1,84 @@
+// The server, asked for data. Addresses are relative to this module, so that a prefix of a proxy does no harm.
+
+const BASE = new URL("../../../", import.meta.url);
+
+/** What the server refused or could not do, in its own words. */
+export class Refused extends Error {
+  constructor(message, status) {
+    super(message);
+    this.name = "Refused";
+    this.status = status;
+  }
+}
+
+let session = { version: "", store: "", can_change: false };
+
+/** What is known of this browser: whose store it sees, and whether it may change anything. */
+export function known() {
+  return session;
+}
+
+/** Asks who we are. */
+export async function enter() {
+  session = await get("api/session");
+  document.dispatchEvent(new CustomEvent("atoll:session"));
+  return session;
+}
+
+/** Gives the token to the server, which leaves a cookie that no script can read; nothing is kept here. */
+export async function login(token) {
+  const reply = await fetch(address("", { token }), { cache: "no-store" });
+  if (!reply.ok) throw new Refused(complaint(reply.status, await read(reply)), reply.status);
+  return enter();
+}
+
+/** The address of a path of the server with a query; null and empty values are left out. */
+export function address(path, query) {
+  const url = new URL(path.replace(/^\//, ""), BASE);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== null && value !== undefined && value !== "" && value !== false) url.searchParams.set(name, String(value));
+  }
+  return url;
+}
+
+async function ask(method, path, { query, body, signal } = {}) {
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let reply;
+  try {
+    reply = await fetch(address(path, query), {
+      method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The server does not answer. Is 'atoll dashboard' still running?", 0);
+  }
+  const data = await read(reply);
+  if (!reply.ok) throw new Refused(complaint(reply.status, data), reply.status);
+  return data;
+}
+
+async function read(reply) {
+  const text = await reply.text();
+  try { return JSON.parse(text); } catch { return text; }
+}
+
+function complaint(status, data) {
+  const said = data?.detail ?? data?.error ?? data?.message ?? data;
+  const words = Array.isArray(said) ? said.map((each) => each?.msg ?? String(each)).join("; ") : said;
+  if (typeof words === "string" && words) return words.slice(0, 600);
+  return `The server answered ${status}.`;
+}
+
+export function get(path, options) {
+  return ask("GET", path, options);
+}
+
+export function post(path, body, options) {
+  return ask("POST", path, { ...options, body });
+}
+
+/** The path of a run's part: `ofRun("r1", "curve")`. */
+export function ofRun(run, ...parts) {
+  return ["api", "runs", run, ...parts].map((each, place) => (place < 2 ? each : encodeURIComponent(each))).join("/");
+}

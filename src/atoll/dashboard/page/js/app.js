@@ -1,0 +1,96 @@
+// The shell: the bar on top, the list of views, the run's header, and one view at a time.
+
+import * as api from "./api.js";
+import { RunHeader } from "./header.js";
+import { h, put, say } from "./dom.js";
+import { Live } from "./live.js";
+import { link, parse } from "./route.js";
+import { topBar } from "./topbar.js";
+import { VIEWS } from "./views.js";
+
+const nav = document.getElementById("nav");
+const main = document.getElementById("main");
+const said = document.getElementById("said");
+
+let here = null; // {run, view, more, query}
+let mounted = null; // how to end the view that is shown
+let runPart = null; // {run, header, live} of the run in view
+
+/** Tells something to everybody, also to those who hear the page. */
+function announce(text) {
+  say(said, "");
+  say(said, text);
+}
+
+const bar = topBar(document.getElementById("top"), {
+  onMenu: (isOpen) => nav.classList.toggle("open", isOpen),
+});
+
+function renderNav() {
+  const inRun = VIEWS.filter((view) => view.scope === "run" && (view.shows?.(runPart?.header.summary) ?? true) && !view.isHidden);
+  const inStore = VIEWS.filter((view) => view.scope === "store");
+  const item = (view, run) => {
+    const isHere = here.view === view || here.view.under === view.path;
+    return h("li", {}, h("a", { href: link(view.path, { run }), "aria-current": isHere ? "page" : null }, view.title));
+  };
+  put(nav, h("ul", {}, inStore.map((view) => item(view, null))),
+    here.run === null ? null : [h("p", { class: "nav-title" }, "This run"), h("ul", {}, inRun.map((view) => item(view, here.run)))]);
+}
+
+function enterRun(run) {
+  if (runPart?.run === run) return;
+  runPart?.live?.close();
+  runPart?.header.close();
+  runPart = null;
+  if (run === null) { bar.state("off"); return; }
+  const live = new Live(run, (state) => bar.state(state));
+  const header = new RunHeader(run, { live, announce, onSummary: renderNav });
+  runPart = { run, header, live };
+}
+
+function show() {
+  const next = parse(location.hash);
+  const isSame = here && here.view === next.view && here.run === next.run && here.more.join("/") === next.more.join("/");
+  here = next;
+  if (isSame && mounted?.onQuery) { mounted.onQuery(next.query); return; }
+  mounted?.abort();
+  enterRun(next.run);
+  renderNav();
+  bar.close();
+  document.title = [next.view.title, next.run, "Atoll"].filter(Boolean).join(" · ");
+  const root = h("section", { class: `view view-${next.view.path}`, "aria-labelledby": "view-title" });
+  put(main, runPart?.header.element ?? null, root);
+  mounted = mount(next, root);
+  if (isSame !== null) main.focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+}
+
+/** Shows a view; what it may use is in the context. */
+function mount(place, root) {
+  const ended = new AbortController();
+  const context = {
+    run: place.run,
+    more: place.more,
+    query: place.query,
+    signal: ended.signal,
+    announce,
+    summary: () => runPart?.header.summary ?? null,
+    get: (path, query) => api.get(path, { query, signal: ended.signal }),
+    ofRun: (...parts) => api.ofRun(place.run, ...parts),
+    post: (path, body) => api.post(path, body),
+    link: (view, options = {}) => link(view, { run: place.run, ...options }),
+    go: (address) => { location.hash = address; },
+    setQuery: (query) => history.replaceState(null, "", link(place.view.path, { run: place.run, more: place.more, query })),
+    onEvent(listener) {
+      const end = runPart?.live?.listen(listener);
+      if (end) ended.signal.addEventListener("abort", end);
+    },
+  };
+  root.append(h("h1", { id: "view-title", class: place.view.isUntitled ? "unseen" : "" }, place.view.title));
+  const handle = place.view.mount(root, context) ?? {};
+  return { abort: () => { ended.abort(); handle.close?.(); }, onQuery: handle.onQuery };
+}
+
+window.addEventListener("hashchange", show);
+api.enter().catch((error) => announce(error.message));
+show();

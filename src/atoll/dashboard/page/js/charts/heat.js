@@ -1,0 +1,96 @@
+// A heat map: cells of a grid, the darker the better; arrow keys walk over it.
+
+import { h, put, s, say } from "../dom.js";
+import { score } from "../format.js";
+import { table } from "../table.js";
+import { frame } from "./frame.js";
+import { extent } from "./scale.js";
+
+const MARGIN = { left: 50, right: 10, top: 8, bottom: 36 };
+
+/**
+ * A heat map.
+ *
+ * options: title, xLabel, yLabel, onOpen(cell). update({cells: [{x, y, value, id?, label?}], width, height}): x and y
+ * are whole numbers from 0.
+ */
+export function heat(options) {
+  let grid = { cells: [], width: 0, height: 0 };
+  let byPlace = new Map();
+  let at = null;
+  const view = frame({ height: 320, ...options, alternative }, draw);
+  const spoken = h("p", { class: "note", role: "status" });
+  view.element.append(spoken);
+  view.svg.setAttribute("tabindex", "0");
+  view.svg.setAttribute("aria-roledescription", "heat map; arrow keys walk, Enter opens");
+
+  function draw(svg, width, height) {
+    const box = { left: MARGIN.left, top: MARGIN.top, right: width - MARGIN.right, bottom: height - MARGIN.bottom };
+    if (!grid.cells.length) {
+      put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no cell is filled yet"));
+      return;
+    }
+    const side = Math.min((box.right - box.left) / grid.width, (box.bottom - box.top) / grid.height, 64);
+    const range = extent(grid.cells.map((cell) => cell.value)) ?? [0, 1];
+    const share = (value) => (range[0] === range[1] ? 1 : (value - range[0]) / (range[1] - range[0]));
+    const placeX = (x) => box.left + x * side;
+    const placeY = (y) => box.bottom - (y + 1) * side;
+    const every = (number) => Math.max(1, Math.ceil(number / 12));
+    put(svg,
+      s("rect", { x: box.left, y: placeY(grid.height - 1), width: side * grid.width, height: side * grid.height, class: "heat-ground" }),
+      s("g", { class: "heat" }, grid.cells.map((cell) => s("rect", {
+        x: placeX(cell.x), y: placeY(cell.y), width: side, height: side, "fill-opacity": (0.12 + 0.88 * share(cell.value)).toFixed(3),
+        class: at && at[0] === cell.x && at[1] === cell.y ? "chosen" : null,
+        on: { click: () => options.onOpen?.(cell), pointerenter: () => tell(cell) },
+      }))),
+      upTo(grid.width).filter((x) => x % every(grid.width) === 0).map((x) => s("text", { x: placeX(x + 0.5), y: box.bottom + 15, "text-anchor": "middle" }, grid.namesX?.[x] ?? x)),
+      upTo(grid.height).filter((y) => y % every(grid.height) === 0).map((y) => s("text", { x: box.left - 6, y: placeY(y) + side / 2 + 4, "text-anchor": "end" }, grid.namesY?.[y] ?? y)),
+      s("text", { x: placeX(grid.width), y: box.bottom + 31, "text-anchor": "end", class: "axis-name" }, `${options.xLabel ?? "x"} →`),
+      s("text", { x: 2, y: placeY(grid.height - 1) + 10, class: "axis-name" }, `${options.yLabel ?? "y"} ↑`));
+  }
+
+  function tell(cell) {
+    say(spoken, `${options.xLabel ?? "x"} ${cell.x}, ${options.yLabel ?? "y"} ${cell.y}: ${score(cell.value)}${cell.id ? `, candidate ${cell.id}` : ""}`);
+  }
+
+  view.svg.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+    if (event.key === "Enter" && at && byPlace.has(String(at))) options.onOpen?.(byPlace.get(String(at)));
+    if (!step || !grid.cells.length) return;
+    event.preventDefault();
+    at = at === null ? [grid.cells[0].x, grid.cells[0].y] : [clip(at[0] + step[0], grid.width), clip(at[1] + step[1], grid.height)];
+    const cell = byPlace.get(String(at));
+    if (cell) tell(cell);
+    else say(spoken, `${options.xLabel ?? "x"} ${at[0]}, ${options.yLabel ?? "y"} ${at[1]}: empty`);
+    view.redraw();
+  });
+
+  function alternative() {
+    const made = table(options.title, [
+      { name: "x", title: options.xLabel ?? "x", number: true, cell: (cell) => cell.x, sort: (cell) => cell.x },
+      { name: "y", title: options.yLabel ?? "y", number: true, cell: (cell) => cell.y, sort: (cell) => cell.y },
+      { name: "score", number: true, cell: (cell) => score(cell.value), sort: (cell) => cell.value },
+      { name: "candidate", cell: (cell) => cell.id ?? "" },
+    ], { sort: ["score", true] });
+    made.update(grid.cells.slice(0, 400));
+    return made.element;
+  }
+
+  return {
+    element: view.element,
+    update(next, labels) {
+      Object.assign(options, labels);
+      grid = next;
+      byPlace = new Map(next.cells.map((cell) => [`${cell.x},${cell.y}`, cell]));
+      view.redraw();
+    },
+  };
+}
+
+function upTo(number) {
+  return Array.from({ length: number }, (_, place) => place);
+}
+
+function clip(value, number) {
+  return Math.max(0, Math.min(number - 1, value));
+}

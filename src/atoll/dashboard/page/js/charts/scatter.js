@@ -1,0 +1,67 @@
+// Points by two measures, and the front of those that no other beats in both.
+
+import { put, s, say } from "../dom.js";
+import { brief, count, score } from "../format.js";
+import { table } from "../table.js";
+import { axes, frame, tone } from "./frame.js";
+import { extent, linear, padded } from "./scale.js";
+
+const MARGIN = { left: 58, right: 14, top: 20, bottom: 38 };
+const MOST = 3000; // points drawn
+
+/** The points that are best in one measure at no loss in the other; more is better in both. */
+export function front(points) {
+  const found = [];
+  let high = -Infinity;
+  for (const point of [...points].sort((a, b) => b.x - a.x || b.y - a.y)) {
+    if (point.y > high) { found.push(point); high = point.y; }
+  }
+  return found.reverse();
+}
+
+/** update(points, {xLabel, yLabel}): [{x, y, id?, tone?, label?}]; options: title, onOpen(point), hasFront. */
+export function scatter(options) {
+  let points = [];
+  const view = frame({ height: 300, ...options, alternative }, draw);
+
+  function draw(svg, width, height) {
+    const box = { left: MARGIN.left, top: MARGIN.top, right: width - MARGIN.right, bottom: height - MARGIN.bottom };
+    const shown = points.slice(0, MOST);
+    const [rangeX, rangeY] = [extent(shown.map((each) => each.x)), extent(shown.map((each) => each.y))];
+    if (!rangeX || !rangeY) {
+      put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "nothing to draw yet"));
+      return;
+    }
+    const x = linear(padded(rangeX), [box.left, box.right]);
+    const y = linear(padded(rangeY), [box.bottom, box.top]);
+    const edge = options.hasFront ? front(points) : [];
+    put(svg, axes(box, x, y, { x: options.xLabel, y: options.yLabel, formatX: brief, formatY: brief }),
+      edge.length ? s("path", { d: stairs(edge, x, y), class: "series tone-1" }) : null,
+      shown.map((each) => s("circle", {
+        cx: x.of(each.x), cy: y.of(each.y), r: edge.includes(each) ? 4.5 : 3, class: `dot ${tone(edge.includes(each) ? 1 : each.tone ?? 0)}`,
+        on: { click: () => options.onOpen?.(each), pointerenter: () => tell(each) },
+      })));
+    if (points.length > MOST) say(view.note, `${count(MOST)} of ${count(points.length)} points are drawn.`);
+  }
+
+  function tell(each) {
+    say(view.note, `${each.label ?? each.id ?? "point"}: ${options.xLabel ?? "x"} ${score(each.x)}, ${options.yLabel ?? "y"} ${score(each.y)}`);
+  }
+
+  function alternative() {
+    const made = table(options.title, [
+      { name: "id", title: "candidate", cell: (each) => each.label ?? each.id ?? "" },
+      { name: "x", title: options.xLabel ?? "x", number: true, cell: (each) => score(each.x), sort: (each) => each.x },
+      { name: "y", title: options.yLabel ?? "y", number: true, cell: (each) => score(each.y), sort: (each) => each.y },
+    ]);
+    made.update((options.hasFront ? front(points) : points).slice(0, 300));
+    return made.element;
+  }
+
+  return { element: view.element, update(next, labels) { Object.assign(options, labels); points = next; view.redraw(); } };
+}
+
+/** The front as stairs: what lies below and left of it is beaten. */
+function stairs(edge, x, y) {
+  return edge.map((each, place) => (place === 0 ? `M${x.of(each.x).toFixed(1)} ${y.of(each.y).toFixed(1)}` : `V${y.of(each.y).toFixed(1)}H${x.of(each.x).toFixed(1)}`)).join("");
+}

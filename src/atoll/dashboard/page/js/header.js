@@ -1,0 +1,66 @@
+// The header of a run: what it is, how it stands, and its controls.
+
+import { get, ofRun } from "./api.js";
+import { Controls } from "./controls.js";
+import { h, put } from "./dom.js";
+import { ago, count, duration, leaf, score, usd } from "./format.js";
+import { inline } from "./text.js";
+import { watch } from "./watch.js";
+
+export const ALIVE = new Set(["running", "paused"]);
+
+/** A badge that says how a run stands, by word and by colour. */
+export function badge(status) {
+  return h("span", { class: "badge", "data-status": status }, status ?? "unknown");
+}
+
+export class RunHeader {
+  #ended = new AbortController();
+  #line = h("div", { class: "run-line" });
+  #problem = h("div", {});
+  #options;
+
+  constructor(run, options) {
+    this.run = run;
+    this.summary = null;
+    this.#options = options;
+    this.controls = new Controls(run, { announce: options.announce, refresh: () => this.#refresh() });
+    this.element = h("header", { class: "run-header", "aria-label": `Run ${run}` }, h("div", {}, this.#line, this.#problem), this.controls.element);
+    const context = { signal: this.#ended.signal, onEvent: (listener) => options.live.listen(listener) };
+    const load = () => get(ofRun(run), { signal: this.#ended.signal });
+    this.#refresh = watch(context, load, (data) => this.#draw(data), this.#problem, { every: 10000 });
+  }
+
+  #refresh = () => {};
+
+  close() {
+    this.#ended.abort();
+  }
+
+  #draw(data) {
+    const isFirst = this.summary === null;
+    this.summary = data.summary ? { ...data, ...data.summary } : data;
+    const now = this.summary;
+    put(this.#line,
+      h("p", { class: "run-name" }, badge(now.status), h("strong", {}, inline(now.run ?? this.run, 60)),
+        h("span", { class: "soft" }, [now.system, leaf(now.task)].filter(Boolean).join(" · ")),
+        now.reason ? h("span", { class: "soft reason" }, inline(now.reason, 160)) : null),
+      h("p", { class: "run-facts" }, ...headline(now)));
+    this.controls.update(now);
+    if (isFirst) this.#options.onSummary?.();
+    document.dispatchEvent(new CustomEvent("atoll:summary", { detail: now }));
+  }
+}
+
+function headline(now) {
+  const fact = (label, value, title) => h("span", { class: "fact", title }, h("span", { class: "soft" }, label), " ", h("b", {}, value));
+  return [
+    fact("best", score(now.best_score), `the start had ${score(now.initial_score)}`),
+    fact("evaluations", count(now.evaluations)),
+    fact("failures", count(now.failures)),
+    fact("calls", count(now.calls)),
+    fact("cost", usd(now.cost_usd)),
+    Number.isFinite(now.eta_seconds) ? fact("left", duration(now.eta_seconds)) : null,
+    fact("started", ago(now.created_at)),
+  ].filter(Boolean);
+}

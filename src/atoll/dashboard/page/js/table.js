@@ -1,0 +1,71 @@
+// Tables: sortable by their headings, with a caption, and foreign text isolated in its cells.
+
+import { button, h, put } from "./dom.js";
+
+/**
+ * A table whose rows can be replaced.
+ *
+ * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?}; caption for screen readers.
+ * options: key(row), onSort(name, descending), sort: [name, descending], empty, rowClass(row), href(row).
+ */
+export function table(caption, columns, options = {}) {
+  let rows = [];
+  let [sortBy, isDown] = options.sort ?? [null, false];
+  const head = h("tr", {});
+  const body = h("tbody", {});
+  const element = h("div", { class: "table-frame" },
+    h("table", { class: options.class ?? "" }, h("caption", { class: "unseen" }, caption), h("thead", {}, head), body));
+
+  function heading(column) {
+    const isSorted = column.name === sortBy;
+    const kind = column.number ? "number" : null;
+    const label = column.title ?? column.name;
+    if (!column.sort) return h("th", { scope: "col", class: kind }, label);
+    const arrow = isSorted ? (isDown ? " ↓" : " ↑") : "";
+    return h("th", { scope: "col", class: kind, "aria-sort": isSorted ? (isDown ? "descending" : "ascending") : "none" },
+      button(label + arrow, () => order(column.name), { class: "heading" }));
+  }
+
+  function order(name) {
+    isDown = name === sortBy ? !isDown : columns.find((each) => each.name === name).number === true;
+    sortBy = name;
+    render();
+    head.querySelectorAll("button").forEach((each, place) => {
+      if (columns.filter((column) => column.sort)[place]?.name === name) each.focus();
+    });
+  }
+
+  function sorted() {
+    const column = columns.find((each) => each.name === sortBy);
+    if (!column?.sort) return rows;
+    const sign = isDown ? -1 : 1;
+    return [...rows].sort((a, b) => sign * compare(column.sort(a), column.sort(b), sign));
+  }
+
+  function render() {
+    put(head, columns.map(heading));
+    const shown = sorted();
+    put(body, shown.length ? shown.map(rowOf) : h("tr", {}, h("td", { colspan: columns.length, class: "empty" }, options.empty ?? "nothing yet")));
+  }
+
+  function rowOf(row) {
+    return h("tr", { class: options.rowClass?.(row) }, columns.map((column) => {
+      const kind = [column.number ? "number" : "", column.wide ? "wide" : ""].join(" ").trim() || null;
+      return h("td", { class: kind, "data-label": column.title ?? column.name }, column.cell(row));
+    }));
+  }
+
+  render();
+  return { element, update(next) { rows = next; render(); } };
+}
+
+function compare(a, b, sign) {
+  const missing = (each) => each === null || each === undefined || Number.isNaN(each);
+  if (missing(a) || missing(b)) return missing(a) === missing(b) ? 0 : sign * (missing(a) ? 1 : -1); // always last
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Name and value pairs. */
+export function facts(pairs, props) {
+  return h("dl", { class: "facts", ...props }, pairs.filter(Boolean).map(([name, ...value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}

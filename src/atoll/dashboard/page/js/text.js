@@ -1,0 +1,123 @@
+// Foreign text: shown as it is, with what hides made visible, and never more of it at once than a page can bear.
+
+import { add, button, h } from "./dom.js";
+import { bytes, count } from "./format.js";
+
+const NAMES = {
+  "\u200b": "ZWSP", "\u200c": "ZWNJ", "\u200d": "ZWJ", "\u200e": "LRM", "\u200f": "RLM", "\u061c": "ALM",
+  "\u202a": "LRE", "\u202b": "RLE", "\u202c": "PDF", "\u202d": "LRO", "\u202e": "RLO",
+  "\u2066": "LRI", "\u2067": "RLI", "\u2068": "FSI", "\u2069": "PDI", "\u2060": "WJ", "\ufeff": "BOM",
+  "\u001b": "ESC", "\u0000": "NUL", "\u0007": "BEL", "\u0008": "BS", "\r": "CR", "\u007f": "DEL", "\u00ad": "SHY",
+};
+// Controls but for tab and line end, marks of direction, what has no width, tags, and halves of characters.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\uffff]|\udb40[\udc00-\udfff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+export const LINE_LIMIT = 2000; // characters of one line
+export const LINES_SHOWN = 400; // lines at once
+const MOST_LINES = 20000; // that a reader can ask for
+
+function nameOf(character) {
+  return NAMES[character] ?? `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+/** Appends text to a node with hidden characters as small boxes; equal ones in a row are counted. */
+export function addVisible(node, text, kind) {
+  let last = 0;
+  const plain = (from, to) => {
+    if (from < to) node.append(kind ? h("span", { class: kind }, text.slice(from, to)) : text.slice(from, to));
+  };
+  HIDDEN.lastIndex = 0;
+  for (let found = HIDDEN.exec(text); found; found = HIDDEN.exec(text)) {
+    const each = found[0];
+    let end = found.index + each.length;
+    let times = 1;
+    while (text.startsWith(each, end)) { times += 1; end += each.length; }
+    plain(last, found.index);
+    const name = nameOf(each);
+    node.append(h("span", { class: "hidden-mark", title: `hidden character ${name}` }, times > 1 ? `${name}×${times}` : name));
+    last = end;
+    HIDDEN.lastIndex = end;
+  }
+  plain(last, text.length);
+  return node;
+}
+
+/** One line of foreign text, cut at `most`, isolated from what stands around it. */
+export function inline(text, most = 200) {
+  const whole = String(text ?? "");
+  const cut = whole.length > most ? `${whole.slice(0, most - 1)}…` : whole;
+  return addVisible(h("bdi", { class: "foreign" }), cut.replace(/[\t\n]+/g, " "));
+}
+
+/** Yields the lines of a text without splitting all of it at once. */
+export function* linesOf(text) {
+  let from = 0;
+  for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", from)) {
+    yield text.slice(from, end);
+    from = end + 1;
+  }
+  yield text.slice(from);
+}
+
+/**
+ * A block of foreign text: some lines at first, "show more" for others; a long line is cut, and grows on demand.
+ *
+ * options: label (for screen readers), draw(node, line) to colour a line, numbered, lines (at first), kind(line).
+ */
+export function block(text, options = {}) {
+  const whole = String(text ?? "");
+  const lines = linesOf(whole);
+  const body = h("code", { class: options.numbered ? "lines numbered" : "lines", dir: "ltr" });
+  const pre = h("pre", { class: "block", tabindex: "0", role: "region", "aria-label": options.label ?? "text" }, body);
+  const foot = h("div", { class: "block-foot" });
+  let shown = 0;
+  let waiting = lines.next();
+
+  function more(most) {
+    const part = document.createDocumentFragment();
+    for (let n = 0; n < most && !waiting.done && shown < MOST_LINES; n += 1) {
+      part.append(line(waiting.value, options));
+      shown += 1;
+      waiting = lines.next();
+    }
+    body.append(part);
+    renderFoot();
+  }
+
+  function renderFoot() {
+    foot.replaceChildren();
+    if (waiting.done) return;
+    const told = `${count(shown)} lines shown of ${bytes(whole.length)}. `;
+    add(foot, shown >= MOST_LINES ? [told, "The rest is in the export."] : [told, button("Show more lines", () => more(LINES_SHOWN * 4), { class: "quiet" })]);
+  }
+
+  more(options.lines ?? LINES_SHOWN);
+  return h("div", { class: "text-block" }, whole === "" ? h("p", { class: "empty" }, "empty") : pre, foot);
+}
+
+function line(text, options) {
+  const kind = options.kind?.(text);
+  const node = h("span", { class: kind ? `line ${kind}` : "line", dir: options.numbered ? "ltr" : "auto" });
+  const draw = options.draw ?? addVisible;
+  if (text.length <= LINE_LIMIT) {
+    draw(node, text === "" ? "\u00a0" : text);
+    return node;
+  }
+  let at = LINE_LIMIT;
+  draw(node, text.slice(0, at));
+  const grow = button("", () => {
+    const next = Math.min(text.length, at + LINE_LIMIT * 8);
+    const part = document.createDocumentFragment();
+    addVisible(part, text.slice(at, next));
+    grow.before(part);
+    at = next;
+    label();
+  }, { class: "quiet inline" });
+  const label = () => {
+    if (at >= text.length || at >= LINE_LIMIT * 100) grow.replaceWith(at < text.length ? ` … ${count(text.length - at)} more characters` : "");
+    else grow.textContent = `… ${count(text.length - at)} more characters`;
+  };
+  label();
+  node.append(grow);
+  return node;
+}

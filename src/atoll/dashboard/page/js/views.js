@@ -1,0 +1,11 @@
+// The one list of views. A view is a module in views/ with a default export; README.md here says what it holds.
+
+import candidate from "./views/candidate.js";
+import events from "./views/events.js";
+import islands from "./views/islands.js";
+import lineage from "./views/lineage.js";
+import models from "./views/models.js";
+import overview from "./views/overview.js";
+import runs from "./views/runs.js";
+
+export const VIEWS = [runs, overview, lineage, candidate, islands, events, models];

@@ -1,0 +1,239 @@
+"""Who may ask what: the token, the names a browser may know this server by, and what a page of ours may load.
+
+    a read on loopback        anybody on this machine
+    a read elsewhere          who has the token
+    a change                  who has the token, and from a browser only our own page
+
+The token comes as `Authorization: Bearer T`, as `X-Atoll-Token: T`, or as a cookie that `GET /?token=T` leaves behind.
+The cookie is no copy of the token: from it nobody learns what was given to `--token`.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from atoll import errors
+
+MAX_BODY = 1 << 20
+READS = ("GET", "HEAD", "OPTIONS")
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Says whether an address can be reached from this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def make_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What opens the server.
+
+    Attributes:
+        token: The secret word.
+        host: The address that the server is bound to.
+    """
+
+    token: str
+    host: str
+
+    def __post_init__(self) -> None:
+        if len(self.token) < 8:
+            raise errors.SetupError("A token needs 8 characters at least: give a longer one, or none to get a new one.")
+
+    @property
+    def is_local(self) -> bool:
+        return is_loopback(self.host)
+
+    @property
+    def cookie(self) -> str:
+        return hmac.new(self.token.encode(), b"atoll dashboard cookie", hashlib.sha256).hexdigest()
+
+    def knows(self, host: str) -> bool:
+        """Says whether a browser may call us so: a name that is not ours may lead here by a trick of its DNS."""
+        name = _bare(host)
+        if self.is_local:
+            return is_loopback(name)
+        return _is_address(name) or name.lower() in ("localhost", self.host.lower())
+
+    def fits(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self.token.encode())
+
+    def is_opened(self, headers: Headers, cookie_name: str) -> bool:
+        """Says whether a request brings the token or the cookie."""
+        return self.is_opened_by_header(headers) or hmac.compare_digest(
+            _cookie(headers, cookie_name).encode("utf-8", "surrogatepass"), self.cookie.encode()
+        )
+
+    def is_opened_by_header(self, headers: Headers) -> bool:
+        kind, _, said = headers.get("authorization", "").partition(" ")
+        bearer = said.strip() if kind.lower() == "bearer" else ""
+        return self.fits(bearer) or self.fits(headers.get("x-atoll-token", ""))
+
+
+class Guard:
+    """Stands before the application and lets in what may come in."""
+
+    def __init__(self, app: ASGIApp, lock: Lock) -> None:
+        self._app, self._lock = app, lock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise errors.SetupError("The dashboard speaks HTTP only.")
+        answer = self._answer(scope)
+        too_long = _Bounded(receive)
+        if answer is not None:
+            await answer(scope, receive, _dressed(send))
+        else:
+            await self._app(scope, too_long, _dressed(send))
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """Returns what is answered instead of the application; None: it may answer."""
+        headers, method = Headers(scope=scope), scope["method"]
+        if not self._lock.knows(headers.get("host", "")):
+            return refusal(421, "This server does not go by that name: open it by its address.")
+        if _is_too_long(headers):
+            return refusal(413, f"The body is longer than {MAX_BODY} bytes.")
+        cookie_name = cookie_name_of(scope)
+        if scope["path"] == "/" and method == "GET" and (login := self._login(scope, cookie_name)):
+            return login
+        if method not in READS:
+            return self._refused_change(headers, scope["scheme"], cookie_name)
+        if self._lock.is_local or self._lock.is_opened(headers, cookie_name):
+            return None
+        return refusal(401, "Open the address that 'atoll dashboard' printed, with its token.")
+
+    def _login(self, scope: Scope, cookie_name: str) -> Response | None:
+        said = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token")
+        if not said:
+            return None
+        if not self._lock.fits(said[0]):
+            return refusal(401, "That is not the token: open the address that 'atoll dashboard' printed.")
+        answer = RedirectResponse("/", 303)  # the token leaves the address bar and the history
+        answer.set_cookie(cookie_name, self._lock.cookie, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _refused_change(self, headers: Headers, scheme: str, cookie_name: str) -> Response | None:
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return refusal(403, "A change is taken from the dashboard's own page only.")
+        origin = headers.get("origin")
+        if origin is not None and origin != f"{scheme}://{headers['host']}":
+            return refusal(403, "A change is taken from the dashboard's own page only.")
+        if self._lock.is_opened_by_header(headers):
+            return None
+        if not self._lock.is_opened(headers, cookie_name):
+            return refusal(401, "A change needs the token: open the address that 'atoll dashboard' printed.")
+        # Every browser names the origin of a change; who has a cookie but no origin is none of ours.
+        return None if origin is not None else refusal(403, "A change by cookie needs an Origin.")
+
+
+class _Bounded:
+    """Reads a body, and no more of it than is allowed."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self._size = receive, 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        return message if self._size <= MAX_BODY else {"type": "http.disconnect"}
+
+
+def refusal(status: int, sentence: str) -> Response:
+    return JSONResponse({"detail": sentence}, status, {"cache-control": "no-store"})
+
+
+def cookie_name_of(scope: Scope) -> str:
+    """Returns the name of our cookie: browsers share cookies between the ports of a host."""
+    server = scope.get("server") or ("", 0)
+    return f"atoll_{server[1]}"
+
+
+def can_change(scope: Scope) -> bool:
+    """Says whether whoever asks has the token."""
+    lock: Lock = scope["app"].state.lock
+    return lock.is_opened(Headers(scope=scope), cookie_name_of(scope))
+
+
+def _dressed(send: Send) -> Send:
+    """Returns a `send` that gives every answer our headers."""
+
+    async def dressed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("cache-control", "no-store")
+        await send(message)
+
+    return dressed
+
+
+def _bare(host: str) -> str:
+    """Returns a Host header without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].strip("[")
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _cookie(headers: Headers, name: str) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _is_too_long(headers: Headers) -> bool:
+    said: Iterable[str] = headers.getlist("content-length")
+    return any(not each.isdigit() or int(each) > MAX_BODY for each in said)

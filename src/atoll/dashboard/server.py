@@ -1,0 +1,122 @@
+"""The application, and what serves it."""
+
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import quote
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+import atoll
+from atoll import errors, store
+from atoll.dashboard import assets, security
+from atoll.dashboard.routes import ROUTERS
+
+ABOUT = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
+
+
+def application(
+    kept: store.Store | str | os.PathLike[str], *, token: str | None = None, host: str = "127.0.0.1"
+) -> FastAPI:
+    """Returns the dashboard of a store as an ASGI application.
+
+    Args:
+        kept: A store, which stays the caller's, or where it is: then it is closed with the application.
+        token: What opens changes, and everything where `host` is not of this machine; None: a new one.
+        host: The address that it will be bound to, by which browsers must call it.
+
+    Raises:
+        SetupError: An address that others can reach needs a token; or that is no store.
+    """
+    if token is None and not security.is_loopback(host):
+        raise errors.SetupError(f"Others can reach {host}: give a token with --token, or keep to 127.0.0.1.")
+    lock = security.Lock(token or security.make_token(), host)
+    is_ours = not isinstance(kept, store.Store)
+    opened = kept if isinstance(kept, store.Store) else store.Store(kept)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            if is_ours:
+                opened.close()
+
+    app = FastAPI(
+        title="Atoll", version=atoll.__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
+    app.state.store, app.state.lock = opened, lock
+    app.add_middleware(security.Guard, lock=lock)
+    for router in (assets.router, *ROUTERS):
+        app.include_router(router)
+    app.mount(assets.STATIC, assets.static_files(), name="static")
+    _explain(app)
+    return app
+
+
+def _explain(app: FastAPI) -> None:
+    """Answers what goes wrong in one sentence, as the command line does."""
+    statuses = {
+        errors.NotFound: 404,
+        errors.Conflict: 409,
+        errors.SetupError: 422,
+        errors.StoreFailed: 503,
+        errors.AtollError: 500,
+    }
+
+    async def answer(_: Request, error: Exception) -> JSONResponse:
+        status = next(status for kind, status in statuses.items() if isinstance(error, kind))
+        return JSONResponse({"detail": str(error)}, status)
+
+    for kind in statuses:
+        app.add_exception_handler(kind, answer)
+
+
+class Served:
+    """A dashboard at an address; the port is taken as soon as this is made.
+
+    Attributes:
+        address: What to open, with the token in it.
+
+    Raises:
+        SetupError: The address cannot be taken, or needs a token.
+    """
+
+    def __init__(self, kept: store.Store, *, host: str, port: int, token: str | None = None) -> None:
+        app = application(kept, token=token, host=host)
+        self._socket = _bind(host, port)
+        name, taken = self._socket.getsockname()[:2]
+        shown = f"[{name}]" if ":" in name else name
+        self.address = f"http://{shown}:{taken}/?token={quote(app.state.lock.token)}"
+        config = uvicorn.Config(
+            app, lifespan="on", log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
+        )
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Serves until Ctrl-C or `stop`."""
+        with self._socket, contextlib.suppress(KeyboardInterrupt):
+            self._server.run([self._socket])
+
+    def stop(self) -> None:
+        """Ends `run`; called from any thread."""
+        self._server.should_exit = True
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        taken = socket.socket(found[0], socket.SOCK_STREAM)
+        try:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(found[4])
+        except OSError:
+            taken.close()
+            raise
+    except OSError as error:
+        raise errors.SetupError(f"{host}:{port} cannot be taken ({error.strerror}): give another --port.") from error
+    return taken

@@ -1,0 +1,1 @@
+"""A store with runs in it, and a client of its dashboard."""
