@@ -15,6 +15,7 @@ import atoll
 from atoll import errors, store
 from atoll.dashboard import assets, security
 from atoll.dashboard.digest import Digests
+from atoll.dashboard.finding import Finders
 from atoll.dashboard.routes import ROUTERS
 
 ABOUT = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
@@ -51,6 +52,7 @@ def application(
         title="Atoll", version=atoll.__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.store, app.state.lock, app.state.digests = opened, lock, Digests(opened)
+    app.state.ancestors, app.state.finders = {}, Finders(opened)
     app.add_middleware(security.Guard, lock=lock)
     for router in (assets.router, *ROUTERS):
         app.include_router(router)
