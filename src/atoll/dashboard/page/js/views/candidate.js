@@ -15,7 +15,7 @@ const WAIT = 250; // milliseconds after the last key
 function mount(root, context) {
   if (context.more.length) { one(root, context, context.more[0]); return; }
   const wanted = Object.fromEntries(["q", "sort", "island", "failed"].map((name) => [name, context.query.get(name) ?? ""]));
-  wanted.sort ||= "score";
+  wanted.sort ||= "best";
   let rows = [];
   let next = null;
   let timer = null;
@@ -27,7 +27,7 @@ function mount(root, context) {
   const change = (name) => (value) => { wanted[name] = value; restart(); };
   root.append(h("div", { class: "bar" },
     h("div", { class: "grow" }, field("Search", search)),
-    field("Sort", select([["score", "best first"], ["new", "newest first"], ["old", "oldest first"]], wanted.sort, change("sort"))),
+    field("Sort", select([["best", "best first"], ["worst", "worst first"], ["newest", "newest first"], ["oldest", "oldest first"]], wanted.sort, change("sort"))),
     field("Outcome", select([["", "all"], ["false", "with a score"], ["true", "failed"]], wanted.failed, change("failed"))),
     field("Island", h("input", { type: "number", min: 0, step: 1, value: wanted.island, class: "narrow", on: { change: (event) => change("island")(event.target.value) } })),
     told), problem, h("div", { class: "card" }, list.element, more));

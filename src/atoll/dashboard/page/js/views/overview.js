@@ -9,7 +9,7 @@ import { watch } from "../watch.js";
 
 export default { title: "Overview", path: "overview", scope: "run", mount };
 
-const AXES = { evaluations: ["evaluations", count], usd: ["cost in USD", usd], seconds: ["seconds of work", count], step: ["steps", count] };
+const AXES = { evaluations: ["evaluations", count], cost_usd: ["cost in USD", usd], tokens: ["tokens", count], step: ["steps", count] };
 
 function mount(root, context) {
   let over = context.query.get("over") ?? "evaluations";
@@ -36,20 +36,20 @@ function mount(root, context) {
   watch(context, () => context.get(context.ofRun("curve")), (data) => { curve = data; draw(); }, problem);
   watch(context, () => context.get(context.ofRun("improvements")), (data) => steps.update([...(data.improvements ?? data.items ?? data)].reverse()), problem);
   const show = (now) => { if (now) { put(used, h("h2", {}, "Budget"), budget(now)); put(about, h("h2", {}, "The run"), aboutRun(now)); } };
-  const hear = (event) => { if ((event.detail.run ?? context.run) === context.run) show(event.detail); };
+  const hear = (event) => { if (event.detail.id === context.run) show(event.detail); };
   document.addEventListener("atoll:summary", hear);
   context.signal.addEventListener("abort", () => document.removeEventListener("atoll:summary", hear));
   show(context.summary());
 }
 
-/** The lines of a curve: {overall: [points], islands: [{island, points}], baselines: [{name, score}]}. */
+/** The lines of a curve; `over` names the column that is the axis. */
 function seriesOf(curve, over, what) {
-  const points = (rows, value) => (rows ?? []).filter((each) => Number.isFinite(each[value]) && Number.isFinite(each[over])).map((each) => [each[over], each[value]]);
-  const found = [{ name: "best of all", step: true, tone: 0, points: points(curve.overall, "best") }];
+  const points = (line, value) => line[over].map((x, place) => [x, line[value][place]]).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
+  const found = [{ name: "best of all", step: true, tone: 0, points: points(curve.whole, "best") }];
   if (what !== "all") {
-    (curve.islands ?? []).forEach((each, place) => {
-      if (what !== "mean") found.push({ name: `island ${each.island} best`, step: true, tone: place + 1, points: points(each.points, "best") });
-      if (what !== "best") found.push({ name: `island ${each.island} mean`, soft: true, tone: place + 1, points: points(each.points, "mean") });
+    curve.islands.forEach((each) => {
+      if (what !== "mean") found.push({ name: `island ${each.island} best`, step: true, tone: each.island + 1, points: points(each, "best") });
+      if (what !== "best") found.push({ name: `island ${each.island} mean`, soft: true, tone: each.island + 1, points: points(each, "mean") });
     });
   }
   const ends = found.flatMap((each) => [each.points[0]?.[0], each.points.at(-1)?.[0]]).filter(Number.isFinite);
@@ -62,7 +62,7 @@ function seriesOf(curve, over, what) {
 }
 
 function budget(now) {
-  const spent = now.spent ?? { iterations: now.steps, evaluations: now.evaluations, calls: now.calls, tokens: now.tokens_in + now.tokens_out, usd: now.cost_usd, seconds: now.seconds };
+  const spent = { iterations: now.steps, evaluations: now.evaluations, calls: now.calls, tokens: now.tokens, usd: now.cost_usd, seconds: now.work_seconds };
   const limits = Object.entries(now.budget ?? {}).filter(([, limit]) => Number.isFinite(limit));
   if (!limits.length) return h("p", { class: "empty" }, "No limit is set: it runs until it is stopped.");
   const rows = limits.map(([name, limit]) => {
@@ -77,7 +77,7 @@ function budget(now) {
 function aboutRun(now) {
   return facts([
     ["system", now.system], ["task", inline(now.task, 120)], ["model", inline(now.llm, 80)], ["sandbox", inline(now.sandbox, 80)],
-    ["started", moment(now.created_at)], ["start", score(now.initial_score)], ["best", score(now.best_score)],
+    ["started", moment(now.began)], ["start", score(now.initial_score)], ["best", score(now.best_score)],
     ["failures", count(now.failures)], now.reason ? ["ended", inline(now.reason, 200)] : null,
   ]);
 }
