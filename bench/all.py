@@ -28,14 +28,14 @@ class Bench(NamedTuple):
     Attributes:
         name: Of its module.
         whole: What is said to it for tables that may be quoted.
-        quick: What is said to it for a look.
+        quick: What is said to it for a look; None: there is no short form, and `--quick` leaves it out.
         needs: The folder of `--data` that it cannot do without, or `--folders`; "": none.
         takes: The folder of `--data` that it uses where there is one; "": none.
     """
 
     name: str
     whole: Sequence[str] = ()
-    quick: Sequence[str] = ("--quick",)
+    quick: Sequence[str] | None = ("--quick",)
     needs: str = ""
     takes: str = ""
 
@@ -56,6 +56,7 @@ BENCHES = (
     Bench("concurrency", quick=()),
     Bench("mind", quick=("--seeds", "0", "--tasks", "trip"), takes="natural_plan"),
     Bench("mind_alone", quick=("--seeds", "0"), takes="natural_plan"),
+    Bench("mind_model", whole=("--llm", "local"), quick=None, needs="natural_plan"),
     Bench("workspace", quick=("--num", "10")),
     Bench("playbook", quick=("--turns", "1000")),
     Bench("survival", quick=("--only", "contest", "--seeds", "4")),
@@ -116,9 +117,12 @@ class Ledger:
 
 def _run(bench: Bench, given: argparse.Namespace, ledger: Ledger, results: Path) -> Sequence[object]:
     """Runs one benchmark unless it is done and returns its row."""
-    said = [*(bench.quick if given.quick else bench.whole), *_data(bench, given)]
+    usual = bench.quick if given.quick else bench.whole
+    if usual is None:
+        return bench.name, "left out, has no short form", 0, ""
+    said = [*usual, *_data(bench, given)]
     shown = " ".join("DIR" if Path(each).is_dir() else each for each in said)
-    if bench.needs and len(said) == len(bench.quick if given.quick else bench.whole):
+    if bench.needs and len(said) == len(usual):
         flag = bench.needs if bench.needs.startswith("--") else f"--data with {bench.needs}/"
         return bench.name, f"left out, needs {flag}", 0, shown
     if (done := ledger.minutes(bench.name)) is not None:
