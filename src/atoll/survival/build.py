@@ -21,6 +21,7 @@ from atoll.survival.thinkers.fixed import Dice, Policy, Waiting
 from atoll.survival.thinkers.model import Modelled
 from atoll.survival.thinkers.native import Native
 from atoll.survival.thinkers.thinker import Thinker
+from atoll.survival.worlds import own
 from atoll.survival.worlds.commands import Jailed, Runner
 from atoll.survival.worlds.crafters import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld
@@ -75,7 +76,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     return system.Built(
         config,
         _report(first, name, living),
-        [],
+        [file for file in [own.path_of(task.env, parts.folder)] if file],
         runner.level if runner else _unjailed(task),
         runner.close if runner else lambda: None,
         lambda evolver: results.summed(experience.lives, is_crafter=is_crafter),
@@ -162,9 +163,11 @@ def _worlds(task: Task, parts: system.Parts, runner: Runner | None = None) -> Ca
             return lambda: MachineWorld(_playground(task, parts), runner)
         case ("hybrid", _, ""):
             return lambda: HybridWorld(GridWorld(task.world, family), _playground(task, parts), runner)
+        case _ if own.path_of(task.env, parts.folder):
+            return own.make(task.env, parts.folder)
         case _:
             raise errors.SetupError(
-                f"There is no env {task.env!r:.60}: there are grid, minigrid:ID, crafter, os and hybrid."
+                f"There is no env {task.env!r:.60}: there are grid, minigrid:ID, crafter, os, hybrid and file.py:Name."
             )
 
 

@@ -22,7 +22,7 @@ class Task(system.Settings):
     """Section `[task]`: where to live.
 
     Attributes:
-        env: `grid`, `minigrid:ID`, `crafter`, `os` or `hybrid`.
+        env: `grid`, `minigrid:ID`, `crafter`, `os`, `hybrid`, or `file.py:Name`, a world of your own.
         world: Which of the grid's worlds: meadow, caldera or tundra.
         family: Draws what the grid's signs mean; None: the run's seed.
         playground: The folder, inside the task's, in which `os` and `hybrid` may write.

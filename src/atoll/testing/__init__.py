@@ -28,6 +28,7 @@ from atoll.testing.sandboxes import SandboxSuite
 from atoll.testing.scripted import Place, ScriptedLLM
 from atoll.testing.server import Fault, ModelServer
 from atoll.testing.versions import VersionsSuite
+from atoll.testing.worlds import WorldSuite
 
 __all__ = [
     "ChooserSuite",
@@ -51,6 +52,7 @@ __all__ = [
     "SandboxSuite",
     "ScriptedLLM",
     "VersionsSuite",
+    "WorldSuite",
     "history",
     "settled",
     "unscored",

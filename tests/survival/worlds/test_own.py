@@ -1,0 +1,101 @@
+"""Worlds of one's own, and what all worlds hold to."""
+
+import json
+from typing import Any
+
+import pytest
+
+from atoll import cli, testing
+from atoll.survival.worlds.gridworld import GridWorld
+
+POND = '''\
+"""A pond: swim left or right; the water is cold, and the right shore is warm."""
+
+from atoll.survival.worlds.world import HERE, Observation
+
+
+class Pond:
+    name, actions, moves, reach, things = "a pond", ("left", "right"), {"left": (-1, 0), "right": (1, 0)}, HERE, ()
+    patience, num_cells, is_scored_by_reward = 2, 9, False
+
+    def reset(self, seed):
+        self._tick, self._x, self._warmth = 0, 4 + seed % 2, 1.0
+        return self._seen()
+
+    def act(self, action):
+        self._tick += 1
+        self._x = min(8, max(0, self._x + self.moves[action.name][0]))
+        self._warmth = 1.0 if self._x == 8 else self._warmth - 0.1
+        return self._seen()
+
+    def candidates(self, seen):
+        from atoll.survival.worlds.world import Action
+
+        return [Action(name) for name in self.actions]
+
+    def is_inside(self, spot):
+        return 0 <= spot[0] <= 8 and spot[1] == 0
+
+    def truth(self):
+        return None
+
+    def close(self):
+        pass
+
+    def _seen(self):
+        life = max(0.0, round(self._warmth, 3))
+        is_dead, is_late = life <= 0, self._tick >= 40
+        looks = {(x, 0): "shore" if x == 8 else "water" for x in range(max(0, self._x - 2), min(9, self._x + 3))}
+        return Observation(
+            self._tick, (self._x, 0), life, {"warmth": life}, looks, is_over=is_dead or is_late,
+            cause="cold" if is_dead else None,
+        )
+'''
+
+
+@pytest.fixture
+def task(tmp_path):
+    (tmp_path / "pond.py").write_text(POND)
+    (tmp_path / "atoll.toml").write_text('system = "survival"\n[task]\nenv = "pond.py:Pond"\n[run]\niterations = 5\n')
+    return tmp_path
+
+
+def run(task, capsys, *arguments):
+    status = cli.main(["run", str(task), "--store", str(task / "atoll.db"), "--json", *arguments])
+    said = capsys.readouterr()
+    return status, json.loads(said.out.splitlines()[-1]) if said.out else {}, said.err
+
+
+def test_an_agent_lives_in_a_world_that_stands_in_the_tasks_folder(task, capsys):
+    status, result, _ = run(task, capsys)
+    assert (status, result["evaluations"]) == (0, 6)
+    assert result["mean_ticks"] > 0
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ("lake.py:Pond", "name a file in the task's folder"),
+        ("../pond.py:Pond", "name a file in the task's folder"),
+        ("pond.py:Lake", "has no 'Lake' that makes a world"),
+        ("broken.py:Pond", "cannot be loaded: NameError"),
+        ("pond", "file.py:Name"),
+    ],
+)
+def test_what_is_no_world_is_refused_in_one_sentence(task, capsys, env, said):
+    (task / "broken.py").write_text("ponds")
+    status, _, err = run(task, capsys, "--set", f"task.env={env}")
+    assert status == 2
+    assert said in err
+
+
+class TestGrid(testing.WorldSuite):
+    def make(self):
+        return GridWorld("meadow", 1)
+
+
+class TestPond(testing.WorldSuite):
+    def make(self):
+        found: dict[str, Any] = {}
+        exec(POND, found)
+        return found["Pond"]()
