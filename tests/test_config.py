@@ -23,6 +23,8 @@ def test_what_is_not_said_has_a_default(folder):
         "num_selected_clusters": 2,
         "reset_period": None,
         "reset_evaluations": None,
+        "temperature": 0.1,
+        "engine_weights": {},
     }
 
 

@@ -30,8 +30,9 @@ NAMES = {
     """,
     "atoll.llmsr": "EvolverConfig Profiler PyMutationEngine Regressor regress spawn_evolver",
     "atoll.mutation": """
-        Ask Bandit Choices Constants Edit MODES Mixed Mode Model Prompt Refined Request Rewrite Syntax Tuner Unfit
-        Vocabulary blocks_of can_rewrite choices edited fenced fenced_code mixed_with program_prompt reads skeleton_of
+        Ask Bandit Choices Constants Edit Engine MODES Mixed Mode Model Prompt Refined Request Rewrite Syntax Tuner
+        Unfit Vocabulary
+        blocks_of can_rewrite choices edited fenced fenced_code mixed_with program_prompt reads skeleton_of
         tunable without_llm
     """,
     "atoll.playbook": """

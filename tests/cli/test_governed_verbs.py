@@ -122,14 +122,14 @@ def test_a_shadow_says_its_verdict(run):
 
 
 def test_a_rollout_from_its_start_to_its_end(run):
-    start = ("rollout", "start", "risk/penalty", "0.3", "--guard", "won:0.5", "--by", "ann", "--reason", "EMA")
+    start = ("rollout", "start", "risk/penalty", "0.3", "--guard", "won:0.5", "--author", "ann", "--reason", "EMA")
     assert "proposed" in run(*start, "--min-time", "0s", "--shares", "0.4").out
     assert "canary now" in run("shadow", "risk/penalty", "0.3", "--with", "shadow.py", "--rollout").out
     assert "canary 40%" in run("rollout", "status").out
     served = {run("rollout", "serve", "risk/penalty", f"carrier-{n}").out.strip() for n in range(20)}
     assert served == {"0.3", "0.5"}
     assert run("rollout", "tick", "risk/penalty", "-f", "feedback", "--json").json()["stage"] == "canary"
-    assert "rolled_back, over" in run("rollout", "abort", "risk/penalty", "--by", "bob", "--reason", "no").out
+    assert "rolled_back, over" in run("rollout", "abort", "risk/penalty", "--author", "bob", "--reason", "no").out
     assert run("rollout", "status", "risk/penalty", "--json").json()[0]["stage"] == "rolled_back"
     assert "the next may begin" in run(*start, status=2).err
 
@@ -137,21 +137,24 @@ def test_a_rollout_from_its_start_to_its_end(run):
 def test_a_rollout_goes_on_only_after_a_shadow_of_its_own_value(run):
     shadow = ("shadow", "risk/penalty", "0.4", "--with", "shadow.py", "--rollout")
     assert "No rollout of risk/penalty waits" in run(*shadow, status=2).err
-    start = ("rollout", "start", "risk/penalty", "0.3", "--guard", "won:0.5", "--by", "ann", "--reason", "EMA")
+    start = ("rollout", "start", "risk/penalty", "0.3", "--guard", "won:0.5", "--author", "ann", "--reason", "EMA")
     run(*start)
     assert "is of 0.3" in run(*shadow, status=2).err
 
 
 def test_parameters_in_a_folder_of_files_are_rolled_out_too(run):
     run("params", "set", "rate", "1", "-m", "start", "--store", "params/")
-    start = ("rollout", "start", "rate", "2", "--guard", "won", "--by", "ann", "--reason", "more", "--skip-shadow")
+    start = ("rollout", "start", "rate", "2", "--guard", "won", "--author", "ann", "--reason", "more", "--skip-shadow")
     assert "canary 1%" in run(*start, "--store", "params/").out
-    assert "rolled_back" in run("rollout", "abort", "rate", "--by", "bob", "--reason", "no", "--store", "params/").out
+    assert (
+        "rolled_back" in run("rollout", "abort", "rate", "--author", "bob", "--reason", "no", "--store", "params/").out
+    )
 
 
 def test_who_proposed_it_cannot_approve_it(run):
     told = run(
-        "rollout", "start", "risk/penalty", "0.3", "--guard", "won", "--by", "ann", "--author", "ann", "--reason", "x",
+        "rollout", "start", "risk/penalty", "0.3", "--guard", "won", "--author", "ann", "--proposer", "ann",
+        "--reason", "x",
         status=2,
     )  # fmt: skip
     assert "cannot approve it" in told.err

@@ -47,41 +47,50 @@ def test_a_proposal_goes_from_the_table_to_a_new_version(told, place):
     assert (made["status"], made["author"]) == ("pending", "agent")
     assert made["id"] in told("proposals", "list", "--status", "pending").out
     assert '"value": 3' in told("proposals", "show", made["id"]).out
-    assert "is applied: speed@1" in told("proposals", "approve", made["id"], "--reason", "fine", "--by", "ann").out
+    assert "is applied: speed@1" in told("proposals", "approve", made["id"], "--reason", "fine", "--author", "ann").out
     assert told("proposals", "list", "--status", "pending", "--json").out.strip() == "[]"
     assert "Nothing waits" in told("proposals", "apply").err
 
 
 def test_nobody_approves_their_own_and_nobody_twice(told, place):
     made = submitted(told, place)
-    said = told("proposals", "approve", made["id"], "--reason", "mine", "--by", "AGENT", status=2)
+    said = told("proposals", "approve", made["id"], "--reason", "mine", "--author", "AGENT", status=2)
     assert "a change of their own" in said.err
-    told("proposals", "reject", made["id"], "--reason", "no", "--by", "ann")
-    again = told("proposals", "approve", made["id"], "--reason", "yes", "--by", "bob", status=2)
+    told("proposals", "reject", made["id"], "--reason", "no", "--author", "ann")
+    again = told("proposals", "approve", made["id"], "--reason", "yes", "--author", "bob", status=2)
     assert "is rejected, not pending" in again.err
 
 
 def test_an_edit_needs_a_fresh_look(told, place):
     made = submitted(told, place)
     edited = written(place, {"key": "speed", "value": 4})
-    told("proposals", "edit", made["id"], edited, "--reason", "better", "--by", "agent")
+    told("proposals", "edit", made["id"], edited, "--reason", "better", "--author", "agent")
     said = told(
-        "proposals", "approve", made["id"], "--reason", "ok", "--by", "ann", "--hash", made["content_hash"], status=2
+        "proposals",
+        "approve",
+        made["id"],
+        "--reason",
+        "ok",
+        "--author",
+        "ann",
+        "--hash",
+        made["content_hash"],
+        status=2,
     )
     assert "look again" in said.err
-    told("proposals", "withdraw", made["id"], "--reason", "on second thought", "--by", "agent")
+    told("proposals", "withdraw", made["id"], "--reason", "on second thought", "--author", "agent")
 
 
 def test_a_tool_is_proposed_approved_called_and_rolled_back(told, place):
     for number, command in enumerate(("echo {{.text}}", "printf %s {{.text}}"), start=1):
         path = written(place, {**SAY, "command": command})
         made = json.loads(told("tools", "add", path, "--author", "agent", "--json").out)
-        told("proposals", "approve", made["id"], "--reason", "read it", "--by", "ann")
+        told("proposals", "approve", made["id"], "--reason", "read it", "--author", "ann")
         assert json.loads(told("tools", "list", "--json").out)[0]["version"] == number
     asked = json.dumps({"text": "hi; id"})
     assert told("tools", "call", "say", "--input", asked).out == "hi; id\n"
     assert json.loads(told("tools", "call", "say", "--input", "{}", "--json", status=1).out)["is_error"]
-    told("tools", "rollback", "say", "1", "--reason", "it was better", "--by", "ann")
+    told("tools", "rollback", "say", "1", "--reason", "it was better", "--author", "ann")
     assert json.loads(told("tools", "show", "say", "--json").out)["command"] == "echo {{.text}}"
 
 
@@ -90,7 +99,7 @@ def test_a_skill_comes_in_from_a_folder_and_goes_out_again(told, place):
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets people.\n---\nSay hello.\n")
     made = json.loads(told("skills", "add", str(folder), "--author", "agent", "--json").out)
-    told("proposals", "approve", made["id"], "--reason", "harmless", "--by", "ann")
+    told("proposals", "approve", made["id"], "--reason", "harmless", "--author", "ann")
     assert "1 uses, 100%" in told("skills", "used", "greet", "--well").out
     assert "Say hello." in told("skills", "show", "greet").out
     assert "greet" in told("skills", "list").out

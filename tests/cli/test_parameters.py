@@ -218,3 +218,30 @@ def test_the_help_of_every_verb_has_examples(capsys):
     ):
         assert cli.main(["params", verb, "--help"]) == 0
         assert f"atoll params {verb}" in capsys.readouterr().out
+
+
+def test_settings_that_may_be_parameters_are_listed_with_what_they_are(capsys, tmp_path):
+    shell = Shell(capsys, f"{tmp_path}/atoll.db")
+    task = tmp_path / "task"
+    task.mkdir()
+    said = 'system = "survival"\n[survival]\nmax_turns = "@param:turns"\n'
+    (task / "atoll.toml").write_text(said)
+    known = json.loads(shell("params", "evolvable", "mind", "--json"))
+    assert {"setting": "mind.temperature", "value": 0.03, "parameter": None, "version": None} in known
+    row = {"setting": "survival.max_turns", "value": "not set yet", "parameter": "turns", "version": None}
+    assert row in json.loads(shell("params", "evolvable", str(task), "--json"))
+    assert not (tmp_path / "atoll.db").exists()
+    shell("params", "set", "turns", "9", *WHY)
+    assert {**row, "value": 9, "version": 1} in json.loads(shell("params", "evolvable", str(task), "--json"))
+    assert "survival.max_turns" in shell("params", "evolvable")
+
+
+def test_two_values_of_a_parameter_are_compared_by_runs_of_a_task(capsys, tmp_path):
+    shell = Shell(capsys, f"{tmp_path}/atoll.db")
+    (tmp_path / "atoll.toml").write_text('system = "survival"\n[survival]\nmax_turns = "@param:turns"\n')
+    shell("params", "set", "turns", "2", *WHY)
+    asked = ("shadow", "turns", "3", "--task", str(tmp_path), "--seeds", "2", "-i", "1", "--json")
+    found = json.loads(shell(*asked))
+    assert (found["verdict"], found["sample_size"], found["num_calls"]) == ("extend", 2, 4)
+    assert "one thing to try" in shell("shadow", "turns", "3", status=2)
+    assert "no setting that is the parameter other" in shell("shadow", "other", *asked[2:], status=2)

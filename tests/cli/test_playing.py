@@ -107,6 +107,6 @@ def test_what_waits_is_listed_and_decided_by_a_person(place, capsys):  # B13
     assert json.loads(told(capsys, "held", "--json", "--store", place).out)[0]["id"] == found.id
     assert "waits" in told(capsys, "apply", "nothing", "--reason", "so", "--store", place, status=2).err
     assert "reason" in told(capsys, "apply", found.id, "--reason", " ", "--store", place, status=2).err
-    done = told(capsys, "apply", found.id, "--reason", "seen twice", "--by", "ann", "--store", place).out
+    done = told(capsys, "apply", found.id, "--reason", "seen twice", "--author", "ann", "--store", place).out
     assert done.startswith("applied (replaces tactics-00001; ann: seen twice)")
     assert "Nothing waits." in told(capsys, "held", "--store", place).err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from atoll import errors, evaluation, function, gate, store
+from atoll import errors, evaluation, function, gate, governed
 from atoll.mind import fitness, judge, weights, worldline
 
 METRICS = fitness.measured(contradiction=0.25, divergence=0.5, progress=0.75, review=1.0, cost=0.1)
@@ -48,8 +48,7 @@ def test_weights_that_are_not_five_are_refused():
 class TestWeightBook:
     @pytest.fixture
     def kept(self):
-        with store.Store("sqlite://") as kept:
-            yield kept.versions()
+        return governed.MemoryParameters()
 
     def test_weights_change_only_where_the_gate_accepts(self, kept):
         wanted = fitness.Weights(0.3, 0, 0.6, 0.1, 0)
@@ -57,7 +56,7 @@ class TestWeightBook:
         assert shut.propose(wanted, "try it", "bo").verdict == "reject"
         assert shut.current() == (fitness.BALANCED, 0)
         wide = weights.WeightBook(kept, lambda proposal: gate.Decision("accept", "agreed", "ada"))
-        assert wide.propose(wanted, "try it", "bo").version == "mind.weights@1"
+        assert wide.propose(wanted, "try it", "bo").version == "mind/weights@1"
         assert wide.current() == (wanted, 1)
 
     def test_old_weights_come_back_as_a_new_version(self, kept):

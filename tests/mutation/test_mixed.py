@@ -136,3 +136,17 @@ def test_a_model_is_one_of_the_engines_and_a_tuner_joins_where_something_is_decl
     declared = "def f(x):\n    decay = 0.5  # tunable: 0..1\n    return decay * x\n"
     assert list(mutation.mixed_with(Named("llm"), declared).engines) == ["llm", "tuner"]
     assert list(mutation.without_llm(declared).engines) == ["syntax", "refined", "tuner"]
+
+
+def test_weights_multiply_what_engines_gain_and_zero_leaves_one_out():
+    even = mutation.Bandit(["a", "b", "c"]).shares()
+    weighed = mutation.Bandit(["a", "b", "c"], weights={"a": 3.0, "c": 0.0}).shares()
+    assert weighed["a"] > even["a"] > weighed["c"] == 0.0
+    assert sum(weighed.values()) == pytest.approx(1.0)
+    assert weighed["a"] - 0.1 == pytest.approx(3 * (weighed["b"] - 0.1))  # above the floor that everybody has
+
+
+@pytest.mark.parametrize("weights", [{"a": 0.0, "b": 0.0}, {"a": -1.0}])
+def test_weights_that_leave_nobody_or_are_below_zero_are_refused(weights):
+    with pytest.raises(errors.SetupError, match="above 0"):
+        mutation.Bandit(["a", "b"], weights=weights)

@@ -1,7 +1,5 @@
 """The verbs of `atoll params` that change: set, rollback, lock, unlock, alias, import."""
 
-import getpass
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,13 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli import options
+from atoll.cli import options, values
 
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Which parameter.")]
-ReasonOption = Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why; compulsory.")]
-AuthorOption = Annotated[
-    str | None, typer.Option("--author", metavar="NAME", envvar="ATOLL_AUTHOR", help="Who; else your user name.")
-]
 ExpectOption = Annotated[
     int | None, typer.Option("--expect", metavar="N", help="Only if the newest version is this one; 0: none yet.")
 ]
@@ -27,8 +21,8 @@ RulesOption = Annotated[
 def set_value(
     key: KeyArgument,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or a plain text; @FILE reads a file.")],
-    reason: ReasonOption = "",
-    author: AuthorOption = None,
+    reason: options.ReasonOption = "",
+    author: options.AuthorOption = None,
     expect: ExpectOption = None,
     rules: RulesOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -46,15 +40,15 @@ def set_value(
 
     _check(reason, key)
     with parameters.open(store, rules=rules, is_new=True) as kept:
-        version = kept.set(key, read(value), reason, author=_who(author), expected_version=expect)
+        version = kept.set(key, values.value(value), reason, author=values.author(author), expected_version=expect)
     _tell(f"{key} is at version {version} now.", as_json, {"key": key, "version": version})
 
 
 def rollback(
     key: KeyArgument,
     version: Annotated[int, typer.Argument(metavar="VERSION", help="Whose value shall hold again.")],
-    reason: ReasonOption = "",
-    author: AuthorOption = None,
+    reason: options.ReasonOption = "",
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -66,16 +60,16 @@ def rollback(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    _check(reason)
+    values.check_reason(reason)
     with parameters.open(store) as kept:
-        made = kept.rollback(key, version, reason, author=_who(author))
+        made = kept.rollback(key, version, reason, author=values.author(author))
     _tell(f"{key} is at version {made} now, with the value of {version}.", as_json, {"key": key, "version": made})
 
 
 def lock(
     key: KeyArgument,
-    reason: ReasonOption = "",
-    author: AuthorOption = None,
+    reason: options.ReasonOption = "",
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -87,16 +81,16 @@ def lock(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    _check(reason)
+    values.check_reason(reason)
     with parameters.open(store) as kept:
-        kept.lock(key, reason, author=_who(author))
+        kept.lock(key, reason, author=values.author(author))
     _tell(f"{key} is locked.", as_json, {"key": key, "locked": True})
 
 
 def unlock(
     key: KeyArgument,
-    reason: ReasonOption = "",
-    author: AuthorOption = None,
+    reason: options.ReasonOption = "",
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -108,9 +102,9 @@ def unlock(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    _check(reason)
+    values.check_reason(reason)
     with parameters.open(store) as kept:
-        kept.unlock(key, reason, author=_who(author))
+        kept.unlock(key, reason, author=values.author(author))
     _tell(f"{key} is not locked.", as_json, {"key": key, "locked": False})
 
 
@@ -118,8 +112,8 @@ def alias(
     key: KeyArgument,
     name: Annotated[str, typer.Argument(metavar="ALIAS", help="E.g. production, canary.")],
     version: Annotated[str, typer.Argument(metavar="VERSION", help="What it stands for; 'none' takes it away.")],
-    reason: ReasonOption = "",
-    author: AuthorOption = None,
+    reason: options.ReasonOption = "",
+    author: options.AuthorOption = None,
     expect: Annotated[
         int | None, typer.Option("--expect", metavar="N", help="Only if it points there; 0: nowhere.")
     ] = None,
@@ -135,12 +129,12 @@ def alias(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    _check(reason)
+    values.check_reason(reason)
     if version != "none" and not version.isdigit():
         raise errors.SetupError(f"{version!r} is no version: give a number, or 'none' to take the alias away.")
     target = None if version == "none" else int(version)
     with parameters.open(store) as kept:
-        kept.alias(key, name, target, reason, author=_who(author), expected_version=expect)
+        kept.alias(key, name, target, reason, author=values.author(author), expected_version=expect)
     said = f"{key}@{name} is gone." if target is None else f"{key}@{name} stands for version {target} now."
     _tell(said, as_json, {"key": key, "alias": name, "version": target})
 
@@ -153,8 +147,8 @@ def import_values(
         Path | None, typer.Option("--flyto", metavar="DIR", help="A folder of the original layout, with its history.")
     ] = None,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put before the keys of --flyto.")] = "",
-    reason: ReasonOption = "",
-    author: AuthorOption = None,
+    reason: options.ReasonOption = "",
+    author: options.AuthorOption = None,
     rules: RulesOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
@@ -177,10 +171,10 @@ def import_values(
         with parameters.open(store, is_new=True) as kept:
             keys = parameters.import_folder(kept, flyto, prefix)
     else:
-        _check(reason)
-        values = _object(file or Path())
+        values.check_reason(reason)
+        found = values.mapping(file or Path())
         with parameters.open(store, rules=rules, is_new=True) as kept:
-            keys = parameters.import_values(kept, values, reason, _who(author))
+            keys = parameters.import_values(kept, found, reason, values.author(author))
     _tell(f"Imported {len(keys)} parameters.", as_json, {"keys": list(keys)})
 
 
@@ -194,52 +188,16 @@ VERBS: Mapping[str, Callable[..., None]] = {
 }
 
 
-def read(said: str) -> Any:
-    """Returns what somebody typed: JSON, the content of @FILE, or else a text.
-
-    Raises:
-        SetupError: There is no such file.
-    """
-    if said.startswith("@"):
-        try:
-            return Path(said[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise errors.SetupError(f"{said[1:]} cannot be read: {error}.") from error
-    try:
-        return json.loads(said)
-    except ValueError:
-        return said
-
-
-def _object(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise errors.SetupError(f"{file} cannot be read: {error}.") from error
-    if not isinstance(found, dict):
-        raise errors.SetupError(f"{file} holds no object of keys and values: give what 'atoll params export' wrote.")
-    return found
-
-
-def _check(reason: str, key: str | None = None) -> None:
+def _check(reason: str, key: str) -> None:
     """Asks for a reason and a key before anything is made.
 
     Raises:
         SetupError: There is none.
     """
-    if not reason.strip():
-        raise errors.SetupError("A change needs a reason: say why with -m.")
-    if key is not None:
-        from atoll.store import entry
+    from atoll.store import entry
 
-        entry.check_key(key)
-
-
-def _who(author: str | None) -> str:
-    try:
-        return author or getpass.getuser()
-    except (OSError, KeyError):
-        raise errors.SetupError("Nobody knows who you are: say it with --author.") from None
+    values.check_reason(reason)
+    entry.check_key(key)
 
 
 def _tell(sentence: str, as_json: bool, data: Mapping[str, Any]) -> None:

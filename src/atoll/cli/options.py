@@ -13,6 +13,11 @@ StoreOption = Annotated[
     str, typer.Option("--store", metavar="URL", envvar="ATOLL_STORE", help="Where runs are kept: a file or a URL.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
+ReasonOption = Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why; it stays in the audit log.")]
+AuthorOption = Annotated[
+    str | None,
+    typer.Option("--author", metavar="NAME", envvar="ATOLL_AUTHOR", help="Who you are; else your user name."),
+]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, its beginning or end, 'latest' or 'latest~1'.")
 ]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli import governing, options
+from atoll.cli import binding, governing, options, values
 
 app = typer.Typer(
     add_completion=False,
@@ -18,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Look after parameters: values with a history, a reason, locks, aliases and an audit log.",
 )
-for name, verb in governing.VERBS.items():
+for name, verb in {**governing.VERBS, "evolvable": binding.evolvable}.items():
     app.command(name)(verb)
 
 ELSEWHERE = ("proposals/", "rollout/", "playbook/", "tools/", "skills/", "reflections/", "nonces/")
@@ -52,7 +52,7 @@ def get(
         except errors.NotFound:
             if default is None:
                 raise
-            value, version = governing.read(default), 0
+            value, version = values.value(default), 0
     if as_json:
         output.print_json({"key": key, "value": value, "version": version})
     else:
@@ -80,12 +80,12 @@ def list_keys(
     from atoll.config import parameters
 
     with parameters.open(store) as kept:
-        values = kept.snapshot(prefix).values
-        keys = [key for key in values if every or not _is_kept_elsewhere(key, prefix)]
+        held = kept.snapshot(prefix).values
+        keys = [key for key in held if every or not _is_kept_elsewhere(key, prefix)]
         found = [
             {"key": key, "value": value, "version": version, "aliases": dict(kept.aliases(key)),
              "locked": None if (lock := kept.lock_of(key)) is None else f"{lock.author}: {lock.reason}"}
-            for key, (value, version) in ((key, values[key]) for key in keys)
+            for key, (value, version) in ((key, held[key]) for key in keys)
         ]  # fmt: skip
     if as_json:
         output.print_json(found)
@@ -96,8 +96,8 @@ def list_keys(
     ]
     headings = ["key", "version", "value", "aliases", "locked"]
     output.table(output.out(), headings, rows, right=["version"], flexible="value")
-    if len(keys) < len(values):
-        output.say(output.err(), f"{len(values) - len(keys):,} more are kept by other verbs; --all lists them.", "dim")
+    if len(keys) < len(held):
+        output.say(output.err(), f"{len(held) - len(keys):,} more are kept by other verbs; --all lists them.", "dim")
 
 
 def _is_kept_elsewhere(key: str, prefix: str) -> bool:
@@ -220,8 +220,8 @@ def export(
         if is_log:
             lines = [audit.line(each) for each in kept.ledger.entries()]
         else:
-            values = kept.snapshot(prefix, as_of=parameters.moment(as_of)).values
-            lines = [json.dumps({key: value for key, (value, _) in values.items()}, indent=1, ensure_ascii=False)]
+            held = kept.snapshot(prefix, as_of=parameters.moment(as_of)).values
+            lines = [json.dumps({key: value for key, (value, _) in held.items()}, indent=1, ensure_ascii=False)]
     text = "".join(f"{line}\n" for line in lines)
     if to is None:
         sys.stdout.write(text)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli import options, proposing
+from atoll.cli import options, values
 
 app = typer.Typer(
     add_completion=False,
@@ -157,7 +157,7 @@ DecidedOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Wh
 def apply(
     held_id: HeldArgument,
     reason: DecidedOption,
-    by: proposing.ByOption = "",
+    author: options.AuthorOption = None,
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
@@ -169,14 +169,14 @@ def apply(
       atoll playbook held
       atoll playbook apply 3f2a --reason "tried it twice, it holds"
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    _settle(held_id, reason, by, key, store, as_json, is_applied=True)
+    _settle(held_id, reason, author, key, store, as_json, is_applied=True)
 
 
 @app.command("reject")
 def reject(
     held_id: HeldArgument,
     reason: DecidedOption,
-    by: proposing.ByOption = "",
+    author: options.AuthorOption = None,
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
@@ -187,17 +187,17 @@ def reject(
     Examples:
       atoll playbook reject 3f2a --reason "that was another world"
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    _settle(held_id, reason, by, key, store, as_json, is_applied=False)
+    _settle(held_id, reason, author, key, store, as_json, is_applied=False)
 
 
 def _settle(
-    held_id: str, reason: str, by: str, key: str | None, store: str, as_json: bool, *, is_applied: bool
+    held_id: str, reason: str, author: str | None, key: str | None, store: str, as_json: bool, *, is_applied: bool
 ) -> None:
     from atoll.cli import output
 
     with options.opened(store) as kept:
         notes = opened(kept, key)
-        change = notes.settle(held_id, reason, by or proposing.me(), is_applied=is_applied)
+        change = notes.settle(held_id, reason, values.author(author), is_applied=is_applied)
     (verdict,) = change.verdicts
     if as_json:
         output.print_json({"key": notes.key, "version": change.n, **verdict.to_data()})

@@ -1,6 +1,5 @@
 """The verbs `atoll proposals list`, `show`, `submit`, `edit`, `approve`, `reject`, `withdraw` and `apply`."""
 
-import getpass
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli import options
+from atoll.cli import options, values
 
 app = typer.Typer(
     add_completion=False,
@@ -18,17 +17,7 @@ app = typer.Typer(
 )
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A proposal's id, as 'atoll proposals list' shows it.")]
-ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stays in the audit log.")]
-ByOption = Annotated[str, typer.Option("--by", metavar="NAME", help="Who you are; by default your user name.")]
 ContentArgument = Annotated[Path, typer.Argument(metavar="FILE", help="JSON: all that would be applied.")]
-
-
-def me() -> str:
-    """Returns who sits here, as far as the machine knows."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a user without a name, as in some containers
-        return "operator"
 
 
 def evolution(kept: Any) -> Any:
@@ -36,23 +25,6 @@ def evolution(kept: Any) -> Any:
     from atoll import governed  # with jsonschema: help need not wait for it
 
     return governed.Evolution(governed.StoredParameters(kept), governed.LATER)
-
-
-def content_of(path: Path) -> Any:
-    """Reads a JSON object from a file.
-
-    Raises:
-        SetupError: It cannot be read, or holds something else.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise errors.SetupError(f"{path} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
-        raise errors.SetupError(f"{path} holds no JSON: {error}.") from None
-    if not isinstance(found, dict):
-        raise errors.SetupError(f"{path} holds no JSON object: write {{...}}.")
-    return found
 
 
 @app.command("list")
@@ -120,7 +92,7 @@ def submit(
     content: ContentArgument,
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="What it is, in a few words.")],
     rationale: Annotated[str, typer.Option("--rationale", metavar="TEXT", help="Why it should be.")] = "",
-    author: Annotated[str, typer.Option("--author", metavar="NAME", help="Whose it is; never who approves it.")] = "",
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -135,7 +107,9 @@ def submit(
 
     with stores.Store(store) as kept:
         proposed: Any = kind
-        done = evolution(kept).propose(proposed, title, content_of(content), author or me(), rationale=rationale)
+        done = evolution(kept).propose(
+            proposed, title, values.mapping(content), values.author(author), rationale=rationale
+        )
     tell(done, as_json)
 
 
@@ -143,22 +117,22 @@ def submit(
 def edit(
     proposal_id: IdArgument,
     content: ContentArgument,
-    reason: ReasonOption,
-    by: ByOption = "",
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Changes what is proposed; approvals before it count no longer, and it is yours now."""
     with options.opened(store) as kept:
-        done = evolution(kept).proposals.edit(proposal_id, content_of(content), by or me(), reason)
+        done = evolution(kept).proposals.edit(proposal_id, values.mapping(content), values.author(author), reason)
     tell(done, as_json)
 
 
 @app.command("approve")
 def approve(
     proposal_id: IdArgument,
-    reason: ReasonOption,
-    by: ByOption = "",
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
     content_hash: Annotated[
         str | None, typer.Option("--hash", metavar="H", help="Of the content that you looked at, to be sure.")
     ] = None,
@@ -173,7 +147,9 @@ def approve(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     with options.opened(store) as kept:
         desk = evolution(kept)
-        done = desk.proposals.decide(proposal_id, by or me(), approve=True, reason=reason, content_hash=content_hash)
+        done = desk.proposals.decide(
+            proposal_id, values.author(author), approve=True, reason=reason, content_hash=content_hash
+        )
         done = desk.apply(done.id) if done.status == "approved" else done
     tell(done, as_json)
     return 1 if done.status == "failed" else 0
@@ -182,28 +158,28 @@ def approve(
 @app.command("reject")
 def reject(
     proposal_id: IdArgument,
-    reason: ReasonOption,
-    by: ByOption = "",
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Rejects a proposal; one rejection is enough."""
     with options.opened(store) as kept:
-        done = evolution(kept).proposals.decide(proposal_id, by or me(), approve=False, reason=reason)
+        done = evolution(kept).proposals.decide(proposal_id, values.author(author), approve=False, reason=reason)
     tell(done, as_json)
 
 
 @app.command("withdraw")
 def withdraw(
     proposal_id: IdArgument,
-    reason: ReasonOption,
-    by: ByOption = "",
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
     """Takes a proposal off the table."""
     with options.opened(store) as kept:
-        done = evolution(kept).proposals.end(proposal_id, "withdrawn", by or me(), reason)
+        done = evolution(kept).proposals.end(proposal_id, "withdrawn", values.author(author), reason)
     tell(done, as_json)
 
 

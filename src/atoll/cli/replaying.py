@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from atoll import errors
-from atoll.cli import options
+from atoll.cli import options, values
 
 NUM_ROWS = 40
 
@@ -42,27 +42,27 @@ def replay(
       atoll replay run:latest                        which engine of a run pays
       atoll replay logs -f feedback --estimate won --policy '{"left": 0.2, "right": 0.8}'
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll.runs import governed  # with SQLAlchemy and numpy: help need not wait for them
+    from atoll.cli import places  # with SQLAlchemy and numpy: help need not wait for them
 
     if (estimate is None) != (policy is None):
         given, lacking = ("--policy", "--estimate METRIC") if estimate is None else ("--estimate", "--policy JSON")
         raise errors.SetupError(f"{given} needs {lacking} too: what is estimated, and for which other policy.")
-    place = governed.Place(log, feedback, kept=store, on_issue=cast(Any, on_issue), by=by)
+    place = places.Place(log, feedback, kept=store, on_issue=cast(Any, on_issue), by=by)
     try:
-        collector = None if estimate is None or policy is None else governed.collector(estimate, policy)
-        report, aggregator = governed.replayed(
+        collector = None if estimate is None or policy is None else places.collector(estimate, policy)
+        report, aggregator = places.replayed(
             place,
-            governed.moment(since),
-            governed.moment(until),
-            window=timedelta(seconds=governed.seconds(window)),
+            values.moment(since),
+            values.moment(until),
+            window=timedelta(seconds=values.seconds(window)),
             attribution=attribution or ("decision" if place.is_run else "first"),
             checkpoint=checkpoint,
             collector=collector,
         )
     finally:
         place.close()
-    rows = governed.statistics(aggregator)
-    estimates = [] if collector is None else governed.estimates(collector)
+    rows = places.statistics(aggregator)
+    estimates = [] if collector is None else places.estimates(collector)
     _show(report, rows, estimates, as_json)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from atoll.cli import options, proposing
+from atoll.cli import options, values
 
 app = typer.Typer(
     add_completion=False,
@@ -99,7 +99,7 @@ def approve(
     run: options.RunArgument,
     worldline_id: IdArgument,
     reason: ReasonOption,
-    by: proposing.ByOption = "",
+    author: options.AuthorOption = None,
     commit: CommitOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
@@ -112,7 +112,7 @@ def approve(
       atoll worldlines approve latest 8dd0 --reason "read it, and all tests pass"
       atoll worldlines merge latest 8dd0
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    _decide(run, worldline_id, "approve", reason, by, commit, store, as_json)
+    _decide(run, worldline_id, "approve", reason, author, commit, store, as_json)
 
 
 @app.command("reject")
@@ -120,7 +120,7 @@ def reject(
     run: options.RunArgument,
     worldline_id: IdArgument,
     reason: ReasonOption,
-    by: proposing.ByOption = "",
+    author: options.AuthorOption = None,
     commit: CommitOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
@@ -131,7 +131,7 @@ def reject(
     Examples:
       atoll worldlines reject latest 8dd0 --reason "it only hides the fault"
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    _decide(run, worldline_id, "reject", reason, by, commit, store, as_json)
+    _decide(run, worldline_id, "reject", reason, author, commit, store, as_json)
 
 
 @app.command("merge")
@@ -163,7 +163,7 @@ def _decide(
     worldline_id: str,
     verdict: Literal["approve", "reject"],
     reason: str,
-    by: str,
+    author: str | None,
     commit: str | None,
     store: str,
     as_json: bool,
@@ -173,7 +173,7 @@ def _decide(
 
     with options.opened(store) as kept:
         place = _place(kept, run)
-        found = worldlines.decide(place, worldline_id, verdict, by or proposing.me(), reason, commit)
+        found = worldlines.decide(place, worldline_id, verdict, values.author(author), reason, commit)
         told = worldlines.told(place, found)
     if as_json:
         output.print_json(told)

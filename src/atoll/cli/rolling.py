@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli import options
+from atoll.cli import options, values
 
 app = typer.Typer(
     add_completion=False,
@@ -14,8 +14,6 @@ app = typer.Typer(
 )
 
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The parameter.")]
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why; goes into the audit log.")]
-ByOption = Annotated[str, typer.Option("--by", metavar="WHO", help="Who decides; not who proposed it.")]
 
 
 @app.command("start")
@@ -25,9 +23,9 @@ def start(
     guard: Annotated[
         list[str], typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="What must not become worse.")
     ],
-    reason: ReasonOption,
-    by: ByOption,
-    author: Annotated[str, typer.Option(metavar="WHO", help="Who proposed it.")] = "evolver",
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
+    proposer: Annotated[str, typer.Option(metavar="NAME", help="Whose idea it is; never yours.")] = "evolver",
     shares: Annotated[str, typer.Option(metavar="LIST", help="Of the entities, step by step.")] = "0.01,0.05,0.1,0.25",
     min_samples: Annotated[int, typer.Option(metavar="N", help="Measurements of treated entities per step.")] = 50,
     min_time: Annotated[str, typer.Option(metavar="TIME", help="Of each step: 1h.")] = "1h",
@@ -42,25 +40,28 @@ def start(
 
     \b
     Examples:
-      atoll rollout start risk/penalty 0.4 --guard late:0.02:lower --by ann --reason "EMA of last week"
+      atoll rollout start risk/penalty 0.4 --guard late:0.02:lower --author ann --reason "EMA of last week"
       atoll shadow risk/penalty 0.4 --with shadow.py --rollout
       atoll rollout tick risk/penalty --feedback feedback
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll.runs import governed
+    from atoll.cli import rollouts
+    from atoll.config import parameters
+    from atoll.governed import standings
 
+    who = values.author(author)
     plan = {
-        "guardrails": [governed.guardrail(each) for each in guard],
-        "shares": governed.shares(shares),
+        "guardrails": rollouts.guardrails(guard),
+        "shares": values.shares(shares),
         "min_samples": min_samples,
-        "min_seconds": governed.seconds(min_time),
-        "bake_seconds": governed.seconds(bake),
-        "cooldown_seconds": governed.seconds(cooldown),
+        "min_seconds": values.seconds(min_time),
+        "bake_seconds": values.seconds(bake),
+        "cooldown_seconds": values.seconds(cooldown),
         "alpha": alpha,
         "needs_shadow": not skip_shadow,
     }
-    with governed.open_parameters(store) as kept:
-        state = governed.start_rollout(kept, key, governed.value(value), plan, author=author, by=by, reason=reason)
-    _show(governed.told(state), as_json)
+    with parameters.open(store) as kept:
+        state = rollouts.start(kept, key, values.value(value), plan, author=proposer, by=who, reason=reason)
+    _show(standings.told(state), as_json)
 
 
 @app.command("status")
@@ -77,10 +78,11 @@ def status(
       atoll rollout status risk/penalty --json
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output
-    from atoll.runs import governed
+    from atoll.config import parameters
+    from atoll.governed import standings
 
-    with governed.open_parameters(store) as kept:
-        found = [governed.told(each) for each in governed.rollouts(kept) if key in (None, each.key)]
+    with parameters.open(store) as kept:
+        found = [standings.told(each) for each in standings.rollouts(kept) if key in (None, each.key)]
     if as_json:
         output.print_json(found)
         return
@@ -107,11 +109,13 @@ def tick(
     Examples:
       atoll rollout tick risk/penalty --feedback feedback        from cron, every minute
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll.runs import governed
+    from atoll.cli import rollouts
+    from atoll.config import parameters
+    from atoll.governed import standings
 
-    with governed.open_parameters(store) as kept:
-        state = governed.tick(kept, key, feedback)
-    _show(governed.told(state), as_json)
+    with parameters.open(store) as kept:
+        state = rollouts.tick(kept, key, feedback)
+    _show(standings.told(state), as_json)
 
 
 @app.command("serve")
@@ -130,10 +134,11 @@ def serve(
     import json
 
     from atoll.cli import output
-    from atoll.runs import governed
+    from atoll.config import parameters
+    from atoll.governed import rollout
 
-    with governed.open_parameters(store) as kept:
-        found = governed.serve(kept, key, entity)
+    with parameters.open(store) as kept:
+        found = rollout.Rollout(kept, key).value_for(entity)
     if as_json:
         output.print_json(found._asdict())
     else:
@@ -143,8 +148,8 @@ def serve(
 @app.command("abort")
 def abort(
     key: KeyArgument,
-    reason: ReasonOption,
-    by: ByOption,
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -152,13 +157,14 @@ def abort(
 
     \b
     Examples:
-      atoll rollout abort risk/penalty --by ann --reason "customers complain"
+      atoll rollout abort risk/penalty --author ann --reason "customers complain"
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll.runs import governed
+    from atoll.config import parameters
+    from atoll.governed import rollout, standings
 
-    with governed.open_parameters(store) as kept:
-        state = governed.abort(kept, key, reason=reason, author=by)
-    _show(governed.told(state), as_json)
+    with parameters.open(store) as kept:
+        state = rollout.Rollout(kept, key).abort(reason, author=values.author(author))
+    _show(standings.told(state), as_json)
 
 
 def _show(told: Any, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli import options, proposing
+from atoll.cli import options, values
 
 NEEDED = ("samples", "apply", "score")
 
@@ -15,9 +15,19 @@ def shadow(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The parameter.")],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The candidate value, as JSON.")],
     file: Annotated[
-        Path,
+        Path | None,
         typer.Option("--with", metavar="FILE.py", help="Has samples(), apply(candidate, value), score(candidate)."),
-    ],
+    ] = None,
+    task: Annotated[
+        Path | None, typer.Option("--task", metavar="TASK", help="Run this task with either value, once for each seed.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=2, metavar="N", help="Pairs of runs of --task at most.")] = 40,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", "-i", min=1, metavar="N", help="Steps of a run.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the task; repeatable.")
+    ] = None,
     traffic: Annotated[float, typer.Option(metavar="SHARE", help="Of the samples, 0 to 1.")] = 1.0,
     min_effect: Annotated[float, typer.Option(metavar="X", help="The least gain that is worth a change.")] = 0.0,
     guard: Annotated[
@@ -32,30 +42,54 @@ def shadow(
     """Runs a candidate value beside the present one, on the same samples, and changes nothing.
 
     Ends as soon as the verdict is clear: promote, reject, or extend when the samples do not tell. The file is yours and
-    runs in this process.
+    runs in this process. With a task the samples are whole runs, which leave nothing in the store.
 
     \b
     Examples:
       atoll shadow risk/penalty 0.4 --with shadow.py
+      atoll shadow mind/weights '[0.2, 0, 0.7, 0.1, 0]' --task examples/mind_natural_plan --seeds 60
       atoll shadow risk/penalty 0.4 --with shadow.py --guard cost:0.5:lower --json
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll.cli import output
-    from atoll.runs import governed  # with SQLAlchemy and numpy: help need not wait for them
+    from atoll.cli import output, rollouts  # with SQLAlchemy and numpy: help need not wait for them
+    from atoll.config import parameters
+    from atoll.governed import rollout, standings
 
-    terms = governed.Terms(min_effect, [governed.guardrail(each) for each in guard or []], alpha)
-    with governed.open_parameters(store) as kept:
+    if (file is None) == (task is None):
+        raise errors.SetupError("A shadow run needs one thing to try the values on: --with FILE.py, or --task TASK.")
+    terms = {"min_effect": min_effect, "guardrails": rollouts.guardrails(guard or []), "alpha": alpha}
+    candidate = values.value(value)
+    with parameters.open(store) as kept:
         if to_rollout:
-            governed.check_rollout(kept, key, governed.value(value))
-        result = governed.shadowed(kept, key, governed.value(value), _loaded(file), traffic, terms)
+            rollouts.check_waiting(kept, key, candidate)
+        asked, functions = (key, _loaded(file)) if file else _trials(kept, key, task, seeds, iterations, changes)
+        result = _runner(kept, functions, terms).run_shadow(asked, candidate, traffic)
         if to_rollout or is_kept:
-            governed.keep_shadow(kept, key, governed.value(value), result, proposing.me())
-        state = governed.after_shadow(kept, key, result) if to_rollout else None
+            standings.keep_shadow(kept, asked, candidate, result, values.author(None))
+        state = rollout.Rollout(kept, key).take_shadow(result) if to_rollout else None
     if as_json:
-        output.print_json({**result.to_data(), "rollout": None if state is None else governed.told(state)})
+        output.print_json({**result.to_data(), "rollout": None if state is None else standings.told(state)})
         return
     _show(result)
     if state is not None:
         output.say(output.out(), f"The rollout of {key} is {state.stage} now: {state.why}.")
+
+
+def _runner(kept: Any, functions: Any, terms: Any) -> Any:
+    from atoll.governed import evaluators, shadow
+
+    samples, apply, score = functions
+    return shadow.ShadowRunner(kept, evaluators.FuncEvaluator(score), shadow.Fixed(list(samples())), apply, **terms)
+
+
+def _trials(kept: Any, key: str, task: Any, seeds: int, iterations: int | None, changes: list[str] | None) -> Any:
+    """Returns what the task calls the parameter, and how its runs are sampled and scored."""
+    from atoll import config
+    from atoll.runs import trials
+
+    said = [config.parse_set(each) for each in changes or ()]
+    plan = config.load(task, [*said, {"run": {"iterations": iterations}}] if iterations else said)
+    made = trials.Trials(plan, key, kept.ledger, range(seeds))
+    return made.asked, made.functions
 
 
 def _loaded(file: Path) -> Any:
@@ -87,6 +121,13 @@ def _show(result: Any) -> None:
     if rows:
         output.table(output.out(), headings, rows, right=headings[1:], flexible="metric")
     output.say(output.out(), f"{result.verdict}: {result.reason}.", "bold")
+    if rows:
+        output.say(
+            output.err(),
+            "The verdict hangs on the intervals of fitness and of what is guarded, which may be looked at any time; p "
+            "(Holm) is a second view for reading all metrics side by side, larger the more of them there are.",
+            "dim",
+        )
     said = f"{result.sample_size:,} pairs, {result.num_calls:,} scores, {result.num_saved:,} saved"
     output.say(
         output.err(), f"{said}; divergence {result.divergence:.3g}, disagreement {result.disagreement:.3g}.", "dim"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli import options, proposing
+from atoll.cli import options, proposing, values
 
 tools = typer.Typer(
     add_completion=False,
@@ -23,7 +23,6 @@ skills = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As 'list' shows it.")]
-AuthorOption = Annotated[str, typer.Option("--author", metavar="NAME", help="Whose it is; never who approves it.")]
 
 
 @tools.command("list")
@@ -52,7 +51,7 @@ def show_tool(
 @tools.command("add")
 def add_tool(
     definition: proposing.ContentArgument,
-    author: AuthorOption = "",
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -64,7 +63,7 @@ def add_tool(
       atoll proposals approve p-0123456789ab --reason "read it"
       atoll tools call say --input '{"text": "hello"}'
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    content = proposing.content_of(definition)
+    content = values.mapping(definition)
     proposing.submit("new_tool", definition, str(content.get("name", "a tool")), "", author, store, as_json)
 
 
@@ -107,8 +106,8 @@ def call_tool(
 def rollback_tool(
     name: NameArgument,
     version: Annotated[int, typer.Argument(min=1, metavar="N", help="The version to go back to.")],
-    reason: proposing.ReasonOption,
-    by: proposing.ByOption = "",
+    reason: options.ReasonOption,
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
     """Makes an old version of a tool the newest one; the history keeps everything."""
@@ -116,7 +115,7 @@ def rollback_tool(
     from atoll.cli import output
 
     with options.opened(store) as kept:
-        made = governed.StoredParameters(kept).rollback(f"tools/{name}", version, reason, author=by or proposing.me())
+        made = governed.StoredParameters(kept).rollback(f"tools/{name}", version, reason, author=values.author(author))
     output.say(output.out(), f"tools/{name} is at version {made}, as it was in version {version}.")
 
 
@@ -171,7 +170,7 @@ def show_skill(
 @skills.command("add")
 def add_skill(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a SKILL.md.")],
-    author: AuthorOption = "",
+    author: options.AuthorOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -182,7 +181,7 @@ def add_skill(
     found = kinds.read(folder)
     with stores.Store(store) as kept:
         desk = proposing.evolution(kept)
-        done = desk.propose("new_skill", found.name, found.to_json(), author or proposing.me())
+        done = desk.propose("new_skill", found.name, found.to_json(), values.author(author))
     proposing.tell(done, as_json)
 
 

@@ -1,15 +1,18 @@
 """A run's configuration: its sections, how they are read and merged, and what the command line says in short."""
 
 from atoll.config.amounts import BARE, Sections, parse_budget, parse_set
+from atoll.config.binding import Bound
 from atoll.config.plan import (
     DETERMINISTIC_WINDOW,
     FILE,
     NAMED,
+    PARAMETERS,
     SYSTEMS,
     Plan,
     asking,
     begun_with,
     describe,
+    evolvable,
     find,
     lives,
     load,
@@ -26,7 +29,9 @@ __all__ = [
     "DETERMINISTIC_WINDOW",
     "FILE",
     "NAMED",
+    "PARAMETERS",
     "SYSTEMS",
+    "Bound",
     "LLMSettings",
     "Method",
     "Plan",
@@ -36,6 +41,7 @@ __all__ = [
     "asking",
     "begun_with",
     "describe",
+    "evolvable",
     "find",
     "lives",
     "load",

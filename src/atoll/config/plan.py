@@ -8,18 +8,20 @@
     [llm]         how the model is asked
     [sandbox]     what judging one candidate may use
 
-Later wins: defaults, what the folder implies, `atoll.toml`, the command line.
+A value may name a parameter of the store instead (`binding`). Later wins: defaults, what the folder implies,
+`atoll.toml`, the command line.
 """
 
 import difflib
 import importlib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
 from atoll import control, errors
+from atoll.config import binding
 from atoll.config.amounts import BARE, Sections, parse_budget
 from atoll.config.sections import COMMON, LLMSettings, RunSettings, SandboxSettings
 from atoll.system import Look, Settings, System, check, keys_of, nearest, shown
@@ -38,6 +40,7 @@ REVIEWS: Mapping[str, str] = {"mind": "atoll.mind.workspace.reviews"}  # of thos
 LIVES: Mapping[str, str] = {"survival": "atoll.survival.lives"}  # of those whose steps are lives
 CHECKPOINTS, NAMING = "atoll.programs.checkpoints", "atoll.programs.naming"
 NAMED = "config"  # as a model's name: the one that the folder's own configuration names
+PARAMETERS = "parameters"  # beside the sections of a stored plan: which versions of which parameters it was made with
 ADVISED = ("mode", "engine", "llm")  # what a step may be told besides settings: how to edit, who does, whom to ask
 DEFAULT_ITERATIONS = 1000
 DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the result depends on it
@@ -45,7 +48,12 @@ DETERMINISTIC_WINDOW = 8  # steps in flight, whatever the number of workers: the
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A configuration that was checked: all that a run is made from."""
+    """A configuration that was checked: all that a run is made from.
+
+    Attributes:
+        named: Settings that are parameters not yet read, and the parameters' names; they have their defaults till then.
+        parameters: Settings that were read from parameters: which name was asked, what it stood for, which version.
+    """
 
     system: str
     folder: Path
@@ -54,12 +62,17 @@ class Plan:
     run: RunSettings
     llm: LLMSettings
     sandbox: SandboxSettings
+    named: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_data(self) -> dict[str, Any]:
         """Returns it as plain data, every default spelled out."""
         sections = {"task": self.task, self.system: self.options, "run": self.run, "llm": self.llm}
         sections |= {"sandbox": self.sandbox}
-        data = {name: section.model_dump(mode="json") for name, section in sections.items()}
+        data: dict[str, Any] = {name: section.model_dump(mode="json") for name, section in sections.items()}
+        for setting, name in self.named.items():
+            data = binding.put_in(data, setting, f"{binding.MARK}{name}")
+        data |= {PARAMETERS: {each: dict(read) for each, read in self.parameters.items()}} if self.parameters else {}
         return {"system": self.system, "folder": str(self.folder), **data}
 
     @classmethod
@@ -69,8 +82,10 @@ class Plan:
         Raises:
             SetupError: A key or a value is wrong.
         """
-        sections = {name: value for name, value in data.items() if name != "folder"}
-        return cls.of(Path(data["folder"]), [sections, *changes])
+        sections = {name: value for name, value in data.items() if name not in ("folder", PARAMETERS)}
+        changed = {f"{section}.{key}" for layer in changes for section in layer for key in layer[section]}
+        read = {each: found for each, found in data.get(PARAMETERS, {}).items() if each not in changed}
+        return replace(cls.of(Path(data["folder"]), [sections, *changes]), parameters=read)
 
     @classmethod
     def of(cls, folder: Path, layers: Sequence[Sections]) -> Self:
@@ -87,10 +102,28 @@ class Plan:
         for section in merged:
             if section not in models:
                 raise errors.SetupError(f"There is no section [{section}]{nearest(section, models)}.")
+        merged, named = binding.taken_out(name, merged, models)
         known = [key for section, model in models.items() for key in keys_of(section, model)]
         made = {section: check(section, model, merged.get(section, {}), known) for section, model in models.items()}
         plan = cls(name, folder, made["task"], made[name], *(cast(Any, made[each]) for each in COMMON))
         plan.budget()
+        return replace(plan, named=named)
+
+    def bound(self, find: binding.Read) -> Self:
+        """Returns the plan with the values of the parameters that it names, and which versions those are.
+
+        Raises:
+            SetupError: There is no such parameter, or its value is wrong for the setting.
+        """
+        plan = self
+        for setting, name in self.named.items():
+            found = binding.read(setting, name, find)
+            data = binding.put_in(plan.to_data(), setting, found.value)
+            told = {"asked": name, "key": found.key, "version": found.version}
+            try:
+                plan = self.from_data({**data, PARAMETERS: {**data.get(PARAMETERS, {}), setting: told}})
+            except errors.SetupError as error:
+                raise errors.SetupError(f"Parameter {found.key}@{found.version} does not do: {error}") from error
         return plan
 
     def budget(self) -> control.Budget:
@@ -320,6 +353,15 @@ def told(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
             check(name, builder.Options, {key: value})
         found[key] = value
     return found
+
+
+def evolvable(name: str) -> Iterator[tuple[str, Any]]:
+    """Yields the settings of a system that may be parameters, with their defaults.
+
+    Raises:
+        SetupError: There is no such system.
+    """
+    return binding.bindable(name, _models(name))
 
 
 def describe(name: str) -> Iterator[tuple[str, str]]:

@@ -86,6 +86,10 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     """Makes the parts of a run from a task folder: its file is read here and run in the workers only; or from data."""
     if task.data is not None:
+        if options.engine_weights:
+            raise errors.SetupError(
+                "llmsr.engine_weights is for functions: laws for data have one engine. Leave it out."
+            )
         return laws.build(task.data, options.num_islands, parts)
     path = parts.folder / task.file
     start = source.of_file(path, task.function)
@@ -138,7 +142,7 @@ class _Subject:
         self, options: Options, model: llm.LLM | None, where: executor.Place, workers: int, seed: int
     ) -> system.Built:
         chosen = find_preset(options.preset)
-        mixed = self._engine(model)
+        mixed = self._engine(model, options.engine_weights)
         engine = Announced(mixed)
         place = where.open(self.make_job, self.evaluator, str(self.files[0].parent) if self.files else None)
         judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
@@ -153,7 +157,7 @@ class _Subject:
             engine,
             island_profiler_fn=self.hear,
             cluster_profiler_fn=self.hear,
-            make_pool=chosen.make_pool(options.num_selected_clusters),
+            make_pool=chosen.make_pool(options.num_selected_clusters, options.temperature),
         )
         schedule = chosen.schedule(options, seed)
         report = self._report(options, schedule, model, workers)
@@ -161,12 +165,13 @@ class _Subject:
         plain = None if model is None else Announced(next(iter(mixed.engines.values())))
         return system.Built(config, report, self.files, place.level, place.close, plain=plain)
 
-    def _engine(self, model: llm.LLM | None) -> mutation.Mixed:
+    def _engine(self, model: llm.LLM | None, weights: Mapping[mutation.Engine, float]) -> mutation.Mixed:
         if model is None:
             if not mutation.can_rewrite(self.start.text):
                 raise errors.SetupError(f"{self.start.name} has nothing that its syntax could change: give a model.")
-            return mutation.without_llm(self.start.text)
-        return mutation.mixed_with(PyMutationEngine(self.comment, self.start.docstring, model), self.start.text)
+            return mutation.without_llm(self.start.text, weights=weights)
+        engine = PyMutationEngine(self.comment, self.start.docstring, model)
+        return mutation.mixed_with(engine, self.start.text, weights=weights)
 
     def _report(
         self, options: Options, schedule: cluster.RoundRobin, model: llm.LLM | None, workers: int

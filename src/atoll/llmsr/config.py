@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import pydantic
 
-from atoll import function, llm, profiler, system
+from atoll import function, llm, mutation, profiler, system
 
 SEED_RESET_PERIOD = 30 * 60
 
@@ -71,6 +71,10 @@ class Options(system.Settings):
         num_selected_clusters: Functions that a new one is made from.
         reset_period: Seconds between resets; by default the preset's.
         reset_evaluations: Functions judged between resets; by default 50 per island in the default preset.
+        temperature: How evenly parents are drawn: of the softmax at its start; in the default preset, over which share
+            of the ranks.
+        engine_weights: What the gains of an engine (syntax, refined, tuner, choices, llm) count when steps are shared
+            out; 1 where nothing is said, 0: it makes nothing.
     """
 
     preset: Literal["default", "funsearch", "llmsr", "seed"] = "default"
@@ -78,3 +82,5 @@ class Options(system.Settings):
     num_selected_clusters: int = pydantic.Field(default=2, ge=1)
     reset_period: float | None = pydantic.Field(default=None, gt=0)
     reset_evaluations: int | None = pydantic.Field(default=None, ge=1)
+    temperature: float = pydantic.Field(default=0.1, gt=0, le=10)
+    engine_weights: dict[mutation.Engine, float] = pydantic.Field(default={})

@@ -21,7 +21,9 @@ from atoll import cluster, errors
 from atoll.llmsr.config import Options
 
 type Reduce = Callable[[Sequence[float]], float]
-type MakeChooser = Callable[[Random], cluster.Chooser]
+type MakeChooser = Callable[[Random, float], cluster.Chooser]
+
+TEMPERATURE = 0.1
 
 FUNSEARCH_RESET_SECONDS = 4 * 60 * 60
 SEED_RESET_SECONDS = 30 * 60
@@ -52,7 +54,7 @@ class Preset:
     Attributes:
         reduce: Makes a score of the scores per input.
         is_partial: A function counts if at least one input has a score.
-        make_chooser: Draws clusters.
+        make_chooser: Draws clusters, the more evenly the higher the temperature.
         by_range: Lengths are scaled to 0..1 before short functions are preferred.
         resets: What happens to the worse half of the islands.
         reset_seconds: Between resets, where the configuration says nothing.
@@ -67,12 +69,12 @@ class Preset:
     reset_seconds: float | None = None
     turns: type[cluster.RoundRobin] = cluster.RoundRobin
 
-    def make_pool(self, num_selected_clusters: int) -> cluster.MakePool:
+    def make_pool(self, num_selected_clusters: int, temperature: float = TEMPERATURE) -> cluster.MakePool:
         """Returns what makes an island's pool: clusters by signature."""
         return lambda island, rng, announce: cluster.Niches(
             cluster.by_signature,
             lambda key: cluster.DefaultCluster(rng, announce, by_range=self.by_range),
-            self.make_chooser(rng),
+            self.make_chooser(rng, temperature),
             num_parents=num_selected_clusters,
         )
 
@@ -89,12 +91,12 @@ class Preset:
         return turns
 
 
-def _put_back(rng: Random) -> cluster.Chooser:
-    return cluster.SoftmaxChooser(rng)
+def _put_back(rng: Random, temperature: float) -> cluster.Chooser:
+    return cluster.SoftmaxChooser(rng, temperature)
 
 
-def _kept_apart(rng: Random) -> cluster.Chooser:
-    return cluster.SoftmaxChooser(rng, replace=False)
+def _kept_apart(rng: Random, temperature: float) -> cluster.Chooser:
+    return cluster.SoftmaxChooser(rng, temperature, replace=False)
 
 
 _funsearch_resets = cluster.reset_worst_half(noise=FUNSEARCH_NOISE, founder="kept")

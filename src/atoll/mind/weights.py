@@ -1,14 +1,17 @@
-"""The weights of the fitness as a versioned parameter: they change only through a gate, and can be rolled back."""
+"""The weights of the fitness as a parameter: they change only through a gate, and can be rolled back.
+
+A task that says `weights = "@param:mind/weights"` in its section `[mind]` begins every run with those that count then.
+"""
 
 import json
 from dataclasses import dataclass, replace
 
-from atoll import errors, evaluation, gate, versions
+from atoll import errors, evaluation, gate, governed
 from atoll.candidate import Candidate
 from atoll.mind.fitness import BALANCED, Weights, weights_of
 from atoll.mind.worldline import METRICS
 
-KEY = "mind.weights"
+KEY = "mind/weights"
 _SIGNS = {name: -1.0 if name == "resource_cost" else 1.0 for name in METRICS}
 
 
@@ -17,35 +20,34 @@ class WeightBook:
     """Where weights are kept.
 
     Attributes:
-        kept: The versions, such as `store.Store(...).versions()`.
+        kept: The parameters, such as `governed.StoredParameters("atoll.db")`.
         guard: Asked about every change; by default nothing changes without somebody's word.
         key: Under which they are kept.
     """
 
-    kept: versions.Versions
+    kept: governed.ParameterStore
     guard: gate.Gate
     key: str = KEY
 
     def current(self) -> tuple[Weights, int]:
         """Returns the weights that count now and the number of their version; the usual ones are version 0."""
         try:
-            head = self.kept.get(self.key)
+            value, version = self.kept.get(self.key)
         except errors.NotFound:
             return BALANCED, 0
-        return weights_of(json.loads(head.value)), head.n
+        return weights_of(value), version
 
     def propose(self, wanted: Weights, reason: str, author: str) -> gate.Decision:
         """Asks the gate for other weights; accepted, they become a new version, which the decision names."""
         standing, number = self.current()
-        value = json.dumps(wanted.to_list())
-        parents = (f"{self.key}@{number}",)
-        asked = Candidate(f"{self.key}@{number + 1}", value, parents, meta={"reason": reason, "author": author})
+        parents, said = (f"{self.key}@{number}",), json.dumps(wanted.to_list())
+        asked = Candidate(f"{self.key}@{number + 1}", said, parents, meta={"reason": reason, "author": author})
         found = evaluation.Evaluation(0.0, metrics=dict(zip(METRICS, wanted.to_list(), strict=True)))
         decision = self.guard(gate.Proposal(asked, found, (evaluation.Evaluation(0.0),)))
         if decision.verdict != "accept" or wanted == standing:
             return decision
-        made = self.kept.set(self.key, value, reason, author, expected=number)
-        return replace(decision, version=made.id)
+        made = self.kept.set(self.key, wanted.to_list(), reason, author=author, expected_version=number)
+        return replace(decision, version=f"{self.key}@{made}")
 
     def rollback(self, number: int, reason: str, author: str) -> Weights:
         """Brings old weights back, as a new version.
@@ -53,7 +55,8 @@ class WeightBook:
         Raises:
             NotFound: There is no such version.
         """
-        return weights_of(json.loads(self.kept.rollback(self.key, number, reason, author).value))
+        self.kept.rollback(self.key, number, reason, author=author)
+        return self.current()[0]
 
 
 def learnt(standing: Weights, approved: dict[str, float], rejected: dict[str, float], rate: float = 0.1) -> Weights:

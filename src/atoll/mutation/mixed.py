@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Literal
 
 from atoll import errors, function
-from atoll.candidate import JSON
+from atoll.candidate import JSON, NOTHING
 from atoll.mutation.unfit import Unfit
 
+type Engine = Literal["syntax", "refined", "tuner", "choices", "llm", "diff", "rewrite"]  # as `choosing` names them
+type Weights = Mapping[Engine, float] | Mapping[str, float]
 KEY = "engine"  # of advice, and of the note that every engine leaves with its children
 _HOPE = 0.5  # gain that an engine is trusted with before it was tried, spread over `_TRUST` evaluations
 _TRUST = 40.0
@@ -44,13 +47,32 @@ class Bandit:
         floor: The least share of evaluations that each gets: what fails now may do well later.
         memory: Evaluations after which half of what was learned is forgotten, so that a plateau changes the mix.
         call: What a call of a model costs, in evaluations.
+        weights: What the gains of an engine count besides, 1 where nothing is said; 0: it gets no share at all.
+
+    Raises:
+        SetupError: The numbers cannot be.
     """
 
-    def __init__(self, names: Sequence[str], *, floor: float = 0.1, memory: float = 400.0, call: float = 5.0) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        floor: float = 0.1,
+        memory: float = 400.0,
+        call: float = 5.0,
+        weights: Weights = NOTHING,
+    ) -> None:
         if not names or not 0 < floor * len(names) <= 1 or memory <= 0 or call < 0:
             raise errors.SetupError(
                 f"A bandit of {len(names)} engines with floor {floor}, memory {memory}, call {call}: the floors of all "
                 "must add up to at most 1, memory must be positive and call not negative."
+            )
+        said = {str(name): weight for name, weight in weights.items()}
+        self._weights = {name: said.get(name, 1.0) for name in names}
+        if not any(self._weights.values()) or min(self._weights.values()) < 0:
+            raise errors.SetupError(
+                f"The weights of the engines {', '.join(names)} are {list(self._weights.values())}: one at least must "
+                "be above 0, and none below."
             )
         self._arms = {name: Arm() for name in names}
         self._floor, self._memory, self._call = floor, memory, call
@@ -65,9 +87,9 @@ class Bandit:
 
     def shares(self) -> Mapping[str, float]:
         """Returns the share of evaluations that each engine should get."""
-        total = sum(arm.rate for arm in self._arms.values())
-        free = 1 - self._floor * len(self._arms)
-        return {name: self._floor + free * arm.rate / total for name, arm in self._arms.items()}
+        worths = {name: arm.rate * self._weights[name] for name, arm in self._arms.items()}
+        total, free = sum(worths.values()), 1 - self._floor * sum(worth > 0 for worth in worths.values())
+        return {name: self._floor + free * worth / total if worth else 0.0 for name, worth in worths.items()}
 
     def learn(self, outcome: function.Outcome) -> None:
         """Credits the engine that made the children, or that was asked and made none."""
@@ -121,9 +143,9 @@ class Mixed:
     learner: Bandit | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, engines: Mapping[str, function.Proposer]) -> "Mixed":
+    def of(cls, engines: Mapping[str, function.Proposer], weights: Weights = NOTHING) -> "Mixed":
         """Returns a mix with a bandit of its own."""
-        return cls(engines, Bandit(list(engines)) if len(engines) > 1 else None)
+        return cls(engines, Bandit(list(engines), weights=weights) if len(engines) > 1 else None)
 
     def propose(self, task: function.Task) -> Sequence[function.Function]:
         """Returns the children of the first engine that can make some.

@@ -183,12 +183,12 @@ def _learner(engine: mutation.Mixed, options: Options, known: Known | None) -> f
 def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.Parts) -> mutation.Mixed:
     if parts.llm is not None:
         edit = _edit(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
-        return mutation.mixed_with(edit, text, edit.mode)
+        return mutation.mixed_with(edit, text, edit.mode, options.engine_weights)
     if suffix != ".py" or not (mutation.can_rewrite(text) or mutation.choices(text)):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )
-    return mutation.without_llm(text)
+    return mutation.without_llm(text, weights=options.engine_weights)
 
 
 def _edit(task: Task, options: Options, language: str, parts: system.Parts, model: llm.LLM) -> mutation.Edit:
@@ -201,7 +201,7 @@ def _edit(task: Task, options: Options, language: str, parts: system.Parts, mode
         language,
         f"minus {measured}: less of it is better" if task.minimize else "higher is better",
         task.features or USUAL,
-        prompt.Templates.read(folder),
+        prompt.Templates.read(folder, options.templates),
         options.prompt_chars,
         options.max_artifact_bytes if options.include_artifacts else 0,
         options.use_template_stochasticity,

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pydantic
 
-from atoll import system
+from atoll import mutation, system
 
 EVALUATOR = "evaluator.py"
 
@@ -57,6 +57,9 @@ class Options(system.Settings):
         proposals: Replies that a step asks for, each for a program of its own; parents take turns.
         repair: Whether a reply that cannot be used may be mended once.
         template_dir: A folder whose files replace the prompt's templates of the same name.
+        templates: Texts that replace templates by their names, such as `diff_user`; they win over the folder's.
+        engine_weights: What the gains of an engine (syntax, refined, tuner, choices; with a model diff or rewrite, and
+            tuner) count when steps are shared out; 1 where nothing is said, 0: it makes nothing.
         use_template_stochasticity: Whether the words of a prompt vary.
         prompt_chars: The longest prompt, in characters.
         prompt_tokens: The longest prompt, in tokens, which are estimated on the safe side; None: characters count.
@@ -90,6 +93,8 @@ class Options(system.Settings):
     proposals: int = pydantic.Field(default=1, ge=1, le=100)
     repair: bool = True
     template_dir: str | None = None
+    templates: dict[str, str] = pydantic.Field(default={})
+    engine_weights: dict[mutation.Engine, float] = pydantic.Field(default={})
     use_template_stochasticity: bool = True
     prompt_chars: int = pydantic.Field(default=60_000, ge=8_000)
     prompt_tokens: int | None = pydantic.Field(default=None, ge=4_000)

@@ -1,6 +1,7 @@
 """One run under way: its place in the store, its parts and its evolver."""
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
 from atoll.runs.replaying import replay_lines
 from atoll.runs.summary import Totals, totals
+from atoll.store import ledger
 
 FIXED = {"seed", "window", "deterministic", "method"}  # keys of [run] on which everything depends
 LIMITS = {"iterations", "budget", "target", "patience"}
@@ -52,6 +54,16 @@ def _replayed(plan: config.Plan, kept: store.Store) -> str | None:
     """
     scheme, _, rest = (part.strip() for part in plan.run.llm.partition(":"))
     return find(kept, rest) if scheme.lower() == "replay" and rest and not Path(rest).exists() else None
+
+
+def reader(known: ledger.Ledger) -> Callable[[str], config.Bound]:
+    """Returns what finds the parameters that a plan names: KEY, KEY@3 or KEY@production."""
+
+    def resolve(name: str) -> config.Bound:
+        found = known.resolve(name)
+        return config.Bound(found.key, found.n or 0, json.loads(found.value or "null"))
+
+    return resolve
 
 
 class _Order(NamedTuple):
@@ -103,7 +115,8 @@ class Session:
         link: Mapping[str, str] = NOTHING,
         has_dashboard: bool = False,
     ) -> None:
-        self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
+        self.plan = plan = plan.bound(reader(ledger.Ledger(kept.book())))
+        self._kept, self.budget = kept, budget or plan.budget()
         self._cost: spending.Tariff | None = None
         self.purse: llm.Purse | None = None
         if run is None and model is None and (heard := _replayed(plan, kept)):
@@ -230,8 +243,10 @@ class Session:
         said += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
         how = f"by steps, {order.window} in flight: the same seed gives the same run"
         cost = {"cost": spending.told(self._cost, self.budget, self.start)} if self._cost else {}
+        bound = [f"{name} = {each['key']}@{each['version']}" for name, each in self.plan.parameters.items()]
         return {
             "model": self.plan.run.llm,
+            **({"parameters": ", ".join(bound)} if bound else {}),
             **cost,
             "seed": self.plan.run.seed,
             "limits": ", ".join(said),

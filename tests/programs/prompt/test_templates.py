@@ -61,3 +61,10 @@ def test_a_folder_that_is_none_and_words_that_are_none_are_refused(tmp_path):
     (tmp_path / "diff_user.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(errors.SetupError, match="cannot be read"):
         Templates.read(tmp_path)
+
+
+def test_what_is_said_by_name_wins_over_the_folder(tmp_path):
+    (tmp_path / "repair.txt").write_text("from the folder")
+    assert Templates.read(tmp_path, {"repair": "said"}).texts["repair"] == "said"
+    with pytest.raises(errors.SetupError, match="'repare', which is no template"):
+        Templates.read(None, {"repare": "said"})

@@ -10,14 +10,14 @@ from pydantic import Field
 from atoll import errors, governed, store
 from atoll.dashboard import plain
 from atoll.dashboard.given import Kept, Limit
+from atoll.governed import rollout, standings
 from atoll.governed.proposals.proposal import Proposal, Status
-from atoll.runs import governed as desk
 from atoll.store import refusals
 
 router = APIRouter(prefix="/api/governance", tags=["governance"])
 
 # Keys that are kept among the parameters and have a place of their own.
-TAKEN = ("playbook/", "proposals/", "rollout/", desk.SHADOWS, "tools/", "skills/", "reflections/", "nonces/")
+TAKEN = ("playbook/", "proposals/", "rollout/", standings.SHADOWS, "tools/", "skills/", "reflections/", "nonces/")
 MAX_VALUE = 20_000  # characters of a value
 KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which parameter.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
@@ -178,15 +178,15 @@ def rollback(kept: Kept, said: Rollback) -> dict[str, Any]:
 def rollouts(kept: Kept) -> dict[str, Any]:
     """Shows where rollouts stand, with the intervals of what they guard, and the shadow runs that were kept."""
     known = parameters(kept)
-    told = [plain.data(desk.told(each), 2000) for each in desk.rollouts(known)]
-    return {"rollouts": told, "shadows": [plain.data(each, 2000) for each in desk.shadows(known)]}
+    told = [plain.data(standings.told(each), 2000) for each in standings.rollouts(known)]
+    return {"rollouts": told, "shadows": [plain.data(each, 2000) for each in standings.shadows(known)]}
 
 
 @router.post("/rollouts/abort")
 def abort(kept: Kept, said: Change) -> dict[str, Any]:
     """Rolls a rollout back by hand, whatever its stage."""
     told: dict[str, Any] = plain.data(
-        desk.told(desk.abort(parameters(kept), said.key, reason=said.reason, author=said.by)), 2000
+        standings.told(rollout.Rollout(parameters(kept), said.key).abort(said.reason, author=said.by)), 2000
     )
     return told
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import NamedTuple
 
 from atoll import errors, mutation
+from atoll.candidate import NOTHING
 
 VARIATIONS, FRAGMENTS = "variations.json", "fragments.json"
 
@@ -55,11 +56,11 @@ class Templates:
     variations: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path | None = None) -> "Templates":
-        """Reads ours, and those that a folder puts in their place.
+    def read(cls, folder: Path | None = None, said: Mapping[str, str] = NOTHING) -> "Templates":
+        """Reads ours, and those that a folder puts in their place, and what is said by name in place of both.
 
         Raises:
-            SetupError: The folder, or a file in it, cannot be read.
+            SetupError: The folder, or a file in it, cannot be read, or there is no template of such a name.
         """
         ours = Path(str(resources.files("atoll.programs.prompt") / "texts"))
         texts, variations = _texts(ours), _lists(ours / VARIATIONS)
@@ -68,7 +69,11 @@ class Templates:
                 raise errors.SetupError(f"There is no folder {folder}, which programs.template_dir names.")
             texts |= _texts(folder)
             variations |= _lists(folder / VARIATIONS) | _lists(folder / FRAGMENTS)
-        return cls(texts, variations)
+        if strange := [name for name in said if name not in texts]:
+            raise errors.SetupError(
+                f"programs.templates names {strange[0]!r:.40}, which is no template: there are {', '.join(texts)}."
+            )
+        return cls({**texts, **said}, variations)
 
     def drawn(self, rng: Random) -> Mapping[str, str]:
         """Returns one variation for each placeholder that has some."""

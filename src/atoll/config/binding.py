@@ -1,0 +1,107 @@
+"""Settings that are parameters: `weights = "@param:mind/weights@production"` in place of a value.
+
+The value is read when a run begins, checked like any other, and stored with the run together with its version; a run
+that goes on keeps what it began with. So a parameter changes how the next run works, never one that is under way.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from atoll import errors
+from atoll.system import Settings, check, shown
+
+MARK = "@param:"
+TOLD = ("description", "comment")  # keys of [task] that are words for a model
+SAMPLED = ("temperature", "top_p", "top_k", "max_tokens", "thinking", "route", "plateau_steps")  # keys of [llm]
+
+
+class Bound(NamedTuple):
+    """What a parameter was when it was read."""
+
+    key: str
+    version: int
+    value: Any
+
+
+type Read = Callable[[str], Bound]  # raises NotFound
+
+
+def bindable(system: str, models: Mapping[str, type[Settings]]) -> Iterator[tuple[str, Any]]:
+    """Yields the settings that may be parameters, with their defaults: how a system evolves and what a model is told.
+
+    What judges, what a jail lets in and what a run may use are none: no search may loosen its own bounds.
+    """
+    allowed = {system: tuple(models[system].model_fields), "task": TOLD, "llm": SAMPLED}
+    for section, names in allowed.items():
+        for name in names:
+            if field := models[section].model_fields.get(name):
+                yield f"{section}.{name}", field.get_default(call_default_factory=True)
+
+
+def taken_out(
+    system: str, sections: Mapping[str, Mapping[str, Any]], models: Mapping[str, type[Settings]]
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Parts what is said from what names a parameter; a table of texts may name one for each.
+
+    Raises:
+        SetupError: A setting names one that cannot be a parameter, or is no setting.
+    """
+    plain: dict[str, dict[str, Any]] = {}
+    named: dict[str, str] = {}
+    for section, keys in sections.items():
+        plain[section] = {}
+        for key, value in keys.items():
+            entries = value.items() if isinstance(value, Mapping) else ()
+            inside = {f"{section}.{key}.{name}": each for name, each in entries if is_named(each)}
+            named |= inside
+            if is_named(value):
+                named[f"{section}.{key}"] = value
+            elif inside:
+                plain[section][key] = {name: each for name, each in value.items() if not is_named(each)}
+            else:
+                plain[section][key] = value
+    for setting in named:
+        _check_place(setting, system, models)
+    return plain, {setting: name.removeprefix(MARK).strip() for setting, name in named.items()}
+
+
+def is_named(value: object) -> bool:
+    """Says whether a value stands for a parameter."""
+    return isinstance(value, str) and value.startswith(MARK)
+
+
+def _check_place(setting: str, system: str, models: Mapping[str, type[Settings]]) -> None:
+    section, key, *_ = setting.split(".")
+    if key not in models[section].model_fields:
+        check(section, models[section], {key: None})  # says so, with the nearest
+    if f"{section}.{key}" not in dict(bindable(system, models)):
+        raise errors.SetupError(
+            f"{section}.{key} cannot be a parameter: it judges, bounds or identifies the run. 'atoll params evolvable "
+            f"{system}' lists those that can."
+        )
+
+
+def read(setting: str, name: str, find: Read) -> Bound:
+    """Returns what a setting's parameter is now.
+
+    Raises:
+        SetupError: There is none, or it names another one.
+    """
+    try:
+        found = find(name)
+    except errors.NotFound as error:
+        raise errors.SetupError(
+            f"{setting} is the parameter {name}, which is not in this store: {error} Set it with "
+            f"'atoll params set {name.partition('@')[0]} VALUE -m WHY'."
+        ) from error
+    if is_named(found.value):
+        raise errors.SetupError(f"{setting} is the parameter {name}, which is {shown(found.value)} again: set a value.")
+    return found
+
+
+def put_in(sections: Mapping[str, Any], setting: str, value: Any) -> dict[str, Any]:
+    """Returns sections with one value at its place."""
+    section, key, *entry = setting.split(".", 2)
+    keys = dict(sections.get(section, {}))
+    keys[key] = {**(keys.get(key) or {}), entry[0]: value} if entry else value
+    return {**sections, section: keys}
