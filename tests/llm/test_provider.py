@@ -178,7 +178,7 @@ def test_a_refusal_or_an_answer_that_is_none_is_final(fault: Fault, sentence: st
 
 def test_a_server_that_is_not_there_is_named() -> None:
     model = llm.OpenAICompatible("some-model", base_url="http://127.0.0.1:9/v1", backoff_seconds=0)
-    with pytest.raises(llm.NoReply, match=r"at http://127\.0\.0\.1:9/v1 gave no reply: .*Connect call failed.* runs"):
+    with pytest.raises(llm.NoReply, match=r"at http://127\.0\.0\.1:9/v1 gave no reply: .*Connection refused.* runs"):
         model("a prompt")
 
 

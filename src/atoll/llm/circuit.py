@@ -1,6 +1,5 @@
 """What all who ask one server know about it together: when it wants a rest, and whether it is there at all."""
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -14,7 +13,8 @@ _BUSY = (429, 503, 529)
 class Circuit:
     """Holds tries back: all of them while the server wants a rest, all but one while it seems to be down.
 
-    It is used on one event loop at a time and holds plain numbers only, so a forked child just goes on with them.
+    It holds plain numbers only and no lock, so a forked child just goes on with them; of two threads that enter in the
+    same moment both may try a server that seems to be down, which harms nobody.
     """
 
     def __init__(self, policy: Policy, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,7 +29,7 @@ class Circuit:
     def is_open(self) -> bool:
         return self._failures >= self._policy.trip_after
 
-    async def enter(self, spread: float) -> None:
+    def enter(self, spread: float) -> None:
         """Returns when a try may start; whoever enters tells by `succeeded`, `failed` or `left` how it ended.
 
         Args:
@@ -40,7 +40,7 @@ class Circuit:
         """
         while (seconds := self._seconds_left()) > 0:
             hope = self._seconds_of_hope()
-            await asyncio.sleep(min(seconds, hope) if self.is_open else seconds + spread * self._policy.backoff_seconds)
+            time.sleep(min(seconds, hope) if self.is_open else seconds + spread * self._policy.backoff_seconds)
         self._is_probed = self.is_open
 
     def succeeded(self) -> None:

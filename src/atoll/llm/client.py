@@ -1,6 +1,5 @@
-"""The client of one endpoint: from any thread onto the event loop, and again when a server is busy."""
+"""The client of one endpoint: asks, and again when a server is busy."""
 
-import asyncio
 import time
 import urllib.request
 import weakref
@@ -10,30 +9,34 @@ from ipaddress import ip_address
 from threading import Lock
 from typing import Protocol
 
-from atoll.llm import loop
 from atoll.llm.circuit import Circuit
 from atoll.llm.completions import Completions
 from atoll.llm.endpoint import SERVICES, Endpoint
 from atoll.llm.llm import NoReply, Reply
+from atoll.llm.onloop import OnLoop
 from atoll.llm.policy import Policy
 from atoll.llm.sampling import Sampling
 
 
 class Chat(Protocol):
-    """Speaks with one server: `completions.Completions` by plain HTTP, `chat.Chat` by an SDK."""
+    """Speaks with one server: `completions.Completions` by plain HTTP, `onloop.OnLoop` by an SDK."""
 
     @property
     def can_enforce(self) -> bool:
         """Whether the server holds a reply to a JSON schema, as far as is known."""
 
-    async def ask(self, prompt: str, /) -> Reply:
-        """Returns the reply of one try.
+    @property
+    def is_ours(self) -> bool:
+        """Whether it speaks for this process: a forked child has connections of its own."""
+
+    def ask(self, prompt: str, /) -> Reply:
+        """Returns the reply of one try; called from several threads at once.
 
         Raises:
             NoReply: There is none, and why.
         """
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Ends the connections."""
 
 
@@ -44,7 +47,7 @@ class Client:
         self._endpoint, self._sampling, self._policy = endpoint, sampling, policy
         self._circuit = Circuit(policy)
         self._lock = Lock()
-        self._connected: tuple[asyncio.AbstractEventLoop, Chat] | None = None
+        self._connected: Chat | None = None
 
     @property
     def can_enforce(self) -> bool:
@@ -53,27 +56,27 @@ class Client:
 
     def __call__(self, prompt: str) -> Reply:
         chat, start = self._chat(), time.perf_counter()
-        reply = loop.run(self._ask(chat, prompt))
+        reply = self._ask(chat, prompt)
         return replace(reply, cost=replace(reply.cost, seconds=time.perf_counter() - start))
 
-    async def _ask(self, chat: Chat, prompt: str) -> Reply:
+    def _ask(self, chat: Chat, prompt: str) -> Reply:
         policy, tries, spread = self._policy, 0, _spread(prompt)
         while True:
-            await self._circuit.enter(spread)
+            self._circuit.enter(spread)
             tries += 1
             try:
-                return await self._try(chat, prompt)
+                return self._try(chat, prompt)
             except NoReply as error:
                 if (error.retry_seconds or 0.0) > policy.max_wait_seconds:
                     raise _resting(error, policy) from None
                 if not error.is_transient or tries > policy.retries:
                     raise _after(error, tries) from None
             # Those who were refused together shall not come back together.
-            await asyncio.sleep(policy.backoff_seconds * 2.0 ** (tries - 1) * (1.0 + spread))
+            time.sleep(policy.backoff_seconds * 2.0 ** (tries - 1) * (1.0 + spread))
 
-    async def _try(self, chat: Chat, prompt: str) -> Reply:
+    def _try(self, chat: Chat, prompt: str) -> Reply:
         try:
-            reply = await chat.ask(prompt)
+            reply = chat.ask(prompt)
         except NoReply as error:
             if error.is_transient:
                 self._circuit.failed(error)
@@ -87,15 +90,15 @@ class Client:
         return reply
 
     def _chat(self) -> Chat:
-        """Returns what speaks on the loop of this process: a forked child has a loop and connections of its own."""
-        current = loop.PROCESS.get()
-        if self._connected is None or self._connected[0] is not current:
+        """Returns what speaks for this process."""
+        chat = self._connected
+        if chat is None or not chat.is_ours:
             with self._lock:
-                if self._connected is None or self._connected[0] is not current:
-                    chat = _make_chat(self._endpoint, self._sampling, self._policy.timeout_seconds)
-                    weakref.finalize(self, loop.PROCESS.spawn, current, chat.aclose)
-                    self._connected = (current, chat)
-        return self._connected[1]
+                chat = self._connected
+                if chat is None or not chat.is_ours:
+                    self._connected = chat = _make_chat(self._endpoint, self._sampling, self._policy.timeout_seconds)
+                    weakref.finalize(self, chat.close)
+        return chat
 
 
 def _make_chat(endpoint: Endpoint, sampling: Sampling, seconds: float) -> Chat:
@@ -104,7 +107,7 @@ def _make_chat(endpoint: Endpoint, sampling: Sampling, seconds: float) -> Chat:
         return Completions(endpoint, sampling, seconds)
     from atoll.llm import chat  # takes more than a second; a server of one's own does without
 
-    return chat.Chat(endpoint, sampling, seconds, is_direct=is_direct)
+    return OnLoop(chat.Chat(endpoint, sampling, seconds, is_direct=is_direct))
 
 
 def _is_direct(endpoint: Endpoint) -> bool:

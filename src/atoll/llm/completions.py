@@ -4,17 +4,17 @@ pydantic-ai and the SDK below it take 2 ms of CPU for a call and more than a sec
 differs from provider to provider: TLS and proxies, streams, how hard a model thinks (see `chat.Chat`).
 """
 
-import asyncio
 import email.utils
 import json
 import math
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from atoll.evaluation import Cost
-from atoll.llm import connections, price
+from atoll.llm import connections, price, wires
 from atoll.llm.complaints import Complaints
 from atoll.llm.endpoint import Endpoint
 from atoll.llm.llm import JSONPrompt, NoReply, Reply
@@ -26,13 +26,13 @@ _CAN_SEND = ("temperature", "top_p", "top_k", "seed", "max_tokens")
 
 
 class Completions:
-    """Asks one try at a time; belongs to the event loop on which it is first used."""
+    """Asks one try at a time, from any thread of the process in which it was made."""
 
     def __init__(self, endpoint: Endpoint, sampling: Sampling, timeout_seconds: float) -> None:
         """Opens nothing yet."""
         self._endpoint, self._seconds = endpoint, timeout_seconds
         self._complaints = Complaints(endpoint)
-        self._connections = connections.Connections()
+        self._wires, self._process = wires.Wires(), os.getpid()
         self._url = urlsplit(f"{endpoint.base_url}/chat/completions")
         self._prices: dict[str, price.Price | None] = {}
         options = {name: getattr(sampling, name) for name in _CAN_SEND}
@@ -44,16 +44,21 @@ class Completions:
         """Whether the server holds a reply to a JSON schema, as far as is known."""
         return self._can_enforce
 
-    async def ask(self, prompt: str) -> Reply:
+    @property
+    def is_ours(self) -> bool:
+        """Whether it was made in this process: a forked child needs connections of its own."""
+        return self._process == os.getpid()
+
+    def ask(self, prompt: str) -> Reply:
         """Returns the reply to a prompt; the seconds are for the caller to measure.
 
         Raises:
             NoReply: There is none, and why.
         """
         try:
-            async with asyncio.timeout(self._seconds):  # in all: some servers send blanks to keep a client waiting
-                answer = await self._request(prompt)
-        except (TimeoutError, connections.Silent):
+            # In all: some servers send blanks to keep a client waiting.
+            answer = self._request(prompt, time.monotonic() + self._seconds)
+        except connections.Silent:
             raise self._complaints.silent(self._seconds) from None
         except connections.TooLong as error:
             raise self._complaints.too_long(str(error)) from None
@@ -65,20 +70,20 @@ class Completions:
             raise self._refused(answer)
         return self._reply(answer)
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Ends the connections."""
-        await self._connections.aclose()
+        self._wires.close()
 
-    async def _request(self, prompt: str) -> connections.Answer:
+    def _request(self, prompt: str, deadline: float) -> connections.Answer:
         if isinstance(prompt, JSONPrompt) and self._can_enforce:
             wanted = {"name": "answer", "schema": prompt.schema, "strict": False}
-            answer = await self._post(prompt, {"response_format": {"type": "json_schema", "json_schema": wanted}})
+            answer = self._post(prompt, deadline, {"response_format": {"type": "json_schema", "json_schema": wanted}})
             if answer.status not in (400, 422):
                 return answer
             self._can_enforce = False  # the schema stands in the prompt too, so it is asked for without force
-        return await self._post(prompt, {})
+        return self._post(prompt, deadline, {})
 
-    async def _post(self, prompt: str, more: Mapping[str, Any]) -> connections.Answer:
+    def _post(self, prompt: str, deadline: float, more: Mapping[str, Any]) -> connections.Answer:
         request = {"messages": [{"role": "user", "content": prompt}], "model": self._endpoint.model, "stream": False}
         body = json.dumps({**request, **self._options, **more}, ensure_ascii=False).encode()
         head = (
@@ -87,9 +92,7 @@ class Completions:
             f"Accept-Encoding: identity\r\nUser-Agent: atoll\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         sent = connections.Request(self._url.hostname or "", self._url.port or 80, head.encode() + body)
-        return await self._connections.exchange(
-            sent, connect_seconds=min(_CONNECT_SECONDS, self._seconds), read_seconds=self._seconds
-        )
+        return self._wires.exchange(sent, connect_seconds=min(_CONNECT_SECONDS, self._seconds), deadline=deadline)
 
     def _reply(self, answer: connections.Answer) -> Reply:
         try:

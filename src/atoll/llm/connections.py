@@ -5,7 +5,7 @@ connection kept: such a pool looks at all of them twice per request.
 """
 
 import asyncio
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 MAX_ANSWER_BYTES = 4 * 2**20  # no proposal is that long; a server that goes mad should not take our memory with it
 
@@ -35,7 +35,7 @@ class TooLong(Lost):
         super().__init__(f"the answer has more than {MAX_ANSWER_BYTES:,} bytes")
 
 
-class _HungUp(Lost):
+class HungUp(Lost):
     """The connection was closed before a byte of the answer came."""
 
 
@@ -65,6 +65,18 @@ class Answer(NamedTuple):
         return next((value.decode("latin-1") for key, value in self.headers if key.lower() == name), None)
 
 
+class Reader(Protocol):
+    """What an answer is read from: asyncio's `StreamReader`, or a wire."""
+
+    async def readuntil(self, separator: bytes, /) -> bytes: ...
+
+    async def readexactly(self, n: int, /) -> bytes: ...
+
+    async def read(self, n: int = -1, /) -> bytes: ...
+
+    def feed_eof(self) -> None: ...
+
+
 class Connections:
     """Keeps as many connections as there were requests at once; for one server and one event loop."""
 
@@ -85,7 +97,7 @@ class Connections:
             if connection.is_open:
                 try:
                     return await self._ask(connection, request.message, read_seconds)
-                except _HungUp:
+                except HungUp:
                     break  # closed for its age while the request was on its way
         connection = await _connect(request.host, request.port, connect_seconds)
         return await self._ask(connection, request.message, read_seconds)
@@ -104,7 +116,7 @@ class Connections:
         except TimeoutError:
             raise Silent(f"no answer within {seconds} seconds") from None
         except asyncio.IncompleteReadError:
-            raise (Lost("the answer broke off") if connection.has_answered else _HungUp("no answer")) from None
+            raise (Lost("the answer broke off") if connection.has_answered else HungUp("no answer")) from None
         except (ValueError, asyncio.LimitOverrunError) as error:
             raise Foreign(f"the answer is no HTTP/1.1: {error}") from None
         finally:
@@ -130,7 +142,7 @@ class _Connection(asyncio.Protocol):
             reader.feed_eof()
         self.transport.write(message)
         try:
-            return await _answer(reader)
+            return await read_answer(reader)
         finally:
             self.reader = None
 
@@ -165,7 +177,8 @@ async def _connect(host: str, port: int, seconds: float | None) -> _Connection:
         raise Unreachable(str(error)) from None
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[Answer, bool]:
+async def read_answer(reader: Reader) -> tuple[Answer, bool]:
+    """Returns an answer, and whether the connection may be used again."""
     status = 100
     while status < 200:  # 1xx only announces
         first, *lines = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
@@ -184,7 +197,7 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[Answer, bool]:
     return Answer(status, headers, body), is_kept
 
 
-async def _chunks(reader: asyncio.StreamReader) -> bytes:
+async def _chunks(reader: Reader) -> bytes:
     parts: list[bytes] = []
     total = 0
     while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
@@ -195,7 +208,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
     return b"".join(parts)
 
 
-async def _rest(reader: asyncio.StreamReader) -> bytes:
+async def _rest(reader: Reader) -> bytes:
     parts: list[bytes] = []
     while part := await reader.read(2**16):
         parts.append(part)

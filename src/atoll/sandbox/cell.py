@@ -15,7 +15,7 @@ from atoll.sandbox.limits import Limits
 
 FRAME = struct.Struct("!Q")
 TRACE_SIGNAL = signal.SIGUSR1  # whoever gets it prints where it is
-RESULT, REQUEST = 3, 4  # the zygote keeps both free of what its job opens
+RESULT, REQUEST = 3, 4  # where a candidate finds its pipes; the zygote keeps both free of what its job opens
 _REHEARSAL = """
 def f(x, *rest, y=1.5, **named):
     total = [each * y for each in range(x) if each % 2]
@@ -59,13 +59,9 @@ class Cell:
     num_tasks: int | None
     blank: Sequence[int] = ()
 
-    def ready(self, streams: tuple[int, int]) -> "Ready":
-        """Prepares all that can be before a fork, so that a candidate's process has little left to do and to copy.
-
-        Args:
-            streams: Nothing to read, and where to print.
-        """
-        return Ready(self, streams)
+    def ready(self) -> "Ready":
+        """Prepares all that can be before a fork, so that a candidate's process has little left to do and to copy."""
+        return Ready(self)
 
     def bounds(self) -> list[tuple[int, tuple[int, int]]]:
         """Returns the kernel's limits of one process: which, and its soft and hard value."""
@@ -83,30 +79,25 @@ class Ready:
 
     Every object that a fork changes is a page that the kernel must copy for it, at some microseconds each, and what
     has run some times before the fork changes less: so calls are prepared, the desk is laid, and all is rehearsed.
+    Folder, streams and the handler of signals are inherited: nothing but ours runs in the zygote from here on.
     """
 
-    def __init__(self, made: Cell, streams: tuple[int, int]) -> None:
-        self._cell, self._streams = made, streams
+    def __init__(self, made: Cell) -> None:
+        self._cell = made
         self._desk = worker.Desk(made.scratch, made.limits.output_bytes)
         self._trial = _Trial(made.job, self._desk, made.limits)
         self._die, self._bounds = kernel.dying_with_parent(), made.bounds()
         kept = sorted({REQUEST, *made.blank, *self._desk.descriptors, 2**20})
         self._gaps = [(low + 1, high) for low, high in itertools.pairwise(kept) if low + 1 < high]
         breaches.bind(made.limits)
+        os.chdir(made.scratch)
+        faulthandler.register(TRACE_SIGNAL)
         self._rehearse()
 
-    def run(self, request: int, result: int) -> NoReturn:
-        """Binds this process, waits for the request, runs the job and ends.
-
-        Args:
-            request: The pipe that the request comes through.
-            result: The pipe that takes the one frame of the answer.
-        """
+    def run(self) -> NoReturn:
+        """Binds this process, waits for the request, runs the job and ends."""
         status = 1
         try:
-            request, result = worker.own(request), worker.own(result)  # one may lie where the other goes
-            os.dup2(result, RESULT)
-            os.dup2(request, REQUEST)
             _send(self._verdict().encode())
             status = 0
         finally:
@@ -122,17 +113,13 @@ class Ready:
         return self._trial.run(body)
 
     def _bind(self) -> None:
-        made, streams = self._cell, self._streams
+        made = self._cell
         if self._die() < 0:
             raise kernel.refusal("prctl")
         if made.ruleset:
             made.ruleset.enter()
-        for fd, source in enumerate((streams[0], streams[1], streams[1])):
-            os.dup2(source, fd)
         for low, high in self._gaps:
             os.closerange(low, high)
-        os.chdir(made.scratch)
-        faulthandler.register(TRACE_SIGNAL)
         for kind, pair in self._bounds:
             resource.setrlimit(kind, pair)
         if made.filter:

@@ -1,7 +1,6 @@
 """Watches over one candidate after the other, from inside the jail."""
 
 import contextlib
-import gc
 import json
 import os
 import select
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from atoll.sandbox import breaches, cell, scratch, worker
+from atoll.sandbox import breaches, cell, pages, scratch, worker
 from atoll.sandbox.limits import Limits
 
 _LOOK_SECONDS = 0.1  # how often it is seen how much was written
@@ -61,15 +60,10 @@ class Ward:
         self._disk = self._limits.disk_mb * 2**20
         self._is_alone = not may_start and made.filter is not None
 
-    def prepare(self, streams: tuple[int, int]) -> None:
-        """Does once what every candidate needs.
-
-        Args:
-            streams: Nothing to read, and where to print.
-        """
-        self._ready = self._cell.ready(streams)
-        gc.collect()
-        gc.freeze()  # else the first collection of every candidate would copy all pages
+    def prepare(self) -> None:
+        """Does once what every candidate needs."""
+        self._ready, self._null = self._cell.ready(), worker.own(os.open(os.devnull, os.O_RDWR))
+        pages.share()
 
     def serve(self, channel: worker.Channel) -> NoReturn:
         while True:
@@ -84,12 +78,15 @@ class Ward:
     def _fork(self) -> Child:
         taken, request = os.pipe()
         result, given = os.pipe()
+        # Here, not in the child: what it need not do copies no pages.
+        for fd, end in ((cell.REQUEST, taken), (cell.RESULT, given)):
+            os.dup2(end, fd)
+            os.close(end)
         pid = os.fork()
         if not pid:
-            os.close(request)  # else the request would never end
-            self._ready.run(taken, given)
-        os.close(taken)
-        os.close(given)
+            self._ready.run()
+        for fd in (cell.REQUEST, cell.RESULT):
+            os.dup2(self._null, fd)
         return Child(pid, os.pidfd_open(pid), request, result)
 
     def _run(self, spare: Child | None, body: bytearray) -> Found:
@@ -121,12 +118,11 @@ class Ward:
         return self._judged(frame, os.waitstatus_to_exitcode(status), used)
 
     def _judged(self, frame: bytearray, code: int, used: breaches.Used) -> Found:
-        size = cell.FRAME.size
         if code != 0 or not frame:
             return Found(b"", breaches.ended(code, used, self._limits))
-        if len(frame) < size or cell.FRAME.unpack_from(frame)[0] != len(frame) - size:
+        if not _is_whole(frame):
             return Found(b"", breaches.Breach(_FORGED))
-        return Found(bytes(frame[size:]), None)
+        return Found(bytes(frame[cell.FRAME.size :]), None)
 
     def _collect(self, child: Child, deadline: float) -> tuple[bytearray, Tell | None]:
         """Reads the result until the process ends, or must be ended: then it says of which limit to tell."""
@@ -137,8 +133,8 @@ class Ward:
         while True:
             left = deadline - time.monotonic()
             ready = dict(poll.poll(1000 * max(0.0, min(left, _LOOK_SECONDS))))
-            if child.result in ready and not _take(child.result, frame):
-                poll.unregister(child.result)
+            if child.result in ready and (not _take(child.result, frame) or _is_whole(frame)):
+                poll.unregister(child.result)  # what may come after a whole frame is read when the process has ended
             if len(frame) > self._most:
                 return frame, breaches.returned_too_much
             if child.ended in ready:
@@ -198,6 +194,11 @@ def _take(result: int, frame: bytearray) -> bool:
     chunk = os.read(result, 2**16)
     frame += chunk
     return bool(chunk)
+
+
+def _is_whole(frame: bytearray) -> bool:
+    size = cell.FRAME.size
+    return len(frame) >= size and len(frame) == size + cell.FRAME.unpack_from(frame)[0]
 
 
 def _can_read(fd: int) -> bool:

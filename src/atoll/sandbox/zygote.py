@@ -219,10 +219,12 @@ def main(life: int) -> NoReturn:
     zygote = Zygote(settings)
     failure = zygote.make(parcel)
     del body, parcel
+    for fd, source in enumerate((streams[0], streams[1], streams[1])):
+        os.dup2(source, fd)  # whatever the job did to them
     if failure is None:
         try:
             zygote.lock()
-            zygote.ward.prepare(streams)
+            zygote.ward.prepare()
         except OSError as error:
             failure = f"the jail {settings.level} cannot be entered: {error.strerror}"
     channel.send(token, worker.Verdict(failure).encode())
