@@ -11,6 +11,7 @@ from atoll.store import candidates, dialect, runs, sqlite
 from atoll.store.blobs import Blobs
 from atoll.store.changes import StoredBook
 from atoll.store.database import Database
+from atoll.store.feed import Feed
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
 from atoll.store.runs import Run
@@ -93,6 +94,14 @@ class Store:
             NotFound: There is no such run.
         """
         return StoredJournal(self.database, self._runs.number(run))
+
+    def feed(self, run: str) -> Feed:
+        """Returns what tells of a run's records as they come.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return Feed(self.database, self._runs.number(run))
 
     def candidates(self, run: str) -> candidates.Candidates:
         """Returns what a run has tried.
