@@ -33,6 +33,7 @@ from atoll.cli import (
     running,
     shadowing,
     showing,
+    storing,
     tooling,
 )
 
@@ -75,6 +76,7 @@ app.add_typer(tooling.tools, name="tools")
 app.add_typer(tooling.skills, name="skills")
 app.add_typer(parameters.app, name="params")
 app.add_typer(auditing.app, name="audit")
+app.add_typer(storing.app, name="store")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,5 +1,6 @@
 """What one kind of database does in its own way: the seam between the store and SQLite or PostgreSQL."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -39,11 +40,13 @@ class Dialect(Protocol):
         name: What messages call it, and what opens it again; never holds a password.
         engine: Of automatic commits: transactions are begun by `begin`.
         is_shared: Other processes may open it, and readers have connections of their own.
+        snapshot: Begins a transaction that sees one moment.
     """
 
     name: str
     engine: Engine
     is_shared: bool
+    snapshot: str
 
     def settle(self) -> None:
         """Prepares a new database before its tables are made."""
@@ -54,8 +57,8 @@ class Dialect(Protocol):
     def check_place(self) -> None:
         """Raises `StoreFailed` where what is written would go nowhere."""
 
-    def begin(self, driver: Any, lock: str) -> str:
-        """Begins a transaction and keeps out others that hold the same lock; returns its id, if it has one."""
+    def begin(self, driver: Any, locks: Sequence[str]) -> str:
+        """Begins a transaction and keeps out others that want the same locks; returns its id, if it has one."""
 
     def was_committed(self, driver: Any, transaction: str) -> bool:
         """Says how a transaction ended whose writer lost the connection while it committed."""

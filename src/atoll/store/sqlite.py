@@ -4,7 +4,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -36,6 +36,8 @@ SENTENCES = {
 
 class Sqlite:
     """A file, or a database in memory; see `Dialect`."""
+
+    snapshot = "BEGIN"
 
     def __init__(self, url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> None:
         self.is_shared = _is_file(url)
@@ -78,7 +80,7 @@ class Sqlite:
                 f"{self.name} was deleted, moved or replaced while it was open: its runs are lost."
             )
 
-    def begin(self, driver: Any, lock: str) -> str:
+    def begin(self, driver: Any, locks: Sequence[str]) -> str:
         """Lets one writer in at a time, whatever it means to write."""
         driver.execute(BEGIN)
         return ""

@@ -24,9 +24,9 @@ AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_dat
 """
 
 
-def key_of(place: str, subject: str) -> int:
-    """Returns the number that stands for something to be locked; a server has one space of them for all programs."""
-    return int.from_bytes(hashlib.sha256(f"atoll/{place}/{subject}".encode()).digest()[:8], signed=True)
+def key_of(schema: str, subject: str) -> int:
+    """Returns the number that stands for something to be locked: a database has one space of them for all programs."""
+    return int.from_bytes(hashlib.sha256(f"atoll/{schema}/{subject}".encode()).digest()[:8], signed=True)
 
 
 class SessionClaim:
