@@ -219,14 +219,16 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            try:
-                self._driver.commit()
-            except BaseException as late:
-                if not self._was_committed(late):
-                    self._end(late)
-                    raise
-        self._end(error)
+        if error is not None:
+            self._end(error)
+            return
+        try:
+            self._driver.commit()
+        except BaseException as late:
+            if not self._was_committed(late):
+                self._end(late)
+                raise
+        self._leave()
 
     def _was_committed(self, error: BaseException) -> bool:
         """Asks, on another connection, how a commit ended whose answer was lost."""
@@ -269,6 +271,14 @@ class Transaction:
             self._held.close()
             self._held = None
 
+    def _leave(self) -> None:
+        """Lets the next one in."""
+        try:
+            if self._held is not None and self._held.in_transaction():
+                self._held.rollback()  # only SQLAlchemy's own idea of one
+        finally:
+            self._lock.release()
+
     def _end(self, error: BaseException | None) -> None:
         """Undoes what was not committed, lets the next one in and says in words what went wrong."""
         is_fault = isinstance(error, self._database.faults)
@@ -277,10 +287,8 @@ class Transaction:
                 self._drop()
             elif self._held is not None:
                 self._driver.rollback()
-                if self._held.in_transaction():
-                    self._held.rollback()
         finally:
-            self._lock.release()
+            self._leave()
         if is_fault and error is not None:
             raise self._database.explain(error) from error
 

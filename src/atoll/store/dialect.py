@@ -41,12 +41,14 @@ class Dialect(Protocol):
         engine: Of automatic commits: transactions are begun by `begin`.
         is_shared: Other processes may open it, and readers have connections of their own.
         snapshot: Begins a transaction that sees one moment.
+        is_near: To ask costs microseconds, so one may ask before one writes.
     """
 
     name: str
     engine: Engine
     is_shared: bool
     snapshot: str
+    is_near: bool
 
     def settle(self) -> None:
         """Prepares a new database before its tables are made."""
@@ -65,6 +67,9 @@ class Dialect(Protocol):
 
     def cursor(self, connection: Connection) -> Any:
         """Returns a cursor of the driver, to read with for as long as the connection is held."""
+
+    def batch(self, cursor: Any) -> AbstractContextManager[object]:
+        """Sends the statements of a block together; nothing can be fetched in it."""
 
     def announce(self, cursor: Any, topic: str) -> None:
         """Wakes those who wait for a topic, when the transaction is committed."""

@@ -87,13 +87,16 @@ class Store:
         self._claims.append(claim)
         return claim
 
-    def journal(self, run: str) -> StoredJournal:
+    def journal(self, run: str, *, is_shared: bool = False) -> StoredJournal:
         """Returns the journal of a run.
+
+        Args:
+            is_shared: Other processes write it too, e.g. each the records of its own islands.
 
         Raises:
             NotFound: There is no such run.
         """
-        return StoredJournal(self.database, self._runs.number(run))
+        return StoredJournal(self.database, self._runs.number(run), is_shared=is_shared)
 
     def feed(self, run: str) -> Feed:
         """Returns what tells of a run's records as they come.

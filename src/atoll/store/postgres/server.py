@@ -37,6 +37,7 @@ class Postgres:
 
     is_shared = True
     snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    is_near = False
 
     def __init__(self, url: str, busy_seconds: float) -> None:
         self._address = conninfo.Conninfo(url, busy_seconds)
@@ -49,6 +50,7 @@ class Postgres:
             poolclass=pool.QueuePool,
             max_overflow=-1,
             pool_pre_ping=True,
+            skip_autocommit_rollback=True,
             use_native_hstore=False,
         )
         self._claims: list[SessionClaim] = []
@@ -90,6 +92,10 @@ class Postgres:
 
     def cursor(self, connection: Connection) -> "SteadyCursor":
         return SteadyCursor(connection)
+
+    def batch(self, cursor: Any) -> contextlib.AbstractContextManager[object]:
+        made: contextlib.AbstractContextManager[object] = cursor.connection.pipeline()
+        return made
 
     def announce(self, cursor: Any, topic: str) -> None:
         cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, topic))
