@@ -11,6 +11,7 @@ from atoll.cli import values
 from atoll.governed import feedback, journals, logs, ope, reflectors, replay
 from atoll.governed.logs.issues import Policy
 from atoll.runs import lookup
+from atoll.store import address
 
 RUN = "run:"
 
@@ -61,7 +62,7 @@ def there(where: str) -> str:
     Raises:
         SetupError: It does not.
     """
-    if not Path(where.removeprefix("sqlite:///")).exists():
+    if address.is_path(where) and not Path(address.path_of(where)).exists():
         raise errors.SetupError(f"There is no {where}: give a folder of day files, a store, or {RUN}RUN.")
     return where
 

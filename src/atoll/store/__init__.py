@@ -5,8 +5,9 @@ from atoll.store.blobs import Blobs
 from atoll.store.book import Book
 from atoll.store.candidates import Candidates, Row
 from atoll.store.changes import StoredBook
-from atoll.store.claim import Claim
+from atoll.store.dialect import Claim
 from atoll.store.entry import Entry
+from atoll.store.feed import Feed, Gap, News
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
 from atoll.store.ledger import Ledger, Operation
@@ -22,6 +23,8 @@ __all__ = [
     "Candidates",
     "Claim",
     "Entry",
+    "Feed",
+    "Gap",
     "Ledger",
     "LedgerVersions",
     "MemoryBlobs",
@@ -29,6 +32,7 @@ __all__ = [
     "MemoryInbox",
     "MemoryJournal",
     "MemoryVersions",
+    "News",
     "Operation",
     "Row",
     "Run",

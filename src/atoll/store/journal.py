@@ -1,6 +1,7 @@
 """The journal of one run in the database."""
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any
@@ -11,25 +12,32 @@ from atoll import errors, journal
 from atoll.store import projection, schema
 from atoll.store.blobs import Blobs, keep
 from atoll.store.database import Database, Prepared
-from atoll.store.packing import Packed, pack, unpack
+from atoll.store.packing import Body, Packed, pack, unpack
+from atoll.store.perseverance import persistently
 
 ALL = -1  # the island of a record that concerns all of them
 CHUNK = 256  # records read at a time
+TELL_SECONDS = 0.1  # between two words to those who follow: a server that is told of each commit makes them queue
 
 _records = schema.records.c
 
 
 class StoredJournal:
-    """Writes the records of a run and, in the same transaction, the rows about its candidates."""
+    """Writes the records of a run and, in the same transaction, the rows about its candidates.
 
-    def __init__(self, database: Database, run: int) -> None:
-        self._database, self._run, self._blobs = database, run, Blobs(database)
+    Args:
+        is_shared: Several write this journal at once, and see to it themselves that their records can be told apart.
+    """
+
+    def __init__(self, database: Database, run: int, *, is_shared: bool = False) -> None:
+        self._database, self._run, self._blobs, self._is_shared = database, run, Blobs(database), is_shared
         engine = database.engine
         self._insert = Prepared(engine, insert(schema.records), [column.name for column in schema.records.c])
         last = select(func.max(_records.seq)).where(_records.run == bindparam("run"))
         self._last = Prepared(engine, last, ["run"])
         self._candidates = projection.Writer(engine)
         self._turn = Lock()  # from the look at the end to the note of the new one: threads write in turns
+        self._topic, self._told_at = topic_of(run), 0.0
         self._end: int | None = None  # where the journal ended when this object last saw it
 
     def write(self, *records: journal.Record) -> None:
@@ -46,13 +54,20 @@ class StoredJournal:
         packed = [_pack(record) for record in records]
         bodies = [body for each in packed for body in each.bodies]
         with self._turn:
-            with self._database.writing() as connection:
-                cursor = connection.connection.cursor()
-                end = self._check_alone(self._last.value(cursor, self._run) or 0)
+            persistently(lambda: self._write(records, packed, bodies))
+
+    def _write(self, records: Sequence[journal.Record], packed: Sequence[Packed], bodies: Sequence[Body]) -> None:
+        with self._database.writing(self._topic) as connection:
+            cursor = connection.connection.cursor()
+            end = self._find_end(cursor)
+            with self._database.dialect.batch(cursor):
                 self._put(cursor, end + 1, records, packed)
-                if bodies:
-                    keep(connection, bodies)
-            self._end = end + len(records)
+            if bodies:
+                keep(connection, bodies)
+            if (now := time.monotonic()) - self._told_at > TELL_SECONDS:
+                self._told_at = now
+                self._database.dialect.announce(cursor, self._topic)
+        self._end = end + len(records)
 
     def _put(self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[Packed]) -> None:
         about, rows = projection.Projection(self._run), []
@@ -62,9 +77,15 @@ class StoredJournal:
         self._insert.run(cursor, rows)
         self._candidates.write(cursor, about)
 
-    def _check_alone(self, end: int) -> int:
-        """Refuses to write behind somebody else's records: two runs in one journal could never be told apart."""
-        if self._end not in (None, end):
+    def _find_end(self, cursor: Any) -> int:
+        """Refuses to write behind somebody else's records: two runs in one journal could never be told apart.
+
+        Who is far away from the database need not ask: the place behind the last record that it knows is then taken.
+        """
+        if self._end is not None and not (self._is_shared or self._database.dialect.is_near):
+            return self._end
+        end: int = self._last.value(cursor, self._run) or 0
+        if self._end not in (None, end) and not self._is_shared:
             raise errors.Conflict("Somebody else writes this run: claim it, and let only one go on.")
         return end
 
@@ -103,6 +124,11 @@ class StoredJournal:
         query = select(*columns).where(_records.run == self._run, _records.seq > after, _records.seq <= last, *where)
         with self._database.reading() as connection:
             return connection.execute(query.order_by(_records.seq).limit(CHUNK)).all()
+
+
+def topic_of(run: int) -> str:
+    """Returns what those listen for who follow a run, and what its writers lock."""
+    return f"run/{run}"
 
 
 def _pack(record: journal.Record) -> Packed:
