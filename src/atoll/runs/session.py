@@ -10,7 +10,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from atoll import cluster, config, control, errors, journal, llm, store, system
+from atoll import cluster, config, control, errors, executor, journal, llm, store, system
 from atoll.candidate import NOTHING, plain
 from atoll.llm import routing
 from atoll.runs import methods, place, spending, stopping
@@ -112,7 +112,7 @@ class Session:
         self._patience = Patience(asked, self._give_up) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
         durable = self._durable(asked, run)
-        where = place.place_of(plan, allowed, has_model=asked is not None)
+        where = self._where = place.place_of(plan, allowed, has_model=asked is not None)
         parts = system.Parts(
             plan.folder,
             durable,
@@ -217,16 +217,23 @@ class Session:
         self._kept.journal(self.run).write(journal.Record("concluded", 0, ALL, data))
         return found
 
+    @property
+    def tally(self) -> executor.Tally | None:
+        """What a cluster did for the run; None: it is judged on this machine."""
+        return self._where.tally if self._where.cluster is not None else None
+
     def _report(self, order: _Order) -> Mapping[str, Any]:
         limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
         said = [f"{limit:g} {name}" for name, limit in limits.items() if limit is not None]
         said += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
         said += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
         how = f"by steps, {order.window} in flight: the same seed gives the same run"
+        terms = self._where.cluster
         cost = {"cost": spending.told(self._cost, self.budget, self.start)} if self._cost else {}
         return {
             "model": self.plan.run.llm,
             **cost,
+            **({"executor": f"ray, {self._where.num_slots} seats of {terms}"} if terms else {}),
             "seed": self.plan.run.seed,
             "limits": ", ".join(said),
             "order": how if order.is_ordered else "free: what is done first counts first",
@@ -259,6 +266,9 @@ class Session:
         if not self.evolver.reason:  # left early: nothing more is begun, and nobody waits for a model
             Thread(target=self.evolver.stop, args=("interrupted",), daemon=True).start()
         self._close()
+        if self.tally is not None and self.tally.evaluations:
+            data = {"reason": self.evolver.reason, "executor": self.tally.to_data()}
+            self._kept.journal(self.run).write(journal.Record("executed", 0, ALL, data))
         self._claim.release()
 
 
@@ -288,7 +298,7 @@ def resume(
     limits: Mapping[str, Any] | None = None
     for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
         last = record.data["plan"]
-        old |= {"llm": last["llm"], "sandbox": last["sandbox"]}
+        old |= {name: last[name] for name in ("llm", "sandbox", "executor") if name in last}
         kept_keys = ("llm", "workers", *LIMITS)
         old["run"] = {**old["run"], **{key: last["run"][key] for key in kept_keys if key in last["run"]}}
         limits = record.data.get("budget")

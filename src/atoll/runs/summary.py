@@ -113,7 +113,7 @@ def _ending(kept: store.Store, run: str) -> tuple[Status, str]:
         brakes = [kind for kind in orders if kind in ("pause", "resume")]
         return "paused" if brakes[-1:] == ["pause"] else "running", ""
     last = kept.journal(run).last()
-    if last is None or last.kind not in ("ended", "concluded"):
+    if last is None or last.kind not in ("ended", "concluded", "executed"):
         return "cut", ""
     reason = str(last.data["reason"])
     for status in ("interrupted", "stopped", "failed"):
