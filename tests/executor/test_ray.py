@@ -72,7 +72,7 @@ def evolve(nodes, num_evaluations, kept, seed):
         clusters.kill(nodes, victim)
 
     with place(6, tally).open(twenty_milliseconds) as box:
-        judge = sandbox.SandboxJudge(box, lambda value: Evaluation(float(value)))
+        judge = sandbox.SandboxJudge(box, lambda value: Evaluation(float(str(value))))
         props = function.DefaultFunctionProps(function.Text("0"), judge=judge)
         islands = cluster.IslandConfig(2, 1, function.DefaultFunction(props), Counting())
         budget = control.Budget(evaluations=num_evaluations)
