@@ -1,7 +1,11 @@
 """What all tests share."""
 
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
+
+from tests import postgres
 
 pytest.register_assert_rewrite("atoll.testing")
 # The same examples on every machine; a loaded one may be slow, so no example has a deadline.
@@ -14,3 +18,16 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes away what processes of tests say of a terminal that none of them has."""
     for name in ("COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Server]:
+    with postgres.serving() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
+    """A store in PostgreSQL with nothing in it."""
+    with postgres_server.database() as url:
+        yield url

@@ -128,14 +128,27 @@ class TestBest:
         assert ids(either.candidates("run").best(3)) == ["2.0", "2.1", "1.0"]
 
     @pytest.mark.parametrize("island", [None, 0])
-    def test_it_is_an_index_lookup(self, opened, island):
+    def test_it_is_an_index_lookup(self, file, island):
         query = candidates.best_query(1, 3, island).compile(
-            opened.database.engine, compile_kwargs={"literal_binds": True}
+            file.database.engine, compile_kwargs={"literal_binds": True}
         )
-        with opened.database.reading() as connection:
+        with file.database.reading() as connection:
             plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}")]
         assert len(plan) == 2
         assert all(line.startswith("SEARCH") and "INDEX" in line for line in plan)
+
+    @pytest.mark.parametrize(("island", "index"), [(None, "candidates_by_score"), (0, "candidates_by_island")])
+    def test_a_server_has_an_index_for_it_too(self, postgres_url, island, index):
+        with store.open(postgres_url) as opened:
+            opened.journal(opened.create("run")).write(*samples.small_run())
+            query = candidates.best_query(1, 3, island).compile(
+                opened.database.engine, compile_kwargs={"literal_binds": True}
+            )
+            with opened.database.writing() as connection:
+                connection.exec_driver_sql("SET LOCAL enable_seqscan = off")  # a few rows are not worth an index
+                plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {query}").scalars())
+        assert f"using {index}" in plan
+        assert "Sort" not in plan
 
 
 class TestLineage:

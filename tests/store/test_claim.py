@@ -13,9 +13,9 @@ def test_a_second_claimant_in_the_process_is_refused(either):
         either.claim("run")
 
 
-def test_a_second_store_in_the_process_is_refused(path, opened):
+def test_a_second_store_in_the_process_is_refused(url, opened):
     opened.claim(opened.create("run"))
-    with store.open(path) as other, pytest.raises(errors.Conflict, match="this very process"):
+    with store.open(url) as other, pytest.raises(errors.Conflict, match="this very process"):
         other.claim("run")
 
 
@@ -29,9 +29,9 @@ def test_what_is_released_may_be_claimed_again(either):
     claim.release()
 
 
-def test_a_release_leaves_no_file(tmp_path, opened):
+def test_a_release_leaves_no_file(tmp_path, file):
     before = set(os.listdir(tmp_path))
-    with opened.claim(opened.create("run")):
+    with file.claim(file.create("run")):
         assert set(os.listdir(tmp_path)) > before
     assert not [name for name in os.listdir(tmp_path) if "claim" in name]
 
@@ -41,16 +41,16 @@ def test_different_runs_are_claimed_apart(either):
         pass
 
 
-def test_closing_the_store_frees_its_claims(path):
-    with store.open(path) as opened:
+def test_closing_the_store_frees_its_claims(url):
+    with store.open(url) as opened:
         opened.claim(opened.create("run"))
-    with store.open(path) as opened, opened.claim("run"):
+    with store.open(url) as opened, opened.claim("run"):
         pass
 
 
-def test_another_process_keeps_its_claim_until_it_is_killed(path, opened):
+def test_another_process_keeps_its_claim_until_it_is_killed(url, opened):
     opened.create("run")
-    with workers.running(workers.hold_claim, path, "run") as (process, pipe):
+    with workers.running(workers.hold_claim, url, "run") as (process, pipe):
         assert pipe.recv() == "claimed"
         with pytest.raises(errors.Conflict, match=f"by process {process.pid}: let it end"):
             opened.claim("run")
@@ -63,10 +63,10 @@ def test_another_process_keeps_its_claim_until_it_is_killed(path, opened):
         assert opened.holder("run") is None
 
 
-def test_a_claim_does_not_outlive_its_process_in_a_forked_child(path, opened):
+def test_a_claim_does_not_outlive_its_process_in_a_forked_child(url, opened):
     """The children of a killed coordinator may live on for a while: they must not hold up the resume."""
     opened.create("run")
-    with workers.running(workers.hold_claim_and_fork, path, "run") as (process, pipe):
+    with workers.running(workers.hold_claim_and_fork, url, "run") as (process, pipe):
         child = pipe.recv()
         process.kill()
         process.join()
@@ -78,8 +78,8 @@ def test_a_claim_does_not_outlive_its_process_in_a_forked_child(path, opened):
             os.kill(child, 9)
 
 
-def test_a_claim_is_not_needed_to_write(path, opened):
+def test_a_claim_is_not_needed_to_write(url, opened):
     journal = opened.journal(opened.create("run"))
-    with opened.claim("run"), store.open(path) as other:
+    with opened.claim("run"), store.open(url) as other:
         other.journal("run").write()
         journal.write()

@@ -1,6 +1,5 @@
-"""The suites that every journal, inbox and store of versions passes, on SQLite."""
+"""The suites that every journal, inbox and store of versions passes, on SQLite and on PostgreSQL."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +8,9 @@ from atoll import control, journal, store, testing
 
 
 @pytest.fixture(autouse=True)
-def _home(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Gives every test of a suite a store of its own, closed at its end."""
-    with store.Store(tmp_path / "atoll.db") as kept:
-        request.instance.kept = kept
-        yield
+def _home(request: pytest.FixtureRequest, opened: store.Store) -> None:
+    """Gives every test of a suite a store of its own, of either kind."""
+    request.instance.kept = opened
 
 
 class TestStoredJournal(testing.JournalSuite):

@@ -31,7 +31,7 @@ def test_every_run_has_its_own_numbers(opened):
     assert [inbox.post("stop", reason="enough") for inbox in inboxes] == [1, 1]
 
 
-def test_a_command_comes_from_another_process(path):
-    with store.open(path) as opened, workers.running(workers.post, path, opened.create("run")) as (_, pipe):
+def test_a_command_comes_from_another_process(url):
+    with store.open(url) as opened, workers.running(workers.post, url, opened.create("run")) as (_, pipe):
         assert pipe.recv() == 1
         assert opened.inbox("run").read(0)[0].data == {"reason": "enough"}

@@ -122,20 +122,30 @@ class TestWatch:
         assert next(watch).value == "value"
         timer.join()
 
-    def test_it_sees_what_another_process_changes(self, opened, path):
+    def test_it_sees_what_another_process_changes(self, opened, url):
         watch = opened.versions().watch("a", timeout=20)
-        with workers.running(workers.set_version, path, "a") as (_, pipe):
+        with workers.running(workers.set_version, url, "a") as (_, pipe):
             assert next(watch).value == "from elsewhere"
             assert pipe.recv() == 1
 
 
-def test_eight_processes_count_to_800_without_a_gap(path):
-    with store.open(path) as opened:
+def count_together(url: str, times: int) -> None:
+    with store.open(url) as opened:
         opened.versions().set("number", "0", "start", "test")
     with ExitStack() as stack:
-        crowd = [stack.enter_context(workers.running(workers.count_up, path, "number", 100)) for _ in range(8)]
+        crowd = [stack.enter_context(workers.running(workers.count_up, url, "number", times)) for _ in range(8)]
         assert [pipe.recv() for _, pipe in crowd] == ["done"] * 8
-    with store.open(path) as opened:
+    with store.open(url) as opened:
         history = opened.versions().history("number")
-        assert [version.n for version in history] == list(range(1, 802))
-        assert [int(version.value) for version in history] == list(range(801))
+        assert [version.n for version in history] == list(range(1, 8 * times + 2))
+        assert [int(version.value) for version in history] == list(range(8 * times + 1))
+
+
+def test_eight_processes_count_together_without_a_gap(url):
+    count_together(url, 20 if "://" in url else 100)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_eight_processes_count_to_8000_without_a_gap(postgres_url):
+    count_together(postgres_url, 1000)

@@ -24,7 +24,7 @@ KEYS = {
     "OPENROUTER_API_KEY": "openrouter:NAME",
 }
 # Those that change anything so far; the others are declared for later.
-EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "envs", "mcp", "ray"})
+EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "postgres", "ray", "envs", "mcp"})
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")
@@ -154,10 +154,10 @@ def _version(package: str) -> str | None:
 
 def _store(url: str) -> Check:
     """Opens the store, and takes the right to write for a moment; makes none where there is none."""
-    from atoll.store import schema
+    from atoll.store import address, schema
 
-    path = Path(url.removeprefix("sqlite:///"))
-    if "://" not in str(path) and not path.exists():
+    path = Path(address.path_of(url))
+    if address.is_path(url) and not path.exists():
         folder = path.absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             return Check("store", "broken", f"{folder} cannot be written", "make that folder, or name another store")

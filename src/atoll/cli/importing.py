@@ -42,6 +42,6 @@ def import_checkpoint(
         session = runs.Session(kept, plan)
         status = following.follow(session, kept, as_json=as_json, quiet=True)
         said = f"Imported {plan.run.iterations} programs as run {session.run} in {kept.database.name}. To go on:"
-        rest = "" if store == options.DEFAULT_STORE else f" --store {output.quoted(store)}"
+        rest = "" if store == options.DEFAULT_STORE else f" --store {output.quoted(kept.database.name)}"
         output.say(output.err(), f"{said}\n  {output.own_name()} resume {session.run} --iterations 100{rest}")
     return status

@@ -10,7 +10,13 @@ from atoll import errors
 DEFAULT_STORE = "atoll.db"
 
 StoreOption = Annotated[
-    str, typer.Option("--store", metavar="URL", envvar="ATOLL_STORE", help="Where runs are kept: a file or a URL.")
+    str,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar="ATOLL_STORE",
+        help="Where runs are kept: a file, or postgresql://USER@HOST/DB.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
 RunArgument = Annotated[
@@ -25,8 +31,8 @@ def opened(url: str) -> Any:
         SetupError: There is none, or it is not ours.
     """
     from atoll import store  # SQLAlchemy: 0.2 s that `atoll --help` need not wait for
+    from atoll.store import address
 
-    path = Path(url.removeprefix("sqlite:///"))
-    if "://" not in url.removeprefix("sqlite:///") and not path.exists():
+    if address.is_path(url) and not Path(address.path_of(url)).exists():
         raise errors.SetupError(f"There is no store {url}: name another with --store, or make one with 'atoll run'.")
     return store.Store(url)

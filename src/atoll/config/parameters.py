@@ -9,7 +9,7 @@ from typing import Any
 
 from atoll import errors, governed
 from atoll.governed.parameters import folder
-from atoll.store import audit
+from atoll.store import address, audit
 
 
 def is_folder(url: str) -> bool:
@@ -28,8 +28,7 @@ def open(url: str, *, rules: Path | None = None, is_new: bool = False) -> govern
         SetupError: There is nothing, or something else.
     """
     check = None if rules is None else governed.Rules.load(rules)
-    path = Path(url.removeprefix("sqlite:///"))
-    if not is_new and "://" not in url.removeprefix("sqlite:///") and not path.exists():
+    if not is_new and address.is_path(url) and not Path(address.path_of(url)).exists():
         raise errors.SetupError(f"There are no parameters in {url}: name another with --store, or set one.")
     if is_folder(url):
         return governed.FilesParameters(url, check=check)

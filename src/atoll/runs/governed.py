@@ -25,6 +25,7 @@ from atoll.governed import (
 )
 from atoll.governed.logs.issues import Policy
 from atoll.runs import lookup
+from atoll.store import address
 
 RUN = "run:"
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -141,7 +142,7 @@ class Place:
 
 
 def _there(where: str) -> str:
-    if not Path(where.removeprefix("sqlite:///")).exists():
+    if address.is_path(where) and not Path(address.path_of(where)).exists():
         raise errors.SetupError(f"There is no {where}: give a folder of day files, a store, or {RUN}RUN.")
     return where
 

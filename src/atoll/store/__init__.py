@@ -5,7 +5,7 @@ from atoll.store.blobs import Blobs
 from atoll.store.book import Book
 from atoll.store.candidates import Candidates, Row
 from atoll.store.changes import StoredBook
-from atoll.store.claim import Claim
+from atoll.store.dialect import Claim
 from atoll.store.entry import Entry
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal

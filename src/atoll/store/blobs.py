@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, select
 
 from atoll import errors, evaluation
-from atoll.store import schema, sqlite
+from atoll.store import schema
 from atoll.store.database import Database
 from atoll.store.packing import Body
+from atoll.store.perseverance import persistently
 
 HEAD_BYTES = 80
 INLINE_BYTES = 2000  # what a journal's record may well hold itself: most artifacts are a line or two
 
-_INSERT = sqlite.insert(schema.blobs).on_conflict_do_nothing()
+_INSERTS = {name: schema.insert_for(name)(schema.blobs).on_conflict_do_nothing() for name in ("sqlite", "postgresql")}
 
 
 class Blobs:
@@ -25,10 +26,13 @@ class Blobs:
     def put(self, body: bytes) -> evaluation.BlobRef:
         """Stores a body under its hash; the same body twice is stored once."""
         packed = Body.of(body)
-        with self._database.writing() as connection:
-            keep(connection, [packed])
+        persistently(lambda: self._put(packed))
         head = body[:HEAD_BYTES].decode("utf-8", "replace")
         return evaluation.BlobRef(packed.sha256, packed.size, head)
+
+    def _put(self, packed: Body) -> None:
+        with self._database.writing() as connection:
+            keep(connection, [packed])
 
     def hold(self, body: bytes) -> evaluation.BlobRef:
         """Returns a reference to a body that `body` gives back: a short text is in it whole, all else is stored."""
@@ -76,7 +80,7 @@ def keep(connection: Connection, bodies: Iterable[Body]) -> None:
     """Stores bodies inside a transaction that somebody else began."""
     rows = [
         {"sha256": each.sha256, "size": each.size, "is_compressed": each.is_compressed, "body": each.stored}
-        for each in bodies
+        for each in sorted(bodies)  # in one order for all, so that no two writers wait for each other
     ]
     if rows:
-        connection.execute(_INSERT, rows)
+        connection.execute(_INSERTS[connection.dialect.name], rows)

@@ -1,6 +1,7 @@
 """The changes of all keys in the database, written and read by the driver."""
 
 import json
+import sys
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -11,13 +12,13 @@ from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, in
 
 from atoll import errors
 from atoll.store import entry as entries
-from atoll.store import schema, sqlite
+from atoll.store import schema
 from atoll.store.book import State, Tail
 from atoll.store.database import Database, Prepared
 from atoll.store.entry import Entry
 from atoll.store.packing import LONG, Body
 
-POLL_SECONDS = 0.01  # between looks for changes of other processes
+CHANGES = "changes"  # what those listen for who wait, and what writers lock
 
 _rows = schema.changes.c
 _ALL = (*(_rows[name] for name in Entry._fields), _rows.body)
@@ -71,7 +72,7 @@ class Statements:
         self.seq_at = prepared(before, "at")
         self.put = Prepared(database.engine, insert(schema.changes), [column.name for column in _ALL])
         self.body = prepared(select(schema.blobs).where(schema.blobs.c.sha256 == bindparam("sha256")), "sha256")
-        kept = sqlite.insert(schema.blobs).on_conflict_do_nothing()
+        kept = schema.insert_for(database.engine.dialect.name)(schema.blobs).on_conflict_do_nothing()
         self.keep = Prepared(database.engine, kept, [column.name for column in schema.blobs.c])
 
 
@@ -88,8 +89,12 @@ class StoredBook:
 
     @contextmanager
     def writing(self) -> Iterator["StoredPen"]:
-        with self._database.writing() as connection:
-            yield StoredPen(self._ask, connection.connection.cursor())
+        with self._database.writing(CHANGES) as connection:
+            pen = StoredPen(self._ask, connection.connection.cursor())
+            before = pen.tail()
+            yield pen
+            if pen.tail() is not before:
+                self._database.dialect.announce(connection.connection.cursor(), CHANGES)
 
     def head(self, key: str, upto: int | None = None) -> Entry | None:
         if upto is None:
@@ -111,10 +116,10 @@ class StoredBook:
         return self._one(self._ask.version, key, n)
 
     def history(self, key: str, limit: int) -> Sequence[Entry]:
-        return self._some(self._ask.history, key, limit if limit > 0 else sqlite.MAX_INTEGER)[::-1]
+        return self._some(self._ask.history, key, limit if limit > 0 else sys.maxsize)[::-1]
 
     def beside(self, key: str, upto: int | None = None) -> Sequence[Entry]:
-        return self._some(self._ask.beside, key, sqlite.MAX_INTEGER if upto is None else upto)
+        return self._some(self._ask.beside, key, sys.maxsize if upto is None else upto)
 
     def keys(self, prefix: str) -> Sequence[str]:
         with self._database.glance() as cursor:
@@ -124,11 +129,11 @@ class StoredBook:
         return sorted(self._some(self._ask.heads, upto, len(prefix), prefix), key=lambda each: each.key)
 
     def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[Entry]:
-        last = sqlite.MAX_INTEGER if upto is None else upto
+        last = sys.maxsize if upto is None else upto
         return self._some(self._ask.forth, after, last, len(prefix), prefix, limit)
 
     def newest(self, prefix: str, after: int, limit: int) -> Sequence[Entry]:
-        return self._some(self._ask.back, after, sqlite.MAX_INTEGER, len(prefix), prefix, limit)[::-1]
+        return self._some(self._ask.back, after, sys.maxsize, len(prefix), prefix, limit)[::-1]
 
     def tail(self) -> Tail:
         with self._database.glance() as cursor:
@@ -141,32 +146,19 @@ class StoredBook:
         return found[0][0] if found else 0
 
     def wait(self, after: int, timeout: float) -> bool:
-        """Waits by asking for the version of the file, which costs 1 us and reads no table."""
         deadline = time.monotonic() + timeout
-        if not self._database.is_file:
-            return self._wait_here(after, deadline)
-        with self._database.reading() as connection:
-            cursor = connection.connection.cursor()
-            while True:
-                seen = sqlite.data_version(cursor)
-                if (self._ask.tail.rows(cursor) or ((0,),))[0][0] > after:
-                    return True
-                while sqlite.data_version(cursor) == seen:
-                    if not self._nap(deadline):
-                        return False
-
-    def _wait_here(self, after: int, deadline: float) -> bool:
-        while self.tail().seq <= after:
-            if not self._nap(deadline):
-                return False
+        if self.tail().seq > after:
+            return True
+        if timeout <= 0:
+            return False
+        with self._database.signal(CHANGES) as signal:
+            while self.tail().seq <= after:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                signal.wait(left)
+                self._database.check_open()
         return True
-
-    def _nap(self, deadline: float) -> bool:
-        self._database.check_open()
-        left = deadline - time.monotonic()
-        if left > 0:
-            time.sleep(min(left, POLL_SECONDS))
-        return left > 0
 
     def close(self) -> None:
         """The store closes the database."""

@@ -1,4 +1,4 @@
-"""The right to write a run, which one process has at a time."""
+"""The right to write a run in a file, which one process has at a time."""
 
 import contextlib
 import fcntl
@@ -15,7 +15,7 @@ _held: set[tuple[int, str, int]] = set()
 _lock = Lock()
 
 
-class Claim:
+class FileClaim:
     """Keeps other claimants of a run out until `release`, or until the process is gone.
 
     Held by a lock on a file beside the database. In memory there are no other processes, and no file.

@@ -1,18 +1,19 @@
 """One database, its connections and its faults."""
 
-import os
-import uuid
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 from types import TracebackType
 from typing import Any
 
-import sqlalchemy
 from sqlalchemy import Connection, Engine, exc, sql
 
 from atoll import errors
-from atoll.store import schema, sqlite
+from atoll.store import address, dialect, schema, sqlite
+
+RETRY_SECONDS = 0.1  # between attempts to get back a connection that was lost
+EVERYTHING = "everything"  # the lock of what others must not meet at all
 
 
 class Prepared:
@@ -27,7 +28,10 @@ class Prepared:
         self._sql = str(compiled)
 
     def run(self, cursor: Any, rows: Sequence[Sequence[Any]]) -> None:
-        cursor.executemany(self._sql, rows)
+        if len(rows) == 1:
+            cursor.execute(self._sql, rows[0])
+        else:
+            cursor.executemany(self._sql, rows)
 
     def value(self, cursor: Any, *values: Any) -> Any:
         """Returns the first column of the first row."""
@@ -48,34 +52,34 @@ class Database:
 
     Attributes:
         name: What messages call it.
-        place: Its real path; in memory, a text that no other store has.
+        place: A text that is the same for the same database only.
+        is_shared: Other processes may open it.
     """
 
     def __init__(self, url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> None:
-        parsed = _parse(url)
-        self.name = str(parsed.database) if sqlite.is_file(parsed) else ":memory:"
-        self.engine = sqlite.make_engine(parsed, synchronous, busy_seconds)
-        self.is_file = sqlite.is_file(parsed)
+        self.dialect: dialect.Dialect = address.find(url, synchronous=synchronous, busy_seconds=busy_seconds)
+        self.name, self.engine, self.is_shared = self.dialect.name, self.dialect.engine, self.dialect.is_shared
+        self.patience = 0.0
         self.faults: Any = (exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error)
         self._transaction, self._glance = Transaction(self), Glance(self)
-        self._is_closed = False
+        self._is_open = self._is_closed = False
         try:
-            self._open(busy_seconds)
+            self._open()
         except BaseException:
             self.close()
             raise
+        self._is_open, self.patience = True, busy_seconds
 
-    def _open(self, busy_seconds: float) -> None:
+    def _open(self) -> None:
         with self.reading() as connection:
-            self.place = sqlite.file_of(connection) or f":memory:{uuid.uuid4()}"
+            self.place = self.dialect.find_place(connection)
             found = schema.find_version(connection, self.name)
         schema.check(found, self.name)
         if found < schema.VERSION:
             with self._explained():
-                sqlite.settle(self.engine, busy_seconds)
-            with self.writing() as connection:
+                self.dialect.settle()
+            with self.writing(EVERYTHING) as connection:
                 schema.prepare(connection, self.name)
-        self._identity = _identity(self.place) if self.is_file else None
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -85,7 +89,7 @@ class Database:
             StoreFailed: The database is out of order.
             SetupError: It is no database, or it is closed.
         """
-        if not self.is_file:
+        if not self.is_shared:
             with self.writing() as connection:
                 yield connection
             return
@@ -93,14 +97,19 @@ class Database:
         with self._explained(), self.engine.connect() as connection:
             yield connection
 
-    def writing(self) -> AbstractContextManager[Connection]:
+    def writing(self, lock: str = "") -> AbstractContextManager[Connection]:
         """Lends the connection that writes, inside a transaction; commits at the end, or undoes all.
+
+        Args:
+            lock: What nobody else may write meanwhile: from the first look to the commit, the holders of one lock
+                take turns. SQLite has one for all.
 
         Raises:
             StoreFailed: The database is full, read-only, locked for too long or damaged.
+            Interrupted: Nothing was committed, but tried again it may be.
             SetupError: It is closed.
         """
-        return self._transaction
+        return self._transaction if not lock else Turn(self._transaction, lock)
 
     def glance(self) -> AbstractContextManager[Any]:
         """Lends a cursor that reads by the driver, to one thread at a time; for queries of microseconds.
@@ -112,6 +121,18 @@ class Database:
         return self._glance
 
     @contextmanager
+    def signal(self, topic: str) -> Iterator[dialect.Signal]:
+        """Lends what says when there may be something new about a topic.
+
+        Raises:
+            StoreFailed: The database is out of order.
+            SetupError: It is closed.
+        """
+        self.check_open()
+        with self._explained(), self.dialect.signal(topic) as made:
+            yield made
+
+    @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
@@ -119,30 +140,25 @@ class Database:
             raise self.explain(error) from error
 
     def explain(self, error: BaseException) -> errors.AtollError:
-        cause = getattr(error, "orig", None) or error
-        kind = errors.SetupError if sqlite.is_foreign(cause) else errors.StoreFailed
-        return kind(sqlite.explain(cause, self.name))
+        return self.dialect.explain(getattr(error, "orig", None) or error, is_open=self._is_open)
 
     def check_open(self) -> None:
         if self._is_closed:
             raise errors.SetupError(f"{self.name} is closed: open it again.")
 
     def check_place(self) -> None:
-        """Looks whether the file is still the one that was opened: what is written after a `rm` goes nowhere.
+        """Looks whether what is written is still found by others.
 
         Raises:
-            StoreFailed: It was deleted, moved or replaced.
+            StoreFailed: A file was deleted, moved or replaced.
         """
-        if self.is_file and (not os.path.exists(self.place) or _identity(self.place) != self._identity):
-            raise errors.StoreFailed(
-                f"{self.name} was deleted, moved or replaced while it was open: its runs are lost."
-            )
+        self.dialect.check_place()
 
     def close(self) -> None:
         self._is_closed = True
         self._glance.close()
         self._transaction.close()
-        self.engine.dispose()
+        self.dialect.close()
 
 
 class Transaction:
@@ -156,16 +172,26 @@ class Transaction:
         self._database, self._lock = database, Lock()
         self._held: Connection | None = None
         self._driver: Any = None
+        self._id = ""
 
     def __enter__(self) -> Connection:
+        return self.begin("")
+
+    def begin(self, lock: str) -> Connection:
         self._lock.acquire()
         try:
             self._database.check_open()
-            if self._held is None:
-                self._held = self._database.engine.connect()
-                self._driver = self._held.connection.driver_connection
-            self._driver.execute(sqlite.BEGIN)
-            return self._held
+            held = self._held
+            if held is None:
+                held = self._connect()
+            try:
+                self._id = self._database.dialect.begin(self._driver, lock)
+            except self._database.faults as error:
+                if not self._database.dialect.is_lost(error):
+                    raise
+                held = self._reconnect()
+                self._id = self._database.dialect.begin(self._driver, lock)
+            return held
         except BaseException as error:
             self._end(error)
             raise
@@ -177,20 +203,65 @@ class Transaction:
             try:
                 self._driver.commit()
             except BaseException as late:
-                self._end(late)
-                raise
+                if not self._was_committed(late):
+                    self._end(late)
+                    raise
         self._end(error)
+
+    def _was_committed(self, error: BaseException) -> bool:
+        """Asks, on another connection, how a commit ended whose answer was lost."""
+        if not (isinstance(error, self._database.faults) and self._database.dialect.is_lost(error)):
+            return False
+        try:
+            self._reconnect()
+            return self._database.dialect.was_committed(self._driver, self._id)
+        except BaseException as late:
+            self._end(late)
+            raise
+
+    def _connect(self) -> Connection:
+        self._held = self._database.engine.connect()
+        self._driver = self._held.connection.driver_connection
+        return self._held
+
+    def _reconnect(self) -> Connection:
+        """Gets another connection for one that was lost, for as long as the database has patience."""
+        deadline = time.monotonic() + self._database.patience
+        while True:
+            self._drop()
+            try:
+                made = self._connect()
+                self._database.dialect.restore()
+                return made
+            except self._database.faults as error:
+                if not self._database.dialect.is_lost(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise errors.StoreFailed(
+                        f"{self._database.name} was lost and did not come back within {self._database.patience:g} s: "
+                        "all that was committed before is there, and runs go on with 'atoll resume'."
+                    ) from error
+            time.sleep(RETRY_SECONDS)
+
+    def _drop(self) -> None:
+        if self._held is not None:
+            self._held.invalidate()
+            self._held.close()
+            self._held = None
 
     def _end(self, error: BaseException | None) -> None:
         """Undoes what was not committed, lets the next one in and says in words what went wrong."""
+        is_fault = isinstance(error, self._database.faults)
         try:
-            if self._held is not None:
+            if is_fault and error is not None and self._database.dialect.is_lost(error):
+                self._drop()
+            elif self._held is not None:
                 self._driver.rollback()
                 if self._held.in_transaction():
                     self._held.rollback()
         finally:
             self._lock.release()
-        if isinstance(error, self._database.faults):
+        if is_fault and error is not None:
             raise self._database.explain(error) from error
 
     def close(self) -> None:
@@ -198,6 +269,21 @@ class Transaction:
             if self._held is not None:
                 self._held.close()
                 self._held = None
+
+
+class Turn:
+    """One use of the transaction, under a lock."""
+
+    def __init__(self, transaction: Transaction, lock: str) -> None:
+        self._transaction, self._lock = transaction, lock
+
+    def __enter__(self) -> Connection:
+        return self._transaction.begin(self._lock)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._transaction.__exit__(kind, error, trace)
 
 
 class Glance:
@@ -212,14 +298,14 @@ class Glance:
         self._cursor: Any = None
 
     def __enter__(self) -> Any:
-        if not self._database.is_file:
+        if not self._database.is_shared:
             return self._database.writing().__enter__().connection.cursor()
         self._lock.acquire()
         try:
             self._database.check_open()
             if self._held is None:
                 self._held = self._database.engine.connect()
-                self._cursor = self._held.connection.cursor()
+                self._cursor = self._database.dialect.cursor(self._held)
             return self._cursor
         except BaseException as error:
             self._lock.release()
@@ -230,7 +316,7 @@ class Glance:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._database.is_file:
+        if not self._database.is_shared:
             self._database.writing().__exit__(kind, error, trace)
             return
         self._lock.release()
@@ -243,26 +329,3 @@ class Glance:
                 self._cursor.close()
                 self._held.close()
                 self._held = None
-
-
-def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
-
-
-def _parse(url: str) -> sqlalchemy.URL:
-    if not url.strip():
-        raise errors.SetupError("The store has no name: give a path, or sqlite:// for one in memory.")
-    if "://" not in url:
-        return sqlalchemy.URL.create("sqlite", database=url)
-    try:
-        parsed = sqlalchemy.make_url(url)
-    except exc.ArgumentError as error:
-        raise errors.SetupError(
-            f"{url.partition('://')[0]}://... is no address of a store: give a path or sqlite:///PATH."
-        ) from error
-    if parsed.get_backend_name() != "sqlite":
-        raise errors.SetupError(
-            f"Atoll keeps its store in SQLite so far, not {parsed.get_backend_name()}: give a path."
-        )
-    return parsed

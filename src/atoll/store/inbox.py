@@ -9,7 +9,8 @@ from atoll.candidate import JSON
 from atoll.store import schema
 from atoll.store.blobs import Blobs, keep
 from atoll.store.database import Database
-from atoll.store.packing import pack, unpack
+from atoll.store.packing import Packed, pack, unpack
+from atoll.store.perseverance import persistently
 
 _rows = schema.commands.c
 
@@ -23,7 +24,10 @@ class StoredInbox:
     def post(self, kind: control.Kind, /, **data: JSON) -> int:
         """Leaves a command and returns its number."""
         packed = pack(data)
-        with self._database.writing() as connection:
+        return persistently(lambda: self._post(kind, packed))
+
+    def _post(self, kind: str, packed: Packed) -> int:
+        with self._database.writing(f"inbox/{self._run}") as connection:
             keep(connection, packed.bodies)
             last = connection.execute(select(func.max(_rows.number)).where(_rows.run == self._run)).scalar()
             number = 1 + (last or 0)

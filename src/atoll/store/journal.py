@@ -1,6 +1,7 @@
 """The journal of one run in the database."""
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any
@@ -11,10 +12,12 @@ from atoll import errors, journal
 from atoll.store import projection, schema
 from atoll.store.blobs import Blobs, keep
 from atoll.store.database import Database, Prepared
-from atoll.store.packing import Packed, pack, unpack
+from atoll.store.packing import Body, Packed, pack, unpack
+from atoll.store.perseverance import persistently
 
 ALL = -1  # the island of a record that concerns all of them
 CHUNK = 256  # records read at a time
+TELL_SECONDS = 0.1  # between two words to those who follow: a server that is told of each commit makes them queue
 
 _records = schema.records.c
 
@@ -30,6 +33,7 @@ class StoredJournal:
         self._last = Prepared(engine, last, ["run"])
         self._candidates = projection.Writer(engine)
         self._turn = Lock()  # from the look at the end to the note of the new one: threads write in turns
+        self._topic, self._told_at = topic_of(run), 0.0
         self._end: int | None = None  # where the journal ended when this object last saw it
 
     def write(self, *records: journal.Record) -> None:
@@ -46,13 +50,19 @@ class StoredJournal:
         packed = [_pack(record) for record in records]
         bodies = [body for each in packed for body in each.bodies]
         with self._turn:
-            with self._database.writing() as connection:
-                cursor = connection.connection.cursor()
-                end = self._check_alone(self._last.value(cursor, self._run) or 0)
-                self._put(cursor, end + 1, records, packed)
-                if bodies:
-                    keep(connection, bodies)
-            self._end = end + len(records)
+            persistently(lambda: self._write(records, packed, bodies))
+
+    def _write(self, records: Sequence[journal.Record], packed: Sequence[Packed], bodies: Sequence[Body]) -> None:
+        with self._database.writing(self._topic) as connection:
+            cursor = connection.connection.cursor()
+            end = self._check_alone(self._last.value(cursor, self._run) or 0)
+            self._put(cursor, end + 1, records, packed)
+            if bodies:
+                keep(connection, bodies)
+            if (now := time.monotonic()) - self._told_at > TELL_SECONDS:
+                self._told_at = now
+                self._database.dialect.announce(cursor, self._topic)
+        self._end = end + len(records)
 
     def _put(self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[Packed]) -> None:
         about, rows = projection.Projection(self._run), []
@@ -103,6 +113,11 @@ class StoredJournal:
         query = select(*columns).where(_records.run == self._run, _records.seq > after, _records.seq <= last, *where)
         with self._database.reading() as connection:
             return connection.execute(query.order_by(_records.seq).limit(CHUNK)).all()
+
+
+def topic_of(run: int) -> str:
+    """Returns what those listen for who follow a run, and what its writers lock."""
+    return f"run/{run}"
 
 
 def _pack(record: journal.Record) -> Packed:

@@ -11,6 +11,7 @@ from atoll.store import entry as entries
 from atoll.store import refusals
 from atoll.store.book import Book, Pen
 from atoll.store.entry import Entry
+from atoll.store.perseverance import persistently
 
 CHUNK = 256
 WAIT_SECONDS = 3600.0  # one turn of a watch without an end
@@ -93,6 +94,9 @@ class Ledger:
         """
         for each in operations:
             each.check()
+        return persistently(lambda: self._change(operations))
+
+    def _change(self, operations: Sequence[Operation]) -> Sequence[Entry | None]:
         with self.book.writing() as pen:
             at = stamp(self._clock())
             return [_carry_out(pen, each, each.at or at) for each in operations]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Engine, and_, bindparam, update
 
 from atoll import journal
-from atoll.store import packing, schema, sqlite
+from atoll.store import packing, schema
 from atoll.store.database import Prepared
 
 FOUNDED = ("accept", "founded", "atoll", None)
@@ -78,7 +78,7 @@ class Writer:
     def __init__(self, engine: Engine) -> None:
         table = schema.candidates
         key = [column.name for column in table.primary_key]
-        fresh = sqlite.insert(table)
+        fresh = schema.insert_for(engine.dialect.name)(table)
         fresh = fresh.on_conflict_do_update(  # a step that runs again may judge something else under the same id
             index_elements=key, set_={name: fresh.excluded[name] for name in ("island", "seq", "score")}
         )

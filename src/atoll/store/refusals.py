@@ -10,6 +10,8 @@ NotFound
 Conflict
 ├── ParameterLocked     the key is locked
 └── VersionConflict     somebody else changed it first
+StoreFailed
+└── Interrupted         a transaction came to nothing: it may be tried again
 AtollError
 └── ChainBroken         the audit log is not what was written
 """
@@ -59,6 +61,10 @@ class VersionConflict(errors.Conflict):
     def __init__(self, key: str, expected: int, actual: int) -> None:
         super().__init__(f"{key} is at version {actual}, not {expected}.")
         self.key, self.expected, self.actual = key, expected, actual
+
+
+class Interrupted(errors.StoreFailed):
+    """Nothing of a transaction was committed, through no fault of its own: tried again, it may well pass."""
 
 
 class ChainBroken(errors.AtollError):

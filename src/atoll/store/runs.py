@@ -12,7 +12,8 @@ from atoll.candidate import JSON
 from atoll.store import schema
 from atoll.store.blobs import Blobs, keep
 from atoll.store.database import Database
-from atoll.store.packing import pack, unpack
+from atoll.store.packing import Packed, pack, unpack
+from atoll.store.perseverance import persistently
 
 LETTERS = "23456789abcdefghjkmnpqrstvwxyz"  # none that are taken for each other
 
@@ -42,7 +43,10 @@ class Runs:
         if id is not None and not id.strip():
             raise errors.SetupError("The id of a run is empty: choose one, or none at all to get a new one.")
         created_at, packed = self._clock(), pack(config)
-        with self._database.writing() as connection:
+        return persistently(lambda: self._create(id, created_at, packed))
+
+    def _create(self, id: str | None, created_at: datetime, packed: Packed) -> str:
+        with self._database.writing("runs") as connection:
             ids = set(connection.execute(select(_rows.id)).scalars())
             if id in ids:
                 raise errors.SetupError(f"There is a run {id} in {self._database.name} already: choose another id.")

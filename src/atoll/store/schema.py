@@ -12,8 +12,10 @@ is the hash of its value.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Connection,
@@ -33,6 +35,7 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 
 from atoll import errors
 from atoll.store import upgrades
@@ -50,16 +53,21 @@ ACCEPTED = text("verdict = 'accept' AND score IS NOT NULL")
 VERSIONED = text("version IS NOT NULL")
 BESIDE = text("n IS NULL")
 
+# SQLite has one size of whole numbers and sorts texts by their letters; of a server both must be asked for.
+WHOLE = Integer().with_variant(BigInteger(), "postgresql")
+WORD = String().with_variant(String(collation="C"), "postgresql")
+HASH = String(64).with_variant(String(64, collation="C"), "postgresql")
+
 metadata = MetaData()
 
-atoll = Table("atoll", metadata, Column("schema_version", Integer, nullable=False))
+atoll = Table("atoll", metadata, Column("schema_version", WHOLE, nullable=False))
 
 runs = Table(
     "runs",
     metadata,
-    Column("number", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("created_at", String, nullable=False),
+    Column("number", WHOLE, primary_key=True),
+    Column("id", WORD, nullable=False, unique=True),
+    Column("created_at", WORD, nullable=False),
     Column("config", Text, nullable=False),
     Column("links", Text),
 )
@@ -67,11 +75,11 @@ runs = Table(
 records = Table(
     "records",
     metadata,
-    Column("run", ForeignKey("runs.number"), primary_key=True),
-    Column("seq", Integer, primary_key=True),
-    Column("kind", String, nullable=False),
-    Column("step", Integer, nullable=False),
-    Column("island", Integer, nullable=False),
+    Column("run", WHOLE, ForeignKey("runs.number"), primary_key=True),
+    Column("seq", WHOLE, primary_key=True),
+    Column("kind", WORD, nullable=False),
+    Column("step", WHOLE, nullable=False),
+    Column("island", WHOLE, nullable=False),
     Column("data", Text, nullable=False),
     Column("links", Text),
 )
@@ -79,17 +87,17 @@ records = Table(
 candidates = Table(
     "candidates",
     metadata,
-    Column("run", ForeignKey("runs.number"), primary_key=True),
-    Column("step", Integer, primary_key=True),
+    Column("run", WHOLE, ForeignKey("runs.number"), primary_key=True),
+    Column("step", WHOLE, primary_key=True),
     Column("is_draft", Boolean, primary_key=True),
-    Column("k", Integer, primary_key=True),
-    Column("island", Integer, nullable=False),
-    Column("seq", Integer, nullable=False),
+    Column("k", WHOLE, primary_key=True),
+    Column("island", WHOLE, nullable=False),
+    Column("seq", WHOLE, nullable=False),
     Column("score", Double),
-    Column("verdict", String),
-    Column("version", String),
+    Column("verdict", WORD),
+    Column("version", WORD),
     Column("decision", Text),
-    Column("decided", Integer),
+    Column("decided", WHOLE),
 )
 Index(
     "candidates_by_score",
@@ -98,6 +106,7 @@ Index(
     candidates.c.decided,
     candidates.c.k,
     sqlite_where=ACCEPTED,
+    postgresql_where=ACCEPTED,
 )
 Index(
     "candidates_by_island",
@@ -107,15 +116,18 @@ Index(
     candidates.c.decided,
     candidates.c.k,
     sqlite_where=ACCEPTED,
+    postgresql_where=ACCEPTED,
 )
-Index("candidates_by_version", candidates.c.run, candidates.c.version, sqlite_where=VERSIONED)
+Index(
+    "candidates_by_version", candidates.c.run, candidates.c.version, sqlite_where=VERSIONED, postgresql_where=VERSIONED
+)
 
 commands = Table(
     "commands",
     metadata,
-    Column("run", ForeignKey("runs.number"), primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("kind", String, nullable=False),
+    Column("run", WHOLE, ForeignKey("runs.number"), primary_key=True),
+    Column("number", WHOLE, primary_key=True),
+    Column("kind", WORD, nullable=False),
     Column("data", Text, nullable=False),
     Column("links", Text),
 )
@@ -123,18 +135,18 @@ commands = Table(
 changes = Table(
     "changes",
     metadata,
-    Column("seq", Integer, primary_key=True, autoincrement=False),
-    Column("key", String, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("n", Integer),
-    Column("target", Integer),
+    Column("seq", WHOLE, primary_key=True, autoincrement=False),
+    Column("key", WORD, nullable=False),
+    Column("kind", WORD, nullable=False),
+    Column("n", WHOLE),
+    Column("target", WHOLE),
     Column("value", Text),
     Column("reason", Text, nullable=False),
-    Column("author", String, nullable=False),
-    Column("at", String, nullable=False),
-    Column("token", String, unique=True),
-    Column("hash", String(64), nullable=False),
-    Column("body", String(64)),
+    Column("author", WORD, nullable=False),
+    Column("at", WORD, nullable=False),
+    Column("token", WORD, unique=True),
+    Column("hash", HASH, nullable=False),
+    Column("body", HASH),
     UniqueConstraint("key", "n"),
 )
 Index("changes_beside", changes.c.key, changes.c.seq, sqlite_where=BESIDE, postgresql_where=BESIDE)
@@ -142,11 +154,16 @@ Index("changes_beside", changes.c.key, changes.c.seq, sqlite_where=BESIDE, postg
 blobs = Table(
     "blobs",
     metadata,
-    Column("sha256", String(64), primary_key=True),
-    Column("size", Integer, nullable=False),
+    Column("sha256", HASH, primary_key=True),
+    Column("size", WHOLE, nullable=False),
     Column("is_compressed", Boolean, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
+
+
+def insert_for(dialect: str) -> Any:
+    """Returns the insert of a dialect that knows `on_conflict_do_update` and `on_conflict_do_nothing`."""
+    return postgresql.insert if dialect == "postgresql" else sqlite.insert
 
 
 def find_version(connection: Connection, name: str) -> int:

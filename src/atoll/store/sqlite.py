@@ -1,31 +1,18 @@
-"""All that is peculiar to SQLite. Another database is another file with these names.
-
-`database` needs of it: an engine of automatic commits, a `BEGIN` that lets one writer in at a time, `settle`,
-`file_of` and `explain`; others an `insert` with `on_conflict_*`, and `data_version` to wait with.
-"""
+"""All that is peculiar to SQLite."""
 
 import os
 import sqlite3
 import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import sqlalchemy
 from sqlalchemy import Connection, Engine, event, pool
-from sqlalchemy.dialects.sqlite import insert
 
-__all__ = [
-    "BEGIN",
-    "MAX_INTEGER",
-    "Synchronous",
-    "data_version",
-    "explain",
-    "file_of",
-    "insert",
-    "is_file",
-    "is_foreign",
-    "make_engine",
-    "settle",
-]
+from atoll import errors
+from atoll.store.claim import FileClaim, holder
 
 type Synchronous = Literal["NORMAL", "FULL"]
 
@@ -33,7 +20,7 @@ type Synchronous = Literal["NORMAL", "FULL"]
 BEGIN = "BEGIN IMMEDIATE"
 
 RETRY_SECONDS = 0.02
-MAX_INTEGER = 2**63 - 1
+POLL_SECONDS = 0.01  # between looks for commits of others
 
 SENTENCES = {
     "SQLITE_FULL": "The disk or the quota of {name} is full: make room and go on, all that was committed is there.",
@@ -47,11 +34,120 @@ SENTENCES = {
 }
 
 
-def make_engine(url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> Engine:
+class Sqlite:
+    """A file, or a database in memory; see `Dialect`."""
+
+    def __init__(self, url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> None:
+        self.is_shared = _is_file(url)
+        self.name = str(url.database) if self.is_shared else ":memory:"
+        self.engine = _make_engine(url, synchronous, busy_seconds)
+        self._busy_seconds, self._place = busy_seconds, f":memory:{uuid.uuid4()}"
+        self._identity: tuple[int, int] | None = None
+
+    def settle(self) -> None:
+        """Lets readers and one writer work side by side; the file remembers it.
+
+        SQLite does not wait for a lock here by itself, and several processes may meet over a new file.
+        """
+        driver = self.engine.raw_connection()
+        deadline = time.monotonic() + self._busy_seconds
+        try:
+            while True:
+                try:
+                    driver.cursor().execute("PRAGMA journal_mode = WAL")
+                    return
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                        raise
+                time.sleep(RETRY_SECONDS)
+        finally:
+            driver.close()
+
+    def find_place(self, connection: Connection) -> str:
+        """Returns the real path; in memory, a text that no other store has."""
+        path = connection.exec_driver_sql("PRAGMA database_list").all()[0][2]
+        if path:
+            self._place = os.path.realpath(path)
+            self._identity = _identify(self._place)
+        return self._place
+
+    def check_place(self) -> None:
+        """Looks whether the file is still the one that was opened: what is written after a `rm` goes nowhere."""
+        if self.is_shared and (not os.path.exists(self._place) or _identify(self._place) != self._identity):
+            raise errors.StoreFailed(
+                f"{self.name} was deleted, moved or replaced while it was open: its runs are lost."
+            )
+
+    def begin(self, driver: Any, lock: str) -> str:
+        """Lets one writer in at a time, whatever it means to write."""
+        driver.execute(BEGIN)
+        return ""
+
+    def was_committed(self, driver: Any, transaction: str) -> bool:
+        return False
+
+    def cursor(self, connection: Connection) -> Any:
+        return connection.connection.cursor()
+
+    def announce(self, cursor: Any, topic: str) -> None:
+        """Needs no word: the file has a number that every commit changes."""
+
+    @contextmanager
+    def signal(self, topic: str) -> Iterator["Polled"]:
+        if not self.is_shared:
+            yield Polled(None)
+            return
+        with self.engine.connect() as connection:
+            cursor = connection.connection.cursor()
+            yield Polled(lambda: _data_version(cursor))
+
+    def claim(self, run: int, id: str) -> FileClaim:
+        return FileClaim(self._place, run, id, is_file=self.is_shared)
+
+    def holder(self, run: int) -> int | None:
+        return holder(self._place, run) if self.is_shared else None
+
+    def is_lost(self, error: BaseException) -> bool:
+        return False
+
+    def restore(self) -> None:
+        """There is nothing that could have gone."""
+
+    def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:
+        code: str = getattr(error, "sqlite_errorname", "")
+        family = "_".join(code.split("_")[:2])  # SQLITE_IOERR_WRITE is a SQLITE_IOERR
+        sentence = SENTENCES.get(family, "{name} could not be read or written.")
+        # A file that is not what it was taken for, rather than out of order for now.
+        is_foreign = code.startswith(("SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_PERM"))
+        kind = errors.SetupError if is_foreign else errors.StoreFailed
+        return kind(f"{sentence.format(name=self.name)} ({error})")
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+class Polled:
+    """Asks a file for its version, which costs 1 us and reads no table; in memory, lets whoever waits look itself."""
+
+    def __init__(self, version: Callable[[], int] | None) -> None:
+        self._version = version
+        self._seen = version() if version else 0
+
+    def wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        if self._version is None:
+            time.sleep(min(seconds, POLL_SECONDS))
+            return
+        while (now := self._version()) == self._seen and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, POLL_SECONDS))
+        self._seen = now
+
+
+def _make_engine(url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> Engine:
     """Returns an engine whose every connection is set up alike; nothing is opened yet."""
     connect_args: dict[str, Any] = {"timeout": busy_seconds, "check_same_thread": False}
     # A memory database is its connection: all threads take turns with one. In a file nobody waits for a reader.
-    pools = {"poolclass": pool.QueuePool, "max_overflow": -1} if is_file(url) else {"poolclass": pool.StaticPool}
+    pools = {"poolclass": pool.QueuePool, "max_overflow": -1} if _is_file(url) else {"poolclass": pool.StaticPool}
     engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT", connect_args=connect_args, **pools)
 
     @event.listens_for(engine, "connect")
@@ -62,51 +158,16 @@ def make_engine(url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: flo
     return engine
 
 
-def is_file(url: sqlalchemy.URL) -> bool:
+def _is_file(url: sqlalchemy.URL) -> bool:
     return url.database not in (None, "", ":memory:") and url.query.get("mode") != "memory"
 
 
-def settle(engine: Engine, busy_seconds: float) -> None:
-    """Lets readers and one writer work side by side; the file remembers it.
-
-    SQLite does not wait for a lock here by itself, and several processes may meet over a new file.
-    """
-    driver = engine.raw_connection()
-    deadline = time.monotonic() + busy_seconds
-    try:
-        while True:
-            try:
-                driver.cursor().execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-            time.sleep(RETRY_SECONDS)
-    finally:
-        driver.close()
+def _identify(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
-def file_of(connection: Connection) -> str | None:
-    """Returns the real path of the database, None in memory."""
-    path = connection.exec_driver_sql("PRAGMA database_list").all()[0][2]
-    return os.path.realpath(path) if path else None
-
-
-def data_version(cursor: Any) -> int:
+def _data_version(cursor: Any) -> int:
     """Returns a number that is another one once somebody else has committed; only its changes mean something."""
     found: int = cursor.execute("PRAGMA data_version").fetchall()[0][0]
     return found
-
-
-def is_foreign(error: BaseException) -> bool:
-    """Says whether a file is not what it was taken for, rather than out of order for now."""
-    name: str = getattr(error, "sqlite_errorname", "")
-    return name.startswith(("SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_PERM"))
-
-
-def explain(error: BaseException, name: str) -> str:
-    """Returns what happened and what to do, in one sentence."""
-    code: str = getattr(error, "sqlite_errorname", "")
-    family = "_".join(code.split("_")[:2])  # SQLITE_IOERR_WRITE is a SQLITE_IOERR
-    sentence = SENTENCES.get(family, "{name} could not be read or written.")
-    return f"{sentence.format(name=name)} ({error})"

@@ -1,4 +1,4 @@
-"""The store: everything that runs leave behind, in one file."""
+"""The store: everything that runs leave behind, in one file or one database of a server."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,10 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from atoll.candidate import JSON, NOTHING
-from atoll.store import candidates, runs, sqlite
+from atoll.store import candidates, dialect, runs, sqlite
 from atoll.store.blobs import Blobs
 from atoll.store.changes import StoredBook
-from atoll.store.claim import Claim, holder
 from atoll.store.database import Database
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
@@ -19,13 +18,16 @@ from atoll.store.versions import StoredVersions
 
 
 class Store:
-    """Holds many runs. Threads may share it; other processes open the same file.
+    """Holds many runs. Threads may share it; other processes open the same file or database.
 
-    Readers never wait for writers, nor writers for readers; writers of different runs take turns by the commit.
+    Readers never wait for writers, nor writers for readers; in a file, writers of different runs take turns by the
+    commit.
 
     Args:
-        url: A path, `sqlite:///PATH`, or `sqlite://` for one in memory that ends with this object.
-        synchronous: `NORMAL` survives the death of any process; `FULL` also that of the machine, and is slower.
+        url: A path, `sqlite:///PATH`, `sqlite://` for one in memory that ends with this object, or
+            `postgresql://USER@HOST/DATABASE`.
+        synchronous: `NORMAL` survives the death of any process; `FULL` also that of the machine, and is slower. A
+            server does as it is set up.
         busy_seconds: How long to wait for other processes before giving up.
         clock: Says when a run was created and a version was made.
 
@@ -43,7 +45,7 @@ class Store:
     ) -> None:
         self.database = Database(os.fspath(url), synchronous=synchronous, busy_seconds=busy_seconds)
         self._runs, self._clock = runs.Runs(self.database, clock), clock
-        self._claims: list[Claim] = []
+        self._claims: list[dialect.Claim] = []
 
     def create(self, run: str | None = None, config: Mapping[str, JSON] = NOTHING) -> str:
         """Begins a run and returns its id, a new one like `20261115-142233-x7k2` if none is given.
@@ -71,16 +73,16 @@ class Store:
         Raises:
             NotFound: There is no such run.
         """
-        return holder(self.database.place, self._runs.number(run)) if self.database.is_file else None
+        return self.database.dialect.holder(self._runs.number(run))
 
-    def claim(self, run: str) -> Claim:
+    def claim(self, run: str) -> dialect.Claim:
         """Takes the right to write a run until `release`, the end of a `with` block, or the death of the process.
 
         Raises:
             NotFound: There is no such run.
             Conflict: Somebody alive has it.
         """
-        claim = Claim(self.database.place, self._runs.number(run), run, is_file=self.database.is_file)
+        claim = self.database.dialect.claim(self._runs.number(run), run)
         self._claims.append(claim)
         return claim
 

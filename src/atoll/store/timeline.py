@@ -6,9 +6,11 @@ A table of its own beside those of `schema`, made when the first stream is opene
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text, insert, inspect, select, tuple_
+from sqlalchemy import Column, Index, MetaData, Table, Text, insert, inspect, select, tuple_
 
-from atoll.store.database import Database, Prepared
+from atoll.store.database import EVERYTHING, Database, Prepared
+from atoll.store.perseverance import persistently
+from atoll.store.schema import WHOLE, WORD
 
 CHUNK = 1000  # rows read at a time
 
@@ -16,11 +18,11 @@ metadata = MetaData()
 moments = Table(
     "moments",
     metadata,
-    Column("number", Integer, primary_key=True),
-    Column("stream", String, nullable=False),
-    Column("at", Integer, nullable=False),
-    Column("entity", String, nullable=False),
-    Column("name", String, nullable=False),
+    Column("number", WHOLE, primary_key=True),
+    Column("stream", WORD, nullable=False),
+    Column("at", WHOLE, nullable=False),
+    Column("entity", WORD, nullable=False),
+    Column("name", WORD, nullable=False),
     Column("data", Text, nullable=False),
 )
 Index("moments_by_time", moments.c.stream, moments.c.at, moments.c.number)
@@ -55,7 +57,7 @@ class Timeline:
         with database.reading() as connection:
             is_there = inspect(connection).has_table(moments.name)
         if not is_there:
-            with database.writing() as connection:
+            with database.writing(EVERYTHING) as connection:
                 metadata.create_all(connection)
         self._insert = Prepared(database.engine, insert(moments), ["stream", "at", "entity", "name", "data"])
 
@@ -65,7 +67,10 @@ class Timeline:
         Raises:
             StoreFailed: The database is full, read-only, locked for too long or damaged.
         """
-        with self._database.writing() as connection:
+        persistently(lambda: self._append(rows))
+
+    def _append(self, rows: Sequence[Moment]) -> None:
+        with self._database.writing(f"stream/{self._stream}") as connection:
             cursor = connection.connection.cursor()
             self._insert.run(cursor, [(self._stream, *row) for row in rows])
 

@@ -1,0 +1,58 @@
+"""From what somebody typed to the database it means."""
+
+import sqlalchemy
+from sqlalchemy import exc
+
+from atoll import errors
+from atoll.store import sqlite
+from atoll.store.dialect import Dialect
+
+POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
+FORMS = "a path, sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+
+
+def is_postgres(url: str) -> bool:
+    return url.partition("://")[0].lower() in POSTGRES and "://" in url
+
+
+def is_path(url: str) -> bool:
+    """Says whether a store is a file that is or is not there, rather than something that answers."""
+    return "://" not in url.removeprefix("sqlite:///")
+
+
+def path_of(url: str) -> str:
+    """Returns the path of a store that is a file."""
+    return url.removeprefix("sqlite:///")
+
+
+def find(url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> Dialect:
+    """Returns a database that is not yet opened.
+
+    Raises:
+        SetupError: That is no address of one.
+        MissingExtra: What talks to PostgreSQL is not installed.
+    """
+    if not url.strip():
+        raise errors.SetupError(f"The store has no name: give {FORMS}; sqlite:// is one in memory.")
+    if is_postgres(url):
+        return _postgres(url, busy_seconds)
+    if "://" not in url:
+        return sqlite.Sqlite(sqlalchemy.URL.create("sqlite", database=url), synchronous, busy_seconds)
+    kind = url.partition("://")[0]
+    try:
+        parsed = sqlalchemy.make_url(url)
+    except (exc.ArgumentError, ValueError) as error:
+        raise errors.SetupError(f"{kind}://... is no address of a store: give {FORMS}.") from error
+    if parsed.get_backend_name() != "sqlite":
+        raise errors.SetupError(f"Atoll keeps its store in SQLite or PostgreSQL, not in {kind}: give {FORMS}.")
+    return sqlite.Sqlite(parsed, synchronous, busy_seconds)
+
+
+def _postgres(url: str, busy_seconds: float) -> Dialect:
+    try:
+        from atoll.store import postgres
+    except ImportError as error:
+        raise errors.MissingExtra(
+            "What talks to PostgreSQL is not installed: pip install 'atoll[postgres]'."
+        ) from error
+    return postgres.Postgres(url, busy_seconds)

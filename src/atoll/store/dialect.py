@@ -1,0 +1,87 @@
+"""What one kind of database does in its own way: the seam between the store and SQLite or PostgreSQL."""
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from sqlalchemy import Connection, Engine
+
+from atoll import errors
+
+
+class Claim(Protocol):
+    """The right to write a run, until `release`, the end of a `with` block, or the death of the process."""
+
+    def release(self) -> None:
+        """Lets others claim the run; a second call does nothing."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Signal(Protocol):
+    """Says when there may be something new; whoever waits then looks into the tables, where the truth is."""
+
+    def wait(self, seconds: float) -> None:
+        """Returns once somebody committed since the last call (or the start), or when so much time has passed.
+
+        May also return for nothing.
+        """
+
+
+class Dialect(Protocol):
+    """One database, as its kind is opened, locked, listened to and explained.
+
+    Attributes:
+        name: What messages call it, and what opens it again; never holds a password.
+        engine: Of automatic commits: transactions are begun by `begin`.
+        is_shared: Other processes may open it, and readers have connections of their own.
+    """
+
+    name: str
+    engine: Engine
+    is_shared: bool
+
+    def settle(self) -> None:
+        """Prepares a new database before its tables are made."""
+
+    def find_place(self, connection: Connection) -> str:
+        """Returns a text that is the same for the same database only."""
+
+    def check_place(self) -> None:
+        """Raises `StoreFailed` where what is written would go nowhere."""
+
+    def begin(self, driver: Any, lock: str) -> str:
+        """Begins a transaction and keeps out others that hold the same lock; returns its id, if it has one."""
+
+    def was_committed(self, driver: Any, transaction: str) -> bool:
+        """Says how a transaction ended whose writer lost the connection while it committed."""
+
+    def cursor(self, connection: Connection) -> Any:
+        """Returns a cursor of the driver, to read with for as long as the connection is held."""
+
+    def announce(self, cursor: Any, topic: str) -> None:
+        """Wakes those who wait for a topic, when the transaction is committed."""
+
+    def signal(self, topic: str) -> AbstractContextManager[Signal]:
+        """Lends what tells of commits from now on."""
+
+    def claim(self, run: int, id: str) -> Claim:
+        """Takes the right to write a run, or raises `Conflict`."""
+
+    def holder(self, run: int) -> int | None:
+        """Returns the process that writes a run, or None."""
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Says whether the connection is gone, so that another one may do."""
+
+    def restore(self) -> None:
+        """Takes back what went with a connection that was lost, or raises `Conflict`."""
+
+    def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:
+        """Returns what happened and what to do; `is_open` says whether the database was ever opened."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,68 @@
+"""What a server complains of, in words that say what to do."""
+
+import psycopg
+
+from atoll import errors
+from atoll.store.refusals import Interrupted
+
+GONE = ("57P01", "57P02", "57P03", "57P05")  # shut down, crashed, still starting, too long idle
+AGAIN = ("40001", "40P01")  # serialization failure, deadlock
+
+# By the code, or by how it begins.
+SENTENCES = {
+    "53100": "The disk of {name} is full: make room and go on, all that was committed is there.",
+    "53300": "{name} has no connection left: end some, or raise its max_connections.",
+    "53": "{name} is short of resources: make room and go on, all that was committed is there.",
+    "25006": "{name} is read-only: give the address of the server that takes writes.",
+    "55P03": "{name} stayed locked by another program: end its transaction or wait longer.",
+    "42501": "{name} does not let you in everywhere: get the right to use and create tables in its schema.",
+    "3F000": "{name} has no schema to put tables in: create one, or name it in the search path.",
+    "22021": "A text holds a character that {name} cannot keep: leave it out.",
+    "58": "The disk under {name} failed: all that was committed before is there.",
+    "XX": "{name} is damaged: see the server's log, and restore a backup.",
+}
+
+# The server's library gives no code when there is no connection, only words.
+REASONS = {
+    "password authentication failed": "{name} does not take that user or password: correct them, or set PGPASSWORD.",
+    "no password supplied": "{name} wants a password: set PGPASSWORD, or write it into ~/.pgpass.",
+    "fe_sendauth": "{name} wants a password: set PGPASSWORD, or write it into ~/.pgpass.",
+    "no pg_hba.conf entry": "{name} does not let this machine or user in: add them to the server's pg_hba.conf.",
+    "authentication failed": "{name} does not take that user: give another in the address.",
+    'database "': "There is no such database as {name}: create it with `createdb`, or give another.",
+    'role "': "{name} does not know that user: give another in the address.",
+    "too many clients": "{name} has no connection left: end some, or raise its max_connections.",
+    "remaining connection slots": "{name} has no connection left: end some, or raise its max_connections.",
+    "starting up": "{name} is still starting: try again in a moment.",
+    "resolve host": "There is no machine of the name that is in {name}: correct the address.",
+    "translate host": "There is no machine of the name that is in {name}: correct the address.",
+}
+NOT_THERE = "Nobody answers at {name}: start the server, or give another address."
+
+
+def is_lost(error: BaseException) -> bool:
+    """Says whether a connection is gone, or could not be had."""
+    code: str | None = getattr(error, "sqlstate", None)
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return code is None or code.startswith("08") or code in GONE
+
+
+def explain(error: BaseException, name: str, *, is_open: bool) -> errors.AtollError:
+    """Returns what happened and what to do, in one sentence."""
+    code: str = getattr(error, "sqlstate", None) or ""
+    words = " ".join(str(error).split())
+    if code in AGAIN:
+        return Interrupted(f"Somebody else was faster at {name}: try again. ({words})")
+    if is_lost(error):
+        if is_open:
+            return Interrupted(f"{name} was lost on the way: what was committed before is there. ({words})")
+        found = (sentence for reason, sentence in REASONS.items() if reason in words)
+        return errors.SetupError(f"{next(found, NOT_THERE).format(name=name)} ({words})")
+    sentence = next(
+        (SENTENCES[start] for start in (code, code[:2]) if start in SENTENCES), "{name} could not be read or written."
+    )
+    if not code and "NUL" in words:
+        sentence = SENTENCES["22021"]
+    kind = errors.StoreFailed if is_open else errors.SetupError
+    return kind(f"{sentence.format(name=name)} ({words})")

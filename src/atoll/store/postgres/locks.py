@@ -1,0 +1,114 @@
+"""The right to write a run, held by a connection that goes when its process goes."""
+
+import contextlib
+import hashlib
+import os
+import socket
+import time
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+
+from atoll import errors
+from atoll.store.postgres import conninfo
+
+WAIT_SECONDS = 1.0  # for a server that has not yet noticed that the last holder was killed
+RETRY_SECONDS = 0.02
+
+_HOLDER = """
+SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND classid::bigint = %s AND objid::bigint = %s
+AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+def key_of(place: str, subject: str) -> int:
+    """Returns the number that stands for something to be locked; a server has one space of them for all programs."""
+    return int.from_bytes(hashlib.sha256(f"atoll/{place}/{subject}".encode()).digest()[:8], signed=True)
+
+
+class SessionClaim:
+    """Keeps other claimants of a run out until `release`, or until the process is gone.
+
+    An advisory lock of the server, on a connection of its own. The server frees it when the connection ends: at once
+    when the process dies, after a minute when its machine or the network does.
+    """
+
+    def __init__(self, address: conninfo.Conninfo, key: int, id: str) -> None:
+        self._address, self._key, self._id = address, key, id
+        self._lock = Lock()
+        self._connection: psycopg.Connection[Any] | None = self._take()
+
+    @property
+    def connection(self) -> psycopg.Connection[Any] | None:
+        return self._connection
+
+    def restore(self) -> None:
+        """Takes the run again if the connection was lost.
+
+        Raises:
+            Conflict: Somebody else has taken it meanwhile.
+        """
+        with self._lock:
+            if self._connection is None or is_alive(self._connection):
+                return
+            self._connection = self._take()
+
+    def release(self) -> None:
+        """Lets others claim the run; a second call does nothing."""
+        with self._lock:
+            held, self._connection = self._connection, None
+            if held is not None:
+                with contextlib.suppress(psycopg.Error):  # the end of the connection frees it in any case
+                    held.execute("SELECT pg_advisory_unlock(%s::bigint)", (self._key,))
+                held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _take(self) -> psycopg.Connection[Any]:
+        made = self._address.connect()
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            row = made.execute("SELECT pg_try_advisory_lock(%s::bigint)", (self._key,)).fetchone()
+            if row is not None and row[0]:
+                return made
+            if time.monotonic() > deadline:
+                break
+            time.sleep(RETRY_SECONDS)
+        held = find_holder(made, self._key)
+        made.close()
+        raise errors.Conflict(f"Run {self._id} is being written by {_tell(held)}: let it end first.")
+
+
+def find_holder(connection: Any, key: int) -> tuple[int, str] | None:
+    """Returns the process that holds a lock and its machine; 0 for a process of another program; None for nobody."""
+    unsigned = key & (2**64 - 1)
+    row = connection.execute(_HOLDER, (unsigned >> 32, unsigned & (2**32 - 1))).fetchone()
+    return None if row is None else conninfo.process_of(row[0]) or (0, "")
+
+
+def is_alive(connection: psycopg.Connection[Any]) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.Error:
+        connection.close()
+        return False
+    return True
+
+
+def _tell(holder: tuple[int, str] | None) -> str:
+    if holder is None or not holder[0]:
+        return "another process"
+    pid, machine = holder
+    is_here = socket.gethostname().startswith(machine)  # it may have been cut
+    if is_here and pid == os.getpid():
+        return "this very process"
+    return f"process {pid}" + ("" if is_here else f" on {machine}")

@@ -1,0 +1,167 @@
+"""One database on a server."""
+
+import contextlib
+import os
+import weakref
+from collections.abc import Iterator
+from threading import Lock
+from typing import Any
+
+import psycopg
+import sqlalchemy
+from sqlalchemy import Connection, pool
+
+from atoll import errors
+from atoll.store.postgres import conninfo, faults, locks
+from atoll.store.postgres.listener import CHANNEL, Heard, Listener
+
+# A child that is forked shares the sockets: what it keeps open would keep a claim alive after its holder died.
+_open: "weakref.WeakSet[psycopg.Connection[Any]]" = weakref.WeakSet()
+
+
+class Postgres:
+    """A database of a PostgreSQL server; see `Dialect`.
+
+    Writers take turns by advisory locks that end with their transaction, one for each run, one for all changes: those
+    of different runs are not in each other's way. Each transaction knows its id, so that a writer that lost the
+    connection while it committed can ask how that ended.
+    """
+
+    is_shared = True
+
+    def __init__(self, url: str, busy_seconds: float) -> None:
+        self._address = conninfo.Conninfo(url, busy_seconds)
+        self.name, self._place = self._address.name, ""
+        self.engine = sqlalchemy.create_engine(
+            "postgresql+psycopg://",
+            creator=self._connect,
+            isolation_level="AUTOCOMMIT",
+            paramstyle="format",
+            poolclass=pool.QueuePool,
+            max_overflow=-1,
+            pool_pre_ping=True,
+            use_native_hstore=False,
+        )
+        self._claims: list[locks.SessionClaim] = []
+        self._listener: Listener | None = None
+        self._lock = Lock()
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        made = self._address.connect()
+        _open.add(made)
+        return made
+
+    def settle(self) -> None:
+        """A server needs nothing."""
+
+    def find_place(self, connection: Connection) -> str:
+        found = connection.exec_driver_sql("SELECT current_database(), current_schema()").one()
+        self._place = "/".join(map(str, found))
+        return self._place
+
+    def check_place(self) -> None:
+        """A database that was dropped says so itself."""
+
+    def begin(self, driver: Any, lock: str) -> str:
+        """Begins, waits for the lock and learns the transaction's id, all in one trip to the server."""
+        turn = f"SELECT pg_advisory_xact_lock({locks.key_of(self._place, lock)}::bigint);" if lock else ""
+        cursor = driver.execute(f"BEGIN; {turn} SELECT pg_current_xact_id()::text")
+        while cursor.nextset():
+            pass
+        found: str = cursor.fetchone()[0]
+        return found
+
+    def was_committed(self, driver: Any, transaction: str) -> bool:
+        """Asks; one that is still under way on the server is ended first."""
+        ask = "SELECT pg_xact_status(%s::xid8)"
+        if driver.execute(ask, (transaction,)).fetchone()[0] == "in progress":
+            end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE backend_xid::text = %s"
+            driver.execute(end, (str(int(transaction) % 2**32),))
+        return bool(driver.execute(ask, (transaction,)).fetchone()[0] == "committed")
+
+    def cursor(self, connection: Connection) -> "SteadyCursor":
+        return SteadyCursor(connection)
+
+    def announce(self, cursor: Any, topic: str) -> None:
+        cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, topic))
+
+    @contextlib.contextmanager
+    def signal(self, topic: str) -> Iterator[Heard]:
+        with self._lock:
+            if self._listener is None:
+                self._listener = Listener(self._connect)
+        yield Heard(self._listener, topic)
+
+    def claim(self, run: int, id: str) -> locks.SessionClaim:
+        try:
+            made = locks.SessionClaim(self._address, locks.key_of(self._place, f"claim/{run}"), id)
+        except psycopg.Error as error:
+            raise self.explain(error, is_open=True) from error
+        if made.connection is not None:
+            _open.add(made.connection)
+        self._claims.append(made)
+        return made
+
+    def holder(self, run: int) -> int | None:
+        with self.engine.connect() as connection:
+            driver = connection.connection.driver_connection
+            found = locks.find_holder(driver, locks.key_of(self._place, f"claim/{run}"))
+        return None if found is None else found[0]
+
+    def is_lost(self, error: BaseException) -> bool:
+        return faults.is_lost(getattr(error, "orig", None) or error)
+
+    def restore(self) -> None:
+        for each in self._claims:
+            each.restore()
+            if each.connection is not None:
+                _open.add(each.connection)
+
+    def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:
+        return faults.explain(error, self.name, is_open=is_open)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._listener is not None:
+                self._listener.close()
+                self._listener = None
+        self.engine.dispose()
+
+
+class SteadyCursor:
+    """A cursor to read with that asks again on another connection when its own was lost."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._cursor: Any = connection.connection.cursor()
+
+    def execute(self, statement: str, values: Any = ()) -> None:
+        try:
+            self._cursor.execute(statement, values)
+        except psycopg.OperationalError as error:
+            if not faults.is_lost(error):
+                raise
+            self._connection.invalidate()
+            self._cursor = self._connection.connection.cursor()
+            self._cursor.execute(statement, values)
+
+    def fetchone(self) -> Any:
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> Any:
+        return self._cursor.fetchall()
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+def _let_go() -> None:
+    """Closes the sockets that a forked child has inherited, without a word to the server."""
+    for each in list(_open):
+        if not each.closed:
+            with contextlib.suppress(OSError):
+                os.close(each.fileno())
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)

