@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli import options, recording
+from atoll.cli import leading, options, recording
 
 LLMOption = Annotated[
     str | None,
@@ -93,6 +93,10 @@ def run(
         str | None, typer.Option("--secondary-model", metavar="NAME", help="Asked once for five times the first.")
     ] = None,
     log_level: LogOption = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Let other coordinators join and lead islands of it: atoll join RUN.")
+    ] = False,
+    lease_seconds: leading.LeaseOption = 15.0,
     baselines: BaselinesOption = False,
     save_run: recording.SaveRunOption = None,
     save_report: recording.SaveReportOption = None,
@@ -134,6 +138,10 @@ def run(
     recorder = recording.Recorder(save_run, save_report)
     recorder.check(plan.system)
     recording.check_lives(plan.system, episodes, iterations)
+    if shared:
+        with stores.Store(store) as kept:
+            terms: dict[str, Any] = {"allowed": allowed, "lease_seconds": lease_seconds}
+            return leading.lead(kept, lambda **rest: runs.Coordinator(kept, plan, **terms, **rest), as_json, quiet)
     with stores.Store(store) as kept:
         session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
         recorder.listen(session)

@@ -22,7 +22,7 @@ from atoll.runs.summary import Totals, totals
 FIXED = {"seed", "window", "deterministic", "method"}  # keys of [run] on which everything depends
 LIMITS = {"iterations", "budget", "target", "patience"}
 TURN_SECONDS = 0.02
-_NO_SECTIONS = ("is_ordered", "window", "files", "baseline_of", "baseline")  # what is stored beside the plan
+NO_SECTIONS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")  # what is stored beside the plan
 ALL = -1  # the island of a record that concerns all of them
 
 type MakeLLM = Callable[[config.Plan], llm.LLM | None]
@@ -134,7 +134,7 @@ class Session:
                     "compare with new ones: put them back, or start a new run."
                 )
             self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files, **link})
-            self._claim, self._close = kept.claim(self.run), built.close
+            self._claim, self._close = self._claimed(built), built.close
             self._make_evolver(built, order)
         except BaseException:
             built.close()
@@ -183,7 +183,7 @@ class Session:
         self._is_ordered = order.is_ordered
         if self.purse is not None:
             self.purse.num_islands, self.purse.now = built.config.island_config.num_islands, self._budget_now
-        plan, records = self.plan, self._kept.journal(self.run)
+        plan, records = self.plan, self._journal()
         self.seconds = self.budget.seconds if order.is_ordered else None
         made = replace(
             built.config,
@@ -199,10 +199,20 @@ class Session:
         self._finish, self.caption = built.finish, built.caption
         self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
         said = {**built.report, **self._report(order)}
-        self.evolver = system.Evolver(made, said, built.close, built.use_profiler)
+        self.evolver = self._evolver(made, said, built)
         limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
         data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data(), "budget": limits}
         records.write(journal.Record("started", 0, ALL, data))
+
+    def _claimed(self, built: system.Built) -> store.Claim:
+        """Takes the right to write the run."""
+        return self._kept.claim(self.run)
+
+    def _journal(self) -> journal.Journal:
+        return self._kept.journal(self.run)
+
+    def _evolver(self, made: cluster.EvolverConfig, said: Mapping[str, Any], built: system.Built) -> system.Evolver:
+        return system.Evolver(made, said, built.close, built.use_profiler)
 
     def conclude(self) -> Mapping[str, Any]:
         """Lets the system sum up what the islands keep, once the run has ended, and stores that; empty: nothing to add.
@@ -288,13 +298,15 @@ def resume(
         Conflict: Somebody else writes it.
     """
     stored = kept.run(run).config
+    if "shared" in stored:
+        raise errors.SetupError(f"Run {run} is shared by coordinators: go on with 'atoll join {run}'.")
     if "folder" not in stored:
         raise errors.SetupError(f"Run {run} comes from no task folder: go on with the program that made it.")
     if not Path(stored["folder"]).is_dir():
         raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
-    _check_changes(changes)
+    check_changes(changes)
     is_limit = LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
-    old = {name: value for name, value in stored.items() if name not in _NO_SECTIONS}
+    old = {name: value for name, value in stored.items() if name not in NO_SECTIONS}
     limits: Mapping[str, Any] | None = None
     for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
         last = record.data["plan"]
@@ -323,7 +335,7 @@ def _routed(made: cluster.EvolverConfig, wanted: config.LLMSettings, ensemble: l
     return replace(made, island_config=islands, learner=both)
 
 
-def _check_changes(changes: Sequence[config.Sections]) -> None:
+def check_changes(changes: Sequence[config.Sections]) -> None:
     """Refuses what a run that began cannot change.
 
     Raises:

@@ -9,10 +9,12 @@ from atoll.store.dialect import Claim
 from atoll.store.entry import Entry
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
+from atoll.store.leases import Interval, Leases, Standing
 from atoll.store.ledger import Ledger, Operation
 from atoll.store.memory import MemoryBlobs, MemoryInbox, MemoryJournal, MemoryVersions
 from atoll.store.memory_book import MemoryBook
 from atoll.store.runs import Run
+from atoll.store.shared import Migrant, SharedJournal, Totals
 from atoll.store.store import Store, open
 from atoll.store.versions import LedgerVersions, StoredVersions
 
@@ -22,6 +24,8 @@ __all__ = [
     "Candidates",
     "Claim",
     "Entry",
+    "Interval",
+    "Leases",
     "Ledger",
     "LedgerVersions",
     "MemoryBlobs",
@@ -29,14 +33,18 @@ __all__ = [
     "MemoryInbox",
     "MemoryJournal",
     "MemoryVersions",
+    "Migrant",
     "Operation",
     "Row",
     "Run",
+    "SharedJournal",
+    "Standing",
     "Store",
     "StoredBook",
     "StoredInbox",
     "StoredJournal",
     "StoredVersions",
+    "Totals",
     "audit",
     "open",
 ]
