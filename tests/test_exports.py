@@ -41,7 +41,7 @@ NAMES = {
         Waiting add adopt estimate_tokens export load make_island make_reflector make_store merge relate remove
         tag update
     """,
-    "atoll.executor": "Executor Local Pending Place cores",
+    "atoll.executor": "Box Executor Local Pending Place Tally Terms cores",
     "atoll.sandbox": """
         CLOSED LEVELS NARROW Answer Calling Hold Jail Job Limits MakeJob OutputsJudge Probe Profile Sandbox SandboxJudge
         Scoring Slots Workers

@@ -34,7 +34,7 @@ def test_a_machine_with_all_that_is_needed_is_well(shell):
     assert found["store"]["found"].endswith(f", schema {schema.VERSION}, 9 runs, writable")
     assert {"python", "cores", "memory"} <= set(found)
     # Those that change anything so far.
-    extras = {f"extra {name}" for name in ("anthropic", "google", "local", "postgres", "envs", "mcp")}
+    extras = {f"extra {name}" for name in ("anthropic", "google", "local", "postgres", "ray", "envs", "mcp")}
     assert extras == {name for name in found if name.startswith("extra")}
 
 

@@ -24,7 +24,7 @@ KEYS = {
     "OPENROUTER_API_KEY": "openrouter:NAME",
 }
 # Those that change anything so far; the others are declared for later.
-EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "postgres", "envs", "mcp"})
+EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "postgres", "ray", "envs", "mcp"})
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")

@@ -66,8 +66,11 @@ def follow(
         tell(screen if as_json else output.out(), kept, summary, seconds, found, results.candidates(result))
         for line in results.lines(result):
             output.say(screen if as_json else output.out(), line)
+        if session.tally is not None:
+            output.say(screen if as_json else output.out(), f"ray: {session.tally}.")
     if as_json:
         data = {**summary.to_data(), "seconds": round(seconds, 3), **result}
+        data |= {"executor": session.tally.to_data()} if session.tally is not None else {}
         data["baselines"] = {each.name: each.to_data() for each in found}
         output.print_json({**data, "status": "failed", "error": str(failure)} if failure else data)
     if failure is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli import options, recording
+from atoll.cli import leading, options, recording
 
 LLMOption = Annotated[
     str | None,
@@ -30,6 +30,10 @@ SetOption = Annotated[
 ]
 RequireOption = Annotated[
     str | None, typer.Option("--require-sandbox", metavar="LEVEL", help="Refuse to run in a weaker jail: L1, L2 or L3.")
+]
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option("--executor", metavar="KIND", help="Where candidates are judged: local, or ray, on a Ray cluster."),
 ]
 UnsafeOption = Annotated[bool, typer.Option("--unsafe", help="Run a model's code even where this machine has no jail.")]
 UnsafeEnvOption = Annotated[
@@ -68,6 +72,7 @@ def run(
         bool, typer.Option("--deterministic", help="The same seed gives the same run with any number of workers.")
     ] = False,
     changes: SetOption = None,
+    executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
     unsafe: UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
@@ -88,6 +93,10 @@ def run(
         str | None, typer.Option("--secondary-model", metavar="NAME", help="Asked once for five times the first.")
     ] = None,
     log_level: LogOption = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Let other coordinators join and lead islands of it: atoll join RUN.")
+    ] = False,
+    lease_seconds: leading.LeaseOption = 15.0,
     baselines: BaselinesOption = False,
     save_run: recording.SaveRunOption = None,
     save_report: recording.SaveReportOption = None,
@@ -118,7 +127,7 @@ def run(
     steps = episodes if iterations is None else iterations
     given: dict[str, Any] = {"llm": llm, "iterations": steps, "budget": budget, "target": target, "seed": seed}
     given |= {"workers": workers, "deterministic": deterministic or None}
-    said = [*layers(changes, given, require_sandbox), *recording.delayed(tick_delay)]
+    said = [*layers(changes, given, require_sandbox, executor), *recording.delayed(tick_delay)]
     plan = config.load(task, said, evaluator=evaluator, settings=settings)
     if checkpoint is not None:
         plan = config.begun_with(plan, checkpoint)
@@ -129,6 +138,10 @@ def run(
     recorder = recording.Recorder(save_run, save_report)
     recorder.check(plan.system)
     recording.check_lives(plan.system, episodes, iterations)
+    if shared:
+        with stores.Store(store) as kept:
+            terms: dict[str, Any] = {"allowed": allowed, "lease_seconds": lease_seconds}
+            return leading.lead(kept, lambda **rest: runs.Coordinator(kept, plan, **terms, **rest), as_json, quiet)
     with stores.Store(store) as kept:
         session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
         recorder.listen(session)
@@ -162,6 +175,7 @@ def resume(
     budget: Annotated[str | None, typer.Option(metavar="LIMITS", help="So much more: 60s, '$1', 500evals.")] = None,
     workers: WorkersOption = None,
     changes: SetOption = None,
+    executor: ExecutorOption = None,
     require_sandbox: RequireOption = None,
     unsafe: UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
@@ -186,16 +200,20 @@ def resume(
     given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "workers": workers}
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     with options.opened(store) as kept:
-        session = runs.resume(kept, runs.find(kept, run), layers(changes, given, require_sandbox), allowed=allowed)
+        said = layers(changes, given, require_sandbox, executor)
+        session = runs.resume(kept, runs.find(kept, run), said, allowed=allowed)
         compared = allowed if baselines else None
         return following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
 
 
-def layers(changes: list[str] | None, given: dict[str, Any], require: str | None = None) -> list[Any]:
+def layers(
+    changes: list[str] | None, given: dict[str, Any], require: str | None = None, executor: str | None = None
+) -> list[Any]:
     """Returns what the command line changes: first what `--set` says, then the options."""
     from atoll import config
 
     run = {name: value for name, value in given.items() if value is not None}
     said = [{"run": run}] if run else []
     said += [{"sandbox": {"require": require}}] if require else []
+    said += [{"executor": {"kind": executor}}] if executor else []
     return [*(config.parse_set(each) for each in changes or ()), *said]

@@ -7,6 +7,7 @@
     [run]         model, budget, seed, workers
     [llm]         how the model is asked
     [sandbox]     what judging one candidate may use
+    [executor]    where candidates are judged: here, or on a cluster
 
 A value may name a parameter of the store instead (`binding`). Later wins: defaults, what the folder implies,
 `atoll.toml`, the command line.
@@ -23,7 +24,7 @@ from typing import Any, Self, cast
 from atoll import control, errors
 from atoll.config import binding
 from atoll.config.amounts import BARE, Sections, parse_budget
-from atoll.config.sections import COMMON, LLMSettings, RunSettings, SandboxSettings
+from atoll.config.sections import COMMON, ExecutorSettings, LLMSettings, RunSettings, SandboxSettings
 from atoll.system import Look, Settings, System, check, keys_of, nearest, shown
 
 FILE = "atoll.toml"
@@ -62,13 +63,14 @@ class Plan:
     run: RunSettings
     llm: LLMSettings
     sandbox: SandboxSettings
+    executor: ExecutorSettings
     named: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_data(self) -> dict[str, Any]:
         """Returns it as plain data, every default spelled out."""
         sections = {"task": self.task, self.system: self.options, "run": self.run, "llm": self.llm}
-        sections |= {"sandbox": self.sandbox}
+        sections |= {"sandbox": self.sandbox, "executor": self.executor}
         data: dict[str, Any] = {name: section.model_dump(mode="json") for name, section in sections.items()}
         for setting, name in self.named.items():
             data = binding.put_in(data, setting, f"{binding.MARK}{name}")
@@ -368,4 +370,4 @@ def describe(name: str) -> Iterator[tuple[str, str]]:
     """Yields every key of a system's configuration with its default."""
     for section, model in _models(name).items():
         for key, about in model.model_fields.items():
-            yield f"{section}.{key}", shown(about.default)
+            yield f"{section}.{key}", shown(about.get_default(call_default_factory=True))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from atoll import errors, sandbox
+from atoll import errors, executor, sandbox
 from atoll.system import Names, Settings
 
 type Method = Literal["evolve", "best_of_n", "sequential"]
@@ -119,4 +119,38 @@ class SandboxSettings(Settings):
         return sandbox.Limits(**{name: getattr(self, name) for name in names})
 
 
-COMMON: Mapping[str, type[Settings]] = {"run": RunSettings, "llm": LLMSettings, "sandbox": SandboxSettings}
+class ExecutorSettings(Settings):
+    """Section `[executor]`: where candidates are judged; what they come to does not hang on it.
+
+    Attributes:
+        kind: `local`: on this machine; `ray`: on the nodes of a Ray cluster.
+        address: `HOST:PORT` of the cluster, or `auto`; None: RAY_ADDRESS, else one is started for the run.
+        cpus: Processors for each evaluation, and so are `gpus`.
+        gpus: See there.
+        memory_mb: Memory for each evaluation that Ray plans with; None: it plans with none.
+        resources: What an evaluation needs besides, by the names that the nodes were started with.
+        attempts: How often a candidate is judged that ends its worker, before it counts as failed.
+        wait_seconds: How long to wait for a node with room.
+    """
+
+    kind: Literal["local", "ray"] = "local"
+    address: str | None = None
+    cpus: float = pydantic.Field(default=1.0, ge=0)
+    gpus: float = pydantic.Field(default=0.0, ge=0)
+    memory_mb: int | None = pydantic.Field(default=None, ge=1)
+    resources: dict[str, float] = pydantic.Field(default_factory=dict)
+    attempts: int = pydantic.Field(default=3, ge=1)
+    wait_seconds: float = pydantic.Field(default=300.0, gt=0)
+
+    def cluster(self) -> executor.Terms | None:
+        """Returns what is asked of a cluster; None: there is none."""
+        given = self.model_dump(exclude={"kind"})
+        return executor.Terms(**given) if self.kind == "ray" else None
+
+
+COMMON: Mapping[str, type[Settings]] = {
+    "run": RunSettings,
+    "llm": LLMSettings,
+    "sandbox": SandboxSettings,
+    "executor": ExecutorSettings,
+}

@@ -6,6 +6,20 @@ from atoll import sandbox
 from atoll.candidate import JSON
 
 
+class Box(sandbox.Sandbox, Protocol):
+    """What has the slots: processes of this machine (`sandbox.Slots`), or seats on a cluster."""
+
+    def warm(self) -> None:
+        """Starts a slot unless one is there, so that a wrong job shows before the first candidate.
+
+        Raises:
+            SetupError: The job cannot be made.
+        """
+
+    def run(self, request: JSON, hold: sandbox.Hold | None = None) -> sandbox.Answer:
+        """Runs the job on one request, as every sandbox does; `hold` lets another thread end it."""
+
+
 class Pending(Protocol):
     """A request that was taken on."""
 

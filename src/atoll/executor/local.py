@@ -1,4 +1,4 @@
-"""Slots on this machine."""
+"""Slots, lent to whoever asks: of this machine, or of a cluster that this process speaks for."""
 
 import contextlib
 import queue
@@ -9,6 +9,7 @@ from typing import Self
 
 from atoll import sandbox
 from atoll.candidate import JSON
+from atoll.executor.executor import Box
 
 _CANCELLED = sandbox.Answer(None, "it was cancelled", "", 0.0)
 _CLOSED = sandbox.Answer(None, sandbox.CLOSED, "", 0.0)
@@ -16,16 +17,16 @@ _LOOK_SECONDS = 0.2  # how often a thread that has nothing to do sees that this 
 
 
 class Local:
-    """Runs requests in the processes of one sandbox.
+    """Runs requests in one box of slots.
 
     `run` works in the caller's thread, and waits there for a slot; `submit` hands over to a thread of our own.
 
     Args:
         box: Where they run; it is closed with this.
-        num_slots: How many run at once: as many as the sandbox has workers.
+        num_slots: How many run at once: as many as the box has slots.
     """
 
-    def __init__(self, box: sandbox.Slots, num_slots: int) -> None:
+    def __init__(self, box: Box, num_slots: int) -> None:
         self._box, self._num_slots = box, num_slots
         self._waiting: queue.Queue[_Request] = queue.Queue(maxsize=num_slots)
         self._lock = Lock()
@@ -108,7 +109,7 @@ class _Request:
         self._hold = sandbox.Hold()
         self.answer: Future[sandbox.Answer] = Future()
 
-    def run(self, box: sandbox.Slots) -> None:
+    def run(self, box: Box) -> None:
         try:
             found = box.run(self._request, self._hold)
         except BaseException as error:  # a job that cannot be made is for whoever waits

@@ -2,9 +2,11 @@
 
 import os
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from atoll import errors, sandbox
+from atoll.executor import ray
+from atoll.executor.executor import Box
 from atoll.executor.local import Local
 
 
@@ -27,6 +29,8 @@ class Place:
         is_unsafe: Whether it may be none: whoever started the run said so, or no model writes the candidates.
         is_trusted: Whether candidates share one warm process after another, with no jail; needs `is_unsafe`.
         profile: What the task names beyond what its evaluator's source asks for.
+        cluster: What is asked of a Ray cluster; None: candidates are judged on this machine.
+        tally: Where is counted what the cluster does.
     """
 
     limits: sandbox.Limits = _USUAL
@@ -35,6 +39,13 @@ class Place:
     is_unsafe: bool = False
     is_trusted: bool = False
     profile: sandbox.Profile = sandbox.NARROW
+    cluster: ray.Terms | None = None
+    tally: ray.Tally = field(default_factory=ray.Tally)
+
+    @property
+    def here(self) -> "Place":
+        """The same on this machine: for what hangs on its files as they change."""
+        return replace(self, cluster=None)
 
     def open(self, make_job: sandbox.MakeJob, evaluator: str = "", folder: str | None = None) -> Local:
         """Opens the slots and starts one, so that a wrong evaluator shows at once.
@@ -45,7 +56,8 @@ class Place:
             folder: Where it lies.
 
         Raises:
-            SetupError: The machine has no sandbox as strong as that, or the job cannot be made.
+            SetupError: The machine has no sandbox as strong as that, or the job cannot be made; or there is no
+                cluster, or it has no room.
         """
         asked, own = sandbox.profile_of(evaluator, folder), self.profile
         profile = replace(
@@ -56,7 +68,17 @@ class Place:
         )
         for path in () if self.is_trusted else profile.reads:
             _require_readable(path)
-        box = sandbox.open(
+        box = self._box(make_job, profile) if self.cluster is None else self._fleet(make_job, profile, folder)
+        opened = Local(box, self.num_slots)
+        try:
+            opened.warm()
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def _box(self, make_job: sandbox.MakeJob, profile: sandbox.Profile) -> Box:
+        return sandbox.open(
             make_job,
             self.limits,
             self.num_slots,
@@ -65,13 +87,12 @@ class Place:
             trusted=self.is_trusted,
             profile=profile,
         )
-        opened = Local(box, self.num_slots)
-        try:
-            opened.warm()
-        except BaseException:
-            opened.close()
-            raise
-        return opened
+
+    def _fleet(self, make_job: sandbox.MakeJob, profile: sandbox.Profile, folder: str | None) -> Box:
+        assert self.cluster is not None
+        luggage = ray.Luggage.of([*([folder] if folder else ()), *profile.reads])
+        order = ray.Order(self.limits, self.require, self.is_unsafe, self.is_trusted, profile, luggage)
+        return ray.Fleet(make_job, order, self.cluster, self.num_slots, self.tally)
 
 
 def _require_readable(path: str) -> None:

@@ -40,13 +40,16 @@ def place_of(plan: config.Plan, allowed: Allowed, *, has_model: bool) -> executo
         env=_environment(wanted.env, allowed.env),
         reads=tuple(_readable(plan.folder, name) for name in wanted.reads),
     )
+    cluster = plan.executor.cluster()
+    usual = min(plan.run.workers, executor.cores()) if cluster is None else plan.run.workers
     return executor.Place(
         wanted.limits(),
-        wanted.slots or min(plan.run.workers, executor.cores()),
+        wanted.slots or usual,
         wanted.require,
         allowed.unsafe or not has_model,
         wanted.trusted,
         profile,
+        cluster,
     )
 
 

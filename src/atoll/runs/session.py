@@ -11,7 +11,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from atoll import cluster, config, control, errors, journal, llm, store, system
+from atoll import cluster, config, control, errors, executor, journal, llm, store, system
 from atoll.candidate import NOTHING, plain
 from atoll.llm import routing
 from atoll.runs import methods, place, spending, stopping
@@ -25,7 +25,7 @@ from atoll.store import ledger
 FIXED = {"seed", "window", "deterministic", "method"}  # keys of [run] on which everything depends
 LIMITS = {"iterations", "budget", "target", "patience"}
 TURN_SECONDS = 0.02
-_NO_SECTIONS = ("is_ordered", "window", "files", "baseline_of", "baseline")  # what is stored beside the plan
+NO_SECTIONS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")  # what is stored beside the plan
 ALL = -1  # the island of a record that concerns all of them
 
 type MakeLLM = Callable[[config.Plan], llm.LLM | None]
@@ -128,7 +128,7 @@ class Session:
         self._patience = Patience(asked, self._give_up) if asked is not None else None
         _check_budget(self.budget, has_model=asked is not None)
         durable = self._durable(asked, run)
-        where = place.place_of(plan, allowed, has_model=asked is not None)
+        where = self._where = place.place_of(plan, allowed, has_model=asked is not None)
         parts = system.Parts(
             plan.folder,
             durable,
@@ -152,7 +152,7 @@ class Session:
                     "compare with new ones: put them back, or start a new run."
                 )
             self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files, **link})
-            self._claim, self._close = kept.claim(self.run), built.close
+            self._claim, self._close = self._claimed(built), built.close
             self._contact = StoredContact(kept, self.run)
             self._make_evolver(built, order)
         except BaseException:
@@ -202,7 +202,7 @@ class Session:
         self._is_ordered = order.is_ordered
         if self.purse is not None:
             self.purse.num_islands, self.purse.now = built.config.island_config.num_islands, self._budget_now
-        plan, records = self.plan, self._kept.journal(self.run)
+        plan, records = self.plan, self._journal()
         self.seconds = self.budget.seconds if order.is_ordered else None
         made = replace(
             built.config,
@@ -218,10 +218,20 @@ class Session:
         self._finish, self.caption = built.finish, built.caption
         self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
         said = {**built.report, **self._report(order)}
-        self.evolver = system.Evolver(made, said, built.close, built.use_profiler)
+        self.evolver = self._evolver(made, said, built)
         limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
         data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data(), "budget": limits}
         records.write(journal.Record("started", 0, ALL, data))
+
+    def _claimed(self, built: system.Built) -> store.Claim:
+        """Takes the right to write the run."""
+        return self._kept.claim(self.run)
+
+    def _journal(self) -> journal.Journal:
+        return self._kept.journal(self.run)
+
+    def _evolver(self, made: cluster.EvolverConfig, said: Mapping[str, Any], built: system.Built) -> system.Evolver:
+        return system.Evolver(made, said, built.close, built.use_profiler)
 
     def conclude(self) -> Mapping[str, Any]:
         """Lets the system sum up what the islands keep, once the run has ended, and stores that; empty: nothing to add.
@@ -236,18 +246,25 @@ class Session:
         self._kept.journal(self.run).write(journal.Record("concluded", 0, ALL, data))
         return found
 
+    @property
+    def tally(self) -> executor.Tally | None:
+        """What a cluster did for the run; None: it is judged on this machine."""
+        return self._where.tally if self._where.cluster is not None else None
+
     def _report(self, order: _Order) -> Mapping[str, Any]:
         limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
         said = [f"{limit:g} {name}" for name, limit in limits.items() if limit is not None]
         said += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
         said += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
         how = f"by steps, {order.window} in flight: the same seed gives the same run"
+        terms = self._where.cluster
         cost = {"cost": spending.told(self._cost, self.budget, self.start)} if self._cost else {}
         bound = [f"{name} = {each['key']}@{each['version']}" for name, each in self.plan.parameters.items()]
         return {
             "model": self.plan.run.llm,
             **({"parameters": ", ".join(bound)} if bound else {}),
             **cost,
+            **({"executor": f"ray, {self._where.num_slots} seats of {terms}"} if terms else {}),
             "seed": self.plan.run.seed,
             "limits": ", ".join(said),
             "order": how if order.is_ordered else "free: what is done first counts first",
@@ -280,6 +297,9 @@ class Session:
         if not self.evolver.reason:  # left early: nothing more is begun, and nobody waits for a model
             Thread(target=self.evolver.stop, args=("interrupted",), daemon=True).start()
         self._close()
+        if self.tally is not None and self.tally.evaluations:
+            data = {"reason": self.evolver.reason, "executor": self.tally.to_data()}
+            self._kept.journal(self.run).write(journal.Record("executed", 0, ALL, data))
         self._claim.release()
 
 
@@ -299,17 +319,19 @@ def resume(
         Conflict: Somebody else writes it.
     """
     stored = kept.run(run).config
+    if "shared" in stored:
+        raise errors.SetupError(f"Run {run} is shared by coordinators: go on with 'atoll join {run}'.")
     if "folder" not in stored:
         raise errors.SetupError(f"Run {run} comes from no task folder: go on with the program that made it.")
     if not Path(stored["folder"]).is_dir():
         raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
-    _check_changes(changes)
+    check_changes(changes)
     is_limit = LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
-    old = {name: value for name, value in stored.items() if name not in _NO_SECTIONS}
+    old = {name: value for name, value in stored.items() if name not in NO_SECTIONS}
     limits: Mapping[str, Any] | None = None
     for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
         last = record.data["plan"]
-        old |= {"llm": last["llm"], "sandbox": last["sandbox"]}
+        old |= {name: last[name] for name in ("llm", "sandbox", "executor") if name in last}
         kept_keys = ("llm", "workers", *LIMITS)
         old["run"] = {**old["run"], **{key: last["run"][key] for key in kept_keys if key in last["run"]}}
         limits = record.data.get("budget")
@@ -334,7 +356,7 @@ def _routed(made: cluster.EvolverConfig, wanted: config.LLMSettings, ensemble: l
     return replace(made, island_config=islands, learner=both)
 
 
-def _check_changes(changes: Sequence[config.Sections]) -> None:
+def check_changes(changes: Sequence[config.Sections]) -> None:
     """Refuses what a run that began cannot change.
 
     Raises:

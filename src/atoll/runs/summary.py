@@ -112,8 +112,12 @@ def _ending(kept: store.Store, run: str) -> tuple[Status, str]:
             orders = [] if record.kind == "started" else [*orders, record.data["kind"]]
         brakes = [kind for kind in orders if kind in ("pause", "resume")]
         return "paused" if brakes[-1:] == ["pause"] else "running", ""
+    if kept.leaders(run):
+        return "running", ""
     last = kept.journal(run).last()
-    if last is None or last.kind not in ("ended", "concluded"):
+    if "shared" in kept.run(run).config:  # what another coordinator still wrote may stand behind the end
+        last = next(reversed(list(kept.journal(run).of_kind("ended"))), None)
+    if last is None or last.kind not in ("ended", "concluded", "executed"):
         return "cut", ""
     reason = str(last.data["reason"])
     for status in ("interrupted", "stopped", "failed"):

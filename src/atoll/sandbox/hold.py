@@ -3,8 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import Protocol
 
-from atoll.sandbox.process import Process
+
+class Mortal(Protocol):
+    """Whoever works on a request, as far as that can be ended.
+
+    Attributes:
+        is_spent: Whether it is of no more use.
+    """
+
+    is_spent: bool
+
+    def kill(self) -> None:
+        """Ends what it works on; called from any thread."""
 
 
 class Hold:
@@ -12,7 +24,7 @@ class Hold:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._process: Process | None = None
+        self._process: Mortal | None = None
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -23,7 +35,7 @@ class Hold:
                 self._process.kill()
 
     @contextmanager
-    def of(self, process: Process) -> Iterator[None]:
+    def of(self, process: Mortal) -> Iterator[None]:
         """Holds a process as long as it works on the request, and not a moment longer: then it is another's."""
         with self._lock:
             self._process = process

@@ -1,11 +1,15 @@
 """How a job travels to another process: by value where a fresh process could not import it."""
 
+import io
 import os
+import pickle
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path, PurePath
 from types import ModuleType
+from typing import Any
 
 import cloudpickle
 
@@ -16,20 +20,59 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _lock = threading.Lock()  # cloudpickle has one list of modules for the whole process
 
 
-def pack(thing: object) -> bytes:
+# Turns a path that lies somewhere else on another machine into what stands for it there; None: it stays as it is.
+type Translate = Callable[[str], Any]
+
+
+def pack(thing: object, translate: Translate | None = None) -> bytes:
     """Returns what a worker needs, mostly the maker of its job, as a pickle, which the worker trusts.
+
+    Args:
+        thing: What is sent.
+        translate: For another machine: what stands for a path there; None for paths that are the same.
 
     Raises:
         SetupError: Something that the job needs cannot be sent.
     """
     with _lock, _by_value():
         try:
-            return bytes(cloudpickle.dumps(thing))
+            return bytes(cloudpickle.dumps(thing)) if translate is None else _Packer.pack(thing, translate)
         except Exception as error:  # a foreign __reduce__ may raise anything
             raise errors.SetupError(
                 f"The job cannot be sent to its workers: {error}. Keep locks, open files and connections out of the "
                 "evaluator's globals and inputs: make them inside the function that makes the job."
             ) from error
+
+
+def unpack(body: bytes, path: Callable[[Any], str]) -> Any:
+    """Returns what was packed for another machine, there; `path` finds what stands for one."""
+    return _Opener(io.BytesIO(body), path).load()
+
+
+class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, body: io.BytesIO, translate: Translate) -> None:
+        super().__init__(body)
+        self._translate = translate
+
+    @classmethod
+    def pack(cls, thing: object, translate: Translate) -> bytes:
+        body = io.BytesIO()
+        cls(body, translate).dump(thing)
+        return body.getvalue()
+
+    def persistent_id(self, thing: object) -> Any:
+        found = self._translate(str(thing)) if isinstance(thing, str | PurePath) else None
+        return None if found is None else (isinstance(thing, str), found)
+
+
+class _Opener(pickle.Unpickler):
+    def __init__(self, body: io.BytesIO, path: Callable[[Any], str]) -> None:
+        super().__init__(body)
+        self._path = path
+
+    def persistent_load(self, found: Any) -> Any:
+        is_text, place = found
+        return self._path(place) if is_text else Path(self._path(place))
 
 
 @contextmanager

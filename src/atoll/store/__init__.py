@@ -10,10 +10,12 @@ from atoll.store.entry import Entry
 from atoll.store.feed import Feed, Gap, News
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
+from atoll.store.leases import Interval, Leases, Standing
 from atoll.store.ledger import Ledger, Operation
 from atoll.store.memory import MemoryBlobs, MemoryInbox, MemoryJournal, MemoryVersions
 from atoll.store.memory_book import MemoryBook
 from atoll.store.runs import Run
+from atoll.store.shared import Migrant, SharedJournal, Totals
 from atoll.store.store import Store, open
 from atoll.store.versions import LedgerVersions, StoredVersions
 
@@ -25,6 +27,8 @@ __all__ = [
     "Entry",
     "Feed",
     "Gap",
+    "Interval",
+    "Leases",
     "Ledger",
     "LedgerVersions",
     "MemoryBlobs",
@@ -32,15 +36,19 @@ __all__ = [
     "MemoryInbox",
     "MemoryJournal",
     "MemoryVersions",
+    "Migrant",
     "News",
     "Operation",
     "Row",
     "Run",
+    "SharedJournal",
+    "Standing",
     "Store",
     "StoredBook",
     "StoredInbox",
     "StoredJournal",
     "StoredVersions",
+    "Totals",
     "audit",
     "open",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, func, insert, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, select
 
 from atoll import errors, journal
 from atoll.store import projection, schema
@@ -58,6 +58,7 @@ class StoredJournal:
 
     def _write(self, records: Sequence[journal.Record], packed: Sequence[Packed], bodies: Sequence[Body]) -> None:
         with self._database.writing(self._topic) as connection:
+            self._check_right(connection, records)
             cursor = connection.connection.cursor()
             end = self._find_end(cursor)
             with self._database.dialect.batch(cursor):
@@ -76,6 +77,9 @@ class StoredJournal:
             about.take(seq, record)
         self._insert.run(cursor, rows)
         self._candidates.write(cursor, about)
+
+    def _check_right(self, connection: Connection, records: Sequence[journal.Record]) -> None:
+        """Refuses records that are not this writer's to write; inside the transaction that writes them."""
 
     def _find_end(self, cursor: Any) -> int:
         """Refuses to write behind somebody else's records: two runs in one journal could never be told apart.

@@ -8,6 +8,7 @@ from typing import Self
 
 from atoll.candidate import JSON, NOTHING
 from atoll.store import candidates, dialect, runs, sqlite, strangers
+from atoll.store import leases as leasing
 from atoll.store.blobs import Blobs
 from atoll.store.changes import StoredBook
 from atoll.store.database import Database
@@ -86,6 +87,30 @@ class Store:
         claim = self.database.dialect.claim(self._runs.number(run), run)
         self._claims.append(claim)
         return claim
+
+    def leases(self, run: str, owner: str, seconds: float) -> leasing.Leases:
+        """Returns the leases of a coordinator on the islands of a run.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return leasing.Leases(self.database, self._runs.number(run), owner, seconds)
+
+    def ownerships(self, run: str) -> Sequence[leasing.Interval]:
+        """Returns who led which island of a shared run, and when.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return leasing.audit(self.database, self._runs.number(run))
+
+    def leaders(self, run: str) -> Sequence[str]:
+        """Returns the coordinators of a shared run that are alive.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return leasing.leaders(self.database, self._runs.number(run))
 
     def journal(self, run: str, *, is_shared: bool = False) -> StoredJournal:
         """Returns the journal of a run.

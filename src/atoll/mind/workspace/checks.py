@@ -70,7 +70,10 @@ class Checks:
         self._seconds = 0.0
         self._lock = Lock()
         self._viewers: dict[Path, _Late] = {}
-        self._can_view: bool | None = None if terms.views and workspace.has_desks else False
+        is_shown = (
+            terms.views and workspace.has_desks and place.cluster is None
+        )  # other machines see no worktree of ours
+        self._can_view: bool | None = None if is_shown else False
 
     @property
     def level(self) -> str:

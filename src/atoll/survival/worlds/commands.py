@@ -56,7 +56,7 @@ class Jailed:
         profile = replace(
             own, may_fork=True, programs=(*own.programs, *self._paths.values()), reads=(*own.reads, folder)
         )
-        self._box = replace(place, profile=profile, num_slots=1).open(partial(Started, folder))
+        self._box = replace(place.here, profile=profile, num_slots=1).open(partial(Started, folder))
 
     @property
     def level(self) -> str:

@@ -1,0 +1,40 @@
+"""What evaluations ask of a Ray cluster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from atoll.candidate import NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a run uses a cluster; one seat judges one candidate at a time.
+
+    Attributes:
+        address: `HOST:PORT`, `auto` for the one that runs on this machine; None: what RAY_ADDRESS says, else a
+            cluster of this machine alone, which is started for the run and ends with it.
+        cpus: Processors of a seat, and so are `gpus`.
+        gpus: See there.
+        memory_mb: Memory of a seat that Ray plans with, in MiB; None: it plans with none.
+        resources: What a seat needs besides, by the names that the nodes were started with.
+        attempts: How often a candidate is judged whose seat dies meanwhile, though its node lives.
+        wait_seconds: How long to wait for a node with room before a run that has none is given up.
+    """
+
+    address: str | None = None
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory_mb: int | None = None
+    resources: Mapping[str, float] = NOTHING
+    attempts: int = 3
+    wait_seconds: float = 300.0
+
+    def options(self) -> dict[str, Any]:
+        """Returns what Ray is told of a seat."""
+        told: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus, "resources": dict(self.resources)}
+        return told | ({"memory": self.memory_mb * 2**20} if self.memory_mb else {})
+
+    def __str__(self) -> str:
+        wanted = {"CPUs": self.cpus, "GPUs": self.gpus, "MiB": self.memory_mb or 0, **self.resources}
+        return ", ".join(f"{amount:g} {name}" for name, amount in wanted.items() if amount)

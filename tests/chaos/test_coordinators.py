@@ -1,0 +1,122 @@
+"""Three coordinators of one run, one of them killed at a random moment: the run completes as if nothing had been."""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from atoll import runs, store
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLS = int(os.environ.get("ATOLL_KILLS", "3"))
+TOML = """
+system = "llmsr"
+[task]
+function = "equation"
+[llmsr]
+num_islands = 6
+reset_evaluations = 60
+[sandbox]
+trusted = true
+"""
+TASK = '''
+"""Find a line."""
+import time
+
+inputs = [1.0, 2.0]
+
+
+def equation(x: float) -> float:
+    """Returns a number."""
+    return 1.0 * x + 0.5
+
+
+def evaluate(function, x):
+    time.sleep(0.002)
+    return -abs(function(x) - 3.0 * x + 1.0)
+'''
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def task(tmp_path):
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (folder / "atoll.toml").write_text(TOML)
+    (folder / "task.py").write_text(TASK)
+    return folder
+
+
+def start(url, folder, iterations, *rest):
+    command = [sys.executable, "-m", "tests.chaos.coordinator", url, str(folder), str(iterations), *rest]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def num_applied(kept, run):
+    return sum(1 for _ in kept.journal(run).of_kind("applied"))
+
+
+def survive(url, folder, iterations, seed):
+    """Runs three coordinators, kills one at a random moment, and checks what the others made of it."""
+    rng = random.Random(seed)
+    first = start(url, folder, iterations)
+    assert first.stdout
+    run = first.stdout.readline().strip()
+    team = [first, *(start(url, folder, iterations, run) for _ in range(2))]
+    try:
+        with store.Store(url) as kept:
+            wanted = rng.uniform(0.1, 0.6) * iterations
+            while num_applied(kept, run) < wanted or len(owners(kept, run)) < 3:
+                assert all(each.poll() is None for each in team), "it was over before anybody was killed"
+                time.sleep(0.05)
+            victim = rng.choice(team)
+            victim.send_signal(signal.SIGKILL)
+            assert all(each.wait(600) == 0 for each in team if each is not victim)
+            check(kept, run, iterations)
+    finally:
+        for each in team:
+            each.kill()
+            each.wait()
+            assert each.stdout
+            each.stdout.close()
+
+
+def owners(kept, run):
+    return {each.owner for each in kept.ownerships(run)}
+
+
+def check(kept, run, iterations):
+    records = list(kept.journal(run).read())
+    applied = [record.step for record in records if record.kind == "applied"]
+    judged = [record.data["id"] for record in records if record.kind == "judged"]
+    assert sorted(applied) == list(range(1, iterations + 1))  # no island lost, no step twice
+    assert len(judged) == len(set(judged))
+    summary = runs.summarise(kept, run)
+    assert (summary.status, summary.totals.steps) == ("done", iterations)
+    paid = 1 + sum(record.data["paid"] for record in records if record.kind == "judged")
+    assert summary.totals.evaluations == paid
+    for _, found in itertools.groupby(kept.ownerships(run), key=lambda each: each.island):
+        intervals = list(found)
+        assert [each.token for each in intervals] == list(range(1, len(intervals) + 1))
+        for earlier, later in itertools.pairwise(intervals):  # no island had two owners at once
+            assert earlier.until is not None
+            assert earlier.until <= later.since
+
+
+def test_the_islands_of_a_coordinator_that_was_killed_are_taken_over(postgres_url, task):
+    survive(postgres_url, task, 150, seed=os.environ.get("ATOLL_SEED", "1"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(KILLS))
+@pytest.mark.parametrize("kind", ["postgres_url", "file"])
+def test_a_run_survives_the_death_of_a_coordinator_at_any_moment(request, tmp_path, task, kind, seed):
+    url = str(tmp_path / "atoll.db") if kind == "file" else request.getfixturevalue(kind)
+    survive(url, task, 600, seed)
