@@ -14,6 +14,8 @@ from fastapi.responses import JSONResponse
 import atoll
 from atoll import errors, store
 from atoll.dashboard import assets, security
+from atoll.dashboard.digest import Digests
+from atoll.dashboard.finding import Finders
 from atoll.dashboard.routes import ROUTERS
 
 ABOUT = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
@@ -49,7 +51,8 @@ def application(
     app = FastAPI(
         title="Atoll", version=atoll.__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    app.state.store, app.state.lock = opened, lock
+    app.state.store, app.state.lock, app.state.digests = opened, lock, Digests(opened)
+    app.state.ancestors, app.state.finders = {}, Finders(opened)
     app.add_middleware(security.Guard, lock=lock)
     for router in (assets.router, *ROUTERS):
         app.include_router(router)
