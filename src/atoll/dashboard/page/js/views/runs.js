@@ -40,7 +40,7 @@ function mount(root, context) {
   }
 
   watch(context, () => context.get("api/runs", { limit: 500 }), (data) => {
-    all = data.runs ?? data.items ?? data;
+    all = data.runs;
     comparison.update(all);
     render();
   }, problem, { every: EVERY });
@@ -97,7 +97,7 @@ function compareCard(context, chosen, onClear) {
 }
 
 function bestPoints(found, evaluations) {
-  const rows = found?.improvements ?? found?.items ?? found ?? [];
+  const rows = found?.improvements ?? [];
   const points = rows.map((each) => [each.evaluations, each.score]);
   return points.length ? [...points, [Math.max(evaluations, points.at(-1)[0]), points.at(-1)[1]]] : [];
 }
