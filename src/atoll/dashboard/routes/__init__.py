@@ -4,6 +4,6 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
-from atoll.dashboard.routes import runs
+from atoll.dashboard.routes import candidates, events, lineage, runs
 
-ROUTERS: Sequence[APIRouter] = (runs.router,)
+ROUTERS: Sequence[APIRouter] = (runs.router, lineage.router, candidates.router, events.router)

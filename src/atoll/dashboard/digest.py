@@ -1,0 +1,174 @@
+"""A run in numbers, added up record by record and kept: a look at a long run costs only what is new.
+
+Nothing here holds a request up: `advance` reads until its deadline and says whether it came to the end.
+"""
+
+import math
+import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from atoll import evaluation, store
+from atoll.store import events
+
+SPAN = 20_000  # records looked through at a time: about 10 ms
+KINDS = ("applied", "founded", "started", "controlled", "ended", "concluded")
+
+
+class _Applied(msgspec.Struct):
+    evaluations: int = 0
+    failure: Any = None
+    cost: tuple[float, int, int, float, int] = (0.0, 0, 0, 0.0, 0)
+
+
+_applied = msgspec.json.Decoder(_Applied)
+_any = msgspec.json.Decoder()
+
+
+class Digest:
+    """What a run has used and how it stands, as far as its journal was read.
+
+    Attributes:
+        seq: How far it was read.
+        end: How long the journal was at the last look.
+        evaluations: Candidates and drafts judged, the start included.
+        failures: Proposals that gave no child.
+        budget: The limits, as they were raised.
+        settings: What was set from outside, by name.
+        sessions: How often it was started.
+    """
+
+    def __init__(self, kept: store.Store, run: str) -> None:
+        self.run = run
+        self._events, self._lock = events.Events(kept, run), Lock()
+        self.seq = self.end = self.steps = self.evaluations = self.failures = self.sessions = 0
+        self.cost = evaluation.FREE
+        self.budget: dict[str, float | None] = {}
+        self.settings: dict[str, Any] = {}
+        self.setup: Mapping[str, Any] = {}
+        self.started: Mapping[str, Any] = {}
+        self.reason: str | None = None
+        self.is_braked = False
+        self._steps, self._evaluations = array("q"), array("q")
+        self._usd, self._tokens = array("d"), array("q")
+        self.watched: tuple[float, int] | None = None  # when and at how many evaluations it was seen first, live
+
+    @property
+    def is_counted(self) -> bool:
+        """Says whether all that was there at the last look is in the numbers."""
+        return self.seq >= self.end
+
+    def advance(self, seconds: float) -> bool:
+        """Reads on for so long at most; returns whether it came to the end."""
+        deadline = time.monotonic() + seconds
+        with self._lock:
+            self.end = self._events.end()
+            while self.seq < self.end:
+                last = min(self.seq + SPAN, self.end)
+                for row in self._events.folded(KINDS, self.seq + 1, last):
+                    self._take(*row)
+                self.seq = last
+                if time.monotonic() >= deadline:
+                    break
+            self._watch()
+        return self.is_counted
+
+    def at_step(self, step: int) -> tuple[int, float, int]:
+        """Returns the evaluations, dollars and tokens up to a step."""
+        place = bisect_right(self._steps, step) - 1
+        if place < 0:
+            return min(1, self.evaluations), 0.0, 0
+        return self._evaluations[place], self._usd[place], self._tokens[place]
+
+    def share_used(self) -> float | None:
+        """Returns the share of the budget that is used, of the limit that is nearest; None: there is none to count."""
+        cost = self.cost
+        used = {"iterations": self.steps, "evaluations": self.evaluations, "calls": cost.calls, "usd": cost.usd}
+        used["tokens"] = cost.tokens_in + cost.tokens_out
+        shares = [used[name] / limit for name, limit in self.budget.items() if limit and name in used]
+        return min(1.0, max(shares)) if shares else None
+
+    def eta_seconds(self) -> float | None:
+        """Returns how long it will take to use the rest of the budget at the pace that was seen; None: unknown."""
+        share = self.share_used()
+        if self.watched is None or share is None or self.reason is not None:
+            return None
+        since, then = self.watched
+        done, took = self.evaluations - then, time.monotonic() - since
+        if done <= 0 or took <= 0 or self.evaluations <= 0:
+            return None
+        left = self.evaluations * (1 / share - 1) if share > 0 else math.inf
+        found = left / (done / took)
+        return found if math.isfinite(found) else None
+
+    def _watch(self) -> None:
+        if self.watched is None and self.is_counted and self.reason is None:
+            self.watched = time.monotonic(), self.evaluations
+
+    def _take(self, kind: str, step: int, island: int, text: str) -> None:
+        match kind:
+            case "applied":
+                self._apply(step, _applied.decode(text))
+            case "founded":
+                data = _any.decode(text)
+                self.evaluations += 1
+                self.setup = data.get("setup", {})
+                self.cost += evaluation.Cost(*(data.get("evaluation") or {}).get("cost", ()))
+            case "started":
+                data = _any.decode(text)
+                self.sessions, self.started, self.reason, self.is_braked = self.sessions + 1, data, None, False
+                self.budget = dict(data.get("budget") or {})
+            case "controlled":
+                self._obey(_any.decode(text))
+            case _:
+                self.reason = str(_any.decode(text).get("reason", ""))
+
+    def _apply(self, step: int, done: _Applied) -> None:
+        self.reason = None
+        self.steps = max(self.steps, step)
+        self.evaluations += done.evaluations
+        self.failures += done.failure is not None
+        self.cost += evaluation.Cost(*done.cost)
+        self._steps.append(step if not self._steps else max(step, self._steps[-1]))
+        self._evaluations.append(self.evaluations)
+        self._usd.append(self.cost.usd)
+        self._tokens.append(self.cost.tokens_in + self.cost.tokens_out)
+
+    def _obey(self, data: Mapping[str, Any]) -> None:
+        if "refused" in data:
+            return
+        match data.get("kind"):
+            case "pause" | "resume":
+                self.is_braked = data["kind"] == "pause"
+            case "set":
+                self.settings |= data["data"]
+            case "raise":
+                for name, limit in data["data"].items():
+                    standing = self.budget.get(name)
+                    self.budget[name] = None if standing is None else max(standing, limit)
+
+
+class Digests:
+    """The digests of a store's runs, each made once."""
+
+    def __init__(self, kept: store.Store) -> None:
+        self._kept, self._found, self._lock = kept, dict[str, Digest](), Lock()
+
+    def of(self, run: str) -> Digest:
+        """Returns the digest of a run, however far it is.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        with self._lock:
+            found = self._found.get(run)
+        if found is None:
+            made = Digest(self._kept, run)
+            with self._lock:
+                found = self._found.setdefault(run, made)
+        return found

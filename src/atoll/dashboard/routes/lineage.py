@@ -1,0 +1,156 @@
+"""The family tree of a run: as many nodes as a screen bears, and the line to the best."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel
+
+from atoll.dashboard import paging
+from atoll.dashboard.given import MAX_TEXT, After, Kept, RunId
+from atoll.runs import progress
+from atoll.store import census
+
+MAX_NODES = 10_000
+MAX_PATH = 1000
+MAX_KNOWN = 100_000
+
+router = APIRouter(prefix="/api/runs/{run}", tags=["candidates"])
+
+
+class Nodes(BaseModel):
+    """Candidates as lists of one length, in the order of their steps. `parents` are ids, also of nodes not here."""
+
+    ids: list[str]
+    parents: list[list[str]]
+    scores: list[float | None]
+    islands: list[int]
+    steps: list[int]
+    verdicts: list[str | None]
+
+
+class Lineage(BaseModel):
+    """A window of the tree, from step `first` to step `last` of `total_steps`.
+
+    `path` is the line from the best candidate back to the start, over the best parent each time; it may leave the
+    window.
+    """
+
+    nodes: Nodes
+    path: Nodes
+    first: int
+    last: int
+    total_steps: int
+    total_candidates: int
+    next: str | None
+
+
+class Ancestor(NamedTuple):
+    """A candidate with its parents and the best of them; none of that ever changes."""
+
+    head: census.Head
+    parents: list[str]
+    best: census.Head | None
+
+
+class _Born(msgspec.Struct):
+    id: str = ""
+    parents: list[str] = []
+    children: list["_Born"] = []
+
+
+_born = msgspec.json.Decoder(_Born)
+
+
+@router.get("/lineage")
+def lineage(
+    request: Request,
+    kept: Kept,
+    run: RunId,
+    limit: Annotated[int, Query(ge=1, le=MAX_NODES, description="How many nodes at most.")] = 2000,
+    first: Annotated[int | None, Query(ge=0, le=1 << 40, description="From which step; default: the newest.")] = None,
+    drafts: Annotated[bool, Query(description="Drafts too.")] = False,
+    to: Annotated[str, Query(max_length=MAX_TEXT, description="Whose line; default: the best's.")] = progress.BEST,
+    after: After = None,
+) -> Lineage:
+    """Returns candidates with their parents, and the line to the best or to another one."""
+    rows = census.Census(kept, run)
+    last_step, total = rows.last_step(), rows.count()
+    start = paging.place(after, int)[0] if after else first
+    wanted = census.Filter(is_draft=None if drafts else False)
+    if start is None:
+        found = list(reversed(rows.page(wanted, "newest", None, limit)))
+    else:
+        found = list(rows.page(wanted, "oldest", (start - 1, True, 2**31), limit))
+    steps = [head.step for head in found]
+    is_more = len(found) == limit and bool(steps) and steps[-1] < last_step
+    # A step that did not fit whole is shown again on the next page.
+    following = (steps[-1] if steps[-1] > steps[0] else steps[-1] + 1) if is_more else None
+    return Lineage(
+        nodes=_nodes(found, parents_of(rows, found)),
+        path=_path(kept, rows, run, to, _known(request, run)),
+        first=steps[0] if steps else 0,
+        last=steps[-1] if steps else 0,
+        total_steps=last_step,
+        total_candidates=total,
+        next=paging.cursor(following) if following is not None else None,
+    )
+
+
+def _nodes(heads: Sequence[census.Head], parents: Mapping[str, list[str]]) -> Nodes:
+    return Nodes(
+        ids=[head.id for head in heads],
+        parents=[parents.get(head.id, []) for head in heads],
+        scores=[head.score for head in heads],
+        islands=[head.island for head in heads],
+        steps=[head.step for head in heads],
+        verdicts=[head.verdict for head in heads],
+    )
+
+
+def parents_of(rows: census.Census, heads: Sequence[census.Head]) -> dict[str, list[str]]:
+    """Returns the parents of candidates, read from the records that hold them."""
+    found: dict[str, list[str]] = {}
+    for text in rows.contents(heads).values():
+        born = _born.decode(text)
+        for each in (born, *born.children):
+            if each.id and (each.parents or each.id not in found):
+                found[each.id] = list(dict.fromkeys(each.parents))
+    return found
+
+
+def _known(request: Request, run: str) -> dict[str, Ancestor]:
+    """Returns the ancestors of a run that were looked up already; a long line is walked once."""
+    found: dict[str, dict[str, Ancestor]] = request.app.state.ancestors
+    if sum(map(len, found.values())) > MAX_KNOWN:
+        found.clear()
+    return found.setdefault(run, {})
+
+
+def _path(kept: Kept, rows: census.Census, run: str, to: str, known: dict[str, Ancestor]) -> Nodes:
+    """Returns the line from a candidate to the start; empty where nothing has a score yet."""
+    if to == progress.BEST:
+        best = rows.best()
+        here = best[0] if best else None
+    else:
+        here = next(iter(rows.find([progress.candidate(kept, run, to).id]).values()), None)
+    path: list[Ancestor] = []
+    seen: set[str] = set()
+    while here is not None and here.id not in seen and len(path) < MAX_PATH:
+        seen.add(here.id)
+        path.append(known.get(here.id) or _ancestor(rows, here))
+        known[here.id] = path[-1]
+        here = path[-1].best
+    return _nodes([each.head for each in path], {each.head.id: each.parents for each in path})
+
+
+def _ancestor(rows: census.Census, head: census.Head) -> Ancestor:
+    names = parents_of(rows, [head]).get(head.id, [])
+    parents = rows.find(names)
+    ordered = [parents[name] for name in names if name in parents]
+    return Ancestor(head, names, max(reversed(ordered), key=_score, default=None))
+
+
+def _score(head: census.Head) -> float:
+    return -float("inf") if head.score is None else head.score
