@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 
 import atoll
 from atoll import errors, store
-from atoll.dashboard import assets, security
+from atoll.dashboard import assets, security, stream
 from atoll.dashboard.digest import Digests
 from atoll.dashboard.finding import Finders
 from atoll.dashboard.routes import ROUTERS
@@ -52,9 +52,9 @@ def application(
         title="Atoll", version=atoll.__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.store, app.state.lock, app.state.digests = opened, lock, Digests(opened)
-    app.state.ancestors, app.state.finders = {}, Finders(opened)
+    app.state.ancestors, app.state.finders, app.state.tails = {}, Finders(opened), stream.Tails(opened)
     app.add_middleware(security.Guard, lock=lock)
-    for router in (assets.router, *ROUTERS):
+    for router in (assets.router, stream.router, *ROUTERS):
         app.include_router(router)
     app.mount(assets.STATIC, assets.static_files(), name="static")
     _explain(app)
@@ -116,6 +116,8 @@ def _bind(host: str, port: int) -> socket.socket:
         taken = socket.socket(found[0], socket.SOCK_STREAM)
         try:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # so that a client that takes nothing is gone after a while
+                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
             taken.bind(found[4])
         except OSError:
             taken.close()

@@ -39,10 +39,10 @@ export class RunHeader {
 
   #draw(data) {
     const isFirst = this.summary === null;
-    this.summary = data.summary ? { ...data, ...data.summary } : data;
+    this.summary = { ...data, ...data.used, id: data.id ?? this.run };
     const now = this.summary;
     put(this.#line,
-      h("p", { class: "run-name" }, badge(now.status), h("strong", {}, inline(now.run ?? this.run, 60)),
+      h("p", { class: "run-name" }, badge(now.status), h("strong", {}, inline(now.id, 60)),
         h("span", { class: "soft" }, [now.system, leaf(now.task)].filter(Boolean).join(" · ")),
         now.reason ? h("span", { class: "soft reason" }, inline(now.reason, 160)) : null),
       h("p", { class: "run-facts" }, ...headline(now)));
@@ -61,6 +61,6 @@ function headline(now) {
     fact("calls", count(now.calls)),
     fact("cost", usd(now.cost_usd)),
     Number.isFinite(now.eta_seconds) ? fact("left", duration(now.eta_seconds)) : null,
-    fact("started", ago(now.created_at)),
+    fact("started", ago(now.began)),
   ].filter(Boolean);
 }

@@ -6,7 +6,7 @@ import { table } from "../table.js";
 import { frame } from "./frame.js";
 import { extent } from "./scale.js";
 
-const MARGIN = { left: 50, right: 10, top: 8, bottom: 36 };
+const MARGIN = { left: 50, right: 10, top: 22, bottom: 36 };
 
 /**
  * A heat map.
@@ -46,7 +46,7 @@ export function heat(options) {
       upTo(grid.width).filter((x) => x % every(grid.width) === 0).map((x) => s("text", { x: placeX(x + 0.5), y: box.bottom + 15, "text-anchor": "middle" }, grid.namesX?.[x] ?? x)),
       upTo(grid.height).filter((y) => y % every(grid.height) === 0).map((y) => s("text", { x: box.left - 6, y: placeY(y) + side / 2 + 4, "text-anchor": "end" }, grid.namesY?.[y] ?? y)),
       s("text", { x: placeX(grid.width), y: box.bottom + 31, "text-anchor": "end", class: "axis-name" }, `${options.xLabel ?? "x"} →`),
-      s("text", { x: 2, y: placeY(grid.height - 1) + 10, class: "axis-name" }, `${options.yLabel ?? "y"} ↑`));
+      s("text", { x: 2, y: placeY(grid.height - 1) - 8, class: "axis-name" }, `${options.yLabel ?? "y"} ↑`));
   }
 
   function tell(cell) {

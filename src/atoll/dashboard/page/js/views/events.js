@@ -1,3 +1,98 @@
-import { h } from "../dom.js";
+// Events: the journal of a run, filtered, searched, followed.
 
-export default { title: "Events", path: "events", scope: "run", mount: (root) => { root.append(h("p", { class: "empty" }, "soon")); } };
+import { button, field, h, put, say, select } from "../dom.js";
+import { folded, source } from "../code.js";
+import { count, plural } from "../format.js";
+import { inline, piece } from "../text.js";
+
+export default { title: "Events", path: "events", scope: "run", mount };
+
+const KINDS = ["started", "founded", "begun", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded"];
+const PAGE = 100;
+const MOST = 2000; // in the page at once; older ones are dropped from its end
+const WAIT = 250; // milliseconds after the last key
+
+function mount(root, context) {
+  const wanted = { kind: context.query.get("kind") ?? "", q: context.query.get("q") ?? "" };
+  let after = null; // where the next, older page begins
+  let isFollowing = true;
+  let asked = 0;
+  let timer = null;
+  let newest = 0;
+  const problem = h("div", {});
+  const told = h("p", { class: "soft", role: "status" });
+  const list = h("ol", { class: "events", "aria-label": "Events, newest first" });
+  const more = button("Older events", () => load(false));
+  const search = h("input", { type: "search", value: wanted.q, placeholder: "in the data of an event", on: { input: () => { clearTimeout(timer); timer = setTimeout(() => { wanted.q = search.value.trim(); restart(); }, WAIT); } } });
+  const kind = select([["", "all"], ...KINDS.map((each) => [each, each])], wanted.kind, (value) => { wanted.kind = value; restart(); });
+  const follow = h("input", { type: "checkbox", checked: true, on: { change: () => { isFollowing = follow.checked; if (isFollowing) restart(); } } });
+  root.append(
+    h("div", { class: "bar" }, h("div", { class: "grow" }, field("Search", search)), field("Kind", kind), h("label", { class: "check" }, follow, " Follow"), told),
+    problem, h("div", { class: "card" }, list, more));
+
+  function restart() {
+    context.setQuery(wanted);
+    after = null;
+    load(true);
+  }
+
+  /** Asks for a page; a search in a long journal comes in parts, until there is a page or nothing is left. */
+  async function load(isNew) {
+    asked += 1;
+    const mine = asked;
+    list.setAttribute("aria-busy", "true");
+    try {
+      for (let found = 0, isFirst = isNew; found < PAGE; isFirst = false) {
+        const page = await context.get("events", { run: context.run, kind: wanted.kind, q: wanted.q, after, limit: PAGE });
+        if (mine !== asked) return;
+        show(page, isFirst);
+        found += page.events.length;
+        if (page.next === null || page.events.length === PAGE) break;
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") put(problem, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+    if (mine === asked) list.removeAttribute("aria-busy");
+  }
+
+  function show(found, isNew) {
+    put(problem);
+    if (isNew) { list.replaceChildren(); newest = Math.max(newest, found.total); }
+    list.append(...found.events.map((each) => item(each, context)));
+    after = found.next;
+    more.hidden = after === null || list.children.length >= MOST;
+    const number = list.children.length;
+    const looked = found.is_done ? "" : `; looked through ${count(found.total - found.looked + 1)} of ${count(found.total)}`;
+    say(told, number || !found.is_done ? `${plural(number, "event")} shown${looked}` : "No event fits.");
+  }
+
+  function hear(event) {
+    if (!isFollowing || event.seq <= newest || (wanted.kind && event.kind !== wanted.kind)) return;
+    newest = event.seq;
+    if (wanted.q && !event.gist.toLowerCase().includes(wanted.q.toLowerCase())) return; // a new search finds the rest
+    list.prepend(item(event, context));
+    while (list.children.length > MOST) list.lastElementChild.remove();
+  }
+
+  context.onEvent(hear);
+  context.signal.addEventListener("abort", () => clearTimeout(timer));
+  load(true);
+}
+
+function item(event, context) {
+  const node = folded([
+    h("span", { class: "kind", "data-kind": event.kind }, event.kind),
+    h("span", { class: "soft number" }, `step ${count(event.step)}`),
+    h("span", { class: "soft number" }, event.island >= 0 ? `island ${event.island}` : "all"),
+    inline(event.gist, 240),
+  ], () => whole(event, context));
+  return h("li", {}, node);
+}
+
+function whole(event, context) {
+  const place = h("div", { class: "whole" }, h("p", { class: "empty" }, "Loading …"));
+  context.get(`events/${encodeURIComponent(context.run)}/${event.seq}`).then(
+    (found) => put(place, piece(found.data, { label: `Data of event ${event.seq}`, show: (text) => source(text, `Data of event ${event.seq}`, "json") })),
+    (error) => error.name !== "AbortError" && put(place, h("p", { class: "problem" }, error.message)));
+  return place;
+}

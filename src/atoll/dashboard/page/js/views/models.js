@@ -1,3 +1,44 @@
-import { h } from "../dom.js";
+// Models: what was asked of them, how long they took, what failed, what it cost, and how the bandit shares the calls.
 
-export default { title: "Models", path: "models", scope: "run", mount: (root) => { root.append(h("p", { class: "empty" }, "soon")); } };
+import { h, put } from "../dom.js";
+import { bars } from "../charts/bars.js";
+import { lines } from "../charts/lines.js";
+import { count, duration, percent, score, usd } from "../format.js";
+import { facts, table } from "../table.js";
+import { inline } from "../text.js";
+import { watch } from "../watch.js";
+
+export default { title: "Models", path: "models", scope: "run", mount };
+
+function mount(root, context) {
+  const problem = h("div", {});
+  const total = h("div", {});
+  const empty = h("p", { class: "empty", hidden: true }, "This run asked no model: its engine rewrites programs by their syntax and tunes their numbers.");
+  const list = table("Models of the run", [
+    { name: "model", cell: (row) => inline(row.model ?? row.name, 80), sort: (row) => row.model ?? row.name },
+    { name: "calls", number: true, cell: (row) => count(row.calls), sort: (row) => row.calls },
+    { name: "failures", number: true, cell: (row) => count(row.failures), sort: (row) => row.failures },
+    { name: "mean", title: "mean latency", number: true, cell: (row) => duration(row.latency_mean ?? row.seconds / row.calls), sort: (row) => row.latency_mean },
+    { name: "p95", title: "95 % within", number: true, cell: (row) => duration(row.latency_p95), sort: (row) => row.latency_p95 },
+    { name: "in", title: "tokens in", number: true, cell: (row) => count(row.tokens_in), sort: (row) => row.tokens_in },
+    { name: "out", title: "tokens out", number: true, cell: (row) => count(row.tokens_out), sort: (row) => row.tokens_out },
+    { name: "usd", title: "USD", number: true, cell: (row) => usd(row.cost_usd ?? row.usd), sort: (row) => row.cost_usd ?? row.usd },
+    { name: "share", title: "bandit's share", number: true, cell: (row) => percent(row.share, 1), sort: (row) => row.share },
+    { name: "reward", number: true, cell: (row) => score(row.reward, 4), sort: (row) => row.reward },
+  ], { class: "stacks" });
+  const calls = bars({ title: "Calls by model", format: count });
+  const time = lines({ title: "Latency of the calls", xLabel: "call", yLabel: "seconds", formatX: count });
+  const cards = h("div", { class: "cards" }, h("div", { class: "card" }, calls.element), h("div", { class: "card" }, time.element));
+  root.append(problem, total, empty, h("div", { class: "card" }, list.element), cards);
+
+  watch(context, () => context.get(context.ofRun("models")), (data) => {
+    const rows = data.models ?? data.items ?? [];
+    empty.hidden = rows.length > 0;
+    cards.hidden = rows.length === 0;
+    list.update(rows);
+    const sum = (name) => rows.reduce((all, row) => all + (row[name] ?? 0), 0);
+    put(total, rows.length ? facts([["calls", count(sum("calls"))], ["failures", count(sum("failures"))], ["tokens", count(sum("tokens_in") + sum("tokens_out"))], ["USD", usd(sum("cost_usd") || sum("usd"))]]) : null);
+    calls.update(rows.map((row, place) => ({ name: row.model ?? row.name, value: row.calls, tone: place, note: row.failures ? `${count(row.failures)} failed` : "" })));
+    time.update(rows.map((row, place) => ({ name: row.model ?? row.name, tone: place, points: (row.latencies ?? []).map((each, n) => (Array.isArray(each) ? each : [n + 1, each])) })));
+  }, problem);
+}

@@ -1,3 +1,92 @@
-import { h } from "../dom.js";
+// Overview: how the best and the mean of each island went, what of the budget is used, and what improved.
 
-export default { title: "Overview", path: "overview", scope: "run", mount: (root) => { root.append(h("p", { class: "empty" }, "soon")); } };
+import { field, h, put, select } from "../dom.js";
+import { lines } from "../charts/lines.js";
+import { count, duration, moment, percent, score, usd } from "../format.js";
+import { facts, table } from "../table.js";
+import { inline } from "../text.js";
+import { watch } from "../watch.js";
+
+export default { title: "Overview", path: "overview", scope: "run", mount };
+
+const AXES = { evaluations: ["evaluations", count], cost_usd: ["cost in USD", usd], tokens: ["tokens", count], step: ["steps", count] };
+
+function mount(root, context) {
+  let over = context.query.get("over") ?? "evaluations";
+  let what = context.query.get("show") ?? "both";
+  let curve = null;
+  const problem = h("div", {});
+  const chart = lines({ title: "Best and mean score by island", xLabel: AXES[over]?.[0], yLabel: "score", height: 320 });
+  const used = h("div", { class: "card" }, h("h2", {}, "Budget"));
+  const about = h("div", { class: "card" }, h("h2", {}, "The run"));
+  const steps = improvementTable(context);
+  const remember = () => { context.setQuery({ over, show: what }); draw(); };
+  const controls = h("div", { class: "bar" },
+    field("Over", select(Object.entries(AXES).map(([name, [label]]) => [name, label]), over, (value) => { over = value; remember(); })),
+    field("Show", select([["both", "best and mean"], ["best", "best only"], ["mean", "mean only"], ["all", "the whole run only"]], what, (value) => { what = value; remember(); })));
+  root.append(problem, h("div", { class: "card" }, controls, chart.element), h("div", { class: "cards" }, used, about),
+    h("div", { class: "card" }, h("h2", {}, "Improvements, newest first"), steps.element));
+
+  function draw() {
+    if (!curve) return;
+    const [label, formatX] = AXES[over] ?? AXES.evaluations;
+    chart.update(seriesOf(curve, over, what, context.summary()?.baselines ?? []), { xLabel: label, formatX });
+  }
+
+  watch(context, () => context.get(context.ofRun("curve")), (data) => { curve = data; draw(); }, problem);
+  watch(context, () => context.get(context.ofRun("improvements")), (data) => steps.update([...data.improvements].reverse()), problem);
+  const show = (now) => { if (now) { put(used, h("h2", {}, "Budget"), budget(now)); put(about, h("h2", {}, "The run"), aboutRun(now)); draw(); } };
+  const hear = (event) => { if (event.detail.id === context.run) show(event.detail); };
+  document.addEventListener("atoll:summary", hear);
+  context.signal.addEventListener("abort", () => document.removeEventListener("atoll:summary", hear));
+  show(context.summary());
+}
+
+/** The lines of a curve; `over` names the column that is the axis. */
+function seriesOf(curve, over, what, baselines) {
+  const points = (line, value) => line[over].map((x, place) => [x, line[value][place]]).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
+  const found = [{ name: "best of all", step: true, main: true, tone: 0, points: points(curve.whole, "best") }];
+  if (what !== "all") {
+    curve.islands.forEach((each) => {
+      if (what !== "mean") found.push({ name: `island ${each.island} best`, step: true, tone: each.island + 1, points: points(each, "best") });
+      if (what !== "best") found.push({ name: `island ${each.island} mean`, soft: true, tone: each.island + 1, points: points(each, "mean") });
+    });
+  }
+  const ends = found.flatMap((each) => [each.points[0]?.[0], each.points.at(-1)?.[0]]).filter(Number.isFinite);
+  const [from, to] = [Math.min(...ends), Math.max(...ends)];
+  baselines.forEach((each, place) => {
+    const value = each.best_score;
+    if (Number.isFinite(value) && ends.length) found.push({ name: each.title, baseline: true, tone: 8 - place, points: [[from, value], [to, value]] });
+  });
+  return found;
+}
+
+function budget(now) {
+  const spent = { iterations: now.steps, evaluations: now.evaluations, calls: now.calls, tokens: now.tokens, usd: now.cost_usd, seconds: now.work_seconds };
+  const limits = Object.entries(now.budget ?? {}).filter(([, limit]) => Number.isFinite(limit));
+  if (!limits.length) return h("p", { class: "empty" }, "No limit is set: it runs until it is stopped.");
+  const rows = limits.map(([name, limit]) => {
+    const share = Math.min(1, (spent[name] ?? 0) / (limit || 1));
+    const label = `${score(spent[name] ?? 0)} of ${score(limit)} ${name}`;
+    return h("div", { class: "budget-row" }, h("span", {}, label), h("span", { class: "soft" }, percent(share)),
+      h("div", { class: "meter", role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share) }, h("i", { class: share >= 1 ? "full" : "", style: { width: `${100 * share}%` } })));
+  });
+  return [rows, Number.isFinite(now.eta_seconds) ? h("p", { class: "soft" }, `About ${duration(now.eta_seconds)} left at this pace.`) : null];
+}
+
+function aboutRun(now) {
+  return facts([
+    ["system", now.system], ["task", inline(now.task, 120)], ["model", inline(now.llm, 80)], ["sandbox", inline(now.sandbox, 80)],
+    ["started", moment(now.began)], ["start", score(now.initial_score)], ["best", score(now.best_score)],
+    ["failures", count(now.failures)], now.reason ? ["ended", inline(now.reason, 200)] : null,
+  ]);
+}
+
+function improvementTable(context) {
+  return table("Improvements", [
+    { name: "candidate", cell: (each) => h("a", { href: context.link("candidate", { more: [each.id] }), class: "mono" }, each.id) },
+    { name: "score", number: true, cell: (each) => score(each.score), sort: (each) => each.score },
+    { name: "evaluations", number: true, cell: (each) => count(each.evaluations), sort: (each) => each.evaluations },
+    { name: "island", number: true, cell: (each) => count(each.island), sort: (each) => each.island },
+  ], { class: "tight", empty: "Nothing was better than the start yet." });
+}

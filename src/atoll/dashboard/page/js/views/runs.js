@@ -22,7 +22,7 @@ function mount(root, context) {
   const problem = h("div", {});
   const number = h("p", { class: "soft", role: "status" });
   const search = h("input", { type: "search", value: wanted.q, placeholder: "run, system, task or model", on: { input: () => { wanted.q = search.value; render(); } } });
-  const statuses = ["running", "paused", "done", "stopped", "interrupted", "failed", "cut"];
+  const statuses = ["running", "paused", "finished", "stopped", "interrupted", "failed"];
   const status = select([["", "all"], ...statuses.map((each) => [each, each])], wanted.status, (value) => { wanted.status = value; render(); });
   const comparison = compareCard(context, chosen, () => { render(); remember(); });
   const list = runTable(chosen, () => { remember(); comparison.update(all); render(); });
@@ -40,30 +40,30 @@ function mount(root, context) {
   }
 
   watch(context, () => context.get("api/runs", { limit: 500 }), (data) => {
-    all = data.runs ?? data.items ?? data;
+    all = data.runs;
     comparison.update(all);
     render();
   }, problem, { every: EVERY });
 }
 
 function textOf(run) {
-  return [run.run, run.system, run.task, run.llm, run.status, run.baseline].join(" ").toLowerCase();
+  return [run.id, run.system, run.task, run.llm, run.status].join(" ").toLowerCase();
 }
 
 function runTable(chosen, onChoose) {
   return table("Runs of the store", [
-    { name: "choose", title: "compare", cell: (run) => h("input", { type: "checkbox", "aria-label": `Compare ${run.run}`, checked: chosen.has(run.run), on: { change: (event) => { toggle(chosen, run.run, event.target.checked); onChoose(); } } }) },
-    { name: "run", cell: (run) => h("a", { href: link("overview", { run: run.run }), class: "mono" }, run.run), sort: (run) => run.run },
+    { name: "choose", title: "compare", cell: (run) => h("input", { type: "checkbox", "aria-label": `Compare ${run.id}`, checked: chosen.has(run.id), on: { change: (event) => { toggle(chosen, run.id, event.target.checked); onChoose(); } } }) },
+    { name: "run", cell: (run) => h("a", { href: link("overview", { run: run.id }), class: "mono" }, run.id), sort: (run) => run.id },
     { name: "status", cell: (run) => badge(run.status), sort: (run) => run.status },
     { name: "system", cell: (run) => run.system, sort: (run) => run.system },
-    { name: "task", cell: (run) => [inline(leaf(run.task), 60), run.baseline ? h("span", { class: "soft" }, ` ${run.baseline}`) : null], sort: (run) => leaf(run.task) },
+    { name: "task", cell: (run) => [inline(leaf(run.task), 60), run.baseline_of ? h("span", { class: "soft" }, ` baseline of ${run.baseline_of}`) : null], sort: (run) => leaf(run.task) },
     { name: "model", cell: (run) => inline(run.llm, 50), sort: (run) => run.llm },
     { name: "start", number: true, cell: (run) => score(run.initial_score), sort: (run) => run.initial_score },
     { name: "best", number: true, cell: (run) => h("b", {}, score(run.best_score)), sort: (run) => run.best_score },
     { name: "evaluations", number: true, cell: (run) => count(run.evaluations), sort: (run) => run.evaluations },
     { name: "cost", number: true, cell: (run) => usd(run.cost_usd), sort: (run) => run.cost_usd },
-    { name: "created", number: true, cell: (run) => h("time", { datetime: run.created_at, title: moment(run.created_at) }, ago(run.created_at)), sort: (run) => run.created_at },
-  ], { class: "stacks", sort: ["created", true], empty: "No run yet: './atoll demo' makes one in a minute.", rowClass: (run) => (chosen.has(run.run) ? "chosen" : null) });
+    { name: "created", number: true, cell: (run) => h("time", { datetime: run.began, title: moment(run.began) }, ago(run.began)), sort: (run) => run.began },
+  ], { class: "stacks", sort: ["created", true], empty: "No run yet: './atoll demo' makes one in a minute.", rowClass: (run) => (chosen.has(run.id) ? "chosen" : null) });
 }
 
 function toggle(chosen, run, isIn) {
@@ -87,9 +87,9 @@ function compareCard(context, chosen, onClear) {
     const mine = asked;
     const curves = await Promise.all(runs.map((run) => context.get(ofRun(run, "improvements")).catch(() => null)));
     if (mine !== asked || context.signal.aborted) return;
-    const used = (run) => all.find((each) => each.run === run)?.evaluations ?? 0;
+    const used = (run) => all.find((each) => each.id === run)?.evaluations ?? 0;
     chart.update(runs.map((run, place) => ({ name: run, step: true, tone: place, points: bestPoints(curves[place], used(run)) })));
-    const tasks = new Set(runs.map((run) => all.find((each) => each.run === run)).map((run) => `${run?.system} ${run?.task}`));
+    const tasks = new Set(runs.map((run) => all.find((each) => each.id === run)).map((run) => `${run?.system} ${run?.task}`));
     put(verdict, runs.length === 1 ? "Choose another run to compare with." : tasks.size > 1 ? "The runs have different tasks, so their scores do not compare." : "");
   }
 
@@ -97,7 +97,7 @@ function compareCard(context, chosen, onClear) {
 }
 
 function bestPoints(found, evaluations) {
-  const rows = found?.improvements ?? found?.items ?? found ?? [];
+  const rows = found?.improvements ?? [];
   const points = rows.map((each) => [each.evaluations, each.score]);
   return points.length ? [...points, [Math.max(evaluations, points.at(-1)[0]), points.at(-1)[1]]] : [];
 }

@@ -1,0 +1,272 @@
+// The drawing of a lineage: a canvas that is panned and zoomed by mouse, fingers and keys, smooth with many thousands.
+
+import { h } from "./dom.js";
+import { layout, line } from "./tree.js";
+
+const UNIT = 14; // pixels of a row at zoom 1
+const REACH = 14; // pixels around the mouse in which a node counts as meant
+
+export class TreeCanvas {
+  #canvas = h("canvas", { tabindex: "0", role: "application", "aria-roledescription": "tree" });
+  #nodes = [];
+  #tree = null;
+  #by = "tree";
+  #view = { x: 0, y: 0, zoom: 1, stretch: 1 };
+  #selected = -1;
+  #line = new Set();
+  #isDue = false;
+  #isFitted = false;
+  #colors = null;
+  #options;
+
+  /** options: label, onSelect(node, place), onOpen(node). */
+  constructor(options) {
+    this.#options = options;
+    this.#canvas.setAttribute("aria-label", options.label);
+    this.element = h("div", { class: "canvas-place" }, this.#canvas);
+    new ResizeObserver(() => { if (!this.#isFitted) this.fit(); else this.#draw(); }).observe(this.element);
+    document.addEventListener("atoll:theme", () => { this.#colors = null; this.#draw(); });
+    this.#listen();
+  }
+
+  get selected() {
+    return this.#nodes[this.#selected] ?? null;
+  }
+
+  /** Shows nodes in the order in which they were made; `best` is the id of the one that the thick line leads to. */
+  update(nodes, by, best) {
+    const kept = this.selected?.id;
+    const isNew = by !== this.#by || !this.#nodes.length;
+    this.#nodes = nodes;
+    this.#by = by;
+    this.#tree = layout(nodes, by);
+    this.#selected = this.#tree.index.get(kept) ?? -1;
+    const top = this.#tree.index.get(best) ?? -1;
+    this.#line = new Set(top < 0 ? [] : line(this.#tree, top));
+    if (isNew) this.#isFitted = false;
+    if (this.#isFitted) this.#draw();
+    else this.fit();
+  }
+
+  /** The best line, from the best back to the start. */
+  bestLine() {
+    return [...this.#line].map((place) => this.#nodes[place]);
+  }
+
+  children(node) {
+    return (this.#tree.children[this.#tree.index.get(node.id)] ?? []).map((place) => this.#nodes[place]);
+  }
+
+  select(id, isCentred = true) {
+    const place = this.#tree?.index.get(id) ?? -1;
+    if (place < 0) return;
+    this.#selected = place;
+    if (isCentred) this.#centre(place);
+    this.#draw();
+    this.#options.onSelect?.(this.#nodes[place], place);
+  }
+
+  fit() {
+    const { clientWidth: width, clientHeight: height } = this.#canvas;
+    if (!this.#tree || !width) return;
+    const room = 30;
+    const rows = Math.max(1, this.#tree.height) * UNIT;
+    const columns = Math.max(1, this.#tree.width) * UNIT;
+    this.#view.zoom = Math.max(1e-4, Math.min(1.6, (height - 2 * room) / rows));
+    // Generations are few and rows many: they get scales of their own, and a column is never wider than a hand.
+    this.#view.stretch = Math.min((width - 2 * room) / columns, 110 / UNIT) / this.#view.zoom;
+    this.#view.x = room;
+    this.#view.y = Math.max(room, (height - rows * this.#view.zoom) / 2);
+    this.#isFitted = true;
+    this.#draw();
+  }
+
+  zoom(factor, atX = this.#canvas.clientWidth / 2, atY = this.#canvas.clientHeight / 2) {
+    const next = Math.max(1e-4, Math.min(8, this.#view.zoom * factor));
+    const real = next / this.#view.zoom;
+    this.#view.x = atX - (atX - this.#view.x) * real;
+    this.#view.y = atY - (atY - this.#view.y) * real;
+    this.#view.zoom = next;
+    this.#draw();
+  }
+
+  #placeX(place) { return this.#view.x + this.#tree.x[place] * UNIT * this.#view.stretch * this.#view.zoom; }
+  #placeY(place) { return this.#view.y + this.#tree.y[place] * UNIT * this.#view.zoom; }
+
+  #centre(place) {
+    const { clientWidth: width, clientHeight: height } = this.#canvas;
+    const [x, y] = [this.#placeX(place), this.#placeY(place)];
+    if (x < 30 || x > width - 30) this.#view.x += width / 2 - x;
+    if (y < 30 || y > height - 30) this.#view.y += height / 2 - y;
+  }
+
+  #draw() {
+    if (this.#isDue) return;
+    this.#isDue = true;
+    requestAnimationFrame(() => { this.#isDue = false; if (this.#tree && this.element.isConnected) this.#paint(); });
+  }
+
+  #paint() {
+    const { clientWidth: width, clientHeight: height } = this.#canvas;
+    const ratio = window.devicePixelRatio || 1;
+    if (this.#canvas.width !== Math.round(width * ratio) || this.#canvas.height !== Math.round(height * ratio)) {
+      this.#canvas.width = Math.round(width * ratio);
+      this.#canvas.height = Math.round(height * ratio);
+    }
+    const pen = this.#canvas.getContext("2d");
+    const colors = this.#palette();
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    const size = Math.max(1.1, Math.min(6, UNIT * this.#view.zoom * 0.34));
+    this.#paintLinks(pen, colors, width, height, size);
+    this.#paintNodes(pen, colors, width, height, size);
+    this.#paintLine(pen, colors, size);
+    this.#paintSelected(pen, colors, size);
+  }
+
+  #isNear(y, y2, height) { return Math.max(y, y2) >= -20 && Math.min(y, y2) <= height + 20; }
+
+  #paintLinks(pen, colors, width, height, size) {
+    pen.strokeStyle = colors.line;
+    pen.lineWidth = size > 2 ? 1 : 0.5;
+    pen.beginPath();
+    const isCurved = this.#by === "tree" && size > 2;
+    for (let place = 0; place < this.#nodes.length; place += 1) {
+      const above = this.#tree.parent[place];
+      if (above < 0) continue;
+      const [x, y, x2, y2] = [this.#placeX(above), this.#placeY(above), this.#placeX(place), this.#placeY(place)];
+      if (x > width || x2 < 0 || !this.#isNear(y, y2, height)) continue;
+      pen.moveTo(x, y);
+      if (isCurved) pen.bezierCurveTo((x + x2) / 2, y, (x + x2) / 2, y2, x2, y2);
+      else pen.lineTo(x2, y2);
+    }
+    pen.stroke();
+  }
+
+  /** One path for each colour: a thousand fills cost more than one of a thousand nodes. */
+  #paintNodes(pen, colors, width, height, size) {
+    const groups = new Map();
+    for (let place = 0; place < this.#nodes.length; place += 1) {
+      const [x, y] = [this.#placeX(place), this.#placeY(place)];
+      if (x < -8 || x > width + 8 || y < -8 || y > height + 8) continue;
+      const node = this.#nodes[place];
+      const key = Number.isFinite(node.score) ? colors.tones[(node.island ?? 0) % 10] : colors.bad;
+      let path = groups.get(key);
+      if (!path) groups.set(key, (path = new Path2D()));
+      if (size < 1.5) path.rect(x - size, y - size, 2 * size, 2 * size);
+      else { path.moveTo(x + size, y); path.arc(x, y, size, 0, 7); }
+    }
+    for (const [color, path] of groups) { pen.fillStyle = color; pen.fill(path); }
+  }
+
+  #paintLine(pen, colors, size) {
+    pen.strokeStyle = colors.accent;
+    pen.lineWidth = Math.max(1.5, size * 0.6);
+    pen.beginPath();
+    for (const place of this.#line) {
+      const above = this.#tree.parent[place];
+      if (above < 0) continue;
+      const [x, y, x2, y2] = [this.#placeX(above), this.#placeY(above), this.#placeX(place), this.#placeY(place)];
+      pen.moveTo(x, y);
+      if (this.#by === "tree" && size > 2) pen.bezierCurveTo((x + x2) / 2, y, (x + x2) / 2, y2, x2, y2);
+      else pen.lineTo(x2, y2);
+    }
+    pen.stroke();
+    const top = this.#line.values().next().value;
+    if (top === undefined) return;
+    pen.fillStyle = colors.accent;
+    pen.font = "600 12px system-ui, sans-serif";
+    pen.fillText("★", this.#placeX(top) - 5.5, this.#placeY(top) - size - 3);
+  }
+
+  #paintSelected(pen, colors, size) {
+    if (this.#selected < 0) return;
+    const [x, y] = [this.#placeX(this.#selected), this.#placeY(this.#selected)];
+    pen.strokeStyle = colors.text;
+    pen.lineWidth = 2;
+    pen.beginPath();
+    pen.arc(x, y, size + 4, 0, 7);
+    pen.stroke();
+  }
+
+  #palette() {
+    if (this.#colors) return this.#colors;
+    const probe = h("i", {});
+    this.element.append(probe);
+    const read = (name) => { probe.style.setProperty("color", `var(--${name})`); return getComputedStyle(probe).color; };
+    this.#colors = { line: read("line"), text: read("text"), bad: read("bad"), accent: read("best") };
+    probe.style.removeProperty("color");
+    this.#colors.tones = Array.from({ length: 10 }, (_, place) => { probe.className = `tone-${place}`; return getComputedStyle(probe).color; });
+    probe.remove();
+    return this.#colors;
+  }
+
+  #nearest(x, y) {
+    let found = -1;
+    let least = REACH * REACH;
+    for (let place = 0; place < this.#nodes.length; place += 1) {
+      const distance = (this.#placeX(place) - x) ** 2 + (this.#placeY(place) - y) ** 2;
+      if (distance < least) { least = distance; found = place; }
+    }
+    return found;
+  }
+
+  #listen() {
+    const pointers = new Map();
+    let moved = 0;
+    const at = (event) => { const box = this.#canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+    const spread = () => { const [[a, b], [c, d]] = [...pointers.values()]; return [Math.hypot(a - c, b - d), (a + c) / 2, (b + d) / 2]; };
+    this.#canvas.addEventListener("pointerdown", (event) => { this.#canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, at(event)); moved = 0; });
+    this.#canvas.addEventListener("pointermove", (event) => {
+      const before = pointers.get(event.pointerId);
+      if (!before) return;
+      const now = at(event);
+      const [wide] = pointers.size === 2 ? spread() : [0];
+      pointers.set(event.pointerId, now);
+      moved += Math.abs(now[0] - before[0]) + Math.abs(now[1] - before[1]);
+      if (pointers.size === 2) { const [wider, x, y] = spread(); this.zoom(wider / (wide || 1), x, y); return; }
+      this.#view.x += now[0] - before[0];
+      this.#view.y += now[1] - before[1];
+      this.#draw();
+    });
+    const end = (event) => {
+      if (!pointers.delete(event.pointerId) || moved > 4 || event.type !== "pointerup") return;
+      const found = this.#tree ? this.#nearest(...at(event)) : -1;
+      if (found >= 0) this.select(this.#nodes[found].id, false);
+    };
+    for (const kind of ["pointerup", "pointercancel"]) this.#canvas.addEventListener(kind, end);
+    this.#canvas.addEventListener("dblclick", () => this.selected && this.#options.onOpen?.(this.selected));
+    this.#canvas.addEventListener("wheel", (event) => { event.preventDefault(); this.zoom(Math.exp(-event.deltaY * 0.0015), ...at(event)); }, { passive: false });
+    this.#canvas.addEventListener("keydown", (event) => { if (this.#tree && !event.ctrlKey && !event.metaKey && !event.altKey) this.#key(event); });
+  }
+
+  #key(event) {
+    const actions = {
+      "+": () => this.zoom(1.3), "=": () => this.zoom(1.3), "-": () => this.zoom(1 / 1.3), 0: () => this.fit(), Home: () => this.fit(),
+      Enter: () => this.selected && this.#options.onOpen?.(this.selected),
+      b: () => this.#walkTo([...this.#line][0] ?? -1),
+      ArrowLeft: () => this.#walkTo(this.#selected < 0 ? 0 : this.#tree.parent[this.#selected]),
+      ArrowRight: () => this.#walkTo(this.#selected < 0 ? 0 : this.#child()),
+      ArrowUp: () => this.#walkTo(this.#sibling(-1)), ArrowDown: () => this.#walkTo(this.#sibling(1)),
+    };
+    if (!actions[event.key]) return;
+    event.preventDefault();
+    actions[event.key]();
+  }
+
+  #walkTo(place) {
+    if (place >= 0 && this.#nodes[place]) this.select(this.#nodes[place].id);
+  }
+
+  #child() {
+    const own = this.#tree.children[this.#selected];
+    return own.find((place) => this.#line.has(place)) ?? own[0] ?? -1;
+  }
+
+  #sibling(step) {
+    if (this.#selected < 0) return 0;
+    const above = this.#tree.parent[this.#selected];
+    const own = above < 0 ? this.#nodes.map((_, place) => place).filter((place) => this.#tree.parent[place] < 0) : this.#tree.children[above];
+    return own[own.indexOf(this.#selected) + step] ?? -1;
+  }
+}
