@@ -47,6 +47,7 @@ export class RunHeader {
         now.reason ? h("span", { class: "soft reason" }, inline(now.reason, 160)) : null),
       h("p", { class: "run-facts" }, ...headline(now)));
     this.controls.update(now);
+    this.#options.live.want(ALIVE.has(now.status), now.events);
     if (isFirst) this.#options.onSummary?.();
     document.dispatchEvent(new CustomEvent("atoll:summary", { detail: now }));
   }
