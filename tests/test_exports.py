@@ -36,8 +36,9 @@ NAMES = {
     """,
     "atoll.playbook": """
         Answer Answering Asking Bullet Change Config Curated Curator Delta Event Excerpt Experience Generator Held
-        Index KEY Mark MetaNotes Online Playbook Reflector Relation Retired Stats Store Tag Tagging Turn Verdict add
-        adopt estimate_tokens export load make_island make_reflector make_store merge relate remove tag update
+        Index KEY Mark MetaNotes Online Playbook Reflector Relation Retired Stats Store Tag Tagging Turn Verdict
+        Waiting add adopt estimate_tokens export load make_island make_reflector make_store merge relate remove
+        tag update
     """,
     "atoll.executor": "Executor Local Pending Place cores",
     "atoll.sandbox": """

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import pydantic
 
 from atoll import cluster, control, errors, executor, function, llm, profiler
-from atoll.candidate import JSON
+from atoll.candidate import JSON, NOTHING
 from atoll.evaluation import BlobRef
 from atoll.versions import Versions
 
@@ -42,6 +42,34 @@ class Bodies(Protocol):
         """
 
 
+class Wishes(NamedTuple):
+    """What people outside want of a run at this moment.
+
+    Attributes:
+        settings: All that was set since the run began, the newest of each.
+        is_watched: Somebody looks at it now.
+    """
+
+    settings: Mapping[str, JSON] = NOTHING
+    is_paused: bool = False
+    is_stopped: bool = False
+    is_watched: bool = False
+
+
+class Contact(Protocol):
+    """How a step that takes long is steered and watched while it lasts.
+
+    The kernel obeys when a step is issued; a step of minutes that should obey sooner asks here. What it hears is no
+    part of its task: a step that was steered and then cut is done again with what is wished then.
+    """
+
+    def wishes(self) -> Wishes:
+        """Returns what is wished now. Cheap: called at every turn, however short."""
+
+    def show(self, step: int, number: int, text: str) -> None:
+        """Shows a part of a step to whoever watches; what an earlier step showed goes with the first of a new one."""
+
+
 class Parts(NamedTuple):
     """What the front hands to a builder.
 
@@ -54,6 +82,8 @@ class Parts(NamedTuple):
         bodies: Where artifacts are kept.
         versions: Where values with a history are kept; None: nowhere that lasts.
         run: Tells the run's id, once everything is made and there is one.
+        contact: Gives the way to people outside, once there is a run; None: there is none.
+        has_dashboard: Whether whoever started the run watches it in a browser.
     """
 
     folder: Path
@@ -64,6 +94,8 @@ class Parts(NamedTuple):
     bodies: Bodies
     versions: Versions | None = None
     run: Callable[[], str] = lambda: "run"
+    contact: Callable[[], Contact | None] = lambda: None
+    has_dashboard: bool = False
 
 
 class Caption(NamedTuple):

@@ -96,3 +96,17 @@ def test_a_store_without_a_playbook_is_said(capsys, tmp_path):
     with store.Store(tmp_path / "empty.db"):
         pass
     assert "none yet" in told(capsys, "show", "--store", str(tmp_path / "empty.db"), status=2).err
+
+
+def test_what_waits_is_listed_and_decided_by_a_person(place, capsys):  # B13
+    with store.Store(place) as kept:
+        notes = playbook.Store(kept.versions(), key="playbook/survival")
+        notes.apply([playbook.add("tactics", "Wolves never fear fire.")], "third", "agent")
+        (found,) = notes.waiting()
+    assert "contradicts tactics-00001" in told(capsys, "held", "--store", place).out
+    assert json.loads(told(capsys, "held", "--json", "--store", place).out)[0]["id"] == found.id
+    assert "waits" in told(capsys, "apply", "nothing", "--reason", "so", "--store", place, status=2).err
+    assert "reason" in told(capsys, "apply", found.id, "--reason", " ", "--store", place, status=2).err
+    done = told(capsys, "apply", found.id, "--reason", "seen twice", "--by", "ann", "--store", place).out
+    assert done.startswith("applied (replaces tactics-00001; ann: seen twice)")
+    assert "Nothing waits." in told(capsys, "held", "--store", place).err

@@ -29,6 +29,7 @@ from atoll.cli import (
     playing,
     proposing,
     replaying,
+    reviewing,
     rolling,
     running,
     serving,
@@ -71,6 +72,7 @@ for name, verb in VERBS.items():
     app.command(name)(verb)
 app.add_typer(rolling.app, name="rollout")
 app.add_typer(modelling.app, name="llm")
+app.add_typer(reviewing.app, name="worldlines")
 app.add_typer(playing.app, name="playbook")
 app.add_typer(proposing.app, name="proposals")
 app.add_typer(tooling.tools, name="tools")

@@ -1,4 +1,4 @@
-"""The verbs `atoll playbook show`, `history`, `rollback`, `stats`, `export` and `import`."""
+"""The verbs `atoll playbook show`, `history`, `held`, `apply`, `reject`, `rollback`, `stats`, `export` and `import`."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli import options
+from atoll.cli import options, proposing
 
 app = typer.Typer(
     add_completion=False,
@@ -122,6 +122,92 @@ def history(
         rows.append((str(each.n), *(str(each.counts.get(name) or "-") for name in COUNTS), each.author, told))
     headings = ("version", *COUNTS, "by", "why")
     output.table(output.out(), headings, rows, right=headings[:5], flexible="why", spare=("by", "retired"))
+
+
+@app.command("held")
+def held(
+    key: KeyOption = None, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
+) -> None:
+    """Lists the deltas that wait for more evidence or for somebody who decides, with why.
+
+    \b
+    Examples:
+      atoll playbook held
+      atoll playbook held --json
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.cli import output
+
+    with options.opened(store) as kept:
+        found = opened(kept, key).waiting()
+    if as_json:
+        output.print_json([each._asdict() | {"delta": each.delta.to_data()} for each in found])
+        return
+    rows = [(each.id, str(each.times), _said(each.delta), each.reason) for each in found]
+    if rows:
+        output.table(output.out(), ("id", "times", "what", "why it waits"), rows, right=("times",), flexible="what")
+    else:
+        output.say(output.err(), "Nothing waits.")
+
+
+HeldArgument = Annotated[str, typer.Argument(metavar="ID", help="A held delta, as 'atoll playbook held' names it.")]
+DecidedOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stays in the history.")]
+
+
+@app.command("apply")
+def apply(
+    held_id: HeldArgument,
+    reason: DecidedOption,
+    by: proposing.ByOption = "",
+    key: KeyOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Applies a delta that waits: your reason is the evidence that it lacked.
+
+    \b
+    Examples:
+      atoll playbook held
+      atoll playbook apply 3f2a --reason "tried it twice, it holds"
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    _settle(held_id, reason, by, key, store, as_json, is_applied=True)
+
+
+@app.command("reject")
+def reject(
+    held_id: HeldArgument,
+    reason: DecidedOption,
+    by: proposing.ByOption = "",
+    key: KeyOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Rejects a delta that waits; the history keeps it.
+
+    \b
+    Examples:
+      atoll playbook reject 3f2a --reason "that was another world"
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    _settle(held_id, reason, by, key, store, as_json, is_applied=False)
+
+
+def _settle(
+    held_id: str, reason: str, by: str, key: str | None, store: str, as_json: bool, *, is_applied: bool
+) -> None:
+    from atoll.cli import output
+
+    with options.opened(store) as kept:
+        notes = opened(kept, key)
+        change = notes.settle(held_id, reason, by or proposing.me(), is_applied=is_applied)
+    (verdict,) = change.verdicts
+    if as_json:
+        output.print_json({"key": notes.key, "version": change.n, **verdict.to_data()})
+        return
+    output.say(output.out(), f"{verdict.outcome} ({verdict.reason}), as version {change.n} of {notes.key}.")
+
+
+def _said(delta: Any) -> str:
+    """Returns a delta in a line."""
+    return " ".join(each for each in (delta.kind, delta.section, *delta.ids, delta.content) if each)
 
 
 @app.command("rollback")

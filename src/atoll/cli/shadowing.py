@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll import errors
-from atoll.cli import options
+from atoll.cli import options, proposing
 
 NEEDED = ("samples", "apply", "score")
 
@@ -25,6 +25,7 @@ def shadow(
     ] = None,
     alpha: Annotated[float, typer.Option(metavar="X", help="The probability of a wrong verdict.")] = 0.05,
     to_rollout: Annotated[bool, typer.Option("--rollout", help="Let the rollout of the key go on from this.")] = False,
+    is_kept: Annotated[bool, typer.Option("--keep", help="Keep the result in the store; --rollout does too.")] = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -46,6 +47,8 @@ def shadow(
         if to_rollout:
             governed.check_rollout(kept, key, governed.value(value))
         result = governed.shadowed(kept, key, governed.value(value), _loaded(file), traffic, terms)
+        if to_rollout or is_kept:
+            governed.keep_shadow(kept, key, governed.value(value), result, proposing.me())
         state = governed.after_shadow(kept, key, result) if to_rollout else None
     if as_json:
         output.print_json({**result.to_data(), "rollout": None if state is None else governed.told(state)})

@@ -11,8 +11,10 @@ from atoll.config.plan import (
     begun_with,
     describe,
     find,
+    lives,
     load,
     look,
+    reviews,
     task_of,
     told,
 )
@@ -35,10 +37,12 @@ __all__ = [
     "begun_with",
     "describe",
     "find",
+    "lives",
     "load",
     "look",
     "parse_budget",
     "parse_set",
+    "reviews",
     "task_of",
     "told",
 ]

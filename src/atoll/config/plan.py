@@ -34,6 +34,8 @@ SYSTEMS: Mapping[str, str] = {
 }
 FOREIGN, FOLDERS = "programs", "atoll.programs.folder"  # the system that runs OpenEvolve's files, and who reads them
 LOOKS: Mapping[str, str] = {"survival": "atoll.survival.looks"}  # of those whose candidates are no text for people
+REVIEWS: Mapping[str, str] = {"mind": "atoll.mind.workspace.reviews"}  # of those whose work somebody may merge
+LIVES: Mapping[str, str] = {"survival": "atoll.survival.lives"}  # of those whose steps are lives
 CHECKPOINTS, NAMING = "atoll.programs.checkpoints", "atoll.programs.naming"
 NAMED = "config"  # as a model's name: the one that the folder's own configuration names
 ADVISED = ("mode", "engine", "llm")  # what a step may be told besides settings: how to edit, who does, whom to ask
@@ -115,6 +117,16 @@ def find(name: str) -> System:
 def look(name: str) -> Look | None:
     """Returns how the candidates of a system are shown to people; None: as they are."""
     return cast(Look, importlib.import_module(LOOKS[name])) if name in LOOKS else None
+
+
+def reviews(name: str) -> Any:
+    """Returns the module by which the work of a system is reviewed and merged; None: it leaves nothing to merge."""
+    return importlib.import_module(REVIEWS[name]) if name in REVIEWS else None
+
+
+def lives(name: str) -> Any:
+    """Returns the module that reads the lives of a system's runs; None: its steps are no lives."""
+    return importlib.import_module(LIVES[name]) if name in LIVES else None
 
 
 def load(

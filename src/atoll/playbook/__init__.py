@@ -15,12 +15,14 @@ from atoll.playbook.playbook import Held, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import Retired
 from atoll.playbook.relation import Relation, relate
 from atoll.playbook.store import KEY, Change, Event, Excerpt, Store
+from atoll.playbook.waiting import Waiting
 
 # fmt: off
 __all__ = [
     "KEY", "Answer", "Answering", "Asking", "Bullet", "Change", "Config", "Curated", "Curator", "Delta", "Event",
     "Excerpt", "Experience", "Generator", "Held", "Index", "Mark", "MetaNotes", "Online", "Playbook", "Reflector",
-    "Relation", "Retired", "Stats", "Store", "Tag", "Tagging", "Turn", "Verdict", "add", "adopt", "estimate_tokens",
-    "export", "load", "make_island", "make_reflector", "make_store", "merge", "relate", "remove", "tag", "update",
+    "Relation", "Retired", "Stats", "Store", "Tag", "Tagging", "Turn", "Verdict", "Waiting", "add", "adopt",
+    "estimate_tokens", "export", "load", "make_island", "make_reflector", "make_store", "merge", "relate", "remove",
+    "tag", "update",
 ]
 # fmt: on

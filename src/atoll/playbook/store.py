@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from atoll import errors, versions
-from atoll.playbook import packing
+from atoll.playbook import packing, waiting
 from atoll.playbook.bullet import Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import Curator
@@ -15,6 +15,7 @@ from atoll.playbook.delta import Delta, Verdict
 from atoll.playbook.index import Index
 from atoll.playbook.playbook import Playbook, Stats
 from atoll.playbook.refinement import Retired
+from atoll.playbook.waiting import Waiting
 
 KEY = "playbook/main"
 RETRIES = 20  # a turn takes a millisecond or two: whoever loses so often in a row is told
@@ -149,6 +150,28 @@ class Store:
                 if self._newest()[0] == n:
                     raise
         raise errors.Conflict(f"{self.key} changed {RETRIES} times while it was refined: try again.")
+
+    def waiting(self) -> Sequence[Waiting]:
+        """Returns the deltas that wait for more evidence or for a person, the oldest first."""
+        return waiting.waiting(self.curator, self.current())
+
+    def settle(self, id: str, reason: str, author: str, *, is_applied: bool) -> Change:
+        """Takes down what a person decides about a delta that waits: it is applied, or it waits no longer.
+
+        Args:
+            id: As `waiting` names it, or the beginning of that.
+            reason: Why; compulsory.
+            author: Who.
+            is_applied: What was decided.
+
+        Raises:
+            NotFound: Nothing of that name waits.
+            SetupError: The reason or the author is empty.
+            Conflict: It cannot be applied, the playbook is locked, or somebody else changed it at this moment.
+        """
+        n, playbook = self._newest()
+        curated = waiting.decided(self.curator, playbook, id, reason, author, is_applied=is_applied)
+        return self._set(n, curated.playbook, curated.verdicts, curated.retired, reason, author, None)
 
     def put(self, playbook: Playbook, reason: str, author: str) -> Change:
         """Makes a whole playbook the head, as somebody wrote it; no version is made of what is there already.

@@ -27,6 +27,7 @@ from atoll.governed.logs.issues import Policy
 from atoll.runs import lookup
 
 RUN = "run:"
+SHADOWS = "shadow/"  # before the key of a parameter: the newest shadow run of it that was kept
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -285,6 +286,22 @@ def check_rollout(kept: parameters.Parameters, key: str, candidate: Any) -> None
 def after_shadow(kept: parameters.Parameters, key: str, result: shadow.ShadowResult) -> rollout.State:
     """Lets the rollout of a key go on after a shadow run."""
     return rollout.Rollout(kept, key).take_shadow(result)
+
+
+def keep_shadow(kept: parameters.Parameters, key: str, candidate: Any, result: shadow.ShadowResult, by: str) -> None:
+    """Keeps what a shadow run found, for whoever decides later and for the audit log."""
+    said = f"{result.verdict}: {result.reason}"
+    kept.set(SHADOWS + key, {"value": candidate, **result.to_data()}, said, author=by)
+
+
+def shadows(kept: parameters.Parameters) -> Sequence[Mapping[str, Any]]:
+    """Returns the newest shadow run of every parameter of which one was kept."""
+    found = []
+    for key in kept.list(SHADOWS):
+        (change,) = kept.history(key, 1)
+        told = {"key": key.removeprefix(SHADOWS), "at": change.timestamp.isoformat(), "by": change.author}
+        found.append({**told, **change.value})
+    return found
 
 
 def start_rollout(

@@ -14,6 +14,7 @@ from atoll import cluster, config, control, errors, journal, llm, store, system
 from atoll.candidate import NOTHING, plain
 from atoll.llm import routing
 from atoll.runs import methods, place, spending, stopping
+from atoll.runs.contact import StoredContact
 from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
 from atoll.runs.replaying import replay_lines
@@ -73,6 +74,7 @@ class Session:
         model: Makes the model that the plan names.
         allowed: What whoever starts it takes upon themselves.
         link: What is stored besides of a new run: which one it is a baseline of.
+        has_dashboard: Whether whoever starts it watches it in a browser.
 
     Attributes:
         run: The run's id.
@@ -99,6 +101,7 @@ class Session:
         model: MakeLLM | None = None,
         allowed: place.Allowed = place.NOTHING,
         link: Mapping[str, str] = NOTHING,
+        has_dashboard: bool = False,
     ) -> None:
         self._kept, self.plan, self.budget = kept, plan, budget or plan.budget()
         self._cost: spending.Tariff | None = None
@@ -122,6 +125,8 @@ class Session:
             kept.blobs(),
             kept.versions(),
             lambda: self.run,
+            lambda: self._contact,
+            has_dashboard,
         )
         built = methods.changed(plan.run.method, plan.builder().build(plan.task, plan.options, parts))
         if isinstance(asked, llm.Ensemble):
@@ -135,6 +140,7 @@ class Session:
                 )
             self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files, **link})
             self._claim, self._close = kept.claim(self.run), built.close
+            self._contact = StoredContact(kept, self.run)
             self._make_evolver(built, order)
         except BaseException:
             built.close()

@@ -6,7 +6,7 @@ A table of its own beside those of `schema`, made when the first stream is opene
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text, insert, inspect, select, tuple_
+from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text, delete, insert, inspect, select, tuple_
 
 from atoll.store.database import Database, Prepared
 
@@ -47,14 +47,18 @@ class Found(NamedTuple):
     data: str
 
 
+def is_there(database: Database) -> bool:
+    """Says whether a database has streams at all."""
+    with database.reading() as connection:
+        return inspect(connection).has_table(moments.name)
+
+
 class Timeline:
     """One stream. Threads may share it; other processes open the same file."""
 
     def __init__(self, database: Database, stream: str) -> None:
         self._database, self._stream = database, stream
-        with database.reading() as connection:
-            is_there = inspect(connection).has_table(moments.name)
-        if not is_there:
+        if not is_there(database):
             with database.writing() as connection:
                 metadata.create_all(connection)
         self._insert = Prepared(database.engine, insert(moments), ["stream", "at", "entity", "name", "data"])
@@ -81,6 +85,12 @@ class Timeline:
         """Returns the rows of one entity from a moment on, of one name or of all."""
         query = select(*_columns).where(_rows.stream == self._stream, _rows.entity == entity, _rows.at >= since)
         return self._fetch(query.where(_rows.name == name) if name else query)
+
+    def remove(self, entity: str, before: int | None = None) -> None:
+        """Removes the rows of one entity, or those of it before a moment; for streams that tell of the present."""
+        query = delete(moments).where(_rows.stream == self._stream, _rows.entity == entity)
+        with self._database.writing() as connection:
+            connection.execute(query if before is None else query.where(_rows.at < before))
 
     def entities(self) -> Sequence[str]:
         """Returns all entities, sorted."""

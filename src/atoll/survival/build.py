@@ -1,6 +1,5 @@
 """Puts a run of lives together from its settings."""
 
-import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,9 @@ from atoll.survival.episodes import Episodes, Experience, Live, curate, judge, w
 from atoll.survival.life import Life, Living
 from atoll.survival.loop import Roles
 from atoll.survival.mind import Mind, Temper
+from atoll.survival.reins import Reins, Telling
 from atoll.survival.roles.presenter import Presenter
+from atoll.survival.roles.sketch import Sketch
 from atoll.survival.thinkers.fixed import Dice, Policy, Waiting
 from atoll.survival.thinkers.model import Modelled
 from atoll.survival.thinkers.native import Native
@@ -33,6 +34,7 @@ from atoll.survival.worlds.world import World
 __all__ = ["Options", "Task", "build", "discover", "rehearse"]
 
 FILE = "atoll.toml"
+WATCHED_DELAY = 20.0  # seconds, as in the seed
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
@@ -57,7 +59,7 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     first = make_world()  # a wrong set-up shows now
     first.close()
     presenter, experience = Presenter(), Experience()
-    living = make_living(name, options, parts)
+    living = make_living(name, options, parts, is_shared=task.share_playground)
     engine = Episodes(_lives(task, parts, make_world), living, parts.bodies, presenter, parts.seed)
     start = function.Text(playbook.Playbook().dump())
     initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=judge(living.curator)))
@@ -93,19 +95,27 @@ def rehearse(task: Task, options: Options, seed: int, episodes: int) -> Iterator
     world.close()
 
 
-def make_living(name: str, options: Options, parts: system.Parts) -> Living:
+def make_living(name: str, options: Options, parts: system.Parts, *, is_shared: bool = False) -> Living:
     """Returns how lives are lived under some settings."""
     is_learning = name in ("native", "llm")
     feels = (options.playbook and is_learning, options.fear, options.curiosity)
     return Living(
         playbook.Curator(_playbook_config(options)),
-        lambda mind, seed: Roles(_thinker(name, mind, seed, parts)),
+        lambda mind, seed: Roles(_thinker(name, mind, seed, parts), sketch=Sketch(is_shared=is_shared)),
         Temper(*feels, options.danger_threshold, options.exploration_bonus),
         options.horizon,
         options.max_turns,
         name == "llm",
-        pause=_pause(options.tick_delay),
+        reins=Reins(parts.contact, tick_delay(name, options, parts)),
+        telling=Telling(options.log_detail, options.notifications),
     )
+
+
+def tick_delay(name: str, options: Options, parts: system.Parts) -> float:
+    """Returns the seconds between turns: as set, else enough to read along where a model plans and somebody watches."""
+    if options.tick_delay is not None:
+        return options.tick_delay
+    return WATCHED_DELAY if name == "llm" and parts.has_dashboard else 0.0
 
 
 def _name(options: Options, parts: system.Parts) -> str:
@@ -132,10 +142,6 @@ def _playbook_config(options: Options) -> playbook.Config:
         context_limit=options.playbook_context_limit,
         context_chars=options.playbook_context_chars,
     )
-
-
-def _pause(seconds: float) -> Callable[[], None]:
-    return (lambda: time.sleep(seconds)) if seconds else (lambda: None)
 
 
 def _worlds(task: Task, parts: system.Parts, runner: Runner | None = None) -> Callable[[], World]:

@@ -14,6 +14,10 @@ def _switched(value: object) -> object:
 type Switch = Annotated[bool, pydantic.BeforeValidator(_switched)]
 
 
+type Detail = Literal["quiet", "normal", "verbose"]
+type Notices = Literal["off", "alerts", "all"]
+
+
 class Task(system.Settings):
     """Section `[task]`: where to live.
 
@@ -26,6 +30,7 @@ class Task(system.Settings):
         commands: The commands that they may run then.
         agents: Lives at once in one world of the grid.
         party: Whether several share what they learn (`cooperation`) or not (`competition`).
+        share_playground: Whether what `os` and `hybrid` did in the playground is shown on the dashboard.
     """
 
     env: str = "grid"
@@ -36,6 +41,7 @@ class Task(system.Settings):
     commands: system.Names = ("ls", "cat", "wc", "head", "date")
     agents: int = pydantic.Field(default=1, ge=1, le=16)
     party: Literal["cooperation", "competition"] = "cooperation"
+    share_playground: Switch = False
 
 
 class Options(system.Settings):
@@ -56,7 +62,9 @@ class Options(system.Settings):
         exploration_bonus: Multiplies every bonus for what is new.
         horizon: Ticks that a forecast of damage looks ahead.
         max_turns: The longest life.
-        tick_delay: Seconds between turns, for whoever watches.
+        tick_delay: Seconds between turns, for whoever watches; None: 20 with a model and a dashboard, else 0.
+        log_detail: How much of a turn is told: `quiet` (numbers), `normal`, `verbose` (what a thinker was given).
+        notifications: Of what a watcher is notified: `all`, `alerts` (danger and broken rules) or `off`.
     """
 
     thinker: Literal["native", "llm", "random", "wait", "greedy", "ceiling"] | None = None
@@ -72,4 +80,6 @@ class Options(system.Settings):
     exploration_bonus: float = pydantic.Field(default=1.0, ge=0, le=10)
     horizon: int = pydantic.Field(default=5, ge=1, le=50)
     max_turns: int = pydantic.Field(default=10_000, ge=1)
-    tick_delay: float = pydantic.Field(default=0.0, ge=0)
+    tick_delay: float | None = pydantic.Field(default=None, ge=0)
+    log_detail: Detail = "normal"
+    notifications: Notices = "all"

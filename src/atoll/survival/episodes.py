@@ -12,6 +12,7 @@ from atoll.candidate import JSON
 from atoll.evaluation import BlobRef, Evaluation
 from atoll.survival.life import Life, Living
 from atoll.survival.plan import LoopSnapshot
+from atoll.survival.reins import SETTINGS, Ruled
 from atoll.survival.roles.presenter import Presenter
 
 # How to live, with which playbook and state, the world's seed, the number of the life.
@@ -35,13 +36,14 @@ class Episodes:
     def __init__(self, live: Live, living: Living, bodies: system.Bodies, presenter: Presenter, seed: int) -> None:
         self._live, self._living, self._bodies = live, living, bodies
         self._presenter, self._seed = presenter, seed
+        self._number = 0  # of turns that were shown to people outside
 
     def propose(self, task: function.Task) -> Sequence[function.Function]:
         (head,) = task.parents
         book = playbook.Playbook.load(str(head.skeleton()))
         turns: list[LoopSnapshot] = []
         is_kept = _is_kept(task.step)
-        living = self._living_now(task.advice, turns if is_kept else None)
+        living = self._living_now(task.step, task.advice, turns if is_kept else None)
         life = self._live(living, book, self._state(task.advice), world_seed(self._seed, task.step), task.step)
         summary = life.summary()
         self._presenter.end(summary)
@@ -51,21 +53,23 @@ class Episodes:
         text = function.Text(written(life))
         return [function.draft(head, text, life=summary, state=[ref.sha256, ref.size, ref.head])]
 
-    def _living_now(self, advice: Mapping[str, JSON], turns: list[LoopSnapshot] | None) -> Living:
+    def _living_now(self, step: int, advice: Mapping[str, JSON], turns: list[LoopSnapshot] | None) -> Living:
         """Returns how this life is lived: settings that came from outside count, and kept turns are told in full."""
-        temper = self._living.temper
-        if isinstance(value := advice.get("danger_threshold"), int | float):
-            temper = replace(temper, danger_threshold=float(value))
-        if isinstance(value := advice.get("exploration_bonus"), int | float):
-            temper = replace(temper, exploration_bonus=float(value))
+        living, ruled = self._living, Ruled(advice)
+        temper, telling = ruled.temper(living.temper), ruled.telling(living.telling)
+        reins = replace(living.reins, advice={name: advice[name] for name in SETTINGS if name in advice})
 
         def show(snapshot: LoopSnapshot) -> None:
             if turns is not None:
                 turns.append(snapshot)
             self._presenter.show(snapshot)
+            there = reins.contact()
+            if there is not None and (living.is_told or reins.is_shown(reins.wishes())):
+                self._number += 1  # several may live at once: a turn's own number would not do
+                there.show(step, self._number, json.dumps(snapshot.to_data(), ensure_ascii=False))
 
-        is_told = self._living.is_told or turns is not None or self._presenter.is_watched
-        return replace(self._living, temper=temper, show=show, is_told=is_told)
+        is_told = living.is_told or turns is not None or self._presenter.is_watched
+        return replace(living, temper=temper, telling=telling, show=show, reins=reins, is_told=is_told)
 
     def _state(self, advice: Mapping[str, Any]) -> Mapping[str, Any]:
         if "state" not in advice:

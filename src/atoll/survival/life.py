@@ -1,7 +1,7 @@
 """One life from birth to death, and what is left of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from atoll import playbook
@@ -10,6 +10,7 @@ from atoll.survival.fear import Forecaster, Said
 from atoll.survival.loop import FeedbackLoop, Roles
 from atoll.survival.mind import Mind, Temper
 from atoll.survival.plan import LoopSnapshot
+from atoll.survival.reins import Reins, Ruled, Telling
 from atoll.survival.roles.memory import Memory
 from atoll.survival.roles.shelf import Shelf
 from atoll.survival.worlds.world import Observation, Reporting, World
@@ -99,7 +100,8 @@ class Living:
     max_turns: int = 10_000
     is_told: bool = False
     show: Callable[[LoopSnapshot], None] = lambda snapshot: None
-    pause: Callable[[], None] = lambda: None
+    reins: Reins = field(default_factory=Reins)
+    telling: Telling = field(default_factory=Telling)
 
     def live(
         self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int, episode: int = 0
@@ -120,7 +122,9 @@ class Living:
 
     def begin(self, born: Birth, start: Observation, episode: int) -> "Lived":
         """Begins a life with what is seen first."""
-        return Lived(FeedbackLoop(born.mind, born.roles, start, episode, is_told=self.is_told), self.show, self.pause)
+        loop = FeedbackLoop(born.mind, born.roles, start, episode, is_told=self.is_told)
+        loop.telling = self.telling
+        return Lived(loop, self)
 
 
 @dataclass(slots=True)
@@ -128,22 +132,40 @@ class Lived:
     """A life under way: its loop, and what was counted so far."""
 
     loop: FeedbackLoop
-    show: Callable[[LoopSnapshot], None]
-    pause: Callable[[], None]
+    living: Living
     reward: float = 0.0
     damage: float = 0.0
     unlocked: list[str] = field(default_factory=list)
+    heard: Mapping[str, JSON] = NOTHING
 
     def turn(self) -> None:
-        """Lives one turn."""
+        """Lives one turn, under what is wished by now, and waits as long as is set."""
+        self._obey()
         snapshot = self.loop.step()
         for step in snapshot.steps:
             if step.status != "blocked":
                 self.reward += step.after.reward
                 self.damage += sum(step.after.harm.values())
                 self.unlocked += step.after.unlocked
-        self.show(snapshot)
-        self.pause()
+        self.living.show(snapshot)
+        if not snapshot.observation.is_over:
+            self.living.reins.wait()
+
+    def _obey(self) -> None:
+        """Takes in what people outside wish: what changes is logged, so that the turns tell when it came into force."""
+        living, loop, wishes = self.living, self.loop, self.living.reins.wishes()
+        loop.is_told = living.is_told or living.reins.is_shown(wishes)
+        if wishes.settings == self.heard:
+            return
+        self.heard = wishes.settings
+        ruled = Ruled(wishes.settings)
+        temper, telling = ruled.temper(loop.mind.temper), ruled.telling(loop.telling)
+        old, new = (
+            {**asdict(one), **asdict(two)} for one, two in ((loop.mind.temper, loop.telling), (temper, telling))
+        )
+        if changed := {name: value for name, value in new.items() if old[name] != value}:
+            loop.mind.temper, loop.telling = temper, telling
+            loop.roles.sentinel.log("steered", loop.seen.tick, **changed)
 
     def end(self) -> Life:
         """Sums up, and writes a note for whoever lives next."""

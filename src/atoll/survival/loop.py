@@ -1,18 +1,23 @@
 """The feedback loop: collect, format, plan, execute, format and reflect; once a turn, until the life is over."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from atoll import playbook
+from atoll.candidate import JSON, NOTHING
 from atoll.survival import foresight, learning
 from atoll.survival.learning import Lesson
 from atoll.survival.mind import Mind
 from atoll.survival.plan import ActionPlan, Brief, Executed, LoopSnapshot, Reflection
+from atoll.survival.reins import Telling
 from atoll.survival.roles.engine import ExecutionEngine, unharmed
 from atoll.survival.roles.formatters import ResultFormatter, StateFormatter
+from atoll.survival.roles.presenter import notices
 from atoll.survival.roles.reflector import LessonReflector
 from atoll.survival.roles.rewards import RewardSynthesizer
 from atoll.survival.roles.sentinel import Sentinel
+from atoll.survival.roles.sketch import Sketch
 from atoll.survival.thinkers.thinker import Thinker
 from atoll.survival.worlds.world import Observation, Spot
 
@@ -29,6 +34,7 @@ class Roles:
     sentinel: Sentinel = field(default_factory=Sentinel)
     rewards: RewardSynthesizer = field(default_factory=RewardSynthesizer)
     reflector: Reflecting = field(default_factory=lambda: LessonReflector().reflect)
+    sketch: Sketch = field(default_factory=Sketch)
 
 
 class FeedbackLoop:
@@ -38,10 +44,13 @@ class FeedbackLoop:
         seen: The last observation.
         turn: How many turns there were.
         encounters, avoided: Turns in which danger was near, and those of them that went by without damage.
+        is_told: Whether turns are told in words.
+        telling: How much of them, and of what a watcher is notified.
     """
 
     def __init__(self, mind: Mind, roles: Roles, start: Observation, episode: int = 0, *, is_told: bool = True) -> None:
-        self.mind, self.roles, self.episode, self._is_told = mind, roles, episode, is_told
+        self.mind, self.roles, self.episode, self.is_told = mind, roles, episode, is_told
+        self.telling = Telling()
         self._engine = ExecutionEngine(roles.sentinel)
         self.seen, self.turn = roles.sentinel.listen(start), 0
         self.encounters = self.avoided = 0
@@ -63,7 +72,7 @@ class FeedbackLoop:
     def _collect(self) -> Brief:
         """Steps 1 and 2: what there is, what is remembered of it, in words."""
         mind, seen = self.mind, self.seen
-        if not self._is_told:  # nobody reads the words: without a model and without a watcher they are left out
+        if not self.is_told:  # nobody reads the words: without a model and without a watcher they are left out
             return Brief(seen, "", mind.world.candidates(seen), "", (), (), self._previous)
         forecast = mind.forecaster.forecast(foresight.features(mind, seen, ()))
         summary = self.roles.state.format(self.roles.state.slots(mind, seen, forecast))
@@ -127,14 +136,15 @@ class FeedbackLoop:
         self.avoided += near and not is_hurt
         rewards = roles.rewards.add(mind, steps, is_defended=near and not is_hurt)
         bits = mind.atlas.bits
-        report = roles.result.format(steps, rewards["external"], bits, forecast) if self._is_told else ""
+        report = roles.result.format(steps, rewards["external"], bits, forecast) if self.is_told else ""
         self._previous = roles.thinker.reflect(mind, report, steps)
         for alert in self._previous.alerts:
             mind.memory.alarm(alert, self.seen.tick)
         verdicts = mind.shelf.apply(self._deltas(lessons, report))
         events = tuple(roles.sentinel.events[self._logged :])
         self._logged = len(roles.sentinel.events)
-        told = self._is_told
+        told = self.is_told
+        warnings = tuple(roles.rewards.warnings(mind, forecast)) if told else ()
         return LoopSnapshot(
             self.episode,
             self.turn,
@@ -146,8 +156,32 @@ class FeedbackLoop:
             forecast,
             rewards,
             {**roles.rewards.board(), "curiosity": round(mind.coefficient, 3)} if told else {},
-            tuple(roles.rewards.warnings(mind, forecast)) if told else (),
+            warnings,
             tuple(verdict.to_data() for verdict in verdicts) if told else (),
             mind.shelf.stats() if told else {},
             events,
+            **(self._shown(brief, forecast, events, warnings) if told else {}),
         )
+
+    def _shown(
+        self, brief: Brief, forecast: float, events: Sequence[Mapping[str, JSON]], warnings: Sequence[str]
+    ) -> dict[str, Any]:
+        """Returns what only a watcher wants of a turn."""
+        mind, level = self.mind, self.telling.log_detail
+        score = self.roles.rewards.totals.get("external", 0.0) if mind.world.is_scored_by_reward else self.seen.tick
+        temper, telling = mind.temper, self.telling
+        limits = {"danger_threshold": temper.danger_threshold, "exploration_bonus": temper.exploration_bonus}
+        in_force = {**limits, "log_detail": telling.log_detail, "notifications": telling.notifications}
+        given = {
+            "candidates": [str(each) for each in brief.candidates],
+            "memory": list(brief.memory),
+            "playbook": list(brief.playbook),
+            "rewards": brief.reward_schema,
+        }
+        alarms = notices(telling.notifications, self.seen, forecast, temper.danger_threshold, events, warnings)
+        return {
+            "view": {**self.roles.sketch.draw(mind, self.seen, score), "in_force": in_force},
+            "notices": tuple(alarms),
+            "given": given if level == "verbose" else NOTHING,
+            "is_quiet": level == "quiet",
+        }

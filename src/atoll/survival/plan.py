@@ -109,7 +109,14 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class LoopSnapshot:
-    """Everything about one turn, for whoever watches."""
+    """Everything about one turn, for whoever watches.
+
+    Attributes:
+        view: How the life stands, and what changed on its map and in its memory.
+        notices: What a watcher is notified of.
+        given: What the thinker was given, where everything is told.
+        is_quiet: Whether words are left out.
+    """
 
     episode: int
     turn: int
@@ -125,6 +132,10 @@ class LoopSnapshot:
     verdicts: tuple[Mapping[str, JSON], ...] = ()
     playbook: Mapping[str, JSON] = field(default_factory=dict)
     events: tuple[Mapping[str, JSON], ...] = ()
+    view: Mapping[str, JSON] = NOTHING
+    notices: tuple[Mapping[str, JSON], ...] = ()
+    given: Mapping[str, JSON] = NOTHING
+    is_quiet: bool = False
 
     @property
     def tick(self) -> int:
@@ -132,6 +143,10 @@ class LoopSnapshot:
 
     def to_data(self) -> dict[str, Any]:
         """Returns plain data, a line of `--save-run`."""
+        plan, reflection = self.plan.to_data(), self.reflection.to_data()
+        if self.is_quiet:
+            plan |= {"goal": "", "subgoals": [], "cautions": []}
+            reflection |= {"text": ""}
         return {
             "episode": self.episode,
             "turn": self.turn,
@@ -139,10 +154,10 @@ class LoopSnapshot:
             "state": self.observation.to_data(),
             "is_over": self.observation.is_over,
             "cause": self.observation.cause,
-            "summary": self.summary,
-            "plan": self.plan.to_data(),
+            "summary": "" if self.is_quiet else self.summary,
+            "plan": plan,
             "steps": [each.to_data() for each in self.steps],
-            "reflection": self.reflection.to_data(),
+            "reflection": reflection,
             "forecast": round(self.forecast, 4),
             "rewards": {name: round(value, 4) for name, value in self.rewards.items()},
             "scores": dict(self.scores),
@@ -150,4 +165,7 @@ class LoopSnapshot:
             "deltas": [dict(each) for each in self.verdicts],
             "playbook": dict(self.playbook),
             "events": [dict(each) for each in self.events],
+            "view": dict(self.view),
+            "notices": [dict(each) for each in self.notices],
+            **({"given": dict(self.given)} if self.given else {}),
         }

@@ -4,6 +4,15 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
-from atoll.dashboard.routes import candidates, events, lineage, runs
+from atoll.dashboard.routes import candidates, events, governance, life, lineage, playbook, runs, worldlines
 
-ROUTERS: Sequence[APIRouter] = (runs.router, lineage.router, candidates.router, events.router)
+ROUTERS: Sequence[APIRouter] = (
+    runs.router,
+    lineage.router,
+    candidates.router,
+    events.router,
+    worldlines.router,
+    life.router,
+    playbook.router,
+    governance.router,
+)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from atoll import errors, system
-from atoll.candidate import JSON, digest
+from atoll.candidate import JSON
 from atoll.evaluation import Evaluation
 from atoll.mind import fitness, judge
 from atoll.mind import subject as subjects
 from atoll.mind.config import Options, Task
-from atoll.mind.workspace import copy, mending, moves
+from atoll.mind.workspace import copy, mending, moves, reviews
 from atoll.mind.workspace.checks import Checks, Terms
 from atoll.mind.workspace.kind import WorkspaceKind
 from atoll.mind.workspace.names import Refused, is_protected
@@ -75,26 +75,14 @@ def _kept(problem: mending.Mending, plans: Mapping[str, str], folder: Path) -> M
 
 
 def _source(task: Task, parts: system.Parts) -> Path:
-    """Returns what is to be mended, relative to the task's folder or to where we are.
-
-    Raises:
-        SetupError: There is no such folder.
-    """
     if task.repository is None:
         raise errors.SetupError("task.problem is workspace: name the repository to mend (task.repository).")
-    wanted = Path(task.repository).expanduser()
-    for folder in (parts.folder / wanted, wanted.absolute()):
-        if folder.is_dir():
-            return folder
-    raise errors.SetupError(
-        f"There is nothing to mend, since there is no folder {wanted} in {parts.folder} or here: task.repository must "
-        "name a repository or a folder."
-    )
+    return reviews.source_of(parts.folder, task.repository)
 
 
 def _repository(folder: Path, opened: contextlib.ExitStack) -> tuple[Path, bool]:
     """Returns the repository, and whether it is a private copy."""
-    if (folder / ".git").exists() or (folder / "HEAD").is_file():
+    if reviews.is_repository(folder):
         return folder, False
     made = copy.copied(folder)
     opened.callback(shutil.rmtree, made.parent, ignore_errors=True)
@@ -104,7 +92,7 @@ def _repository(folder: Path, opened: contextlib.ExitStack) -> tuple[Path, bool]
 def _workspace(folder: Path, task: Task, parts: system.Parts, opened: contextlib.ExitStack) -> Workspace:
     """Opens the workspaces of this task; while another process runs the same one, under another name."""
     desks = parts.workers if task.worktrees is None else task.worktrees
-    name = f"r{digest(f'{parts.folder.resolve()}/{task.repository}/{parts.seed}')[:10]}"
+    name = reviews.place_of(parts.folder, str(task.repository), parts.seed)
     for number in range(1, _MOST_NAMES + 1):
         try:
             space = Workspace(

@@ -1,9 +1,15 @@
-"""Dashboard Presenter: hands every turn to whoever watches, as an event."""
+"""Dashboard Presenter: hands every turn to whoever watches, as an event, and says what they should be notified of."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from atoll import profiler
+from atoll.candidate import JSON
 from atoll.survival.plan import LoopSnapshot
+from atoll.survival.worlds.world import Observation
+
+LOW_LIFE, LIKELY = 0.3, 0.5  # a life in danger of ending: little is left, and damage is likely
+ALARMS = {"emergency": "emergency", "aborted": "emergency", "blocked": "rule", "warned": "rule", "fallback": "rule"}
 
 
 class OnTurn(NamedTuple):
@@ -21,6 +27,34 @@ class OnLifeEnded(NamedTuple):
 
 
 type LifeEvent = OnTurn | OnLifeEnded
+
+
+def notices(
+    level: str,
+    seen: Observation,
+    forecast: float,
+    threshold: float,
+    events: Sequence[Mapping[str, JSON]],
+    warnings: Sequence[str],
+) -> Iterator[Mapping[str, JSON]]:
+    """Yields what a watcher is notified of: alerts, and with `all` also what is merely worth knowing."""
+    if level == "off":
+        return
+    if seen.cause is not None:
+        yield {"kind": "death", "text": f"died of {seen.cause} at tick {seen.tick}"}
+    elif seen.life <= LOW_LIFE and forecast >= LIKELY:
+        yield {"kind": "lethal", "text": f"life is {seen.life:.2f} and damage is likely, {forecast:.2f}"}
+    if forecast > threshold:
+        yield {"kind": "threshold", "text": f"danger of {forecast:.2f} is over the threshold of {threshold:.2f}"}
+    for event in events:
+        if kind := ALARMS.get(str(event["kind"])):
+            yield {"kind": kind, "text": f"{event.get('action', event['kind'])}: {event.get('reason', '')}"[:300]}
+    if level == "all":
+        yield from ({"kind": "balance", "text": each} for each in warnings)
+        for event in events:
+            if event["kind"] == "steered":
+                said = ", ".join(f"{name} {value}" for name, value in event.items() if name not in ("kind", "tick"))
+                yield {"kind": "steered", "text": said}
 
 
 class Presenter:

@@ -22,6 +22,7 @@ class HybridWorld:
 
     def __init__(self, world: GridWorld, playground: Playground, runner: Runner | None = None) -> None:
         self._world, self._playground, self._runner = world, playground, runner
+        self.requests = playground.log
         self.name = f"hybrid of {world.name}, permission {playground.permission}"
         self.actions: Sequence[str] = world.actions
         self.moves: Mapping[str, Spot] = world.moves

@@ -22,6 +22,7 @@ class MachineWorld:
     def __init__(self, playground: Playground, runner: Runner | None = None) -> None:
         self.playground, self._runner = playground, runner
         self._custodian = Custodian(playground)
+        self.requests = playground.log
         self.name = f"os, permission {playground.permission}"
         self.actions: Sequence[str] = STAGES
         self.moves: Mapping[str, Spot] = {}

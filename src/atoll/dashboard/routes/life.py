@@ -1,0 +1,125 @@
+"""Lives: the one under way turn by turn, those that are over, and what fear and curiosity came to."""
+
+from collections import deque
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from atoll import config, errors, store
+from atoll.dashboard import plain
+from atoll.dashboard.given import Kept, Limit, RunId
+from atoll.runs import contact
+
+router = APIRouter(prefix="/api/runs/{run}/life", tags=["life"])
+
+SHOWN = 500  # lives that an overview lists, the newest
+MEASURED = 60  # lives whose forecasts make the reliability diagram, the newest
+DRAWN = 6  # kept lives whose turns make the curve of fear and curiosity, the newest
+MAX_TEXT = 8000
+STEERED = ("danger_threshold", "exploration_bonus", "log_detail", "notifications", "tick_delay")
+
+
+def reader(kept: store.Store, run: str) -> Any:
+    """Returns what reads the lives of a run.
+
+    Raises:
+        SetupError: Its steps are no lives.
+    """
+    system = kept.run(run).config.get("system", "")
+    found = config.lives(system)
+    if found is None:
+        raise errors.SetupError(f"Run {run} has no lives: its system is {system or 'unknown'}.")
+    return found
+
+
+@router.get("")
+def overview(kept: Kept, run: RunId) -> dict[str, Any]:
+    """Shows the lives of a run: the newest in numbers, how reliable forecasts were, and what is set."""
+    lives = reader(kept, run)
+    told = deque(lives.lived(kept, run), maxlen=SHOWN)
+    newest = [each.episode for each in told][-MEASURED:]
+    drawn = [each for each in told if each.snapshots is not None][-DRAWN:]
+    curves = [turn for each in drawn for turn in lives.turns(kept, run, each.episode)]
+    under_way = contact.shown(kept, run) if kept.holder(run) is not None else None
+    rows = [
+        {
+            "episode": each.episode,
+            "score": each.score,
+            **each.metrics,
+            "how": each.feedback,
+            "has_turns": each.snapshots is not None,
+        }
+        for each in told
+    ]
+    summaries = list(lives.summaries(kept, run, newest))
+    return {
+        "run": run,
+        "is_live": kept.holder(run) is not None,
+        "under_way": under_way,
+        "lives": plain.data(rows, MAX_TEXT),
+        "reliability": plain.data(lives.reliability(summaries)),
+        "curve": plain.data(lives.curve(curves)),
+        "settings": in_force(kept, run),
+    }
+
+
+def in_force(kept: store.Store, run: str) -> dict[str, Any]:
+    """Returns what can be steered and how it is set: as the run began, and as somebody has changed it since."""
+    own = kept.run(run).config.get("survival", {})
+    found = {name: own.get(name) for name in STEERED}
+    for command in kept.inbox(run).read(0):
+        found |= {name: value for name, value in command.data.items() if command.kind == "set" and name in STEERED}
+    return found
+
+
+@router.get("/turns/{episode}")
+def turns(
+    kept: Kept,
+    run: RunId,
+    episode: Annotated[int, Field(ge=1, le=2**53)],
+    after: Annotated[int, Query(ge=0, le=2**53, description="The `next` of the page before.")] = 0,
+    limit: Limit = 500,
+) -> dict[str, Any]:
+    """Shows the turns of a life in their order: of one under way, or of one that is over and whose turns were kept.
+
+    A life under way shows itself where a model plans or where there is a delay between turns; other lives take less
+    than a second, and are shown while they last only to who says that they watch.
+    """
+    lives = reader(kept, run)
+    over = next((each for each in lives.lived(kept, run) if each.episode == episode), None)
+    if over is None or over.snapshots is None:
+        shown = contact.parts(kept, run, episode, after) if contact.shown(kept, run) == episode else []
+        if not shown and over is not None:
+            raise errors.NotFound(_missing(episode))
+        page = shown[:limit]
+        found = [lives.read_turn(text) for _, text in page]
+        place = page[-1][0] if page else after
+    else:
+        everything = lives.turns(kept, run, episode)
+        found = everything[after : after + limit]
+        place = after + len(found)
+    return {
+        "run": run,
+        "episode": episode,
+        "is_over": over is not None,
+        "is_kept": over is not None and over.snapshots is not None,
+        "next": place,
+        "has_more": len(found) == limit,
+        "turns": plain.data(found, MAX_TEXT),
+    }
+
+
+@router.post("/watch")
+def watch(kept: Kept, run: RunId) -> dict[str, Any]:
+    """Says that somebody looks, so that lives without a delay are shown too while they last; holds for 30 seconds."""
+    reader(kept, run)
+    contact.watch(kept, run)
+    return {"run": run, "under_way": contact.shown(kept, run)}
+
+
+def _missing(episode: int) -> str:
+    return (
+        f"The turns of life {episode} are not kept: those of the first three lives are, and of each power of two; "
+        "'atoll run --save-run DIR' keeps all, and this page opens such files."
+    )
