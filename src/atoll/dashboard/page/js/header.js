@@ -43,7 +43,7 @@ export class RunHeader {
     const now = this.summary;
     put(this.#line,
       h("p", { class: "run-name" }, badge(now.status), h("strong", {}, inline(now.id, 60)),
-        h("span", { class: "soft" }, [now.system, leaf(now.task)].filter(Boolean).join(" · ")),
+        h("span", { class: "soft" }, inline([now.system, leaf(now.task)].filter(Boolean).join(" · "), 70)),
         now.reason ? h("span", { class: "soft reason" }, inline(now.reason, 160)) : null),
       h("p", { class: "run-facts" }, ...headline(now)));
     this.controls.update(now);
