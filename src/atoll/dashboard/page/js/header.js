@@ -24,7 +24,7 @@ export class RunHeader {
     this.run = run;
     this.summary = null;
     this.#options = options;
-    this.controls = new Controls(run, { announce: options.announce, refresh: () => this.#refresh() });
+    this.controls = new Controls(run, { signal: this.#ended.signal, refresh: () => this.#refresh() });
     this.element = h("header", { class: "run-header", "aria-label": `Run ${run}` }, h("div", {}, this.#line, this.#problem), this.controls.element);
     const context = { signal: this.#ended.signal, onEvent: (listener) => options.live.listen(listener) };
     const load = () => get(ofRun(run), { signal: this.#ended.signal });
