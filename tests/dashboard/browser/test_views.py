@@ -214,7 +214,8 @@ def contrasts(page: Page) -> list[str]:
     return page.evaluate(
         """() => {
             const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-            const rgb = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+            const rgb = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color;
+                canvas.fillRect(0, 0, 1, 1);
                 return [...canvas.getImageData(0, 0, 1, 1).data]; };
             const light = ([r, g, b]) => [r, g, b].map((each) => each / 255)
                 .map((each) => (each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
