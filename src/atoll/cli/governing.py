@@ -46,7 +46,7 @@ def set_value(
 
     _check(reason, key)
     with parameters.open(store, rules=rules, is_new=True) as kept:
-        version = kept.set(key, read(value), reason, author=_who(author), expected_version=expect)
+        version = kept.set(key, read(value), reason, author=who(author), expected_version=expect)
     _tell(f"{key} is at version {version} now.", as_json, {"key": key, "version": version})
 
 
@@ -68,7 +68,7 @@ def rollback(
 
     _check(reason)
     with parameters.open(store) as kept:
-        made = kept.rollback(key, version, reason, author=_who(author))
+        made = kept.rollback(key, version, reason, author=who(author))
     _tell(f"{key} is at version {made} now, with the value of {version}.", as_json, {"key": key, "version": made})
 
 
@@ -89,7 +89,7 @@ def lock(
 
     _check(reason)
     with parameters.open(store) as kept:
-        kept.lock(key, reason, author=_who(author))
+        kept.lock(key, reason, author=who(author))
     _tell(f"{key} is locked.", as_json, {"key": key, "locked": True})
 
 
@@ -110,7 +110,7 @@ def unlock(
 
     _check(reason)
     with parameters.open(store) as kept:
-        kept.unlock(key, reason, author=_who(author))
+        kept.unlock(key, reason, author=who(author))
     _tell(f"{key} is not locked.", as_json, {"key": key, "locked": False})
 
 
@@ -140,7 +140,7 @@ def alias(
         raise errors.SetupError(f"{version!r} is no version: give a number, or 'none' to take the alias away.")
     target = None if version == "none" else int(version)
     with parameters.open(store) as kept:
-        kept.alias(key, name, target, reason, author=_who(author), expected_version=expect)
+        kept.alias(key, name, target, reason, author=who(author), expected_version=expect)
     said = f"{key}@{name} is gone." if target is None else f"{key}@{name} stands for version {target} now."
     _tell(said, as_json, {"key": key, "alias": name, "version": target})
 
@@ -180,7 +180,7 @@ def import_values(
         _check(reason)
         values = _object(file or Path())
         with parameters.open(store, rules=rules, is_new=True) as kept:
-            keys = parameters.import_values(kept, values, reason, _who(author))
+            keys = parameters.import_values(kept, values, reason, who(author))
     _tell(f"Imported {len(keys)} parameters.", as_json, {"keys": list(keys)})
 
 
@@ -235,7 +235,12 @@ def _check(reason: str, key: str | None = None) -> None:
         entry.check_key(key)
 
 
-def _who(author: str | None) -> str:
+def who(author: str | None) -> str:
+    """Returns who does something: the name given, else the user's.
+
+    Raises:
+        SetupError: There is neither.
+    """
     try:
         return author or getpass.getuser()
     except (OSError, KeyError):

@@ -16,7 +16,9 @@ from atoll import errors, store
 from atoll.dashboard import assets, security, stream
 from atoll.dashboard.digest import Digests
 from atoll.dashboard.finding import Finders
+from atoll.dashboard.memo import Memo
 from atoll.dashboard.routes import ROUTERS
+from atoll.dashboard.warmth import Warmth
 
 ABOUT = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
 
@@ -41,10 +43,13 @@ def application(
     opened = kept if isinstance(kept, store.Store) else store.Store(kept)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        reading = Warmth(opened, app.state.digests, app.state.finders)
+        reading.start()
         try:
             yield
         finally:
+            reading.stop()
             if is_ours:
                 opened.close()
 
@@ -53,6 +58,7 @@ def application(
     )
     app.state.store, app.state.lock, app.state.digests = opened, lock, Digests(opened)
     app.state.ancestors, app.state.finders, app.state.tails = {}, Finders(opened), stream.Tails(opened)
+    app.state.calls, app.state.memo = {}, Memo()
     app.add_middleware(security.Guard, lock=lock)
     for router in (assets.router, stream.router, *ROUTERS):
         app.include_router(router)
