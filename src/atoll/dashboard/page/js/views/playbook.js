@@ -2,13 +2,13 @@
 
 import { decision } from "../decision.js";
 import { button, field, h, put, select } from "../dom.js";
-import { count, percent } from "../format.js";
+import { count, percent, plural } from "../format.js";
 import { facts, table } from "../table.js";
 import { inline } from "../text.js";
 import { watch } from "../watch.js";
 
 const PATH = "api/playbooks";
-const OUTCOMES = { applied: "done", held: "paused", rejected: "failed" };
+const OUTCOMES = { applied: "finished", held: "paused", rejected: "failed" };
 
 /** All playbooks of the store. */
 export default {
@@ -72,7 +72,7 @@ function playbook(root, context, key) {
         const done = await context.post(`${PATH}/settle`, { ...said, key, id: each.id, apply });
         return `${done.outcome} as version ${done.version}: ${done.reason}`;
       };
-      return h("article", { class: "held" }, delta(each.delta), h("p", { class: "soft" }, "It waits because ", inline(each.reason, 400), `; it came up ${each.times} times.`),
+      return h("article", { class: "held" }, delta(each.delta), h("p", { class: "soft" }, "It waits because ", inline(each.reason, 400), `; it came up ${plural(each.times, "time")}.`),
         decision(`Decide on ${each.id}`, [{ label: "Apply", kind: "primary", run: settle(true) }, { label: "Reject", kind: "danger", run: settle(false) }], changed));
     });
   }

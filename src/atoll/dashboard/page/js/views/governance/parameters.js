@@ -23,8 +23,8 @@ export function parameters(root, context, chosen) {
     { name: "key", cell: (row) => h("a", { href: context.link("governance", { run: null, more: ["parameters", row.key] }) }, inline(row.key, 120)), sort: (row) => row.key },
     { name: "version", number: true, cell: (row) => count(row.version), sort: (row) => row.version },
     { name: "value", wide: true, cell: (row) => inline(row.value, 100) },
-    { name: "locked", cell: (row) => (row.lock ? h("span", { class: "warn" }, `by ${row.lock.by}`) : "") },
-    { name: "aliases", cell: (row) => inline(Object.entries(row.aliases).map(([name, at]) => `@${name}=${at}`).join(" "), 80) },
+    { name: "locked", cell: (row) => (row.lock ? h("span", { class: "warn" }, "by ", inline(row.lock.by, 60)) : null) },
+    { name: "aliases", cell: (row) => (Object.keys(row.aliases).length ? inline(Object.entries(row.aliases).map(([name, at]) => `@${name}=${at}`).join(" "), 80) : null) },
   ], { class: "stacks", empty: "There is no such parameter: 'atoll params set KEY VALUE -m WHY' makes one.", rowClass: (row) => (row.key === chosen ? "chosen" : null) });
   const load = (after) => context.get(PATH, { ...asked, after, limit: 100 });
   const told = (error) => put(problem, h("p", { class: "problem", role: "alert" }, error.message));

@@ -11,7 +11,7 @@ import { watch } from "../../watch.js";
 const PATH = "api/governance/proposals";
 
 export function badge(status) {
-  const looks = { pending: "running", applied: "done", approved: "done", rejected: "failed", failed: "failed" };
+  const looks = { pending: "running", applied: "finished", approved: "finished", rejected: "failed", failed: "failed" };
   return h("span", { class: "badge", "data-status": looks[status] ?? "other" }, status);
 }
 

@@ -66,7 +66,7 @@ function shadow(found) {
     { name: "p", title: "p (Holm)", number: true, cell: (row) => score(row.adjusted_p, 3) },
   ], { class: "stacks" });
   list.update(rows);
-  const kind = { promote: "done", reject: "failed" }[found.verdict] ?? "other";
+  const kind = { promote: "finished", reject: "failed" }[found.verdict] ?? "other";
   return h("article", { class: "card" }, h("h3", {}, inline(found.key, 200), " ", h("span", { class: "badge", "data-status": kind }, found.verdict)),
     h("p", {}, inline(found.reason, 400)),
     facts([["value", h("code", {}, gist(found.value, 200))], ["pairs", count(found.sample_size)], ["scores saved", count(found.num_saved)],

@@ -7,7 +7,7 @@ import { facts, table } from "../../table.js";
 import { inline } from "../../text.js";
 import { watch } from "../../watch.js";
 
-const LOOKS = { waits: "paused", approved: "running", merged: "done", rejected: "failed" };
+const LOOKS = { waits: "paused", approved: "running", merged: "finished", rejected: "failed" };
 
 export function reviews(root, context) {
   const problem = h("div", {});
