@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
+from tests.dashboard import filled
 from tests.dashboard.browser import chromium, stage
+from tests.dashboard.browser import scene as scenes
 
 LIMIT = 60_000  # milliseconds: a loaded machine is slow, and no test waits longer than it must
 
@@ -72,3 +74,10 @@ def steering(watched: Watched, shown: stage.Stage) -> Page:
     """A page of somebody who has the token."""
     watched.page.goto(shown.login)
     return watched.page
+
+
+@pytest.fixture
+def scene(browser: Browser, place: filled.Filled) -> Iterator[scenes.Scene]:
+    """A page over a copy of the library, of somebody who has the token."""
+    with scenes.opened(browser, place) as made:
+        yield made
