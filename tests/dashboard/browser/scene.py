@@ -80,7 +80,7 @@ def opened(browser: Browser, place: filled.Filled) -> Iterator[Scene]:
             context.close()
             served.stop()
             thread.join(30)
-    assert made.complaints == []
+    assert made.complaints == [], made.complaints
     assert made.hosts == {made.base.partition("//")[2]}
 
 
