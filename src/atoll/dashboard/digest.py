@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from atoll import evaluation, store
-from atoll.dashboard import texts
 from atoll.store import events
 
 SPAN = 20_000  # records looked through at a time: about 10 ms
@@ -114,20 +113,20 @@ class Digest:
     def _take(self, kind: str, step: int, island: int, text: str) -> None:
         match kind:
             case "applied":
-                self._apply(step, texts.read(_applied, text))
+                self._apply(step, _applied.decode(text))
             case "founded":
-                data = texts.read(_any, text)
+                data = _any.decode(text)
                 self.evaluations += 1
                 self.setup = data.get("setup", {})
                 self.cost += evaluation.Cost(*(data.get("evaluation") or {}).get("cost", ()))
             case "started":
-                data = texts.read(_any, text)
+                data = _any.decode(text)
                 self.sessions, self.started, self.reason, self.is_braked = self.sessions + 1, data, None, False
                 self.budget = dict(data.get("budget") or {})
             case "controlled":
-                self._obey(texts.read(_any, text))
+                self._obey(_any.decode(text))
             case _:
-                self.reason = str(texts.read(_any, text).get("reason", ""))
+                self.reason = str(_any.decode(text).get("reason", ""))
 
     def _apply(self, step: int, done: _Applied) -> None:
         self.reason = None

@@ -19,7 +19,7 @@ def gist(event: Event) -> str:
     if len(event.data) > MAX_DATA:
         return texts.sound(event.data[:MAX_CHARS])
     try:
-        data = texts.read(_decoder, event.data)
+        data = _decoder.decode(event.data)
         said = _SAID[event.kind](data) if event.kind in _SAID else event.data
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError, AttributeError):
         said = event.data  # records of others may look different

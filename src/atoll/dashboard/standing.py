@@ -6,7 +6,6 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from atoll import store
-from atoll.dashboard import plain
 from atoll.dashboard.digest import Digest
 from atoll.store import census, runs
 
@@ -116,10 +115,10 @@ class Look:
         target = _plan(started, config).get("target")
         return RunRow(
             id=self.run.id,
-            system=plain.text(str(config.get("system", ""))),
-            task=plain.text(str(config.get("folder", ""))),
+            system=str(config.get("system", "")),
+            task=str(config.get("folder", "")),
             status=status,
-            reason=plain.text(reason),
+            reason=reason,
             began=self.run.created_at.isoformat(),
             ended=None,
             best=best[0].id if best else None,
@@ -136,8 +135,8 @@ class Look:
             used_share=digest.share_used(),
             target=target if isinstance(target, int | float) else None,
             goal=_goal(digest.budget, target),
-            llm=plain.text(str(started.get("llm", "none"))),
-            sandbox=plain.text(str(started.get("sandbox", ""))),
+            llm=str(started.get("llm", "none")),
+            sandbox=str(started.get("sandbox", "")),
             baseline_of=config.get("baseline_of"),
             events=digest.end,
         )

@@ -9,7 +9,7 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
 from atoll import errors, store
-from atoll.dashboard import paging, plain, texts
+from atoll.dashboard import paging, texts
 from atoll.dashboard.given import MAX_TEXT, After, Kept, Limit, RunId
 from atoll.evaluation import BlobRef
 from atoll.runs import looks, progress
@@ -126,13 +126,13 @@ def show_candidate(kept: Kept, run: RunId, id: CandidateId) -> Candidate:
         diffs=_differences(kept, run, row),
         scores=list(row.scores[:MAX_SCORES]),
         num_scores=len(row.scores),
-        metrics=plain.data(row.metrics),
+        metrics=dict(row.metrics),
         feedback=texts.cut(row.feedback),
         failure=texts.cut(row.failure) if row.failure is not None else None,
         meta=_meta(row.meta),
         artifacts=_artifacts(record, head, run),
         reason=texts.cut(row.reason) if row.reason is not None else None,
-        by=texts.sound(row.by) if row.by is not None else None,
+        by=row.by,
         calls=calls[:MAX_CALLS],
         num_calls=len(calls),
     )
@@ -145,7 +145,7 @@ def source(kept: Kept, run: RunId, id: CandidateId, offset: Offset = 0) -> Respo
     return _text(content[offset : offset + MAX_BODY], f"{id}.txt", len(content))
 
 
-@router.get("/candidates/{id}/artifacts/{name:path}", response_class=PlainTextResponse)
+@router.get("/candidates/{id}/artifacts/{name}", response_class=PlainTextResponse)
 def artifact(
     kept: Kept, run: RunId, id: CandidateId, name: Annotated[str, Path(max_length=MAX_TEXT)], offset: Offset = 0
 ) -> Response:
@@ -180,7 +180,7 @@ def _differences(kept: store.Store, run: str, row: store.Row) -> list[texts.Diff
 def _refs(record: events.Events, head: census.Head) -> Mapping[str, BlobRef]:
     data = _data(record, head)
     found = (data.get("evaluation") or {}).get("artifacts") or {}
-    return {texts.sound(name): BlobRef(*ref) for name, ref in found.items()}
+    return {name: BlobRef(*ref) for name, ref in found.items()}
 
 
 def _artifacts(record: events.Events, head: census.Head, run: str) -> list[Artifact]:
@@ -211,7 +211,7 @@ def _call(data: Mapping[str, Any]) -> Call:
     usage: Sequence[Any] = data.get("usage") or (0.0, 0, 0, 0.0, 0)
     return Call(
         call=str(data.get("call", "")),
-        model=texts.sound(str(data.get("model") or "")),
+        model=str(data.get("model") or ""),
         prompt=texts.cut(str(data.get("prompt") or "")),
         reply=texts.cut(str(data.get("text") or "")),
         seconds=usage[0],
@@ -223,11 +223,10 @@ def _call(data: Mapping[str, Any]) -> Call:
 
 def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a candidate carries; what is very long is said to be so."""
-    sendable: dict[str, Any] = plain.data(meta, texts.MAX_CHARS)
-    sizes = {name: len(msgspec.json.encode(value)) for name, value in sendable.items()}
+    encoded = {name: msgspec.json.encode(value) for name, value in meta.items()}
     return {
-        name: value if sizes[name] <= texts.MAX_CHARS else f"({sizes[name]:,} bytes)"
-        for name, value in sendable.items()
+        name: value if len(encoded[name]) <= texts.MAX_CHARS else f"({len(encoded[name]):,} bytes)"
+        for name, value in meta.items()
     }
 
 

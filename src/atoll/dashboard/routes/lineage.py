@@ -7,7 +7,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from atoll.dashboard import paging, texts
+from atoll.dashboard import paging
 from atoll.dashboard.given import MAX_TEXT, After, Kept, RunId
 from atoll.runs import progress
 from atoll.store import census
@@ -113,7 +113,7 @@ def parents_of(rows: census.Census, heads: Sequence[census.Head]) -> dict[str, l
     """Returns the parents of candidates, read from the records that hold them."""
     found: dict[str, list[str]] = {}
     for text in rows.contents(heads).values():
-        born = texts.read(_born, text)
+        born = _born.decode(text)
         for each in (born, *born.children):
             if each.id and (each.parents or each.id not in found):
                 found[each.id] = list(dict.fromkeys(each.parents))
