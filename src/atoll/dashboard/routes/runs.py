@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 import atoll
-from atoll.dashboard import curves, paging, security
+from atoll.dashboard import curves, paging, plain, security
 from atoll.dashboard.given import After, Kept, Limit, Looking, Remembered, RunId
 from atoll.dashboard.standing import RunRow, Used
 from atoll.runs import baselines, results
@@ -116,13 +116,13 @@ def overview(kept: Kept, run: RunId, looking: Looking, memo: Remembered) -> Over
     return Overview(
         **look.row().model_dump(),
         used=look.used(),
-        config=dict(look.run.config),
-        setup={**digest.setup, **{name: digest.started.get(name) for name in ("llm", "sandbox")}},
-        settings=digest.settings,
+        config=plain.data(look.run.config),
+        setup=plain.data({**digest.setup, **{name: digest.started.get(name) for name in ("llm", "sandbox")}}),
+        settings=plain.data(digest.settings),
         sessions=digest.sessions,
         islands=memo.get(("counts", run), digest.end, lambda: _islands(look.census, curves.num_islands(digest))),
         baselines=_baselines(kept, run, looking),
-        result=dict(results.find(kept, run)) if look.digest.reason is not None else {},
+        result=plain.data(results.find(kept, run)) if look.digest.reason is not None else {},
         eta_seconds=digest.eta_seconds() if kept.holder(run) is not None else None,
         writer=kept.holder(run),
     )
