@@ -15,8 +15,8 @@ def of_run(run, *more):
     return "/".join((f"/api/runs/{run}/life", *map(str, more)))
 
 
-def test_lives_are_told_in_numbers_with_reliability_and_the_curve(client, place):  # B21, B31
-    found = client.get(of_run(place.lives)).json()
+def test_lives_are_told_in_numbers_with_reliability_and_the_curve(decider, place):  # B21, B31
+    found = decider.get(of_run(place.lives)).json()
     assert [each["episode"] for each in found["lives"]] == [1, 2, 3]
     assert found["lives"][0]["ticks"] == found["lives"][0]["score"]
     assert (found["is_live"], found["under_way"]) == (False, None)
@@ -26,10 +26,10 @@ def test_lives_are_told_in_numbers_with_reliability_and_the_curve(client, place)
     assert found["settings"]["danger_threshold"] == 0.7
 
 
-def test_the_turns_of_a_life_come_in_pages(client, place):
-    first = client.get(of_run(place.lives, "turns", 1), params={"limit": 10}).json()
+def test_the_turns_of_a_life_come_in_pages(decider, place):
+    first = decider.get(of_run(place.lives, "turns", 1), params={"limit": 10}).json()
     assert (first["is_over"], first["has_more"], first["next"]) == (True, True, 10)
-    rest = client.get(of_run(place.lives, "turns", 1), params={"after": 10}).json()
+    rest = decider.get(of_run(place.lives, "turns", 1), params={"after": 10}).json()
     turns = [*first["turns"], *rest["turns"]]
     assert [each["turn"] for each in turns] == list(range(1, len(turns) + 1))
     assert turns[-1]["is_over"]
@@ -37,15 +37,15 @@ def test_the_turns_of_a_life_come_in_pages(client, place):
     assert {"plan", "reflection", "forecast", "rewards", "notices"} <= turns[0].keys()
 
 
-def test_what_is_not_there_is_said(client, place):
-    assert client.get(of_run(place.lives, "turns", 77)).json()["turns"] == []
-    answer = client.get(of_run(place.texts))
+def test_what_is_not_there_is_said(decider, place):
+    assert decider.get(of_run(place.lives, "turns", 77)).json()["turns"] == []
+    answer = decider.get(of_run(place.texts))
     assert (answer.status_code, "has no lives" in answer.json()["detail"]) == (422, True)
 
 
-def test_to_watch_needs_the_token(client, place):
-    assert client.post(of_run(place.lives, "watch"), headers={"x-atoll-token": ""}).status_code == 401
-    assert client.post(of_run(place.lives, "watch")).status_code == 200
+def test_to_watch_needs_the_token(decider, place):
+    assert decider.post(of_run(place.lives, "watch"), headers={"x-atoll-token": ""}).status_code == 401
+    assert decider.post(of_run(place.lives, "watch")).status_code == 200
 
 
 @pytest.fixture

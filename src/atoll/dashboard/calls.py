@@ -1,5 +1,6 @@
 """What models were asked in a run and what that took, added up reply by reply and kept."""
 
+import contextlib
 import time
 from array import array
 from bisect import bisect_right
@@ -9,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from atoll import store
+from atoll import evaluation, store
+from atoll.dashboard import decoding
 from atoll.store.events import Events
 
 SPAN = 20_000  # records looked through at a time
@@ -19,7 +21,7 @@ LLM = "llm"  # what advice names a model by
 
 class _Reply(msgspec.Struct):
     model: str | None = None
-    usage: tuple[float, int, int, float, int] = (0.0, 0, 0, 0.0, 0)
+    usage: list[int | float] = []
 
 
 class _Begun(msgspec.Struct):
@@ -28,11 +30,9 @@ class _Begun(msgspec.Struct):
 
 class _Applied(msgspec.Struct):
     failure: str | None = None
-    cost: tuple[float, int, int, float, int] | None = None
 
 
-_reply, _begun = msgspec.json.Decoder(_Reply), msgspec.json.Decoder(_Begun)
-_applied = msgspec.json.Decoder(_Applied)
+_reply, _begun, _applied = decoding.Reader(_Reply), decoding.Reader(_Begun), decoding.Reader(_Applied)
 
 
 class Model:
@@ -77,7 +77,8 @@ class Calls:
             while self.seq < self.end:
                 last = min(self.seq + SPAN, self.end)
                 for kind, step, _, text in self._events.folded(("replied", "begun", "applied"), self.seq + 1, last):
-                    self._take(kind, step, text)
+                    with contextlib.suppress(msgspec.ValidationError):  # a record of others may look different
+                        self._take(kind, step, text)
                 self.seq = last
                 if time.monotonic() >= deadline:
                     break
@@ -95,15 +96,15 @@ class Calls:
 
     def _take(self, kind: str, step: int, text: str) -> None:
         if kind == "replied":
-            reply = _reply.decode(text)
+            reply = _reply.read(text)
             model = self._model(reply.model or "unnamed")
-            seconds, tokens_in, tokens_out, usd, _ = reply.usage
+            took = evaluation.Cost(*reply.usage[:4])  # type: ignore[arg-type] # as the ledger wrote it
             model.calls += 1
-            model.tokens_in, model.tokens_out = model.tokens_in + tokens_in, model.tokens_out + tokens_out
-            model.usd += usd
-            model.seconds.append(seconds)
+            model.tokens_in, model.tokens_out = model.tokens_in + took.tokens_in, model.tokens_out + took.tokens_out
+            model.usd += took.usd
+            model.seconds.append(took.seconds)
         elif kind == "begun":
-            if '"advice"' in text and isinstance(name := _begun.decode(text).advice.get(LLM), str):
+            if '"advice"' in text and isinstance(name := _begun.read(text).advice.get(LLM), str):
                 self._model(name).chosen += 1
                 self._steps.append(step)
                 self._advised.append(name)
@@ -115,7 +116,7 @@ class Calls:
         name = self._open.pop(step, None)
         if '"failure"' not in text:
             return
-        failure = _applied.decode(text).failure
+        failure = _applied.read(text).failure
         if failure is not None:
             if len(self.failures) < 1000 or failure in self.failures:
                 self.failures[failure[:300]] += 1

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from atoll.dashboard import decoding
 from atoll.store.census import Census, Head
 
 CHUNK = 500
@@ -52,7 +53,7 @@ class _Judged(msgspec.Struct):
     evaluation: _Evaluation | None = None
 
 
-_judged = msgspec.json.Decoder(_Judged)
+_judged = decoding.Reader(_Judged)
 
 
 def portraits(census: Census, seconds: float) -> tuple[Sequence[Portrait], bool]:
@@ -117,8 +118,8 @@ def features_of(config: Mapping[str, Any], portraits: Sequence[Portrait]) -> lis
 def _read(heads: Sequence[Head], texts: Mapping[int, str], start: frozenset[str]) -> Iterator[Portrait]:
     for head in heads:
         try:
-            judged = _judged.decode(texts.get(head.seq, "{}"))
-        except msgspec.DecodeError:
+            judged = _judged.read(texts.get(head.seq, "{}"))
+        except msgspec.ValidationError:
             continue  # a measure that is no number, of a judge that is not ours
         if head.score is None or judged.evaluation is None:
             continue
@@ -131,7 +132,7 @@ def _read(heads: Sequence[Head], texts: Mapping[int, str], start: frozenset[str]
 def _start(census: Census) -> frozenset[str]:
     heads = list(census.find(["0.0"]).values())
     texts = census.contents(heads)
-    content = _judged.decode(next(iter(texts.values()))).content if texts else ""
+    content = _judged.read(next(iter(texts.values()))).content if texts else ""
     return _lines(content or "")
 
 

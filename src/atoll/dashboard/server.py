@@ -85,18 +85,29 @@ def _explain(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
 
+class _Server(uvicorn.Server):
+    """Ends the live streams before it waits for all answers to end."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        app = self.config.app
+        assert isinstance(app, FastAPI), "made so"
+        await app.state.tails.close()
+        await super().shutdown(sockets)
+
+
 class Served:
     """A dashboard at an address; the port is taken as soon as this is made.
 
     Attributes:
         address: What to open, with the token in it.
+        app: The application.
 
     Raises:
         SetupError: The address cannot be taken, or needs a token.
     """
 
     def __init__(self, kept: store.Store, *, host: str, port: int, token: str | None = None) -> None:
-        app = application(kept, token=token, host=host)
+        self.app = app = application(kept, token=token, host=host)
         self._socket = _bind(host, port)
         name, taken = self._socket.getsockname()[:2]
         shown = f"[{name}]" if ":" in name else name
@@ -104,7 +115,7 @@ class Served:
         config = uvicorn.Config(
             app, lifespan="on", log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
 
     def run(self) -> None:
         """Serves until Ctrl-C or `stop`."""
@@ -125,6 +136,7 @@ def _bind(host: str, port: int) -> socket.socket:
             if hasattr(socket, "TCP_USER_TIMEOUT"):  # so that a client that takes nothing is gone after a while
                 taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
             taken.bind(found[4])
+            taken.listen(128)  # who comes before the first answer waits
         except OSError:
             taken.close()
             raise

@@ -48,6 +48,7 @@ class Tail:
         self._grown = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self.num_clients = 0
+        self.is_closed = False
 
     async def enter(self) -> None:
         """Begins to poll with the first client."""
@@ -70,7 +71,7 @@ class Tail:
 
     async def after(self, seq: int) -> tuple[bytes, int]:
         """Waits for records behind a number; returns some of them as they are sent, and the number of the last."""
-        while True:
+        while not self.is_closed:
             end = self.end
             if seq < end:
                 oldest = end - len(self._newest)
@@ -80,7 +81,14 @@ class Tail:
                 if found:
                     return b"".join(map(encoded, found)), found[-1].seq
             async with self._grown:
-                await self._grown.wait_for(lambda: self.end > seq)
+                await self._grown.wait_for(lambda: self.end > seq or self.is_closed)
+        return b"", seq
+
+    async def close(self) -> None:
+        """Lets all clients go."""
+        async with self._grown:
+            self.is_closed = True
+            self._grown.notify_all()
 
     def _sent(self, seq: int, oldest: int, end: int) -> tuple[bytes, int]:
         last = min(end, seq + BATCH)
@@ -125,6 +133,11 @@ class Tails:
             await tail.leave()
             if not tail.num_clients:
                 self._found.pop(run, None)
+
+    async def close(self) -> None:
+        """Ends all streams."""
+        for tail in list(self._found.values()):
+            await tail.close()
 
 
 def encoded(event: Event) -> bytes:
@@ -177,6 +190,6 @@ async def _records(tails: Tails, run: str, seen: int | None) -> AsyncIterator[by
     async with tails.of(run) as tail:
         place = tail.end if seen is None else seen
         yield b"retry: %d\nevent: hello\ndata: %b\n\n" % (RETRY_MILLISECONDS, _encode({"run": run, "end": tail.end}))
-        while True:
+        while not tail.is_closed:
             body, place = await tail.after(place)
             yield body

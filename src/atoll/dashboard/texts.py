@@ -1,13 +1,9 @@
 """Foreign text on its way out: never longer than a page can bear, and always text."""
 
 import difflib
-import json
 from urllib.parse import quote
 
-import msgspec
 from pydantic import BaseModel
-
-from atoll.dashboard import plain
 
 MAX_CHARS = 200_000  # of a source, a prompt or a reply in an answer; the rest is fetched apart
 MAX_DIFF_LINES = 4000  # of each side: difflib takes quadratic time
@@ -38,20 +34,6 @@ def cut(text: str, most: int = MAX_CHARS) -> Text:
 def sound(text: str) -> str:
     """Returns a text that UTF-8 can say."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def read[T](decoder: msgspec.json.Decoder[T], text: str) -> T:
-    """Returns JSON decoded; half a surrogate, which msgspec refuses and a journal may hold, is shown as a mark.
-
-    Raises:
-        DecodeError: It is something else.
-    """
-    try:
-        return decoder.decode(text)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return decoder.decode(msgspec.json.encode(plain.data(json.loads(text), len(text))))
 
 
 def difference(parent: str, before: str, after: str) -> Difference:

@@ -1,5 +1,6 @@
 """One browser and one stage for each process of tests; a page that nothing escapes for each test."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,8 @@ from tests.dashboard import filled
 from tests.dashboard.browser import chromium, stage
 from tests.dashboard.browser import scene as scenes
 
-LIMIT = 60_000  # milliseconds: a loaded machine is slow, and no test waits longer than it must
+# Milliseconds: a loaded machine is slow, and no test waits longer than it must.
+LIMIT = int(os.environ.get("ATOLL_BROWSER_MS", "60000"))
 
 
 class Watched:

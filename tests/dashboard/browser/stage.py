@@ -77,7 +77,7 @@ def elites(kept: store.Store) -> None:
     def judge(skeleton: function.AnySkeleton) -> evaluation.Evaluation:
         value = float(str(skeleton))
         metrics = {"value": value, "size": float(len(str(skeleton))), "cheap": -abs(value)}
-        return evaluation.Evaluation(-((value - 3.0) ** 2), (value,), metrics)
+        return evaluation.Evaluation(-((value - 3.0) ** 2), (value, -value), metrics)
 
     toys.evolver(start=toys.initial(by=judge), records=records, ordered=True, window=2, iterations=40).run()
 

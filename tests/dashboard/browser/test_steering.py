@@ -87,7 +87,7 @@ def test_budget_and_settings_go_both_ways_and_are_written_down(steering: Page, s
         each.goto(shown.at(f"runs/{live}/overview"))
         each.get_by_text("Adjust", exact=True).click()
     expect(page.get_by_text("in force: 5000")).to_be_visible()
-    page.get_by_label("iterations").fill("6000")
+    page.get_by_role("spinbutton", name="iterations").fill("6000")
     page.get_by_role("button", name="Raise").click()
     expect(other.get_by_text("in force: 6000")).to_be_visible()  # somebody else sees it
     expect(page.get_by_label("Danger threshold")).to_have_value("0.7")

@@ -49,9 +49,9 @@ def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page
     expect(lines).to_have_count(7)  # the best of all, and best and mean of three islands
     page.get_by_label("Show").select_option("best")
     expect(lines).to_have_count(4)
-    page.get_by_label("Over").select_option("cost_usd")
+    page.get_by_label("Over", exact=True).select_option("cost_usd")
     expect(page.locator(".axis-name", has_text="cost in USD")).to_be_visible()
-    page.get_by_label("Over").select_option("evaluations")
+    page.get_by_label("Over", exact=True).select_option("evaluations")
     page.get_by_role("button", name="island 0 best").click()
     expect(lines).to_have_count(3)
     best = shown.kept.candidates(stage.FINISHED).best()[0]
@@ -127,16 +127,16 @@ def test_a_candidate_is_told_in_full(page: Page, shown: Stage):
     page.get_by_text("Call 0").click()
     expect(page.get_by_role("region", name="Prompt", exact=True)).to_contain_text("What comes next?")
     expect(page.get_by_role("region", name="Reply", exact=True)).to_contain_text("2.5")
-    page.get_by_role("link", name="1.0", exact=True).click()
+    page.get_by_role("link", name="1.0", exact=True).first.click()
     expect(page.get_by_role("heading", name="Candidate 1.0")).to_be_visible()
 
 
 def test_a_failure_and_a_refusal_say_why(page: Page, shown: Stage):
     page.goto(shown.at(f"runs/{stage.ASKED}/candidate/4.0"))
     expect(page.get_by_role("region", name="Failure").last).to_contain_text("below zero")
-    refused = next(row for row in shown.kept.candidates(stage.FAILING) if row.reason == "too far")
+    refused = next(row for row in shown.kept.candidates(stage.FAILING) if row.verdict == "reject")
     page.goto(shown.at(f"runs/{stage.FAILING}/candidate/{refused.id}"))
-    expect(page.get_by_text("Gate: reject by only_near · too far")).to_be_visible()
+    expect(page.get_by_text(f"Gate: reject by {refused.by} · {refused.reason}")).to_be_visible()
 
 
 def test_islands_show_clusters_map_front_and_moves(page: Page, shown: Stage):

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import msgspec
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
@@ -19,6 +18,7 @@ MAX_PARENTS = 10  # with a difference to each
 MAX_SCORES = 5000
 MAX_ARTIFACTS = 200
 MAX_CALLS = 50
+MAX_HEAD = 400  # characters of an artifact
 MAX_BODY = 4 << 20  # bytes of an artifact or a source that are sent at once
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["candidates"])
@@ -120,7 +120,7 @@ def show_candidate(kept: Kept, run: RunId, id: CandidateId) -> Candidate:
     shown = looks.shown(looks.system_of(kept, run), row.content)
     return Candidate(
         **_row(head).model_dump(),
-        parents=list(row.parents),
+        parents=list(map(texts.sound, row.parents)),
         content=texts.cut(row.content),
         shown=texts.cut(shown) if shown != row.content else None,
         diffs=_differences(kept, run, row),
@@ -129,10 +129,10 @@ def show_candidate(kept: Kept, run: RunId, id: CandidateId) -> Candidate:
         metrics=plain.data(row.metrics),
         feedback=texts.cut(row.feedback),
         failure=texts.cut(row.failure) if row.failure is not None else None,
-        meta=_meta(row.meta),
+        meta=plain.data(row.meta),
         artifacts=_artifacts(record, head, run),
         reason=texts.cut(row.reason) if row.reason is not None else None,
-        by=texts.sound(row.by) if row.by is not None else None,
+        by=None if row.by is None else plain.text(row.by),
         calls=calls[:MAX_CALLS],
         num_calls=len(calls),
     )
@@ -145,14 +145,15 @@ def source(kept: Kept, run: RunId, id: CandidateId, offset: Offset = 0) -> Respo
     return _text(content[offset : offset + MAX_BODY], f"{id}.txt", len(content))
 
 
-@router.get("/candidates/{id}/artifacts/{name:path}", response_class=PlainTextResponse)
+@router.get("/candidates/{id}/artifacts/{name}", response_class=PlainTextResponse)
 def artifact(
     kept: Kept, run: RunId, id: CandidateId, name: Annotated[str, Path(max_length=MAX_TEXT)], offset: Offset = 0
 ) -> Response:
     """Returns an artifact as plain text to be saved, whatever it is; `X-Size` is the length of the whole, in bytes."""
     row = progress.candidate(kept, run, id)
     head = census.Census(kept, run).find([row.id])[row.id]
-    found = _refs(events.Events(kept, run), head).get(name)
+    named = {texts.sound(each): ref for each, ref in _refs(events.Events(kept, run), head).items()}
+    found = named.get(name)
     if found is None:
         raise errors.NotFound(f"Candidate {row.id} has no artifact {name}.")
     body = kept.blobs().body(found)
@@ -180,14 +181,16 @@ def _differences(kept: store.Store, run: str, row: store.Row) -> list[texts.Diff
 def _refs(record: events.Events, head: census.Head) -> Mapping[str, BlobRef]:
     data = _data(record, head)
     found = (data.get("evaluation") or {}).get("artifacts") or {}
-    return {texts.sound(name): BlobRef(*ref) for name, ref in found.items()}
+    return {name: BlobRef(*ref) for name, ref in found.items()}
 
 
 def _artifacts(record: events.Events, head: census.Head, run: str) -> list[Artifact]:
     found = list(_refs(record, head).items())[:MAX_ARTIFACTS]
     base = f"/api/runs/{run}/candidates/{head.id}/artifacts"
     return [
-        Artifact(name=name, size=ref.size, head=texts.sound(ref.head[:400]), url=f"{base}/{texts.quoted(name)}")
+        Artifact(
+            name=texts.sound(name), size=ref.size, head=texts.sound(ref.head[:400]), url=f"{base}/{texts.quoted(name)}"
+        )
         for name, ref in found
     ]
 
@@ -210,8 +213,8 @@ def _calls(record: events.Events, head: census.Head) -> list[Call]:
 def _call(data: Mapping[str, Any]) -> Call:
     usage: Sequence[Any] = data.get("usage") or (0.0, 0, 0, 0.0, 0)
     return Call(
-        call=str(data.get("call", "")),
-        model=texts.sound(str(data.get("model") or "")),
+        call=plain.text(str(data.get("call", ""))),
+        model=plain.text(str(data.get("model") or ""), 300),
         prompt=texts.cut(str(data.get("prompt") or "")),
         reply=texts.cut(str(data.get("text") or "")),
         seconds=usage[0],
@@ -219,16 +222,6 @@ def _call(data: Mapping[str, Any]) -> Call:
         tokens_out=usage[2],
         cost_usd=usage[3],
     )
-
-
-def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a candidate carries; what is very long is said to be so."""
-    sendable: dict[str, Any] = plain.data(meta, texts.MAX_CHARS)
-    sizes = {name: len(msgspec.json.encode(value)) for name, value in sendable.items()}
-    return {
-        name: value if sizes[name] <= texts.MAX_CHARS else f"({sizes[name]:,} bytes)"
-        for name, value in sendable.items()
-    }
 
 
 def _text(text: str, name: str, size: int) -> Response:

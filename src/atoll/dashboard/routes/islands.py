@@ -2,11 +2,10 @@
 
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from atoll.dashboard import curves, portraits, texts
+from atoll.dashboard import curves, decoding, plain, portraits, texts
 from atoll.dashboard.finding import Finder, Finders
 from atoll.dashboard.given import Looking, Remembered, RunId
 from atoll.dashboard.standing import Look
@@ -141,7 +140,7 @@ def _islands(census: counting.Census, num: int, found: Any, names: list[str], mo
 
 
 def _point(each: portraits.Portrait) -> Point:
-    return Point(id=each.id, score=each.score, metrics=dict(each.measures), scores=list(each.scores[:100]))
+    return Point(id=each.id, score=each.score, metrics=plain.data(each.measures), scores=list(each.scores[:100]))
 
 
 def _feature(name: str, found: Any) -> Feature:
@@ -154,7 +153,7 @@ def _moves(finder: Finder) -> tuple[list[Move], int]:
     page = finder.page(("migrated", "reset"), "", finder.events.end() + 1, MAX_MOVES, LOOK_SECONDS)
     moves = []
     for event in page.events:
-        data: Any = msgspec.json.decode(event.data)
+        data = decoding.anything.read(event.data)
         fn, founders = data.get("fn") or {}, data.get("founders") or []
         moves.append(
             Move(
@@ -163,7 +162,7 @@ def _moves(finder: Finder) -> tuple[list[Move], int]:
                 step=event.step,
                 island=event.island,
                 origin=fn.get("island"),
-                candidates=[str(each.get("id")) for each in (founders or [fn])][:20],
+                candidates=[texts.sound(str(each.get("id"))) for each in (founders or [fn])][:20],
                 score=(fn.get("evaluation") or {}).get("score"),
             )
         )

@@ -74,8 +74,8 @@ export class Controls {
   /** Puts the value in force into a field, unless somebody has typed another one there. */
   #fill(input, value) {
     const shown = value === null || value === undefined ? "" : String(value);
-    if (input.value === (input.dataset.inForce ?? "") && document.activeElement !== input) input.value = shown;
-    if (input.value === "") input.value = shown;
+    const isOurs = input.dataset.inForce === undefined || input.value === input.dataset.inForce;
+    if (isOurs && document.activeElement !== input) input.value = shown;
     input.dataset.inForce = shown;
   }
 

@@ -8,6 +8,7 @@ import { brief, count, score } from "../format.js";
 import { table } from "../table.js";
 import { watch } from "../watch.js";
 
+const MOST_CLUSTERS = 24; // drawn
 const BINS = 10; // of each feature of the map
 
 export default { title: "Islands", path: "islands", scope: "run", mount };
@@ -26,7 +27,7 @@ function mount(root, context) {
   const island = h("div", {});
   const axes = h("div", { class: "row" });
   const cards = { clusters: h("div", { class: "card" }, clusters.element), map: h("div", { class: "card" }, map.element), front: h("div", { class: "card" }, axes, front.element) };
-  root.append(problem, h("div", { class: "card" }, list.element), h("div", { class: "bar" }, island), h("div", { class: "cards" }, Object.values(cards)),
+  root.append(problem, h("div", { class: "card" }, list.element), h("div", { class: "bar" }, island), h("div", { class: "cards" }, cards.clusters, h("div", { class: "stack" }, cards.map, cards.front)),
     h("div", { class: "card" }, h("h2", {}, "Migrations and resets, newest first"), moves.element));
 
   function draw() {
@@ -39,7 +40,7 @@ function mount(root, context) {
   function drawClusters(here) {
     const rows = here.flatMap((each) => each.clusters.map((cluster) => ({ name: `${here.length > 1 ? `island ${each.island} · ` : ""}${score(cluster.score, 4)}`, value: cluster.size, tone: each.island + 1, note: `e.g. ${cluster.id}`, score: cluster.score })));
     cards.clusters.hidden = rows.length === 0;
-    clusters.update(rows.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity)).slice(0, 30));
+    clusters.update(rows.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity)).slice(0, MOST_CLUSTERS));
   }
 
   function drawMap(here) {
@@ -103,7 +104,7 @@ function moveTable(context) {
     { name: "kind", cell: (each) => each.kind },
     { name: "step", number: true, cell: (each) => count(each.step) },
     { name: "island", cell: (each) => (each.island >= 0 ? `island ${each.island}` : "all") },
-    { name: "from", cell: (each) => (each.source === null ? "" : `island ${each.source}`) },
+    { name: "from", cell: (each) => (Number.isInteger(each.from) ? `island ${each.from}` : "") },
     { name: "candidates", cell: (each) => each.candidates.slice(0, 6).flatMap((id, place) => [place ? ", " : "", h("a", { href: context.link("candidate", { more: [id] }), class: "mono" }, id)]) },
     { name: "score", number: true, cell: (each) => score(each.score) },
   ], { empty: "Nobody swam, and no island began anew." });
