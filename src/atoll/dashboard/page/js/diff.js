@@ -96,5 +96,5 @@ export function diff(before, after, label) {
 /** A block for a text that is a patch already. */
 export function patch(text, label) {
   const kinds = { "+": "added", "-": "removed", "@": "place" };
-  return block(text, { label, kind: (line) => kinds[line[0]] });
+  return block(text, { label, kind: (line) => (/^(---|\+\+\+) /.test(line) ? "place" : kinds[line[0]]) });
 }

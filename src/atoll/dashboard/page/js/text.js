@@ -141,6 +141,7 @@ function line(text, options) {
     return node;
   }
   let at = LINE_LIMIT;
+  node.classList.add("long");
   draw(node, text.slice(0, at));
   const grow = button("", () => {
     const next = Math.min(text.length, at + LINE_LIMIT * 8);

@@ -20,7 +20,7 @@ export function detail(found, context) {
   const name = `Source of ${found.id}`;
   return [
     h("div", { class: "card" }, facts([
-      ["score", h("b", {}, score(found.score))], ["island", count(found.island)], ["step", count(found.step)], ["parents", listed(found.parents)],
+      ["score", h("b", {}, score(found.score))], ["island", count(found.island)], ["step", count(found.step)], ["parents", listed([...new Set(found.parents)])],
       found.version ? ["version", found.version] : null, found.is_draft ? ["draft", "judged on the way to a child"] : null,
     ]), gate(found)),
     found.failure ? section("Failure", piece(found.failure, { label: "Failure" })) : null,

@@ -68,6 +68,7 @@ function mount(root, context) {
 
   function hear(event) {
     if (!isFollowing || event.seq <= newest || (wanted.kind && event.kind !== wanted.kind)) return;
+    if (event.seq > newest + 1 && !wanted.kind && !wanted.q) { restart(); return; } // some came while nobody listened
     newest = event.seq;
     if (wanted.q && !event.gist.toLowerCase().includes(wanted.q.toLowerCase())) return; // a new search finds the rest
     list.prepend(item(event, context));
