@@ -218,7 +218,8 @@ def test_those_who_share_a_journal_write_in_turns(url):
         run = opened.create("run")
         journals = [kept.journal(run, is_shared=True) for kept in (opened, other)]
         claims.at_once(
-            lambda number: [journals[number].write(Record("begun", step, number, {})) for step in range(10)], 2
+            lambda number: [journals[number].write(Record("begun", step, number, {})) for step in range(10)],  # type: ignore[func-returns-value]
+            2,
         )
         for island in range(2):
             assert [each.step for each in opened.journal(run).read(island)] == list(range(10))

@@ -12,7 +12,7 @@ import typer
 
 from atoll import control as steering
 from atoll import errors
-from atoll.cli import options
+from atoll.cli import options, values
 
 LIMITS = tuple(field.name for field in fields(steering.Budget))
 COUNTS = ("iterations", "evaluations", "calls", "tokens")
@@ -41,6 +41,7 @@ def control(
     action: Annotated[Action, typer.Argument(metavar="pause|resume|stop|set", help="What it should do.")],
     changes: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="What 'set' changes.")] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
+    author: options.AuthorOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Pauses, resumes, stops or changes a run under way.
@@ -49,7 +50,7 @@ def control(
 
     'set' with iterations, evaluations, calls, tokens, usd or seconds raises that limit of the run's budget; any other
     key is a setting of the run's system that its engine is told from then on. A stop lets the steps at work finish and
-    saves.
+    saves. Who asked what is written into the store's log ('atoll audit').
 
     \b
     Examples:
@@ -59,24 +60,19 @@ def control(
       atoll control latest set iterations=2000 usd=5
       atoll control latest set danger_threshold=0.5      of a run of lives
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    from atoll import config, runs  # with SQLAlchemy and rich: help need not wait for them
+    from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
     from atoll.cli import output
+    from atoll.runs import orders
 
     posts = commands(action, changes or [])
     with options.opened(store) as kept:
-        found = runs.find(kept, run)
-        system = kept.run(found).config.get("system", "")
-        posts = [(kind, config.told(system, data) if kind == "set" else data) for kind, data in posts]
-        is_alive = kept.holder(found) is not None
-        if not is_alive and action != Action.SET:
-            raise errors.SetupError(_refusal(found, action))
-        numbers = [kept.inbox(found).post(kind, **data) for kind, data in posts]
+        told = orders.tell(kept, runs.find(kept, run), posts, by=values.author(author))
     if as_json:
-        posted = [{"number": n, "kind": kind, "data": data} for n, (kind, data) in zip(numbers, posts, strict=True)]
-        output.print_json({"run": found, "posted": posted, "running": is_alive})
+        posted = zip(told.numbers, told.posts, strict=True)
+        rows = [{"number": number, "kind": kind, "data": data} for number, (kind, data) in posted]
+        output.print_json({"run": told.run, "posted": rows, "running": told.is_alive})
         return
-    when = "" if is_alive else " No process writes it now: it will read this when it resumes."
-    output.say(output.out(), f"Told run {found}: {'; '.join(_told(kind, data) for kind, data in posts)}.{when}")
+    output.say(output.out(), told.sentence())
 
 
 def commands(action: Action, changes: Sequence[str]) -> list[Post]:
@@ -121,24 +117,3 @@ def _limit(name: str, said: str) -> float:
         kind = "a whole number" if name in COUNTS else "a number"
         raise errors.SetupError(f"{name}={said} is no limit: give {kind} above 0.")
     return value
-
-
-def _refusal(run: str, action: Action) -> str:
-    again = f"'atoll resume {run}' goes on with it"
-    if action == Action.RESUME:
-        return f"No process writes run {run} now, so nothing is paused: {again}."
-    return f"No process writes run {run} now, so there is nothing to {action}: {again}."
-
-
-def _told(kind: str, data: Mapping[str, Any]) -> str:
-    match kind:
-        case "raise":
-            return f"raise the limits to {_pairs(data)}, where they are lower"
-        case "set":
-            return f"set {_pairs(data)}"
-        case _:
-            return kind
-
-
-def _pairs(data: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in data.items())

@@ -21,7 +21,7 @@ app = typer.Typer(
 for name, verb in {**governing.VERBS, "evolvable": binding.evolvable}.items():
     app.command(name)(verb)
 
-ELSEWHERE = ("proposals/", "rollout/", "playbook/", "tools/", "skills/", "reflections/", "nonces/")
+ELSEWHERE = ("proposals/", "rollout/", "playbook/", "tools/", "skills/", "reflections/", "nonces/", "control/")
 PrefixArgument = Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Keys that begin so.")]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli import leading, options, recording
+from atoll.cli import beside, leading, options, recording
 
 LLMOption = Annotated[
     str | None,
@@ -102,6 +102,7 @@ def run(
     save_report: recording.SaveReportOption = None,
     tick_delay: recording.TickDelayOption = None,
     linger: recording.LingerOption = 0.0,
+    dashboard: beside.DashboardOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -118,6 +119,7 @@ def run(
       atoll run my_task --iterations 0 --json
       atoll run initial_program.py evaluator.py -c config.yaml --llm config
       atoll run examples/survival --episodes 20 --save-run turns --set fear=off
+      atoll run examples/survival --dashboard --tick-delay 1 --linger 600
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
     from atoll import store as stores
@@ -142,14 +144,16 @@ def run(
         with stores.Store(store) as kept:
             terms: dict[str, Any] = {"allowed": allowed, "lease_seconds": lease_seconds}
             return leading.lead(kept, lambda **rest: runs.Coordinator(kept, plan, **terms, **rest), as_json, quiet)
-    with stores.Store(store) as kept:
-        session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
+    with stores.Store(store) as kept, beside.dashboard(kept, dashboard):
+        watched = dashboard and not as_json  # for programs nobody waits
+        session = runs.Session(kept, plan, allowed=allowed, has_dashboard=watched)
+        compared = allowed if baselines else None
         recorder.listen(session)
         status = following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
         if folder is not None:
             print(f"atoll: Written to {openevolve.export_all(kept, session.run, folder)}.", file=sys.stderr)
-    recorder.finish()
-    recording.stay(linger)
+        recorder.finish()
+        recording.stay(linger)
     return status
 
 

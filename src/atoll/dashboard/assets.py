@@ -2,7 +2,9 @@
 
 import functools
 import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
@@ -47,3 +49,20 @@ def _plotly() -> tuple[bytes, str] | None:
         return None
     body = str(offline.get_plotlyjs()).encode()
     return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+@router.get("/docs")
+def docs(request: Request) -> Response:
+    """Lists the API in plain words; a script from elsewhere would draw it nicer, and none is loaded."""
+    paths = request.app.openapi()["paths"]
+    lines = [f"Atoll {request.app.version}: what this server answers. The whole of it: /openapi.json", ""]
+    for path, methods in paths.items():
+        for method, told in methods.items():
+            lines += [f"{method.upper():5} {path}", *_described(told), ""]
+    return Response("\n".join(lines), media_type="text/plain; charset=utf-8")
+
+
+def _described(told: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"      {line.strip()}" for line in str(told.get("description", "")).splitlines() if line.strip())
+    for each in told.get("parameters", ()):
+        yield f"        {each['name']:14} {each.get('description', '')}".rstrip()

@@ -3,6 +3,7 @@
 Nothing here holds a request up: `advance` reads until its deadline and says whether it came to the end.
 """
 
+import contextlib
 import math
 import time
 from array import array
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from atoll import evaluation, store
+from atoll.dashboard import decoding
 from atoll.store import events
 
 SPAN = 20_000  # records looked through at a time: about 10 ms
@@ -23,11 +25,10 @@ KINDS = ("applied", "founded", "started", "controlled", "ended", "concluded")
 class _Applied(msgspec.Struct):
     evaluations: int = 0
     failure: Any = None
-    cost: tuple[float, int, int, float, int] = (0.0, 0, 0, 0.0, 0)
+    cost: list[int | float] = []
 
 
-_applied = msgspec.json.Decoder(_Applied)
-_any = msgspec.json.Decoder()
+_applied = decoding.Reader(_Applied)
 
 
 class Digest:
@@ -71,7 +72,8 @@ class Digest:
             while self.seq < self.end:
                 last = min(self.seq + SPAN, self.end)
                 for row in self._events.folded(KINDS, self.seq + 1, last):
-                    self._take(*row)
+                    with contextlib.suppress(msgspec.ValidationError, TypeError):  # a record of others
+                        self._take(*row)
                 self.seq = last
                 if time.monotonic() >= deadline:
                     break
@@ -113,27 +115,27 @@ class Digest:
     def _take(self, kind: str, step: int, island: int, text: str) -> None:
         match kind:
             case "applied":
-                self._apply(step, _applied.decode(text))
+                self._apply(step, _applied.read(text))
             case "founded":
-                data = _any.decode(text)
+                data = decoding.anything.read(text)
                 self.evaluations += 1
                 self.setup = data.get("setup", {})
                 self.cost += evaluation.Cost(*(data.get("evaluation") or {}).get("cost", ()))
             case "started":
-                data = _any.decode(text)
+                data = decoding.anything.read(text)
                 self.sessions, self.started, self.reason, self.is_braked = self.sessions + 1, data, None, False
                 self.budget = dict(data.get("budget") or {})
             case "controlled":
-                self._obey(_any.decode(text))
+                self._obey(decoding.anything.read(text))
             case _:
-                self.reason = str(_any.decode(text).get("reason", ""))
+                self.reason = str(decoding.anything.read(text).get("reason", ""))
 
     def _apply(self, step: int, done: _Applied) -> None:
         self.reason = None
         self.steps = max(self.steps, step)
         self.evaluations += done.evaluations
         self.failures += done.failure is not None
-        self.cost += evaluation.Cost(*done.cost)
+        self.cost += evaluation.Cost(*done.cost)  # type: ignore[arg-type] # as the kernel wrote it
         self._steps.append(step if not self._steps else max(step, self._steps[-1]))
         self._evaluations.append(self.evaluations)
         self._usd.append(self.cost.usd)

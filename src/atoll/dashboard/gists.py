@@ -5,13 +5,11 @@ from typing import Any
 
 import msgspec
 
-from atoll.dashboard import texts
+from atoll.dashboard import decoding, texts
 from atoll.store.events import Event
 
 MAX_CHARS = 240
 MAX_DATA = 100_000  # characters of a record that are read for it
-
-_decoder = msgspec.json.Decoder()
 
 
 def gist(event: Event) -> str:
@@ -19,9 +17,9 @@ def gist(event: Event) -> str:
     if len(event.data) > MAX_DATA:
         return texts.sound(event.data[:MAX_CHARS])
     try:
-        data = _decoder.decode(event.data)
+        data = decoding.anything.read(event.data)
         said = _SAID[event.kind](data) if event.kind in _SAID else event.data
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError, AttributeError):
+    except (msgspec.ValidationError, KeyError, TypeError, ValueError, IndexError, AttributeError):
         said = event.data  # records of others may look different
     line = " ".join(said.split())
     return texts.sound(line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}…")

@@ -7,6 +7,7 @@ from fastapi import Depends, Path, Query, Request
 
 from atoll import runs, store
 from atoll.dashboard.digest import Digests
+from atoll.dashboard.memo import Memo
 from atoll.dashboard.standing import Look
 
 MAX_PAGE = 500
@@ -36,6 +37,12 @@ def _looking(request: Request, kept: Kept) -> Callable[[str, float], Look]:
     return look
 
 
+def _memo(request: Request) -> Memo:
+    found: Memo = request.app.state.memo
+    return found
+
+
+Remembered = Annotated[Memo, Depends(_memo)]
 # Returns how a run stands, after reading on in its journal for so many seconds at most.
 Looking = Annotated[Callable[[str, float], Look], Depends(_looking)]
 # A run's id, its beginning or end, or `latest`; an unknown one is answered with 404 before the route begins.

@@ -13,10 +13,12 @@ from fastapi.responses import JSONResponse
 
 import atoll
 from atoll import errors, store
-from atoll.dashboard import assets, security
+from atoll.dashboard import assets, security, stream
 from atoll.dashboard.digest import Digests
 from atoll.dashboard.finding import Finders
+from atoll.dashboard.memo import Memo
 from atoll.dashboard.routes import ROUTERS
+from atoll.dashboard.warmth import Warmth
 
 ABOUT = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
 
@@ -41,10 +43,13 @@ def application(
     opened = kept if isinstance(kept, store.Store) else store.Store(kept)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        reading = Warmth(opened, app.state.digests, app.state.finders)
+        reading.start()
         try:
             yield
         finally:
+            reading.stop()
             if is_ours:
                 opened.close()
 
@@ -52,9 +57,10 @@ def application(
         title="Atoll", version=atoll.__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.store, app.state.lock, app.state.digests = opened, lock, Digests(opened)
-    app.state.ancestors, app.state.finders = {}, Finders(opened)
+    app.state.ancestors, app.state.finders, app.state.tails = {}, Finders(opened), stream.Tails(opened)
+    app.state.calls, app.state.memo = {}, Memo()
     app.add_middleware(security.Guard, lock=lock)
-    for router in (assets.router, *ROUTERS):
+    for router in (assets.router, stream.router, *ROUTERS):
         app.include_router(router)
     app.mount(assets.STATIC, assets.static_files(), name="static")
     _explain(app)
@@ -79,18 +85,29 @@ def _explain(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
 
+class _Server(uvicorn.Server):
+    """Ends the live streams before it waits for all answers to end."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        app = self.config.app
+        assert isinstance(app, FastAPI), "made so"
+        await app.state.tails.close()
+        await super().shutdown(sockets)
+
+
 class Served:
     """A dashboard at an address; the port is taken as soon as this is made.
 
     Attributes:
         address: What to open, with the token in it.
+        app: The application.
 
     Raises:
         SetupError: The address cannot be taken, or needs a token.
     """
 
     def __init__(self, kept: store.Store, *, host: str, port: int, token: str | None = None) -> None:
-        app = application(kept, token=token, host=host)
+        self.app = app = application(kept, token=token, host=host)
         self._socket = _bind(host, port)
         name, taken = self._socket.getsockname()[:2]
         shown = f"[{name}]" if ":" in name else name
@@ -98,7 +115,7 @@ class Served:
         config = uvicorn.Config(
             app, lifespan="on", log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
 
     def run(self) -> None:
         """Serves until Ctrl-C or `stop`."""
@@ -113,10 +130,14 @@ class Served:
 def _bind(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-        taken = socket.socket(found[0], socket.SOCK_STREAM)
+        # Named TCP, or asyncio would not send small pieces at once: every answer would take 40 ms more.
+        taken = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # so that a client that takes nothing is gone after a while
+                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
             taken.bind(found[4])
+            taken.listen(128)  # who comes before the first answer waits
         except OSError:
             taken.close()
             raise

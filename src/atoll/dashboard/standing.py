@@ -6,8 +6,11 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from atoll import store
+from atoll.dashboard import plain
 from atoll.dashboard.digest import Digest
 from atoll.store import census, runs
+
+MAX_TEXT = 1000
 
 type Status = Literal["running", "paused", "finished", "stopped", "failed", "interrupted"]
 
@@ -115,10 +118,10 @@ class Look:
         target = _plan(started, config).get("target")
         return RunRow(
             id=self.run.id,
-            system=str(config.get("system", "")),
-            task=str(config.get("folder", "")),
+            system=plain.text(str(config.get("system", "")), MAX_TEXT),
+            task=plain.text(str(config.get("folder", "")), MAX_TEXT),
             status=status,
-            reason=reason,
+            reason=plain.text(reason, MAX_TEXT),
             began=self.run.created_at.isoformat(),
             ended=None,
             best=best[0].id if best else None,
@@ -135,8 +138,8 @@ class Look:
             used_share=digest.share_used(),
             target=target if isinstance(target, int | float) else None,
             goal=_goal(digest.budget, target),
-            llm=str(started.get("llm", "none")),
-            sandbox=str(started.get("sandbox", "")),
+            llm=plain.text(str(started.get("llm", "none")), MAX_TEXT),
+            sandbox=plain.text(str(started.get("sandbox", "")), MAX_TEXT),
             baseline_of=config.get("baseline_of"),
             events=digest.end,
         )

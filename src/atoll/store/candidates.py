@@ -66,6 +66,12 @@ class Candidates:
         """Yields those that were proposed on one island, in the same order."""
         return self._walk(_select(self._run).where(_rows.island == island))
 
+    def islands(self) -> Sequence[int]:
+        """Returns the islands that candidates were proposed on, in their order."""
+        query = select(_rows.island).where(_rows.run == self._run, _rows.island >= 0).distinct()
+        with self._database.reading() as connection:
+            return sorted(connection.execute(query).scalars())
+
     def count(self) -> int:
         """Returns how many there are, drafts included."""
         with self._database.reading() as connection:

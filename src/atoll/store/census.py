@@ -14,6 +14,8 @@ from atoll.store.store import Store
 
 type Order = Literal["newest", "oldest", "best", "worst"]
 
+_MOST_CHILDREN = 1 << 20  # of a step
+
 _rows = schema.candidates.c
 _records = schema.records.c
 _place = (_rows.step, _rows.is_draft, _rows.k)
@@ -61,6 +63,14 @@ class Counts(NamedTuple):
     drafts: int
     accepted: int
     scored: int
+
+
+class Cluster(NamedTuple):
+    """Candidates of an island with the same score; `id` is the newest of them."""
+
+    score: float
+    size: int
+    id: str
 
 
 class Better(NamedTuple):
@@ -121,6 +131,20 @@ class Census:
         )
         query = query.where(_rows.run == self.number, _rows.step > 0).group_by(_rows.island).order_by(_rows.island)
         return [Counts(*(int(value or 0) for value in each)) for each in self._all(query)]
+
+    def clusters(self, limit: int) -> Mapping[int, Sequence[Cluster]]:
+        """Returns the highest scores of every island with how many candidates have each, the best first."""
+        rank = func.row_number().over(partition_by=_rows.island, order_by=_rows.score.desc()).label("place")
+        newest = func.max(_rows.step * _MOST_CHILDREN + _rows.k)  # both in one number
+        inner = select(_rows.island, _rows.score, func.count().label("size"), newest.label("newest"), rank)
+        inner = inner.where(_rows.run == self.number, schema.ACCEPTED).group_by(_rows.island, _rows.score)
+        each = inner.subquery().c
+        query = select(each.island, each.score, each.size, each.newest).where(each.place <= limit)
+        found: dict[int, list[Cluster]] = {}
+        for island, score, size, last in self._all(query.order_by(each.island, each.place)):
+            step, k = divmod(last, _MOST_CHILDREN)
+            found.setdefault(island, []).append(Cluster(score, size, Place(step, False, k).id))
+        return found
 
     def page(self, wanted: Filter, order: Order, after: Sequence[Any] | None, limit: int) -> Sequence[Head]:
         """Returns some candidates.

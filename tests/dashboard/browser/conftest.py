@@ -1,13 +1,17 @@
 """One browser and one stage for each process of tests; a page that nothing escapes for each test."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
+from tests.dashboard import filled
 from tests.dashboard.browser import chromium, stage
+from tests.dashboard.browser import scene as scenes
 
-LIMIT = 60_000  # milliseconds: a loaded machine is slow, and no test waits longer than it must
+# Milliseconds: a loaded machine is slow, and no test waits longer than it must.
+LIMIT = int(os.environ.get("ATOLL_BROWSER_MS", "60000"))
 
 
 class Watched:
@@ -72,3 +76,10 @@ def steering(watched: Watched, shown: stage.Stage) -> Page:
     """A page of somebody who has the token."""
     watched.page.goto(shown.login)
     return watched.page
+
+
+@pytest.fixture
+def scene(browser: Browser, place: filled.Filled) -> Iterator[scenes.Scene]:
+    """A page over a copy of the library, of somebody who has the token."""
+    with scenes.opened(browser, place) as made:
+        yield made

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -76,7 +77,7 @@ def elites(kept: store.Store) -> None:
     def judge(skeleton: function.AnySkeleton) -> evaluation.Evaluation:
         value = float(str(skeleton))
         metrics = {"value": value, "size": float(len(str(skeleton))), "cheap": -abs(value)}
-        return evaluation.Evaluation(-((value - 3.0) ** 2), (value,), metrics)
+        return evaluation.Evaluation(-((value - 3.0) ** 2), (value, -value), metrics)
 
     toys.evolver(start=toys.initial(by=judge), records=records, ordered=True, window=2, iterations=40).run()
 
@@ -84,14 +85,16 @@ def elites(kept: store.Store) -> None:
 class Live:
     """A run under way that costs nothing: its engine sleeps most of the time, and it can be steered."""
 
-    def __init__(self, kept: store.Store) -> None:
-        plan = samples.plan(run={"llm": "none", "iterations": 5000, "budget": None, "seed": 3, "workers": 1})
-        kept.create(LIVE, plan)
-        self._claim = kept.claim(LIVE)
-        records = kept.journal(LIVE)
-        records.write(Record("started", 0, -1, {"sandbox": "L0", "llm": "none", "workers": 1, "plan": plan}))
+    def __init__(self, kept: store.Store, name: str = LIVE) -> None:
+        section = {"danger_threshold": 0.7, "exploration_bonus": 1.0, "log_detail": "normal", "notifications": "all"}
+        plan = samples.plan(system="survival", survival=section)
+        kept.create(name, plan)
+        self._claim = kept.claim(name)
+        records, budget = kept.journal(name), control.Budget(iterations=5000)
+        written = {"sandbox": "L0", "llm": "none", "workers": 1, "plan": plan, "budget": asdict(budget)}
+        records.write(Record("started", 0, -1, written))
         self.evolver: cluster.Evolver = toys.evolver(
-            toys.Walker(naps=0.3), records=records, inbox=kept.inbox(LIVE), budget=control.Budget(iterations=5000)
+            toys.Walker(naps=0.3), records=records, inbox=kept.inbox(name), budget=budget
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

@@ -4,13 +4,32 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
-from atoll.dashboard.routes import candidates, events, governance, life, lineage, playbook, runs, worldlines
+from atoll.dashboard.routes import (
+    candidates,
+    controls,
+    events,
+    governance,
+    islands,
+    life,
+    lineage,
+    metrics,
+    models,
+    playbook,
+    runs,
+    snapshots,
+    worldlines,
+)
 
 ROUTERS: Sequence[APIRouter] = (
     runs.router,
     lineage.router,
     candidates.router,
+    islands.router,
+    models.router,
+    controls.router,
     events.router,
+    snapshots.router,
+    metrics.router,
     worldlines.router,
     life.router,
     playbook.router,

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import msgspec
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
 from atoll import errors, store
-from atoll.dashboard import paging, texts
+from atoll.dashboard import paging, plain, texts
 from atoll.dashboard.given import MAX_TEXT, After, Kept, Limit, RunId
 from atoll.evaluation import BlobRef
 from atoll.runs import looks, progress
@@ -19,6 +18,7 @@ MAX_PARENTS = 10  # with a difference to each
 MAX_SCORES = 5000
 MAX_ARTIFACTS = 200
 MAX_CALLS = 50
+MAX_HEAD = 400  # characters of an artifact
 MAX_BODY = 4 << 20  # bytes of an artifact or a source that are sent at once
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["candidates"])
@@ -120,19 +120,19 @@ def show_candidate(kept: Kept, run: RunId, id: CandidateId) -> Candidate:
     shown = looks.shown(looks.system_of(kept, run), row.content)
     return Candidate(
         **_row(head).model_dump(),
-        parents=list(row.parents),
+        parents=list(map(texts.sound, row.parents)),
         content=texts.cut(row.content),
         shown=texts.cut(shown) if shown != row.content else None,
         diffs=_differences(kept, run, row),
         scores=list(row.scores[:MAX_SCORES]),
         num_scores=len(row.scores),
-        metrics=dict(row.metrics),
+        metrics=plain.data(row.metrics),
         feedback=texts.cut(row.feedback),
         failure=texts.cut(row.failure) if row.failure is not None else None,
-        meta=_meta(row.meta),
+        meta=plain.data(row.meta),
         artifacts=_artifacts(record, head, run),
         reason=texts.cut(row.reason) if row.reason is not None else None,
-        by=row.by,
+        by=None if row.by is None else plain.text(row.by),
         calls=calls[:MAX_CALLS],
         num_calls=len(calls),
     )
@@ -152,7 +152,8 @@ def artifact(
     """Returns an artifact as plain text to be saved, whatever it is; `X-Size` is the length of the whole, in bytes."""
     row = progress.candidate(kept, run, id)
     head = census.Census(kept, run).find([row.id])[row.id]
-    found = _refs(events.Events(kept, run), head).get(name)
+    named = {texts.sound(each): ref for each, ref in _refs(events.Events(kept, run), head).items()}
+    found = named.get(name)
     if found is None:
         raise errors.NotFound(f"Candidate {row.id} has no artifact {name}.")
     body = kept.blobs().body(found)
@@ -187,7 +188,9 @@ def _artifacts(record: events.Events, head: census.Head, run: str) -> list[Artif
     found = list(_refs(record, head).items())[:MAX_ARTIFACTS]
     base = f"/api/runs/{run}/candidates/{head.id}/artifacts"
     return [
-        Artifact(name=name, size=ref.size, head=texts.sound(ref.head[:400]), url=f"{base}/{texts.quoted(name)}")
+        Artifact(
+            name=texts.sound(name), size=ref.size, head=texts.sound(ref.head[:400]), url=f"{base}/{texts.quoted(name)}"
+        )
         for name, ref in found
     ]
 
@@ -210,8 +213,8 @@ def _calls(record: events.Events, head: census.Head) -> list[Call]:
 def _call(data: Mapping[str, Any]) -> Call:
     usage: Sequence[Any] = data.get("usage") or (0.0, 0, 0, 0.0, 0)
     return Call(
-        call=str(data.get("call", "")),
-        model=str(data.get("model") or ""),
+        call=plain.text(str(data.get("call", ""))),
+        model=plain.text(str(data.get("model") or ""), 300),
         prompt=texts.cut(str(data.get("prompt") or "")),
         reply=texts.cut(str(data.get("text") or "")),
         seconds=usage[0],
@@ -219,15 +222,6 @@ def _call(data: Mapping[str, Any]) -> Call:
         tokens_out=usage[2],
         cost_usd=usage[3],
     )
-
-
-def _meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a candidate carries; what is very long is said to be so."""
-    encoded = {name: msgspec.json.encode(value) for name, value in meta.items()}
-    return {
-        name: value if len(encoded[name]) <= texts.MAX_CHARS else f"({len(encoded[name]):,} bytes)"
-        for name, value in meta.items()
-    }
 
 
 def _text(text: str, name: str, size: int) -> Response:

@@ -1,9 +1,8 @@
 """What happened in a run: its journal, searched, and as it grows."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel
 
@@ -95,7 +94,7 @@ def show_event(
     found = events.at([seq])
     if not found:
         raise errors.NotFound(f"Run {found_run} has no record {seq}.")
-    data = msgspec.json.format(msgspec.json.encode(plain(events.whole(found[0]))), indent=2).decode()
+    data = json.dumps(events.whole(found[0]), indent=2, ensure_ascii=False)
     return WholeEvent(**row(found[0]).model_dump(), run=found_run, data=texts.cut(data))
 
 
@@ -109,15 +108,3 @@ def row(event: Event) -> EventRow:
 def escaped(words: str) -> str:
     """Returns a text as it stands inside a JSON string in ASCII."""
     return json.dumps(words)[1:-1]
-
-
-def plain(data: Any) -> Any:
-    """Returns data whose texts UTF-8 can say."""
-    match data:
-        case str():
-            return texts.sound(data)
-        case dict():
-            return {texts.sound(name): plain(value) for name, value in data.items()}
-        case list():
-            return [plain(value) for value in data]
-    return data

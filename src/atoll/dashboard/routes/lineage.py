@@ -7,7 +7,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from atoll.dashboard import paging
+from atoll.dashboard import decoding, paging, texts
 from atoll.dashboard.given import MAX_TEXT, After, Kept, RunId
 from atoll.runs import progress
 from atoll.store import census
@@ -60,7 +60,7 @@ class _Born(msgspec.Struct):
     children: list["_Born"] = []
 
 
-_born = msgspec.json.Decoder(_Born)
+_born = decoding.Reader(_Born)
 
 
 @router.get("/lineage")
@@ -101,7 +101,7 @@ def lineage(
 def _nodes(heads: Sequence[census.Head], parents: Mapping[str, list[str]]) -> Nodes:
     return Nodes(
         ids=[head.id for head in heads],
-        parents=[parents.get(head.id, []) for head in heads],
+        parents=[list(map(texts.sound, parents.get(head.id, []))) for head in heads],
         scores=[head.score for head in heads],
         islands=[head.island for head in heads],
         steps=[head.step for head in heads],
@@ -113,7 +113,7 @@ def parents_of(rows: census.Census, heads: Sequence[census.Head]) -> dict[str, l
     """Returns the parents of candidates, read from the records that hold them."""
     found: dict[str, list[str]] = {}
     for text in rows.contents(heads).values():
-        born = _born.decode(text)
+        born = _born.read(text)
         for each in (born, *born.children):
             if each.id and (each.parents or each.id not in found):
                 found[each.id] = list(dict.fromkeys(each.parents))

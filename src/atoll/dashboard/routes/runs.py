@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 import atoll
-from atoll.dashboard import curves, paging, security
-from atoll.dashboard.given import After, Kept, Limit, Looking, RunId
+from atoll.dashboard import curves, paging, plain, security
+from atoll.dashboard.given import After, Kept, Limit, Looking, Remembered, RunId
 from atoll.dashboard.standing import RunRow, Used
 from atoll.runs import baselines, results
 from atoll.store.census import Census
@@ -109,37 +109,38 @@ def list_runs(kept: Kept, looking: Looking, limit: Limit = 100, after: After = N
 
 
 @router.get("/runs/{run}")
-def overview(kept: Kept, run: RunId, looking: Looking) -> Overview:
+def overview(kept: Kept, run: RunId, looking: Looking, memo: Remembered) -> Overview:
     """Shows how a run stands, what it was given and what it has found."""
     look = looking(run, RUN_SECONDS)
     digest = look.digest
     return Overview(
         **look.row().model_dump(),
         used=look.used(),
-        config=dict(look.run.config),
-        setup={**digest.setup, **{name: digest.started.get(name) for name in ("llm", "sandbox")}},
-        settings=digest.settings,
+        config=plain.data(look.run.config),
+        setup=plain.data({**digest.setup, **{name: digest.started.get(name) for name in ("llm", "sandbox")}}),
+        settings=plain.data(digest.settings),
         sessions=digest.sessions,
-        islands=_islands(look.census, curves.num_islands(digest)),
+        islands=memo.get(("counts", run), digest.end, lambda: _islands(look.census, curves.num_islands(digest))),
         baselines=_baselines(kept, run, looking),
-        result=dict(results.find(kept, run)) if look.digest.reason is not None else {},
+        result=plain.data(results.find(kept, run)) if look.digest.reason is not None else {},
         eta_seconds=digest.eta_seconds() if kept.holder(run) is not None else None,
         writer=kept.holder(run),
     )
 
 
 @router.get("/runs/{run}/curve")
-def curve(run: RunId, looking: Looking) -> curves.Curve:
+def curve(run: RunId, looking: Looking, memo: Remembered) -> curves.Curve:
     """Draws best and mean of every island over evaluations and over cost, thinned out to a few hundred points."""
     look = looking(run, RUN_SECONDS)
-    return curves.curve(look.census, look.digest)
+    stamp = look.digest.seq, look.digest.end
+    return memo.get(("curve", run), stamp, lambda: curves.curve(look.census, look.digest))
 
 
 @router.get("/runs/{run}/improvements")
-def improvements(run: RunId, looking: Looking) -> Improvements:
+def improvements(run: RunId, looking: Looking, memo: Remembered) -> Improvements:
     """Lists the candidates that were each better than all before."""
     look = looking(run, RUN_SECONDS)
-    found = look.census.improvements()
+    found = memo.get(("improvements", run), look.digest.end, look.census.improvements)
     rows = []
     for each in found[-MAX_IMPROVEMENTS:]:
         evaluations, usd, tokens = look.digest.at_step(each.step)

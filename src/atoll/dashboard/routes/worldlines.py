@@ -37,7 +37,7 @@ def graph(kept: Kept, run: RunId, island: Annotated[int, Query(ge=0, le=1_000_00
     return {
         "run": run,
         "island": island,
-        "islands": sorted({each.island for each in kept.journal(run).of_kind("founded")}),
+        "islands": kept.candidates(run).islands(),
         "kind": config.get("task", {}).get("problem", "text"),
         "weights": dict(zip(TERMS, config.get("mind", {}).get("weights", ()), strict=False)),
         "strategy": _strategy(config, island),

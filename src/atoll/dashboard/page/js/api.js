@@ -41,7 +41,7 @@ export function address(path, query) {
   return url;
 }
 
-async function ask(method, path, { query, body, signal } = {}) {
+async function ask(method, path, { query, body, signal, isText } = {}) {
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let reply;
@@ -53,7 +53,7 @@ async function ask(method, path, { query, body, signal } = {}) {
     if (error.name === "AbortError") throw error;
     throw new Refused("The server does not answer. Is 'atoll dashboard' still running?", 0);
   }
-  const data = await read(reply);
+  const data = isText && reply.ok ? await reply.text() : await read(reply);
   if (!reply.ok) throw new Refused(complaint(reply.status, data), reply.status);
   return data;
 }
@@ -72,6 +72,11 @@ function complaint(status, data) {
 
 export function get(path, options) {
   return ask("GET", path, options);
+}
+
+/** Foreign text as it is, whatever it looks like. */
+export function getText(path, options) {
+  return ask("GET", path, { ...options, isText: true });
 }
 
 export function post(path, body, options) {

@@ -76,6 +76,7 @@ function mount(place, root) {
     announce,
     summary: () => runPart?.header.summary ?? null,
     get: (path, query) => api.get(path, { query, signal: ended.signal }),
+    getText: (path, query) => api.getText(path, { query, signal: ended.signal }),
     ofRun: (...parts) => api.ofRun(place.run, ...parts),
     post: (path, body) => api.post(path, body),
     link: (view, options = {}) => link(view, { run: place.run, ...options }),

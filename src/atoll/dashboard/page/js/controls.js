@@ -1,13 +1,15 @@
 // What can be said to a run. Two-way: each field shows the value in force, also when somebody else has changed it.
 
-import { known, ofRun, post } from "./api.js";
+import { get, known, ofRun, post } from "./api.js";
 import { button, field, h, put, say, select } from "./dom.js";
-import { score } from "./format.js";
+import { moment, score } from "./format.js";
+import { table } from "./table.js";
+import { inline } from "./text.js";
 
 const LIMITS = ["iterations", "evaluations", "calls", "tokens", "usd", "seconds"];
 const SETTINGS = [
-  { name: "danger_threshold", label: "Danger threshold", kind: "number", min: 0, max: 1, step: 0.01, hint: "0 to 1: above it the agent stops or flees" },
-  { name: "exploration_bonus", label: "Exploration bonus", kind: "number", min: 0, max: 10, step: 0.05, hint: "how much the unknown is worth" },
+  { name: "danger_threshold", label: "Danger threshold", kind: "number", min: 0, max: 1, step: 0.01, hint: "0 to 1: above this chance of damage an action is not done" },
+  { name: "exploration_bonus", label: "Exploration bonus", kind: "number", min: 0, max: 10, step: 0.05, hint: "0 to 10: multiplies the worth of what is new" },
   { name: "log_detail", label: "Log detail", kind: "choice", choices: ["quiet", "normal", "verbose"] },
   { name: "notifications", label: "Notifications", kind: "choice", choices: ["off", "alerts", "all"] },
 ];
@@ -18,51 +20,76 @@ export class Controls {
   #now = null;
   #buttons = h("div", { class: "row", role: "group", "aria-label": "Steer the run" });
   #answer = h("p", { class: "answer", role: "status" });
-  #panel;
   #limits = new Map();
   #settings = new Map();
+  #key = h("input", { name: "key", autocomplete: "off", spellcheck: "false" });
+  #value = h("input", { name: "value", autocomplete: "off", spellcheck: "false" });
+  #log = h("div", {});
+  #unlimited = h("p", { class: "empty" }, "No limit is set: there is nothing to raise.");
+  #panel;
 
   constructor(run, options) {
     this.#run = run;
     this.#options = options;
-    this.#panel = h("details", { class: "adjust" }, h("summary", {}, "Adjust"), this.#form());
+    this.#panel = h("details", { class: "adjust", on: { toggle: () => this.#panel.open && this.#tellLog() } }, h("summary", {}, "Adjust"), this.#forms());
     this.element = h("div", { class: "controls" }, this.#buttons, this.#panel, this.#answer);
-    document.addEventListener("atoll:session", () => this.#now && this.update(this.#now));
+    options.signal.addEventListener("abort", () => document.removeEventListener("atoll:session", this.#redraw));
+    document.addEventListener("atoll:session", this.#redraw);
   }
+
+  #redraw = () => this.#now && this.update(this.#now);
 
   /** Shows the values in force; a field that somebody is editing is left alone. */
   update(now) {
     this.#now = now;
     const isAlive = now.status === "running" || now.status === "paused";
-    const label = now.status === "paused" ? "Resume" : "Pause";
-    const kept = document.activeElement?.dataset?.action;
-    put(this.#buttons,
-      isAlive ? button(label, () => this.#send({ action: label.toLowerCase() }), { "data-action": "hold" }) : null,
-      isAlive ? button("Stop", () => this.#stop(), { class: "danger", "data-action": "stop" }) : null);
-    if (kept) this.#buttons.querySelector(`[data-action="${kept}"]`)?.focus();
+    this.#updateButtons(isAlive ? (now.status === "paused" ? "Resume" : "Pause") : null);
     this.#panel.hidden = !isAlive;
+    let num = 0;
     for (const [name, [input, shown]] of this.#limits) {
       const limit = now.budget?.[name];
-      input.closest(".field").hidden = limit === null || limit === undefined;
+      const isSet = limit !== null && limit !== undefined;
+      input.closest(".field").hidden = !isSet;
+      num += isSet;
       say(shown, `in force: ${score(limit)}`);
     }
+    this.#unlimited.hidden = num > 0;
+    const own = now.config?.[now.system] ?? {};
     for (const [name, input] of this.#settings) {
-      const value = now.settings?.[name];
-      input.dataset.inForce = value ?? "";
-      if (document.activeElement !== input) input.value = value ?? "";
+      input.closest(".field").hidden = !(name in own) && !(name in (now.settings ?? {}));
+      this.#fill(input, now.settings?.[name] ?? own[name]);
     }
   }
 
-  #form() {
+  #updateButtons(label) {
+    if (this.#buttons.dataset.label === String(label)) return; // the focus stays where it is
+    this.#buttons.dataset.label = String(label);
+    const hadFocus = this.#buttons.contains(document.activeElement);
+    put(this.#buttons,
+      label ? button(label, () => this.#send({ action: label.toLowerCase() })) : null,
+      label ? button("Stop", () => this.#stop(), { class: "danger" }) : null);
+    if (hadFocus) this.#buttons.querySelector("button")?.focus();
+  }
+
+  /** Puts the value in force into a field, unless somebody has typed another one there. */
+  #fill(input, value) {
+    const shown = value === null || value === undefined ? "" : String(value);
+    const isOurs = input.dataset.inForce === undefined || input.value === input.dataset.inForce;
+    if (isOurs && document.activeElement !== input) input.value = shown;
+    input.dataset.inForce = shown;
+  }
+
+  #forms() {
     return h("div", { class: "adjust-form" },
       h("form", { "aria-label": "Raise the budget", on: { submit: (event) => this.#raise(event) } },
-        h("h2", {}, "Raise the budget"),
+        h("h2", {}, "Raise the budget"), this.#unlimited,
         h("div", { class: "fields" }, LIMITS.map((name) => this.#limit(name))),
         h("button", { type: "submit" }, "Raise")),
       h("form", { "aria-label": "Settings", on: { submit: (event) => this.#set(event) } },
         h("h2", {}, "Settings"),
-        h("div", { class: "fields" }, SETTINGS.map((each) => this.#setting(each))),
-        h("button", { type: "submit" }, "Apply")));
+        h("div", { class: "fields" }, SETTINGS.map((each) => this.#setting(each)), field("Another setting", this.#key, "a key of its system"), field("Its value", this.#value)),
+        h("button", { type: "submit" }, "Apply")),
+      this.#log);
   }
 
   #limit(name) {
@@ -75,29 +102,30 @@ export class Controls {
   #setting({ name, label, kind, choices, hint, ...limits }) {
     const input = kind === "number"
       ? h("input", { type: "number", inputmode: "decimal", name, ...limits })
-      : select([["", "as set up"], ...choices.map((each) => [each, each])], "", () => {}, { name });
+      : select(choices.map((each) => [each, each]), "", () => {}, { name });
     this.#settings.set(name, input);
     return field(label, input, hint);
   }
 
-  #raise(event) {
+  async #raise(event) {
     event.preventDefault();
     const limits = {};
     for (const [name, [input]] of this.#limits) if (input.value !== "") limits[name] = Number(input.value);
     if (!Object.keys(limits).length) { this.#say("Give a higher limit first.", true); return; }
-    this.#send({ action: "budget", ...{ limits } }).then((isDone) => {
-      if (isDone) for (const [input] of this.#limits.values()) input.value = "";
-    });
+    const isDone = await this.#send({ action: "budget", limits });
+    if (isDone) for (const [input] of this.#limits.values()) input.value = "";
   }
 
-  #set(event) {
+  async #set(event) {
     event.preventDefault();
     const values = {};
     for (const [name, input] of this.#settings) {
-      if (input.value !== "" && input.value !== input.dataset.inForce) values[name] = input.type === "number" ? Number(input.value) : input.value;
+      const isHere = !input.closest(".field").hidden;
+      if (isHere && input.value !== "" && input.value !== input.dataset.inForce) values[name] = input.type === "number" ? Number(input.value) : input.value;
     }
+    if (this.#key.value.trim()) values[this.#key.value.trim()] = read(this.#value.value);
     if (!Object.keys(values).length) { this.#say("Nothing differs from what is in force.", true); return; }
-    this.#send({ action: "set", values });
+    if (await this.#send({ action: "set", values })) this.#key.value = this.#value.value = "";
   }
 
   #stop() {
@@ -113,8 +141,9 @@ export class Controls {
     this.#say("Sending …");
     try {
       const reply = await post(ofRun(this.#run, "control"), body);
-      this.#say(reply?.message ?? `${body.action}: asked for; in force with the next step.`);
+      this.#say(reply.message);
       this.#options.refresh();
+      if (this.#panel.open) this.#tellLog();
       return true;
     } catch (error) {
       this.#say(`Refused: ${error.message}`, true);
@@ -122,8 +151,29 @@ export class Controls {
     }
   }
 
+  /** Shows what was asked of the run so far, and by whom. */
+  async #tellLog() {
+    try {
+      const { orders } = await get(ofRun(this.#run, "control"), { query: { limit: 20 }, signal: this.#options.signal });
+      const list = table("What was asked of this run", [
+        { name: "when", cell: (each) => moment(each.at) },
+        { name: "who", cell: (each) => inline(each.by, 40) },
+        { name: "what", wrap: true, cell: (each) => inline(each.reason, 160) },
+      ]);
+      list.update(orders);
+      put(this.#log, orders.length ? [h("h2", {}, "Asked so far"), list.element] : null);
+    } catch (error) {
+      if (error.name !== "AbortError") put(this.#log);
+    }
+  }
+
   #say(text, isProblem = false) {
     this.#answer.classList.toggle("problem", isProblem);
     say(this.#answer, text);
   }
+}
+
+/** A value as somebody types it: a number or true where it looks like one, else a text. */
+function read(text) {
+  try { return JSON.parse(text); } catch { return text; }
 }

@@ -1,7 +1,7 @@
 // The difference of two texts by lines (Myers), folded to what changed and its surroundings.
 
 import { h } from "./dom.js";
-import { block, linesOf } from "./text.js";
+import { block } from "./text.js";
 import { plural } from "./format.js";
 
 const MOST_LINES = 20000; // of each side; beyond that the middle counts as replaced
@@ -10,8 +10,8 @@ const AROUND = 3;
 
 /** Returns [sign, line] for each line: " ", "-" or "+". */
 export function compare(before, after) {
-  const a = [...linesOf(before)];
-  const b = [...linesOf(after)];
+  const a = before.split("\n");
+  const b = after.split("\n");
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
   let end = 0;
@@ -96,5 +96,5 @@ export function diff(before, after, label) {
 /** A block for a text that is a patch already. */
 export function patch(text, label) {
   const kinds = { "+": "added", "-": "removed", "@": "place" };
-  return block(text, { label, kind: (line) => kinds[line[0]] });
+  return block(text, { label, kind: (line) => (/^(---|\+\+\+) /.test(line) ? "place" : kinds[line[0]]) });
 }

@@ -24,7 +24,7 @@ export class RunHeader {
     this.run = run;
     this.summary = null;
     this.#options = options;
-    this.controls = new Controls(run, { announce: options.announce, refresh: () => this.#refresh() });
+    this.controls = new Controls(run, { signal: this.#ended.signal, refresh: () => this.#refresh() });
     this.element = h("header", { class: "run-header", "aria-label": `Run ${run}` }, h("div", {}, this.#line, this.#problem), this.controls.element);
     const context = { signal: this.#ended.signal, onEvent: (listener) => options.live.listen(listener) };
     const load = () => get(ofRun(run), { signal: this.#ended.signal });
@@ -43,10 +43,11 @@ export class RunHeader {
     const now = this.summary;
     put(this.#line,
       h("p", { class: "run-name" }, badge(now.status), h("strong", {}, inline(now.id, 60)),
-        h("span", { class: "soft" }, [now.system, leaf(now.task)].filter(Boolean).join(" · ")),
+        h("span", { class: "soft" }, inline([now.system, leaf(now.task)].filter(Boolean).join(" · "), 70)),
         now.reason ? h("span", { class: "soft reason" }, inline(now.reason, 160)) : null),
       h("p", { class: "run-facts" }, ...headline(now)));
     this.controls.update(now);
+    this.#options.live.want(ALIVE.has(now.status), now.events);
     if (isFirst) this.#options.onSummary?.();
     document.dispatchEvent(new CustomEvent("atoll:summary", { detail: now }));
   }

@@ -6,82 +6,102 @@ import { address, get } from "./api.js";
 const POLL_MS = 3000;
 const MOST_FAULTS = 3; // in a row, before the page turns to asking
 const RETRY_MS = 30000; // after which it tries the stream again
+const HIDDEN_MS = 15000; // that nobody looks, before the stream is closed: a browser has six lines to a server
 
-/** The stream of one run; `listeners` get each event, `onState` "live", "polling", "waiting" or "off". */
+/** The stream of one run; `onState` is told "live", "polling", "waiting" or "off". */
 export class Live {
   #run;
   #source = null;
   #timer = null;
+  #hidden = null;
   #faults = 0;
-  #last = null;
+  #last = null; // the number of the newest record that was heard
+  #isWanted = false;
+  #pollingSince = 0;
   #listeners = new Set();
   #onState;
-  #startedPolling = 0;
 
   constructor(run, onState) {
     this.#run = run;
     this.#onState = onState;
-    this.#open();
+    document.addEventListener("visibilitychange", this.#look);
   }
 
-  /** Calls `listener(event)` for each new event; returns how to end that. */
+  /** Calls `listener(event)` for each new record; returns how to end that. */
   listen(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
+  /** Begins to listen behind a record, or ends: a run that has ended says nothing. */
+  want(isWanted, end) {
+    if (isWanted === this.#isWanted) return;
+    this.#isWanted = isWanted;
+    this.#last ??= end;
+    if (isWanted) this.#open();
+    else this.#stop();
+  }
+
   close() {
-    this.#source?.close();
-    this.#source = null;
-    clearTimeout(this.#timer);
-    this.#onState("off");
+    document.removeEventListener("visibilitychange", this.#look);
+    clearTimeout(this.#hidden);
+    this.#stop();
     this.#onState = () => {};
   }
 
+  #look = () => {
+    clearTimeout(this.#hidden);
+    if (!this.#isWanted) return;
+    if (document.hidden) this.#hidden = setTimeout(() => this.#stop(), HIDDEN_MS);
+    else if (!this.#source && !this.#timer) this.#open();
+  };
+
+  #stop() {
+    this.#source?.close();
+    this.#source = null;
+    clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#onState("off");
+  }
+
   #open() {
+    this.#timer = null;
     this.#onState("waiting");
-    // From now on: what was before is asked for by the views. `after` holds where a stream of ours has been.
-    const query = { run: this.#run, after: this.#last ?? "now" };
-    this.#source = new EventSource(address("sse/timeline", query));
-    this.#source.onopen = () => { this.#faults = 0; this.#onState("live"); };
-    this.#source.onerror = () => this.#fault();
-    for (const kind of ["message", "record", "timeline"]) this.#source.addEventListener(kind, (each) => this.#hear(each));
+    const source = new EventSource(address("sse/timeline", { run: this.#run, after: this.#last }));
+    source.onopen = () => { this.#faults = 0; this.#onState("live"); };
+    source.onerror = () => this.#fault(source);
+    source.onmessage = (message) => this.#hear(JSON.parse(message.data));
+    this.#source = source;
   }
 
-  #hear(message) {
-    if (message.lastEventId) this.#last = message.lastEventId;
-    let event;
-    try { event = JSON.parse(message.data); } catch { return; }
-    this.#tell(event);
-  }
-
-  #tell(event) {
+  #hear(event) {
+    if (this.#last !== null && event.seq <= this.#last) return;
+    this.#last = event.seq;
     for (const listener of [...this.#listeners]) listener(event);
   }
 
-  #fault() {
+  #fault(source) {
+    if (source !== this.#source) return;
     this.#faults += 1;
-    const isOver = this.#source?.readyState === EventSource.CLOSED;
     this.#onState("waiting");
-    if (!isOver && this.#faults < MOST_FAULTS) return; // it reconnects by itself, with Last-Event-ID
-    this.#source?.close();
+    if (source.readyState !== EventSource.CLOSED && this.#faults < MOST_FAULTS) return; // it comes back by itself
+    source.close();
     this.#source = null;
-    this.#startedPolling = Date.now();
+    this.#pollingSince = Date.now();
     this.#poll();
   }
 
   async #poll() {
     try {
-      const found = await get("events", { query: { run: this.#run, after: this.#last ?? "now", limit: 200 } });
+      const found = await get("events", { query: { run: this.#run, limit: 200 } });
       this.#onState("polling");
-      for (const event of found.events ?? []) {
-        this.#last = event.id ?? event.seq ?? this.#last;
-        this.#tell(event);
-      }
+      for (const event of found.events.reverse()) this.#hear(event);
     } catch {
       this.#onState("waiting");
     }
-    if (Date.now() - this.#startedPolling > RETRY_MS) { this.#faults = 0; this.#open(); return; }
-    this.#timer = setTimeout(() => this.#poll(), POLL_MS);
+    if (!this.#isWanted) return;
+    const isTime = Date.now() - this.#pollingSince > RETRY_MS;
+    if (isTime) this.#faults = 0;
+    this.#timer = setTimeout(() => (isTime ? this.#open() : this.#poll()), POLL_MS);
   }
 }

@@ -5,7 +5,7 @@ import { button, h, put } from "./dom.js";
 /**
  * A table whose rows can be replaced.
  *
- * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?}; caption for screen readers.
+ * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?, wrap?}; caption for screen readers.
  * options: key(row), onSort(name, descending), sort: [name, descending], empty, rowClass(row), href(row).
  */
 export function table(caption, columns, options = {}) {
@@ -50,7 +50,7 @@ export function table(caption, columns, options = {}) {
 
   function rowOf(row) {
     return h("tr", { class: options.rowClass?.(row) }, columns.map((column) => {
-      const kind = [column.number ? "number" : "", column.wide ? "wide" : ""].join(" ").trim() || null;
+      const kind = [column.number ? "number" : "", column.wide ? "wide" : "", column.wrap ? "wrap" : ""].join(" ").trim() || null;
       return h("td", { class: kind, "data-label": column.title ?? column.name }, column.cell(row));
     }));
   }

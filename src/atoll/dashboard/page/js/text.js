@@ -56,7 +56,7 @@ export function* linesOf(text) {
     yield text.slice(from, end);
     from = end + 1;
   }
-  yield text.slice(from);
+  if (from < text.length || from === 0) yield text.slice(from); // a last line end begins no line
 }
 
 /**
@@ -95,6 +95,43 @@ export function block(text, options = {}) {
   return h("div", { class: "text-block" }, whole === "" ? h("p", { class: "empty" }, "empty") : pre, foot);
 }
 
+/**
+ * A text of the server, {text, size, truncated}: what came, and a button for what was left out.
+ *
+ * load(offset): a promise of the next piece; without it the rest is only told of.
+ */
+export function piece(found, options = {}, load = null) {
+  if (found === null || found === undefined) return h("p", { class: "empty" }, "none");
+  const { text, size, truncated } = typeof found === "string" ? { text: found, size: found.length, truncated: false } : found;
+  const place = h("div", {}, options.show?.(text) ?? block(text, options));
+  if (!truncated) return place;
+  let at = text.length;
+  const foot = h("p", { class: "block-foot" });
+  const more = load ? button("Load more", () => next(), { class: "quiet" }) : null;
+
+  async function next() {
+    more.disabled = true;
+    try {
+      const part = await load(at);
+      at = part ? at + part.length : size;
+      foot.before(block(part, { ...options, label: `${options.label ?? "text"}, continued` }));
+    } catch (error) {
+      if (error.name !== "AbortError") foot.append(` ${error.message}`);
+    }
+    tell();
+  }
+
+  function tell() {
+    const isDone = at >= size;
+    foot.replaceChildren(isDone ? "All of it is shown. " : `The first ${count(at)} of ${count(size)} characters. `, ...(more && !isDone ? [more] : []));
+    if (more) more.disabled = false;
+  }
+
+  tell();
+  place.append(foot);
+  return place;
+}
+
 function line(text, options) {
   const kind = options.kind?.(text);
   const node = h("span", { class: kind ? `line ${kind}` : "line", dir: options.numbered ? "ltr" : "auto" });
@@ -104,6 +141,7 @@ function line(text, options) {
     return node;
   }
   let at = LINE_LIMIT;
+  node.classList.add("long");
   draw(node, text.slice(0, at));
   const grow = button("", () => {
     const next = Math.min(text.length, at + LINE_LIMIT * 8);

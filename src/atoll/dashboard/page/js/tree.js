@@ -50,7 +50,7 @@ function asTree(nodes, parent, children) {
     stack.push([place, true]);
     for (let each = own.length - 1; each >= 0; each -= 1) stack.push([own[each], false]);
   }
-  return { x, y, width: width + 1, height: Math.max(1, row), ratio: 3 };
+  return { x, y, width: width + 1, height: Math.max(1, row) };
 }
 
 /** Steps from left to right, scores upwards by rank, so that no outlier flattens the rest; failures at the bottom. */
@@ -61,21 +61,12 @@ function overTime(nodes) {
   const last = Math.max(1, ...[nodes.at(-1)?.step ?? 1, nodes[0]?.step ?? 1]);
   const x = Float64Array.from(nodes, (node) => node.step ?? 0);
   const y = Float64Array.from(nodes, (node) => rank.get(node.score) ?? height * 1.05 + 1);
-  return { x, y, width: last, height: height * 1.05 + 2, ratio: (1.6 * height) / last };
+  return { x, y, width: last, height: height * 1.05 + 2 };
 }
 
 /** The line from a node back to where it began. */
 export function line(tree, place) {
   const found = [];
   for (let at = place; at >= 0; at = tree.parent[at]) found.push(at);
-  return found;
-}
-
-/** The node of the highest score; the first of equal ones; -1 where there is none. */
-export function best(nodes) {
-  let found = -1;
-  nodes.forEach((node, place) => {
-    if (Number.isFinite(node.score) && node.verdict !== "reject" && (found < 0 || node.score > nodes[found].score)) found = place;
-  });
   return found;
 }

@@ -1,7 +1,7 @@
 // The drawing of a lineage: a canvas that is panned and zoomed by mouse, fingers and keys, smooth with many thousands.
 
 import { h } from "./dom.js";
-import { best, layout, line } from "./tree.js";
+import { layout, line } from "./tree.js";
 
 const UNIT = 14; // pixels of a row at zoom 1
 const REACH = 14; // pixels around the mouse in which a node counts as meant
@@ -33,14 +33,15 @@ export class TreeCanvas {
     return this.#nodes[this.#selected] ?? null;
   }
 
-  update(nodes, by) {
+  /** Shows nodes in the order in which they were made; `best` is the id of the one that the thick line leads to. */
+  update(nodes, by, best) {
     const kept = this.selected?.id;
     const isNew = by !== this.#by || !this.#nodes.length;
     this.#nodes = nodes;
     this.#by = by;
     this.#tree = layout(nodes, by);
     this.#selected = this.#tree.index.get(kept) ?? -1;
-    const top = best(nodes);
+    const top = this.#tree.index.get(best) ?? -1;
     this.#line = new Set(top < 0 ? [] : line(this.#tree, top));
     if (isNew) this.#isFitted = false;
     if (this.#isFitted) this.#draw();
@@ -69,11 +70,13 @@ export class TreeCanvas {
     const { clientWidth: width, clientHeight: height } = this.#canvas;
     if (!this.#tree || !width) return;
     const room = 30;
-    this.#view.stretch = this.#by === "time" ? this.#tree.ratio : Math.max(1, Math.min(6, (this.#tree.height * (width / height)) / this.#tree.width));
-    const zoom = Math.min((width - 2 * room) / (Math.max(1, this.#tree.width) * this.#view.stretch * UNIT), (height - 2 * room) / (Math.max(1, this.#tree.height) * UNIT));
-    this.#view.zoom = Math.max(1e-4, Math.min(2, zoom));
+    const rows = Math.max(1, this.#tree.height) * UNIT;
+    const columns = Math.max(1, this.#tree.width) * UNIT;
+    this.#view.zoom = Math.max(1e-4, Math.min(1.6, (height - 2 * room) / rows));
+    // Generations are few and rows many: they get scales of their own, and a column is never wider than a hand.
+    this.#view.stretch = Math.min((width - 2 * room) / columns, 110 / UNIT) / this.#view.zoom;
     this.#view.x = room;
-    this.#view.y = Math.max(room, (height - this.#tree.height * UNIT * this.#view.zoom) / 2);
+    this.#view.y = Math.max(room, (height - rows * this.#view.zoom) / 2);
     this.#isFitted = true;
     this.#draw();
   }
@@ -114,7 +117,7 @@ export class TreeCanvas {
     const colors = this.#palette();
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
-    const size = Math.max(0.8, Math.min(6, UNIT * this.#view.zoom * 0.34));
+    const size = Math.max(1.1, Math.min(6, UNIT * this.#view.zoom * 0.34));
     this.#paintLinks(pen, colors, width, height, size);
     this.#paintNodes(pen, colors, width, height, size);
     this.#paintLine(pen, colors, size);

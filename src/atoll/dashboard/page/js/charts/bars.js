@@ -21,7 +21,7 @@ export function bars(options) {
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const left = Math.min(170, width * 0.36);
     const range = extent([0, ...rows.map((row) => row.value)]) ?? [0, 1];
-    const x = linear(range[0] === range[1] ? [0, 1] : range, [left + 8, width - 70]);
+    const x = linear(range[0] === range[1] ? [0, 1] : range, [left + 8, width - (rows.some((row) => row.note) ? 130 : 70)]);
     put(svg, rows.map((row, place) => {
       const y = place * ROW + 4;
       const [from, to] = [x.of(0), x.of(row.value ?? 0)].sort((a, b) => a - b);

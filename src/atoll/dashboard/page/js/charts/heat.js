@@ -6,7 +6,7 @@ import { table } from "../table.js";
 import { frame } from "./frame.js";
 import { extent } from "./scale.js";
 
-const MARGIN = { left: 50, right: 10, top: 8, bottom: 36 };
+const MARGIN = { left: 50, right: 10, top: 22, bottom: 36 };
 
 /**
  * A heat map.
@@ -35,7 +35,7 @@ export function heat(options) {
     const share = (value) => (range[0] === range[1] ? 1 : (value - range[0]) / (range[1] - range[0]));
     const placeX = (x) => box.left + x * side;
     const placeY = (y) => box.bottom - (y + 1) * side;
-    const every = (number) => Math.max(1, Math.ceil(number / 12));
+    const [everyX, everyY] = [Math.ceil(44 / side), Math.ceil(16 / side)]; // so that labels have room
     put(svg,
       s("rect", { x: box.left, y: placeY(grid.height - 1), width: side * grid.width, height: side * grid.height, class: "heat-ground" }),
       s("g", { class: "heat" }, grid.cells.map((cell) => s("rect", {
@@ -43,10 +43,10 @@ export function heat(options) {
         class: at && at[0] === cell.x && at[1] === cell.y ? "chosen" : null,
         on: { click: () => options.onOpen?.(cell), pointerenter: () => tell(cell) },
       }))),
-      upTo(grid.width).filter((x) => x % every(grid.width) === 0).map((x) => s("text", { x: placeX(x + 0.5), y: box.bottom + 15, "text-anchor": "middle" }, grid.namesX?.[x] ?? x)),
-      upTo(grid.height).filter((y) => y % every(grid.height) === 0).map((y) => s("text", { x: box.left - 6, y: placeY(y) + side / 2 + 4, "text-anchor": "end" }, grid.namesY?.[y] ?? y)),
+      upTo(grid.width).filter((x) => x % everyX === 0).map((x) => s("text", { x: placeX(x + 0.5), y: box.bottom + 15, "text-anchor": "middle" }, grid.namesX?.[x] ?? x)),
+      upTo(grid.height).filter((y) => y % everyY === 0).map((y) => s("text", { x: box.left - 6, y: placeY(y) + side / 2 + 4, "text-anchor": "end" }, grid.namesY?.[y] ?? y)),
       s("text", { x: placeX(grid.width), y: box.bottom + 31, "text-anchor": "end", class: "axis-name" }, `${options.xLabel ?? "x"} →`),
-      s("text", { x: 2, y: placeY(grid.height - 1) + 10, class: "axis-name" }, `${options.yLabel ?? "y"} ↑`));
+      s("text", { x: 2, y: placeY(grid.height - 1) - 8, class: "axis-name" }, `${options.yLabel ?? "y"} ↑`));
   }
 
   function tell(cell) {

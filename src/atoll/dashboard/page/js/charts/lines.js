@@ -13,8 +13,8 @@ const MOST_POINTS = 1500; // drawn of one line
 /**
  * A chart of lines.
  *
- * options: title, height, xLabel, yLabel, formatX, formatY.
- * update(series): [{name, points: [[x, y], ...], step?, baseline?, soft?, tone?}]; a soft series does not set the
+ * options: title, height, xLabel, yLabel, formatX, formatY, isLinear.
+ * update(series): [{name, points: [[x, y], ...], step?, baseline?, soft?, main?, tone?}]; a soft series does not set the
  * frame: what lies far outside (the mean of a population with failures) is cut off, and the note says so.
  */
 export function lines(options) {
@@ -34,6 +34,7 @@ export function lines(options) {
   Object.entries({ tabindex: "0", "aria-roledescription": "line chart; arrow keys read its values" })
     .forEach(([name, value]) => view.svg.setAttribute(name, value));
 
+  const rank = (each) => (each.soft ? 0 : each.main ? 2 : 1); // what is drawn last lies on top
   const visible = () => series.filter((each) => !off.has(each.name));
 
   function draw(svg, width, height) {
@@ -52,7 +53,7 @@ export function lines(options) {
     drawn = { x, y, box };
     put(svg, axes(box, x, y, { x: options.xLabel, y: options.yLabel, formatX, formatY }),
       s("clipPath", { id: clip }, s("rect", { x: box.left, y: box.top - 4, width: Math.max(0, box.right - box.left), height: box.bottom - box.top + 8 })),
-      s("g", { "clip-path": `url(#${clip})` }, shown.map((each) => path(each, x, y))),
+      s("g", { "clip-path": `url(#${clip})` }, [...shown].sort((a, b) => rank(a) - rank(b)).map((each) => path(each, x, y))),
       s("g", { class: "reader" }));
     read(reading);
   }
@@ -62,24 +63,24 @@ export function lines(options) {
     const firm = shown.filter((each) => !each.soft);
     const soft = shown.filter((each) => each.soft);
     let range = extent((firm.length ? firm : soft).flatMap(inside)) ?? [0, 1];
-    const wide = extent(soft.flatMap(inside));
+    const wide = usual(soft.flatMap(inside));
     const room = range[1] - range[0] || Math.abs(range[1]) || 1;
     let isCut = false;
     if (wide && firm.length) {
-      const low = Math.max(wide[0], range[0] - room);
-      const high = Math.min(wide[1], range[1] + room);
-      isCut = low > wide[0] || high < wide[1];
+      const low = Math.max(wide[1], range[0] - room);
+      const high = Math.min(wide[2], range[1] + room);
+      isCut = low > wide[0] || high < wide[3];
       range = [Math.min(range[0], low), Math.max(range[1], high)];
     }
     const sizes = extent(firm.flatMap(inside).filter(Boolean).map(Math.abs));
-    const isLog = sizes !== null && sizes[1] / sizes[0] >= WIDE && range[0] !== range[1];
+    const isLog = !options.isLinear && sizes !== null && sizes[1] / sizes[0] >= WIDE && range[0] !== range[1];
     const span = [box.bottom, box.top];
     if (isLog) return [symlog(range, span, Math.max(sizes[0], sizes[1] * 1e-12)), true, isCut];
     return [linear(padded(range), span), false, isCut];
   }
 
   function path(each, x, y) {
-    const kind = `series ${tone(each.tone ?? series.indexOf(each))}${each.baseline ? " baseline" : ""}${each.soft ? " soft" : ""}`;
+    const kind = `series ${tone(each.tone ?? series.indexOf(each))}${each.baseline ? " baseline" : ""}${each.soft ? " soft" : ""}${each.main ? " main" : ""}`;
     const points = thinned(each.points, x.domain).map(([a, b]) => [x.of(a), clamp(y.of(b))]);
     let d = "";
     points.forEach(([a, b], place) => {
@@ -168,6 +169,14 @@ export function lines(options) {
       view.redraw();
     },
   };
+}
+
+/** The least, two that hold nine tenths between them, and the greatest of values; null where there are none. */
+function usual(values) {
+  if (!values.length) return null;
+  const sorted = Float64Array.from(values).sort();
+  const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+  return [at(0), at(0.05), at(0.95), at(1)];
 }
 
 function clamp(place) {

@@ -3,7 +3,6 @@
 import { button, field, h, put, say, select } from "../dom.js";
 import { count, plural, score } from "../format.js";
 import { table } from "../table.js";
-import { inline } from "../text.js";
 import { watch } from "../watch.js";
 import { detail } from "./candidate_detail.js";
 
@@ -14,7 +13,7 @@ const WAIT = 250; // milliseconds after the last key
 
 function mount(root, context) {
   if (context.more.length) { one(root, context, context.more[0]); return; }
-  const wanted = Object.fromEntries(["q", "sort", "island", "failed"].map((name) => [name, context.query.get(name) ?? ""]));
+  const wanted = Object.fromEntries(["id", "sort", "island", "failed"].map((name) => [name, context.query.get(name) ?? ""]));
   wanted.sort ||= "best";
   let rows = [];
   let next = null;
@@ -23,24 +22,24 @@ function mount(root, context) {
   const told = h("p", { class: "soft", role: "status" });
   const list = candidateTable(context);
   const more = button("More", () => page(), { hidden: true });
-  const search = h("input", { type: "search", value: wanted.q, placeholder: "in the text of candidates, or an id", on: { input: () => { clearTimeout(timer); timer = setTimeout(() => { wanted.q = search.value.trim(); restart(); }, WAIT); } } });
+  const search = h("input", { type: "search", value: wanted.id, placeholder: "an id such as 12.0, a step or a version", on: { input: () => { clearTimeout(timer); timer = setTimeout(() => { wanted.id = search.value.trim(); restart(); }, WAIT); } } });
   const change = (name) => (value) => { wanted[name] = value; restart(); };
   root.append(h("div", { class: "bar" },
     h("div", { class: "grow" }, field("Search", search)),
     field("Sort", select([["best", "best first"], ["worst", "worst first"], ["newest", "newest first"], ["oldest", "oldest first"]], wanted.sort, change("sort"))),
-    field("Outcome", select([["", "all"], ["false", "with a score"], ["true", "failed"]], wanted.failed, change("failed"))),
+    field("Outcome", select([["", "all"], ["false", "with a score"], ["true", "without a score"]], wanted.failed, change("failed"))),
     field("Island", h("input", { type: "number", min: 0, step: 1, value: wanted.island, class: "narrow", on: { change: (event) => change("island")(event.target.value) } })),
     told), problem, h("div", { class: "card" }, list.element, more));
 
   const ask = (after, limit) => context.get(context.ofRun("candidates"), { ...wanted, after, limit });
 
   function show(found, isMore) {
-    const items = found.candidates ?? found.items ?? [];
+    const items = found.candidates;
     rows = isMore ? [...rows, ...items] : items;
     next = found.next ?? null;
     more.hidden = next === null;
     list.update(rows);
-    say(told, rows.length ? `${plural(rows.length, "candidate")} shown${Number.isFinite(found.total) ? ` of ${count(found.total)}` : ""}` : "No candidate fits.");
+    say(told, rows.length ? `${plural(rows.length, "candidate")} shown${next === null ? "" : "; there are more"}` : "No candidate fits.");
   }
 
   async function page() {
@@ -58,19 +57,19 @@ function candidateTable(context) {
     { name: "score", number: true, cell: (row) => score(row.score) },
     { name: "island", number: true, cell: (row) => count(row.island) },
     { name: "step", number: true, cell: (row) => count(row.step) },
-    { name: "verdict", cell: (row) => [row.verdict ?? (row.is_draft ? "draft" : "waiting")] },
-    { name: "parents", cell: (row) => (row.parents ?? []).slice(0, 4).join(", ") },
-    { name: "what", title: "what", wide: true, cell: (row) => (row.failure ? h("span", { class: "problem" }, inline(row.failure, 140)) : inline(row.news ?? row.gist ?? row.feedback ?? row.content ?? "", 140)) },
-  ], { class: "stacks", empty: "No candidate fits." });
+    { name: "verdict", cell: (row) => row.verdict ?? (row.is_draft ? "draft" : "waiting") },
+    { name: "version", cell: (row) => row.version ?? "" },
+  ], { class: "stacks tight", empty: "No candidate fits." });
 }
 
 function one(root, context, id) {
+  root.querySelector("h1").textContent = `Candidate ${id}`;
   const problem = h("div", {});
   const place = h("div", {}, h("p", { class: "empty" }, "Loading …"));
   root.append(h("p", {}, h("a", { href: context.link("candidate") }, "← All candidates"), " · ", h("a", { href: context.link("lineage", { query: { id } }) }, "In the lineage")), problem, place);
   let shown = "";
   watch(context, () => context.get(context.ofRun("candidates", id)), (found) => {
-    const now = JSON.stringify([found.verdict, found.score, found.children?.length]);
+    const now = JSON.stringify([found.verdict, found.score]);
     if (now === shown) return; // what is judged does not change: the reader's place stays
     shown = now;
     put(place, detail(found, context));

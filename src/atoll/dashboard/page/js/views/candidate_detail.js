@@ -1,34 +1,37 @@
 // One candidate in full.
 
 import { h, put, select } from "../dom.js";
-import { ofRun } from "../api.js";
 import { data as asData, folded, source } from "../code.js";
-import { diff, patch } from "../diff.js";
+import { patch } from "../diff.js";
 import { bars } from "../charts/bars.js";
-import { bytes, count, gist, score } from "../format.js";
+import { bytes, count, duration, score, usd } from "../format.js";
 import { facts, table } from "../table.js";
-import { block, inline } from "../text.js";
+import { block, inline, piece } from "../text.js";
 
 const MOST_BARS = 40;
+const PIECE = 4 << 20; // bytes of an artifact that come at once
 
 /** Returns the sections for a candidate as the server tells it. */
 export function detail(found, context) {
   const link = (id) => h("a", { href: context.link("candidate", { more: [id] }), class: "mono" }, id);
-  const listed = (ids) => (ids?.length ? ids.slice(0, 30).flatMap((id, place) => [place ? ", " : "", link(id)]) : "none");
+  const listed = (ids) => (ids.length ? ids.slice(0, 30).flatMap((id, place) => [place ? ", " : "", link(id)]) : "none");
+  const own = (...parts) => context.ofRun("candidates", found.id, ...parts);
+  const rest = (offset) => context.getText(own("source"), { offset });
+  const name = `Source of ${found.id}`;
   return [
-    h("div", { class: "card" }, h("h2", { class: "mono" }, found.id), facts([
-      ["score", h("b", {}, score(found.score))], ["island", count(found.island)], ["step", count(found.step)],
-      ["parents", listed(found.parents)], found.children ? ["children", listed(found.children)] : null,
+    h("div", { class: "card" }, facts([
+      ["score", h("b", {}, score(found.score))], ["island", count(found.island)], ["step", count(found.step)], ["parents", listed([...new Set(found.parents)])],
       found.version ? ["version", found.version] : null, found.is_draft ? ["draft", "judged on the way to a child"] : null,
     ]), gate(found)),
-    found.failure ? section("Failure", block(found.failure, { label: "Failure" })) : null,
-    section("Source", source(content(found), `Source of ${found.id}`)),
-    differences(found, context),
+    found.failure ? section("Failure", piece(found.failure, { label: "Failure" })) : null,
+    found.shown ? section("What it says", piece(found.shown, { label: "What it says" })) : null,
+    section("Source", piece(found.content, { label: name, numbered: true, show: (text) => source(text, name) }, rest)),
+    differences(found),
     h("div", { class: "cards" }, scores(found), metrics(found)),
-    found.feedback ? section("Feedback", block(text(found.feedback), { label: "Feedback" })) : null,
+    found.feedback.size ? section("Feedback", piece(found.feedback, { label: "Feedback" })) : null,
     artifacts(found, context),
-    replies(found, context),
-    Object.keys(found.meta ?? {}).length ? section("How it was made", asData(found.meta, "How it was made")) : null,
+    calls(found),
+    Object.keys(found.meta).length ? section("How it was made", asData(found.meta, "How it was made")) : null,
   ];
 }
 
@@ -36,48 +39,31 @@ function section(title, ...inside) {
   return h("section", { class: "card", "aria-label": title }, h("h2", {}, title), inside);
 }
 
-/** Long texts may come whole, or as {text, size, is_cut}. */
-function text(value) {
-  return typeof value === "string" ? value : value?.text ?? "";
-}
-
-function content(found) {
-  return text(found.content);
-}
-
 function gate(found) {
-  const word = { accept: "good", reject: "problem", hold: "warn" }[found.verdict];
+  const kind = { accept: "good", reject: "problem", hold: "warn" }[found.verdict];
   if (!found.verdict) return h("p", { class: "soft" }, found.is_draft ? "A draft meets no gate." : "The gate has not decided yet.");
-  return h("p", { class: "gate" }, "Gate: ", h("b", { class: word }, found.verdict), found.by ? h("span", { class: "soft" }, " by ", inline(found.by, 80)) : null, found.reason ? [" · ", inline(found.reason, 1000)] : null);
+  return h("p", { class: "gate" }, "Gate: ", h("b", { class: kind }, found.verdict), found.by ? h("span", { class: "soft" }, " by ", inline(found.by, 80)) : null, found.reason?.size ? [" · ", inline(found.reason.text, 1000)] : null);
 }
 
-function differences(found, context) {
-  const parents = found.parents ?? [];
-  if (!parents.length) return null;
+function differences(found) {
+  if (!found.diffs.length) return null;
   const place = h("div", {});
-  const given = new Map((found.diffs ?? []).map((each) => [each.parent, each.diff ?? each.patch]));
-  async function show(parent) {
-    put(place, h("p", { class: "empty" }, "Comparing …"));
-    if (given.has(parent)) { put(place, patch(text(given.get(parent)), `Difference to ${parent}`)); return; }
-    try {
-      const other = await context.get(ofRun(context.run, "candidates", parent));
-      put(place, diff(content(other), content(found), `Difference to ${parent}`));
-    } catch (error) {
-      if (error.name !== "AbortError") put(place, h("p", { class: "problem" }, error.message));
-    }
-  }
-  const choice = parents.length > 1
-    ? h("div", { class: "row" }, h("label", { for: "diff-parent" }, "against"), select(parents.map((each) => [each, each]), parents.at(-1), show, { id: "diff-parent" }))
-    : h("p", { class: "soft" }, `against ${parents[0]}`);
-  show(parents.at(-1));
+  const show = (parent) => {
+    const each = found.diffs.find((other) => other.parent === parent);
+    put(place, each.diff ? patch(each.diff, `Difference to ${parent}`) : h("p", { class: "empty" }, "The same text."), each.truncated ? h("p", { class: "note" }, "Only the beginnings were compared: the texts are very long.") : null);
+  };
+  const names = found.diffs.map((each) => [each.parent, each.parent]);
+  const choice = names.length > 1
+    ? h("div", { class: "row" }, h("label", { for: "diff-parent" }, "against"), select(names, names.at(-1)[0], show, { id: "diff-parent" }))
+    : h("p", { class: "soft" }, `against ${names[0][0]}`);
+  show(names.at(-1)[0]);
   return section("Difference to its parent", choice, place);
 }
 
 function scores(found) {
-  const values = found.scores ?? [];
-  const names = found.instances ?? [];
+  const values = found.scores;
   if (!values.length) return section("Scores per instance", h("p", { class: "empty" }, "There are none."));
-  const rows = values.map((value, place) => ({ name: names[place] ?? `${place + 1}`, value }));
+  const rows = values.map((value, place) => ({ name: `${place + 1}`, value }));
   if (rows.length <= MOST_BARS) {
     const chart = bars({ title: "Scores per instance" });
     chart.update(rows);
@@ -85,11 +71,11 @@ function scores(found) {
   }
   const list = table("Scores per instance", [{ name: "instance", cell: (row) => inline(row.name, 60) }, { name: "score", number: true, cell: (row) => score(row.value), sort: (row) => row.value }]);
   list.update(rows.slice(0, 500));
-  return section(`Scores per instance (${count(rows.length)})`, h("div", { class: "tall" }, list.element));
+  return section(`Scores per instance (${count(found.num_scores)})`, h("div", { class: "tall" }, list.element));
 }
 
 function metrics(found) {
-  const rows = Object.entries(found.metrics ?? {});
+  const rows = Object.entries(found.metrics);
   if (!rows.length) return section("Metrics", h("p", { class: "empty" }, "There are none."));
   const list = table("Metrics", [
     { name: "metric", cell: ([name]) => inline(name, 80), sort: ([name]) => name },
@@ -100,24 +86,23 @@ function metrics(found) {
 }
 
 function artifacts(found, context) {
-  const given = Array.isArray(found.artifacts) ? found.artifacts : Object.entries(found.artifacts ?? {}).map(([name, value]) => ({ name, ...(typeof value === "object" ? value : { text: value }) }));
-  if (!given.length) return null;
-  return section("Artifacts", given.map((each) => folded([inline(each.name, 120), h("span", { class: "soft" }, ` ${bytes(each.size ?? each.num_bytes ?? text(each.text).length)}`)], () => artifact(each, found, context))));
+  if (!found.artifacts.length) return null;
+  return section("Artifacts", found.artifacts.map((each) => folded([inline(each.name, 120), h("span", { class: "soft" }, ` ${bytes(each.size)}`)], () => artifact(each, context))));
 }
 
-function artifact(each, found, context) {
-  if (each.text !== undefined && each.text !== null) return block(each.text, { label: each.name });
-  const place = h("div", {}, h("p", { class: "empty" }, "Loading …"));
-  context.get(ofRun(context.run, "candidates", found.id, "artifacts", each.name)).then(
-    (body) => put(place, block(typeof body === "string" ? body : text(body), { label: each.name })),
-    (error) => error.name !== "AbortError" && put(place, h("p", { class: "problem" }, error.message)));
+function artifact(each, context) {
+  const place = h("div", {}, block(each.head, { label: each.name }));
+  const load = (offset) => context.getText(each.url, { offset });
+  load(0).then(
+    (text) => put(place, piece({ text, size: each.size, truncated: each.size > PIECE }, { label: each.name })),
+    (error) => error.name !== "AbortError" && place.append(h("p", { class: "problem" }, error.message)));
   return place;
 }
 
-function replies(found, context) {
-  const given = found.replies ?? found.calls ?? [];
-  if (!given.length) return null;
-  return section("Prompts and replies", given.map((each, place) => folded(
-    [`Call ${each.call ?? place + 1} `, h("span", { class: "soft" }, inline([each.model, each.failure ? "failed" : ""].filter(Boolean).join(" · "), 80))],
-    () => h("div", {}, h("h3", {}, "Prompt"), block(text(each.prompt), { label: "Prompt" }), h("h3", {}, "Reply, as it came"), block(text(each.reply ?? each.text), { label: "Reply" }), each.failure ? h("p", { class: "problem" }, inline(gist(each.failure), 400)) : null))));
+function calls(found) {
+  if (!found.calls.length) return null;
+  const told = (each) => [each.model, `${count(each.tokens_in)} tokens in`, `${count(each.tokens_out)} out`, duration(each.seconds), usd(each.cost_usd)].join(" · ");
+  return section(`Prompts and replies (${count(found.num_calls)})`, found.calls.map((each) => folded(
+    [`Call ${each.call} `, h("span", { class: "soft" }, inline(told(each), 200))],
+    () => h("div", {}, h("h3", {}, "Prompt"), piece(each.prompt, { label: "Prompt" }), h("h3", {}, "Reply, as it came"), piece(each.reply, { label: "Reply" })))));
 }

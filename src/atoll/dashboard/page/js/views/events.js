@@ -1,24 +1,24 @@
 // Events: the journal of a run, filtered, searched, followed.
 
 import { button, field, h, put, say, select } from "../dom.js";
-import { data as asData } from "../code.js";
-import { count, gist, moment, plural } from "../format.js";
-import { inline } from "../text.js";
+import { folded, source } from "../code.js";
+import { count, plural } from "../format.js";
+import { inline, piece } from "../text.js";
 
 export default { title: "Events", path: "events", scope: "run", mount };
 
-const KINDS = ["started", "founded", "begun", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended"];
+const KINDS = ["started", "founded", "begun", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded"];
 const PAGE = 100;
 const MOST = 2000; // in the page at once; older ones are dropped from its end
 const WAIT = 250; // milliseconds after the last key
 
 function mount(root, context) {
   const wanted = { kind: context.query.get("kind") ?? "", q: context.query.get("q") ?? "" };
-  let before = null; // where the next, older page begins
+  let after = null; // where the next, older page begins
   let isFollowing = true;
   let asked = 0;
   let timer = null;
-  let newest = null;
+  let newest = 0;
   const problem = h("div", {});
   const told = h("p", { class: "soft", role: "status" });
   const list = h("ol", { class: "events", "aria-label": "Events, newest first" });
@@ -32,19 +32,23 @@ function mount(root, context) {
 
   function restart() {
     context.setQuery(wanted);
-    before = null;
-    newest = null;
+    after = null;
     load(true);
   }
 
+  /** Asks for a page; a search in a long journal comes in parts, until there is a page or nothing is left. */
   async function load(isNew) {
     asked += 1;
     const mine = asked;
     list.setAttribute("aria-busy", "true");
     try {
-      const found = await context.get("events", { run: context.run, kind: wanted.kind, q: wanted.q, order: "desc", before: isNew ? null : before, limit: PAGE });
-      if (mine !== asked) return;
-      show(found, isNew);
+      for (let found = 0, isFirst = isNew; found < PAGE; isFirst = false) {
+        const page = await context.get("events", { run: context.run, kind: wanted.kind, q: wanted.q, after, limit: PAGE });
+        if (mine !== asked) return;
+        show(page, isFirst);
+        found += page.events.length;
+        if (page.next === null || page.events.length === PAGE) break;
+      }
     } catch (error) {
       if (error.name !== "AbortError") put(problem, h("p", { class: "problem", role: "alert" }, error.message));
     }
@@ -53,20 +57,21 @@ function mount(root, context) {
 
   function show(found, isNew) {
     put(problem);
-    const rows = found.events ?? found.items ?? [];
-    if (isNew) list.replaceChildren();
-    list.append(...rows.map(item));
-    before = found.next ?? null;
-    more.hidden = before === null || list.children.length >= MOST;
-    if (isNew) newest = rows[0]?.seq ?? null;
-    say(told, rows.length || !isNew ? `${plural(list.children.length, "event")} shown${Number.isFinite(found.total) ? ` of ${count(found.total)}` : ""}` : "No event fits.");
+    if (isNew) { list.replaceChildren(); newest = Math.max(newest, found.total); }
+    list.append(...found.events.map((each) => item(each, context)));
+    after = found.next;
+    more.hidden = after === null || list.children.length >= MOST;
+    const number = list.children.length;
+    const looked = found.is_done ? "" : `; looked through ${count(found.total - found.looked + 1)} of ${count(found.total)}`;
+    say(told, number || !found.is_done ? `${plural(number, "event")} shown${looked}` : "No event fits.");
   }
 
   function hear(event) {
-    if (!isFollowing || !fits(event, wanted)) return;
-    if (newest !== null && event.seq !== undefined && event.seq <= newest) return;
-    newest = event.seq ?? newest;
-    list.prepend(item(event));
+    if (!isFollowing || event.seq <= newest || (wanted.kind && event.kind !== wanted.kind)) return;
+    if (event.seq > newest + 1 && !wanted.kind && !wanted.q) { restart(); return; } // some came while nobody listened
+    newest = event.seq;
+    if (wanted.q && !event.gist.toLowerCase().includes(wanted.q.toLowerCase())) return; // a new search finds the rest
+    list.prepend(item(event, context));
     while (list.children.length > MOST) list.lastElementChild.remove();
   }
 
@@ -75,18 +80,20 @@ function mount(root, context) {
   load(true);
 }
 
-function fits(event, wanted) {
-  if (wanted.kind && event.kind !== wanted.kind) return false;
-  return !wanted.q || JSON.stringify(event.data ?? {}).toLowerCase().includes(wanted.q.toLowerCase());
+function item(event, context) {
+  const node = folded([
+    h("span", { class: "kind", "data-kind": event.kind }, event.kind),
+    h("span", { class: "soft number" }, `step ${count(event.step)}`),
+    h("span", { class: "soft number" }, event.island >= 0 ? `island ${event.island}` : "all"),
+    inline(event.gist, 240),
+  ], () => whole(event, context));
+  return h("li", {}, node);
 }
 
-function item(event) {
-  let isOpen = false;
-  const node = h("details", { on: { toggle: () => { if (node.open && !isOpen) { isOpen = true; node.append(asData(event.data ?? event, `Data of event ${event.seq ?? ""}`)); } } } },
-    h("summary", {}, h("span", { class: "kind", "data-kind": event.kind }, event.kind),
-      h("span", { class: "soft number" }, `step ${event.step ?? "–"}`),
-      h("span", { class: "soft number" }, event.island >= 0 ? `island ${event.island}` : "all islands"),
-      event.at ? h("time", { class: "soft" }, moment(event.at)) : null,
-      inline(gist(event.said ?? event.data ?? "", 240), 240)));
-  return h("li", {}, node);
+function whole(event, context) {
+  const place = h("div", { class: "whole" }, h("p", { class: "empty" }, "Loading …"));
+  context.get(`events/${encodeURIComponent(context.run)}/${event.seq}`).then(
+    (found) => put(place, piece(found.data, { label: `Data of event ${event.seq}`, show: (text) => source(text, `Data of event ${event.seq}`, "json") })),
+    (error) => error.name !== "AbortError" && put(place, h("p", { class: "problem" }, error.message)));
+  return place;
 }

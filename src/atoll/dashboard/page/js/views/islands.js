@@ -4,15 +4,17 @@ import { field, h, put, select } from "../dom.js";
 import { bars } from "../charts/bars.js";
 import { heat } from "../charts/heat.js";
 import { scatter } from "../charts/scatter.js";
-import { count, score } from "../format.js";
+import { brief, count, score } from "../format.js";
 import { table } from "../table.js";
-import { inline } from "../text.js";
 import { watch } from "../watch.js";
+
+const MOST_CLUSTERS = 24; // drawn
+const BINS = 10; // of each feature of the map
 
 export default { title: "Islands", path: "islands", scope: "run", mount };
 
 function mount(root, context) {
-  let data = { islands: [] };
+  let data = { islands: [], features: [] };
   let chosen = context.query.get("island") ?? "";
   let pair = ["", ""];
   const problem = h("div", {});
@@ -25,7 +27,7 @@ function mount(root, context) {
   const island = h("div", {});
   const axes = h("div", { class: "row" });
   const cards = { clusters: h("div", { class: "card" }, clusters.element), map: h("div", { class: "card" }, map.element), front: h("div", { class: "card" }, axes, front.element) };
-  root.append(problem, h("div", { class: "card" }, list.element), h("div", { class: "bar" }, island), h("div", { class: "cards" }, Object.values(cards)),
+  root.append(problem, h("div", { class: "card" }, list.element), h("div", { class: "bar" }, island), h("div", { class: "cards" }, cards.clusters, h("div", { class: "stack" }, cards.map, cards.front)),
     h("div", { class: "card" }, h("h2", {}, "Migrations and resets, newest first"), moves.element));
 
   function draw() {
@@ -36,29 +38,28 @@ function mount(root, context) {
   }
 
   function drawClusters(here) {
-    const rows = here.flatMap((each) => (each.clusters ?? []).map((cluster) => ({ name: `${here.length > 1 ? `island ${each.island} · ` : ""}${cluster.name ?? score(cluster.score, 4)}`, value: cluster.size ?? cluster.members, tone: each.island + 1, note: `best ${score(cluster.score, 4)}`, score: cluster.score })));
+    const rows = here.flatMap((each) => each.clusters.map((cluster) => ({ name: `${here.length > 1 ? `island ${each.island} · ` : ""}${score(cluster.score, 4)}`, value: cluster.size, tone: each.island + 1, note: `e.g. ${cluster.id}`, score: cluster.score })));
     cards.clusters.hidden = rows.length === 0;
-    clusters.update(rows.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity)).slice(0, 30));
+    clusters.update(rows.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity)).slice(0, MOST_CLUSTERS));
   }
 
   function drawMap(here) {
     const cells = new Map();
     for (const each of here) {
-      for (const cell of each.cells ?? []) {
-        const [x, y] = [cell.x ?? cell.bins?.[0], cell.y ?? cell.bins?.[1] ?? 0];
-        const key = `${x},${y}`;
-        if (Number.isFinite(x) && !(cells.get(key)?.value >= cell.score)) cells.set(key, { x, y, value: cell.score, id: cell.id });
+      for (const cell of each.cells) {
+        const key = `${cell.x},${cell.y}`;
+        if (!(cells.get(key)?.value >= cell.score)) cells.set(key, { ...cell, value: cell.score });
       }
     }
     const all = [...cells.values()];
     cards.map.hidden = all.length === 0;
-    const features = data.features ?? [];
-    map.update({ cells: all, width: Math.max(0, ...all.map((cell) => cell.x)) + 1, height: Math.max(0, ...all.map((cell) => cell.y)) + 1 }, { xLabel: features[0]?.name ?? features[0] ?? "first feature", yLabel: features[1]?.name ?? features[1] ?? "second feature" });
+    const names = data.features.map((feature) => ticks(feature));
+    map.update({ cells: all, width: BINS, height: BINS, namesX: names[0], namesY: names[1] }, { xLabel: data.features[0]?.name, yLabel: data.features[1]?.name });
   }
 
   function drawFront(here) {
-    const members = here.flatMap((each) => (each.front ?? each.pareto ?? []).map((point) => ({ ...point, tone: each.island + 1 })));
-    const names = [...new Set(members.flatMap((each) => Object.keys(each.metrics ?? {})))];
+    const members = here.flatMap((each) => each.front.map((point) => ({ ...point, tone: each.island + 1 })));
+    const names = [...new Set(members.flatMap((each) => Object.keys(each.metrics)))];
     cards.front.hidden = names.length < 2;
     if (names.length < 2) return;
     pair = pair.map((name, place) => (names.includes(name) ? name : names[place]));
@@ -75,12 +76,17 @@ function mount(root, context) {
   }
 
   watch(context, () => context.get(context.ofRun("islands")), (found) => {
-    data = { ...found, islands: found.islands ?? found.items ?? [] };
+    data = found;
     list.update(data.islands);
-    moves.update([...(found.moves ?? [])].slice(0, 300));
+    moves.update(found.moves);
     choose();
     draw();
   }, problem);
+}
+
+/** What the bins of a feature begin with. */
+function ticks({ low, high }) {
+  return Array.from({ length: BINS }, (_, place) => brief(low + (place * (high - low)) / BINS));
 }
 
 function islandTable(context) {
@@ -89,7 +95,7 @@ function islandTable(context) {
     { name: "island", cell: (each) => `island ${each.island}`, sort: (each) => each.island },
     { name: "best", cell: (each) => (each.best ? h("a", { href: context.link("candidate", { more: [each.best] }), class: "mono" }, each.best) : "–") },
     { name: "score", number: true, cell: (each) => score(each.best_score), sort: (each) => each.best_score },
-    number("candidates"), number("accepted"), number("migrants"), number("resets"),
+    number("candidates"), number("drafts"), number("accepted"), number("migrants"), number("resets"),
   ], { class: "stacks" });
 }
 
@@ -98,8 +104,8 @@ function moveTable(context) {
     { name: "kind", cell: (each) => each.kind },
     { name: "step", number: true, cell: (each) => count(each.step) },
     { name: "island", cell: (each) => (each.island >= 0 ? `island ${each.island}` : "all") },
-    { name: "from", cell: (each) => (each.from === undefined || each.from === null ? "" : `island ${each.from}`) },
-    { name: "candidates", cell: (each) => (each.candidates ?? each.ids ?? []).slice(0, 6).flatMap((id, place) => [place ? ", " : "", h("a", { href: context.link("candidate", { more: [id] }), class: "mono" }, id)]) },
-    { name: "why", cell: (each) => inline(each.why ?? "", 120) },
+    { name: "from", cell: (each) => (Number.isInteger(each.from) ? `island ${each.from}` : "") },
+    { name: "candidates", cell: (each) => each.candidates.slice(0, 6).flatMap((id, place) => [place ? ", " : "", h("a", { href: context.link("candidate", { more: [id] }), class: "mono" }, id)]) },
+    { name: "score", number: true, cell: (each) => score(each.score) },
   ], { empty: "Nobody swam, and no island began anew." });
 }

@@ -3,9 +3,10 @@
 import { button, field, h, put, say, select } from "../dom.js";
 import { count, plural, score } from "../format.js";
 import { table } from "../table.js";
-import { inline } from "../text.js";
 import { TreeCanvas } from "../treecanvas.js";
 import { watch } from "../watch.js";
+
+const MOST = 5000; // nodes at once
 
 export default { title: "Lineage", path: "lineage", scope: "run", mount };
 
@@ -14,10 +15,13 @@ const KEYS = "Arrow keys walk to the parent, a child and its neighbours; + and �
 function mount(root, context) {
   let by = context.query.get("by") === "time" ? "time" : "tree";
   let nodes = [];
+  let path = [];
+  let first = context.query.get("first");
   let isFirst = true;
   const problem = h("div", {});
   const told = h("p", { class: "soft", role: "status" });
   const chosen = h("div", { class: "card chosen-node", role: "status", "aria-label": "Chosen candidate" }, h("p", { class: "empty" }, "Choose a candidate in the drawing."));
+  const from = h("input", { type: "number", min: 0, step: 1, class: "narrow", placeholder: "newest", value: first ?? "", on: { change: () => { first = from.value === "" ? null : from.value; refresh(); } } });
   const open = (node) => context.go(context.link("candidate", { more: [node.id] }));
   const canvas = new TreeCanvas({ label: `Lineage of the run. ${KEYS}`, onOpen: open, onSelect: (node) => put(chosen, about(node, canvas, context)) });
   const line = table("The line from the best back to the start", [
@@ -29,8 +33,9 @@ function mount(root, context) {
   ]);
   root.append(
     h("div", { class: "bar" },
-      field("Drawn", select([["tree", "as a tree"], ["time", "score rank over steps"]], by, (value) => { by = value; context.setQuery({ by }); canvas.update(nodes, by); })),
-      h("div", { class: "row" }, button("+", () => canvas.zoom(1.4), { "aria-label": "Zoom in" }), button("−", () => canvas.zoom(1 / 1.4), { "aria-label": "Zoom out" }), button("Fit", () => canvas.fit()), button("★ Best", () => choose(canvas.bestLine()[0]))),
+      field("Drawn", select([["tree", "as a tree"], ["time", "score rank over steps"]], by, (value) => { by = value; context.setQuery({ by, first }); canvas.update(nodes, by, path[0]?.id); })),
+      field("From step", from),
+      h("div", { class: "row" }, button("+", () => canvas.zoom(1.4), { "aria-label": "Zoom in" }), button("−", () => canvas.zoom(1 / 1.4), { "aria-label": "Zoom out" }), button("Fit", () => canvas.fit()), button("★ Best", () => choose(path[0]))),
       told),
     problem, canvas.element, h("p", { class: "note" }, `${KEYS} Colours are islands, red has no score, the thick line leads to the best.`),
     h("div", { class: "cards lineage-cards" }, chosen, h("div", { class: "card" }, h("h2", {}, "From the best back to the start"), line.element)));
@@ -39,21 +44,26 @@ function mount(root, context) {
     if (node) canvas.select(node.id);
   }
 
-  watch(context, () => load(context), (data) => {
-    nodes = data.nodes;
-    canvas.update(nodes, by);
-    const best = canvas.bestLine();
-    line.update(best.map((node, place) => ({ ...node, gain: node.score - best[place + 1]?.score })));
-    say(told, `${plural(nodes.length, "candidate")}${data.left ? ` of ${count(nodes.length + data.left)}; the newest are left out` : ""}`);
+  const refresh = watch(context, () => load(context, first), (data) => {
+    ({ nodes, path } = data);
+    canvas.update(nodes, by, path[0]?.id);
+    line.update(path.map((node, place) => ({ ...node, gain: node.score - path[place + 1]?.score })));
+    const isWhole = data.first === 0 && data.next === null && data.last >= data.total_steps;
+    say(told, isWhole ? plural(nodes.length, "candidate") : `${plural(nodes.length, "candidate")} of steps ${count(data.first)} to ${count(data.last)} of ${count(data.total_steps)}`);
     if (isFirst && context.query.get("id")) canvas.select(context.query.get("id"));
     isFirst = false;
   }, problem);
 }
 
-async function load(context) {
-  const found = await context.get(context.ofRun("lineage"));
-  const nodes = found.nodes ?? found.candidates ?? found.items ?? [];
-  return { nodes, left: found.left ?? 0 };
+/** The nodes of the window and those of the line to the best, each once, in the order of their steps. */
+async function load(context, first) {
+  const found = await context.get(context.ofRun("lineage"), { first, limit: MOST });
+  const rows = (nodes) => nodes.ids.map((id, n) => ({ id, parents: nodes.parents[n], score: nodes.scores[n], island: nodes.islands[n], step: nodes.steps[n], verdict: nodes.verdicts[n] }));
+  const path = rows(found.path);
+  const nodes = rows(found.nodes);
+  const there = new Set(nodes.map((node) => node.id));
+  const others = path.filter((node) => !there.has(node.id));
+  return { ...found, path, nodes: others.length ? [...others, ...nodes].sort((a, b) => a.step - b.step) : nodes };
 }
 
 function about(node, canvas, context) {
@@ -62,6 +72,5 @@ function about(node, canvas, context) {
     h("h2", {}, h("a", { href: context.link("candidate", { more: [node.id] }), class: "mono" }, node.id)),
     h("p", {}, `score ${score(node.score)} · island ${count(node.island)} · step ${count(node.step)} · ${plural(own.length, "child", "children")}`),
     h("p", { class: "soft" }, `parents: ${(node.parents ?? []).join(", ") || "none"}${node.verdict ? ` · ${node.verdict}` : ""}`),
-    node.failure ? h("p", { class: "problem" }, inline(node.failure, 300)) : null,
   ];
 }

@@ -15,30 +15,38 @@ function mount(root, context) {
   const total = h("div", {});
   const empty = h("p", { class: "empty", hidden: true }, "This run asked no model: its engine rewrites programs by their syntax and tunes their numbers.");
   const list = table("Models of the run", [
-    { name: "model", cell: (row) => inline(row.model ?? row.name, 80), sort: (row) => row.model ?? row.name },
+    { name: "model", wrap: true, cell: (row) => inline(row.model, 80), sort: (row) => row.model },
     { name: "calls", number: true, cell: (row) => count(row.calls), sort: (row) => row.calls },
     { name: "failures", number: true, cell: (row) => count(row.failures), sort: (row) => row.failures },
-    { name: "mean", title: "mean latency", number: true, cell: (row) => duration(row.latency_mean ?? row.seconds / row.calls), sort: (row) => row.latency_mean },
+    { name: "mean", title: "mean latency", number: true, cell: (row) => duration(row.latency_mean), sort: (row) => row.latency_mean },
     { name: "p95", title: "95 % within", number: true, cell: (row) => duration(row.latency_p95), sort: (row) => row.latency_p95 },
     { name: "in", title: "tokens in", number: true, cell: (row) => count(row.tokens_in), sort: (row) => row.tokens_in },
     { name: "out", title: "tokens out", number: true, cell: (row) => count(row.tokens_out), sort: (row) => row.tokens_out },
-    { name: "usd", title: "USD", number: true, cell: (row) => usd(row.cost_usd ?? row.usd), sort: (row) => row.cost_usd ?? row.usd },
+    { name: "usd", title: "USD", number: true, cell: (row) => usd(row.cost_usd), sort: (row) => row.cost_usd },
     { name: "share", title: "bandit's share", number: true, cell: (row) => percent(row.share, 1), sort: (row) => row.share },
+    { name: "better", title: "new bests", number: true, cell: (row) => count(row.improvements), sort: (row) => row.improvements },
     { name: "reward", number: true, cell: (row) => score(row.reward, 4), sort: (row) => row.reward },
   ], { class: "stacks" });
   const calls = bars({ title: "Calls by model", format: count });
-  const time = lines({ title: "Latency of the calls", xLabel: "call", yLabel: "seconds", formatX: count });
+  const time = lines({ title: "Latency of the newest calls", xLabel: "call", yLabel: "seconds", formatX: count, isLinear: true });
   const cards = h("div", { class: "cards" }, h("div", { class: "card" }, calls.element), h("div", { class: "card" }, time.element));
-  root.append(problem, total, empty, h("div", { class: "card" }, list.element), cards);
+  const losses = table("What went wrong", [
+    { name: "count", number: true, cell: (row) => count(row.count), sort: (row) => row.count },
+    { name: "reason", wide: true, cell: (row) => inline(row.reason, 300) },
+  ]);
+  const lossCard = h("div", { class: "card" }, h("h2", {}, "Steps without a child"), losses.element);
+  root.append(problem, total, empty, h("div", { class: "card" }, list.element), cards, lossCard);
 
   watch(context, () => context.get(context.ofRun("models")), (data) => {
-    const rows = data.models ?? data.items ?? [];
+    const rows = data.models;
     empty.hidden = rows.length > 0;
     cards.hidden = rows.length === 0;
     list.update(rows);
+    losses.update(data.failures);
+    lossCard.hidden = data.failures.length === 0;
     const sum = (name) => rows.reduce((all, row) => all + (row[name] ?? 0), 0);
-    put(total, rows.length ? facts([["calls", count(sum("calls"))], ["failures", count(sum("failures"))], ["tokens", count(sum("tokens_in") + sum("tokens_out"))], ["USD", usd(sum("cost_usd") || sum("usd"))]]) : null);
-    calls.update(rows.map((row, place) => ({ name: row.model ?? row.name, value: row.calls, tone: place, note: row.failures ? `${count(row.failures)} failed` : "" })));
-    time.update(rows.map((row, place) => ({ name: row.model ?? row.name, tone: place, points: (row.latencies ?? []).map((each, n) => (Array.isArray(each) ? each : [n + 1, each])) })));
+    put(total, rows.length ? facts([["calls", count(sum("calls"))], ["failures", count(sum("failures"))], ["tokens", count(sum("tokens_in") + sum("tokens_out"))], ["USD", usd(sum("cost_usd"))], data.route ? ["shared by", inline(data.route, 60)] : null, data.is_counted ? null : ["counted so far", percent(data.counted)]]) : null);
+    calls.update(rows.map((row, place) => ({ name: row.model, value: row.calls, tone: place, note: row.failures ? `${count(row.failures)} failed` : "" })));
+    time.update(rows.map((row, place) => ({ name: row.model, tone: place, points: row.latencies.map((each, n) => [n + 1, each]) })));
   }, problem);
 }

@@ -30,12 +30,12 @@ function mount(root, context) {
   function draw() {
     if (!curve) return;
     const [label, formatX] = AXES[over] ?? AXES.evaluations;
-    chart.update(seriesOf(curve, over, what), { xLabel: label, formatX });
+    chart.update(seriesOf(curve, over, what, context.summary()?.baselines ?? []), { xLabel: label, formatX });
   }
 
   watch(context, () => context.get(context.ofRun("curve")), (data) => { curve = data; draw(); }, problem);
-  watch(context, () => context.get(context.ofRun("improvements")), (data) => steps.update([...(data.improvements ?? data.items ?? data)].reverse()), problem);
-  const show = (now) => { if (now) { put(used, h("h2", {}, "Budget"), budget(now)); put(about, h("h2", {}, "The run"), aboutRun(now)); } };
+  watch(context, () => context.get(context.ofRun("improvements")), (data) => steps.update([...data.improvements].reverse()), problem);
+  const show = (now) => { if (now) { put(used, h("h2", {}, "Budget"), budget(now)); put(about, h("h2", {}, "The run"), aboutRun(now)); draw(); } };
   const hear = (event) => { if (event.detail.id === context.run) show(event.detail); };
   document.addEventListener("atoll:summary", hear);
   context.signal.addEventListener("abort", () => document.removeEventListener("atoll:summary", hear));
@@ -43,9 +43,9 @@ function mount(root, context) {
 }
 
 /** The lines of a curve; `over` names the column that is the axis. */
-function seriesOf(curve, over, what) {
+function seriesOf(curve, over, what, baselines) {
   const points = (line, value) => line[over].map((x, place) => [x, line[value][place]]).filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y));
-  const found = [{ name: "best of all", step: true, tone: 0, points: points(curve.whole, "best") }];
+  const found = [{ name: "best of all", step: true, main: true, tone: 0, points: points(curve.whole, "best") }];
   if (what !== "all") {
     curve.islands.forEach((each) => {
       if (what !== "mean") found.push({ name: `island ${each.island} best`, step: true, tone: each.island + 1, points: points(each, "best") });
@@ -54,9 +54,9 @@ function seriesOf(curve, over, what) {
   }
   const ends = found.flatMap((each) => [each.points[0]?.[0], each.points.at(-1)?.[0]]).filter(Number.isFinite);
   const [from, to] = [Math.min(...ends), Math.max(...ends)];
-  (curve.baselines ?? []).forEach((each, place) => {
-    const value = each.best_score ?? each.score;
-    if (Number.isFinite(value) && ends.length) found.push({ name: each.title ?? each.name, baseline: true, tone: 8 - place, points: [[from, value], [to, value]] });
+  baselines.forEach((each, place) => {
+    const value = each.best_score;
+    if (Number.isFinite(value) && ends.length) found.push({ name: each.title, baseline: true, tone: 8 - place, points: [[from, value], [to, value]] });
   });
   return found;
 }
@@ -88,5 +88,5 @@ function improvementTable(context) {
     { name: "score", number: true, cell: (each) => score(each.score), sort: (each) => each.score },
     { name: "evaluations", number: true, cell: (each) => count(each.evaluations), sort: (each) => each.evaluations },
     { name: "island", number: true, cell: (each) => count(each.island), sort: (each) => each.island },
-  ], { empty: "Nothing was better than the start yet." });
+  ], { class: "tight", empty: "Nothing was better than the start yet." });
 }

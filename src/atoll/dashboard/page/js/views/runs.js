@@ -40,7 +40,7 @@ function mount(root, context) {
   }
 
   watch(context, () => context.get("api/runs", { limit: 500 }), (data) => {
-    all = data.runs ?? data.items ?? data;
+    all = data.runs;
     comparison.update(all);
     render();
   }, problem, { every: EVERY });
@@ -56,8 +56,8 @@ function runTable(chosen, onChoose) {
     { name: "run", cell: (run) => h("a", { href: link("overview", { run: run.id }), class: "mono" }, run.id), sort: (run) => run.id },
     { name: "status", cell: (run) => badge(run.status), sort: (run) => run.status },
     { name: "system", cell: (run) => run.system, sort: (run) => run.system },
-    { name: "task", cell: (run) => [inline(leaf(run.task), 60), run.baseline_of ? h("span", { class: "soft" }, ` baseline of ${run.baseline_of}`) : null], sort: (run) => leaf(run.task) },
-    { name: "model", cell: (run) => inline(run.llm, 50), sort: (run) => run.llm },
+    { name: "task", wrap: true, cell: (run) => [inline(leaf(run.task), 60), run.baseline_of ? h("span", { class: "soft" }, ` baseline of ${run.baseline_of}`) : null], sort: (run) => leaf(run.task) },
+    { name: "model", wrap: true, cell: (run) => inline(run.llm, 50), sort: (run) => run.llm },
     { name: "start", number: true, cell: (run) => score(run.initial_score), sort: (run) => run.initial_score },
     { name: "best", number: true, cell: (run) => h("b", {}, score(run.best_score)), sort: (run) => run.best_score },
     { name: "evaluations", number: true, cell: (run) => count(run.evaluations), sort: (run) => run.evaluations },
@@ -97,7 +97,7 @@ function compareCard(context, chosen, onClear) {
 }
 
 function bestPoints(found, evaluations) {
-  const rows = found?.improvements ?? found?.items ?? found ?? [];
+  const rows = found?.improvements ?? [];
   const points = rows.map((each) => [each.evaluations, each.score]);
   return points.length ? [...points, [Math.max(evaluations, points.at(-1)[0]), points.at(-1)[1]]] : [];
 }

@@ -1,0 +1,141 @@
+"""A run under way: it is followed as it goes, steered by who has the token, and refuses everybody else."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from atoll.journal import Record
+from tests.dashboard.browser import stage
+from tests.dashboard.browser.stage import Stage
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def live(shown: Stage) -> Iterator[str]:
+    """The name of a run of this test alone."""
+    name = f"live-{next(NUMBERS)}"
+    made = stage.Live(shown.kept, name)
+    yield name
+    made.close()
+
+
+def orders(shown: Stage, run: str) -> list[Record]:
+    return list(shown.kept.journal(run).of_kind("controlled"))
+
+
+def evaluations(page: Page) -> int:
+    text = page.locator(".run-facts .fact", has_text="evaluations").locator("b").text_content() or ""
+    return int(text.replace(",", ""))
+
+
+def test_a_run_under_way_is_followed_without_a_reload(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.LIVE}/overview"))
+    expect(page.locator(".state")).to_have_text("live")
+    first = evaluations(page)
+    page.wait_for_function(
+        "(first) => Number(document.querySelector('.run-facts').textContent.match(/evaluations ([\\d,]+)/)[1]"
+        ".replaceAll(',', '')) > first",
+        arg=first,
+    )
+    page.goto(shown.at(f"runs/{stage.LIVE}/events"))
+    items = page.get_by_role("list", name="Events, newest first").get_by_role("listitem")
+    expect(items.first).to_be_visible()
+    before = items.first.text_content()
+    expect(items.first).not_to_have_text(before or "")
+    page.get_by_label("Follow").uncheck()
+    page.get_by_label("Kind").select_option("applied")
+    expect(items.first).to_contain_text("accept")
+
+
+def test_a_stream_that_fails_is_replaced_by_asking(watched, shown: Stage):
+    page = watched.page
+    page.route("**/sse/timeline**", lambda route: route.abort())
+    page.goto(shown.at(f"runs/{stage.LIVE}/overview"))
+    expect(page.locator(".state")).to_have_text("polling")
+    first = evaluations(page)
+    page.wait_for_function(
+        "(first) => Number(document.querySelector('.run-facts').textContent.match(/evaluations ([\\d,]+)/)[1]"
+        ".replaceAll(',', '')) > first",
+        arg=first,
+    )
+    watched.complaints.clear()  # the browser itself notes every failed request
+
+
+def test_a_run_is_paused_resumed_and_stopped(steering: Page, shown: Stage, live: str):
+    page = steering
+    page.goto(shown.at(f"runs/{live}/overview"))
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".run-header .badge")).to_have_text("paused")
+    expect(page.locator(".answer")).to_contain_text(f"Told run {live}: pause")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".run-header .badge")).to_have_text("running")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.get_by_role("button", name="Stop").click()
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".run-header .badge")).to_have_text("stopped")
+    expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+    assert [record.data["kind"] for record in orders(shown, live)] == ["pause", "resume", "stop"]
+
+
+def test_budget_and_settings_go_both_ways_and_are_written_down(steering: Page, shown: Stage, live: str):
+    page, other = steering, steering.context.new_page()
+    for each in (page, other):
+        each.goto(shown.at(f"runs/{live}/overview"))
+        each.get_by_text("Adjust", exact=True).click()
+    expect(page.get_by_text("in force: 5000")).to_be_visible()
+    page.get_by_role("spinbutton", name="iterations").fill("6000")
+    page.get_by_role("button", name="Raise").click()
+    expect(other.get_by_text("in force: 6000")).to_be_visible()  # somebody else sees it
+    expect(page.get_by_label("Danger threshold")).to_have_value("0.7")
+    page.get_by_label("Danger threshold").fill("0.25")
+    page.get_by_label("Exploration bonus").fill("2")
+    page.get_by_label("Log detail").select_option("verbose")
+    page.get_by_label("Notifications").select_option("alerts")
+    page.get_by_role("button", name="Apply").click()
+    expect(other.get_by_label("Danger threshold")).to_have_value("0.25")
+    expect(other.get_by_label("Exploration bonus")).to_have_value("2")
+    expect(other.get_by_label("Log detail")).to_have_value("verbose")
+    expect(other.get_by_label("Notifications")).to_have_value("alerts")
+    expect(page.get_by_role("table", name="What was asked of this run")).to_contain_text("danger_threshold=0.25")
+    stage.wait(lambda: len(orders(shown, live)) == 2)
+    assert orders(shown, live)[1].data["data"]["danger_threshold"] == 0.25
+    shown.kept.inbox(live).post("set", danger_threshold=0.5)  # from a terminal
+    expect(page.get_by_label("Danger threshold")).to_have_value("0.5")
+
+
+def test_what_makes_no_sense_is_refused_with_a_reason(watched, steering: Page, shown: Stage, live: str):
+    page = steering
+    page.goto(shown.at(f"runs/{live}/overview"))
+    page.get_by_text("Adjust", exact=True).click()
+    page.get_by_role("button", name="Raise").click()
+    expect(page.locator(".answer")).to_have_text("Give a higher limit first.")
+    page.get_by_label("Another setting").fill("danger_treshold")
+    page.get_by_label("Its value").fill("0.5")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".answer")).to_contain_text("Refused:")
+    expect(page.locator(".answer")).to_contain_text("danger_threshold")  # the nearest right one
+    watched.complaints.clear()  # the browser itself notes every 422
+
+
+def test_who_has_no_token_is_told_so_and_can_give_it(watched, shown: Stage, live: str):
+    page = watched.page
+    page.goto(shown.at(f"runs/{live}/overview"))
+    expect(page.get_by_role("button", name="Read only")).to_be_visible()
+    page.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog", name="Steer the runs")
+    dialog.get_by_label("Token").fill("a wrong one")
+    dialog.get_by_role("button", name="Use").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("not the token")
+    dialog.get_by_label("Token").fill(stage.TOKEN)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="May steer")).to_be_visible()
+    assert orders(shown, live) == []
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".run-header .badge")).to_have_text("paused")
+    left = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
+    assert stage.TOKEN not in left
+    watched.complaints.clear()  # the browser itself notes the 401

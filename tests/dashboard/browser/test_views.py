@@ -1,0 +1,268 @@
+"""The views of runs that have ended: what a person does there, and what they see."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.browser import stage
+from tests.dashboard.browser.stage import Stage
+
+VIEWS = ["overview", "lineage", "candidate", "candidate/best", "islands", "events", "models"]
+
+
+def test_the_runs_are_listed_with_status_best_and_cost_and_can_be_searched(page: Page, shown: Stage):
+    page.goto(shown.url)
+    table = page.get_by_role("table", name="Runs of the store")
+    asked = table.get_by_role("row").filter(has=page.get_by_role("link", name=stage.ASKED, exact=True))
+    expect(asked).to_contain_text("finished")
+    expect(asked).to_contain_text("some-model")
+    expect(asked).to_contain_text("$0.0060")
+    expect(table.get_by_role("row").filter(has_text="running")).to_contain_text(stage.LIVE)
+    page.get_by_label("Search").fill("some-model")
+    expect(table.get_by_role("row")).to_have_count(2)  # the heading, and it
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Status").select_option("running")
+    expect(page.get_by_role("status").filter(has_text=re.compile("1 of"))).to_be_visible()
+    asked_for = table.get_by_role("button", name="best")
+    asked_for.click()
+    expect(table.get_by_role("columnheader", name="best")).to_have_attribute("aria-sort", "descending")
+
+
+def test_several_runs_are_compared_in_one_chart(page: Page, shown: Stage):
+    page.goto(shown.url)
+    for run in (stage.FINISHED, stage.OTHER):
+        page.get_by_label(f"Compare {run}", exact=True).check()
+    chart = page.get_by_role("region", name="Comparison")
+    expect(chart.locator("path.series")).to_have_count(2)
+    assert "compare=walk%2Cagain" in page.url  # it can be sent to somebody
+    page.reload()
+    expect(page.get_by_role("region", name="Comparison").locator("path.series")).to_have_count(2)
+    page.get_by_role("button", name="Clear").click()
+    expect(chart).to_be_hidden()
+
+
+def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    lines = page.locator("path.series")
+    expect(lines).to_have_count(7)  # the best of all, and best and mean of three islands
+    page.get_by_label("Show").select_option("best")
+    expect(lines).to_have_count(4)
+    page.get_by_label("Over", exact=True).select_option("cost_usd")
+    expect(page.locator(".axis-name", has_text="cost in USD")).to_be_visible()
+    page.get_by_label("Over", exact=True).select_option("evaluations")
+    page.get_by_role("button", name="island 0 best").click()
+    expect(lines).to_have_count(3)
+    best = shown.kept.candidates(stage.FINISHED).best()[0]
+    rows = page.get_by_role("table", name="Improvements").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text(best.id)
+    page.get_by_text("As a table").click()
+    expect(page.get_by_role("table", name="Best and mean score by island, as numbers")).to_contain_text("island 2 best")
+
+
+def test_a_chart_is_read_by_keys_and_says_its_values(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))
+    expect(page.locator("path.series").first).to_be_attached()
+    page.locator("svg.drawing").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator(".chart [role=status]")).to_contain_text("best of all")
+
+
+def test_the_lineage_is_walked_by_keys_to_the_best_and_opened(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.FINISHED}/lineage"))
+    expect(page.get_by_role("status").filter(has_text="151 candidates")).to_be_visible()
+    best = shown.kept.candidates(stage.FINISHED).best()[0]
+    page.locator("canvas").focus()
+    page.keyboard.press("b")
+    chosen = page.get_by_role("status", name="Chosen candidate")
+    expect(chosen).to_contain_text(best.id)
+    page.keyboard.press("ArrowLeft")
+    expect(chosen.get_by_role("link")).to_have_text(best.parents[-1])
+    for key in ("+", "-", "0", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(chosen.get_by_role("link")).to_have_text(best.id)
+    page.get_by_label("Drawn").select_option("time")
+    page.mouse.move(700, 500)
+    page.mouse.wheel(0, -400)
+    page.locator("canvas").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=f"Candidate {best.id}")).to_be_visible()
+
+
+def test_the_line_to_the_best_is_a_table_too(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.FINISHED}/lineage"))
+    line = page.get_by_role("table", name="The line from the best back to the start")
+    expect(line.get_by_role("row").last).to_contain_text("0.0")
+
+
+def test_candidates_are_sorted_filtered_and_found_by_id(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.FAILING}/candidate"))
+    rows = page.get_by_role("table", name="Candidates").locator("tbody tr")
+    expect(rows).to_have_count(50)
+    page.get_by_role("button", name="More").click()
+    expect(rows).to_have_count(100)
+    page.get_by_label("Sort").select_option("newest")
+    page.get_by_label("Outcome").select_option("true")
+    expect(rows.first).to_contain_text("reject")
+    page.get_by_label("Outcome").select_option("")
+    page.get_by_label("Search").fill("12")
+    expect(rows).to_have_count(2)
+    rows.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Candidate 12.")).to_be_visible()
+
+
+def test_a_candidate_is_told_in_full(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.ASKED}/candidate/5.0"))
+    expect(page.get_by_role("region", name="Source of 5.0")).to_contain_text("2.5")
+    expect(page.get_by_text("Gate: accept")).to_be_visible()
+    expect(page.get_by_text("against 1.0")).to_be_visible()
+    difference = page.get_by_role("region", name="Difference to 1.0")
+    expect(difference.locator(".removed")).to_contain_text("-1.0")
+    expect(difference.locator(".added")).to_contain_text("+2.5")
+    expect(page.get_by_role("heading", name="Scores per instance")).to_be_visible()
+    expect(page.get_by_role("table", name="Metrics")).to_contain_text("value")
+    expect(page.get_by_role("region", name="Feedback").last).to_contain_text("2.5 is near")
+    page.get_by_text("Call 0").click()
+    expect(page.get_by_role("region", name="Prompt", exact=True)).to_contain_text("What comes next?")
+    expect(page.get_by_role("region", name="Reply", exact=True)).to_contain_text("2.5")
+    page.get_by_role("link", name="1.0", exact=True).first.click()
+    expect(page.get_by_role("heading", name="Candidate 1.0")).to_be_visible()
+
+
+def test_a_failure_and_a_refusal_say_why(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.ASKED}/candidate/4.0"))
+    expect(page.get_by_role("region", name="Failure").last).to_contain_text("below zero")
+    refused = next(row for row in shown.kept.candidates(stage.FAILING) if row.verdict == "reject")
+    page.goto(shown.at(f"runs/{stage.FAILING}/candidate/{refused.id}"))
+    expect(page.get_by_text(f"Gate: reject by {refused.by} · {refused.reason}")).to_be_visible()
+
+
+def test_islands_show_clusters_map_front_and_moves(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.ELITES}/islands"))
+    expect(page.get_by_role("table", name="Islands").locator("tbody tr")).to_have_count(3)
+    expect(page.locator(".heat rect").first).to_be_attached()
+    expect(page.get_by_role("heading", name="Clusters by score")).to_be_visible()
+    page.get_by_label("Across").select_option("cheap")
+    page.get_by_label("Upwards").select_option("value")
+    expect(page.locator("circle.dot").first).to_be_attached()
+    moves = page.get_by_role("table", name="Migrations and resets")
+    expect(moves).to_contain_text("migrated")
+    expect(moves).to_contain_text("reset")
+    page.get_by_label("Show").select_option("island 1")
+    page.locator("svg[aria-roledescription^='heat map']").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=re.compile("Candidate"))).to_be_visible()
+
+
+def test_events_are_filtered_searched_and_opened(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.ASKED}/events"))
+    rows = page.get_by_role("list", name="Events, newest first").get_by_role("listitem")
+    expect(rows.first).to_contain_text("ended")
+    page.get_by_label("Kind").select_option("replied")
+    expect(rows).to_have_count(6)
+    page.get_by_label("Search").fill("no number")
+    expect(rows).to_have_count(1)
+    rows.first.locator("summary").click()
+    expect(rows.first.locator("pre")).to_contain_text("What comes next?")
+    page.get_by_label("Search").fill("nobody ever wrote this")
+    expect(page.get_by_text("No event fits.")).to_be_visible()
+
+
+def test_models_show_calls_tokens_and_cost_and_a_run_without_one_says_so(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.ASKED}/models"))
+    row = page.get_by_role("table", name="Models of the run").locator("tbody tr").first
+    expect(row).to_contain_text("6")
+    expect(row).to_contain_text("$0.0060")
+    expect(row).to_contain_text("500 ms")
+    page.goto(shown.at(f"runs/{stage.FINISHED}/models"))
+    expect(page.get_by_text("This run asked no model")).to_be_visible()
+
+
+@pytest.mark.parametrize("view", ["", *(f"runs/{stage.FINISHED}/{view}" for view in VIEWS)])
+def test_a_view_fits_a_phone_and_has_its_landmarks(page: Page, shown: Stage, view: str):
+    page.set_viewport_size({"width": 360, "height": 720})
+    page.goto(shown.at(view))
+    expect(page.locator("main h1")).to_be_attached()
+    expect(page.get_by_text("Loading …")).to_have_count(0)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.get_by_role("main").count() == page.get_by_role("banner").count() == 1
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("main button, main input, main select, main a, main svg[role=img]")]
+            .filter((node) => node.checkVisibility() && !(node.textContent.trim() || node.ariaLabel
+                || node.labels?.length || node.getAttribute("aria-labelledby"))).map((node) => node.outerHTML)"""
+    )
+    assert nameless == []
+    page.get_by_role("button", name="Menu").click()
+    expect(page.get_by_role("navigation", name="Views")).to_be_visible()
+
+
+def test_an_unknown_run_is_told_in_a_sentence(watched, shown: Stage):
+    watched.page.goto(shown.at("runs/nobody/overview"))
+    expect(watched.page.get_by_role("alert").first).to_contain_text("nobody")
+    expect(watched.page.get_by_role("button", name="Try again").first).to_be_visible()
+    watched.page.get_by_role("link", name="Runs").click()
+    expect(watched.page.get_by_role("table", name="Runs of the store")).to_be_visible()
+    watched.complaints.clear()  # the browser itself notes every 404
+
+
+def contrasts(page: Page) -> list[str]:
+    """Returns the texts of the page whose contrast is below what AA asks for, with their colours."""
+    return page.evaluate(  # type: ignore[no-any-return]
+        """() => {
+            const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+            const rgb = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color;
+                canvas.fillRect(0, 0, 1, 1);
+                return [...canvas.getImageData(0, 0, 1, 1).data]; };
+            const light = ([r, g, b]) => [r, g, b].map((each) => each / 255)
+                .map((each) => (each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
+                .reduce((sum, each, place) => sum + each * [0.2126, 0.7152, 0.0722][place], 0);
+            const ground = (node) => { for (let at = node; at; at = at.parentElement) {
+                const found = rgb(getComputedStyle(at).backgroundColor); if (found[3] > 250) return found; }
+                return rgb("Canvas"); };
+            const found = [];
+            for (const node of document.querySelectorAll("body *")) {
+                const own = [...node.childNodes].some((each) => each.nodeType === 3 && each.textContent.trim());
+                if (!own || !node.checkVisibility() || node.closest("svg")) continue;
+                const style = getComputedStyle(node);
+                const [a, b] = [light(rgb(style.color)), light(ground(node))].sort((x, y) => y - x);
+                const ratio = (a + 0.05) / (b + 0.05);
+                if (ratio < 4.5) found.push(`${node.textContent.slice(0, 30)} ${style.color} ${ratio.toFixed(2)}`);
+            }
+            return [...new Set(found)];
+        }"""
+    )
+
+
+def test_both_looks_can_be_read_and_the_choice_stays(page: Page, shown: Stage):
+    page.emulate_media(color_scheme="dark")
+    page.goto(shown.at(f"runs/{stage.ASKED}/candidate/5.0"))
+    expect(page.get_by_text("Gate: accept")).to_be_visible()
+    assert contrasts(page) == []
+    page.get_by_role("button", name="Switch to the light look").click()
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert contrasts(page) == []
+    page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))
+    page.reload()
+    expect(page.get_by_role("table", name="Improvements")).to_contain_text("0.0")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert contrasts(page) == []
+
+
+def test_the_page_is_walked_by_keys_alone(page: Page, shown: Stage):
+    page.goto(shown.at(f"runs/{stage.FINISHED}/overview"))
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    link = page.get_by_role("navigation").get_by_role("link", name="Events")
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Events")).to_be_visible()
+    expect(page.get_by_role("main")).to_be_focused()
+    expect(link).to_have_attribute("aria-current", "page")
+    page.go_back()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()

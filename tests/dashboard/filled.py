@@ -1,0 +1,132 @@
+"""Stores filled by real, small runs: lives, minds, a playbook that decisions wait for, proposals, rollouts."""
+
+import contextlib
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from atoll import candidate, config, governed, playbook, runs, store, testing
+from atoll.cli import rollouts
+from atoll.governed import evaluators, rollout, shadow, standings
+from tests.mind.workspace import repositories
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TOKEN = "a-token-for-tests"
+
+# What a page must show as text, whoever wrote it.
+HOSTILE = (
+    '<script>window.hacked = 1</script><img src="x" onerror="window.hacked = 2"><svg onload="window.hacked = 3">'
+    '<a href="javascript:window.hacked=4">here</a> [md](javascript:alert(1)) \u202etxet idib\u202c {{7*7}} ${7*7}'
+)
+
+
+class Filled(NamedTuple):
+    """A store, and what is in it.
+
+    Attributes:
+        path: The file.
+        lives, texts, workspace: Ids of runs: of lives, of minds over texts, and of minds over a repository.
+        repository: That repository.
+        proposals: Ids: one that waits, and one that its author proposed for a tool.
+    """
+
+    path: Path
+    lives: str
+    texts: str
+    workspace: str
+    repository: Path
+    proposals: tuple[str, ...]
+
+    def copied(self, folder: Path) -> "Filled":
+        """Returns a copy that a test may change."""
+        path, repository = folder / "atoll.db", folder / "project"
+        shutil.copy(self.path, path)
+        shutil.copytree(self.repository, repository, symlinks=True)
+        return self._replace(path=path, repository=repository)
+
+
+def fill(folder: Path) -> Filled:
+    """Makes everything in a folder; about three seconds of CPU."""
+    path, repository = folder / "atoll.db", repositories.made(folder / "project")
+    with store.Store(path) as kept, contextlib.chdir(folder):  # a copy of both is found from its own folder
+        lives = _run(kept, EXAMPLES / "survival", ["run.iterations=3", "run.seed=4"])
+        texts = _run(
+            kept,
+            EXAMPLES / "mind_natural_plan",
+            ["run.iterations=24", "task.most=1", "mind.num_islands=2", "mind.num_convs=2", "mind.num_seq=2"],
+        )
+        settings = ["task.repository=project", "run.iterations=4", "mind.pattern=critic", "mind.num_seq=2"]
+        workspace = _run(kept, EXAMPLES / "mind_workspace", settings, model=mender())
+        fill_playbook(kept)
+        proposals = fill_governance(kept)
+    return Filled(path, lives, texts, workspace, repository, proposals)
+
+
+def _run(kept: store.Store, folder: Path, settings: list[str], model: testing.ScriptedLLM | None = None) -> str:
+    plan = config.load(folder, [config.parse_set(each) for each in settings])
+    made = {} if model is None else {"model": lambda plan: model}
+    with runs.Session(kept, plan, allowed=runs.Allowed(unsafe=True), **made) as session:  # type: ignore[arg-type]
+        session.go()
+        session.conclude()
+    return session.run
+
+
+def mender() -> testing.ScriptedLLM:
+    """Returns a model whose critic is hostile and whose author mends the repository at its second turn."""
+
+    def reply(step: int, call: str, prompt: str) -> str:
+        if call == "1":  # the first call begins, the second criticises, the third answers
+            return f"The sum is wrong. {HOSTILE}"
+        sign = "+" if int(call) >= 2 else "*"
+        edit = f"<<<<<<< SEARCH\n    return a - b\n=======\n    return a {sign} b  # {HOSTILE}\n>>>>>>> REPLACE"
+        return f"<plan>\nFILE: sums.py\n{edit}\n</plan>"
+
+    return testing.ScriptedLLM(reply)
+
+
+def fill_playbook(kept: store.Store, key: str = "playbook/cook") -> None:
+    notes = playbook.Store(kept.versions(), key=key)
+    notes.apply(
+        [
+            playbook.add("recipes", "Boil eggs for 7 minutes.", evidence="they were just right"),
+            playbook.add("tactics", f"Mind the pot: {HOSTILE}".replace("\u202e", "").replace("\u202c", "")),
+        ],
+        "breakfast",
+        "cook",
+    )
+    notes.apply([playbook.tag("recipes-00001", "helpful"), playbook.remove("x-00001")], f"lunch {HOSTILE}", "cook")
+    notes.apply([playbook.add("recipes", "Never boil eggs for 7 minutes.")], "brunch", "cook")
+
+
+def fill_governance(kept: store.Store) -> tuple[str, ...]:
+    known = governed.StoredParameters(kept)
+    known.set("risk/penalty", 0.5, "where we began", author="ann")
+    known.set("risk/penalty", 0.4, f"lower {HOSTILE}", author="bob")
+    known.set("prompt/system", f"Be kind.\n{HOSTILE}\n", "a start", author="ann")
+    desks = governed.Evolution(known, governed.LATER)
+    wish = desks.propose("optimize", f"Go faster {HOSTILE}", {"key": "speed", "value": 3}, "agent", rationale=HOSTILE)
+    other = desks.propose("optimize", "Go slower", {"key": "speed", "value": 1}, "agent")
+    _roll_out(known)
+    return wish.id, other.id
+
+
+def _roll_out(known: governed.Parameters) -> None:
+    samples = [candidate.Candidate(f"s{n}", str(n)) for n in range(300)]
+
+    def score(each: candidate.Candidate) -> tuple[float, dict[str, float]]:
+        number, value = each.content.split("/")
+        gain = (int(number) % 7) / 10 - (float(value) - 0.3) ** 2
+        return gain, {"late": 0.1 + float(value) / 10}
+
+    def apply(each: candidate.Candidate, value: float) -> candidate.Candidate:
+        return candidate.Candidate(each.id, f"{each.content}/{value}")
+
+    guards = rollouts.guardrails(["late:0.05:lower"])
+    runner = shadow.ShadowRunner(
+        known, evaluators.FuncEvaluator(score), shadow.Fixed(samples), apply, guardrails=guards, min_effect=0.0
+    )
+    result = runner.run_shadow("risk/penalty", 0.3, 1.0)
+    standings.keep_shadow(known, "risk/penalty", 0.3, result, "ann")
+    why = {"author": "evolver", "by": "ann", "reason": "the EMA of last week"}
+    rollouts.start(known, "risk/penalty", 0.3, {"guardrails": guards}, **why)
+    rollout.Rollout(known, "risk/penalty").take_shadow(result)

@@ -1,0 +1,46 @@
+"""Foreign text comes out as data or as plain text, and never longer than a page can bear."""
+
+from tests.dashboard.browser import stage
+
+PATHS = ("", "/curve", "/improvements", "/lineage", "/candidates", "/islands", "/models", "/control")
+
+
+def test_all_that_is_known_of_a_hostile_run_is_json(client):
+    paths = [f"/api/runs/{stage.HOSTILE}{path}" for path in PATHS]
+    paths += [f"/api/runs/{stage.HOSTILE}/candidates/{step}.0" for step in range(5)]
+    paths += [f"/events?run={stage.HOSTILE}", f"/events/{stage.HOSTILE}/4", "/metrics", "/api/runs"]
+    for path in paths:
+        found = client.get(path)
+        assert found.status_code == 200, (path, found.text[:300])
+        assert found.headers["content-type"] == "application/json"
+        assert len(found.content) < 4_000_000, path
+
+
+def test_a_source_that_is_very_long_is_cut_and_the_rest_can_be_fetched(client, kept):
+    whole = kept.candidates(stage.HOSTILE).get("3.0").content
+    found = client.get(f"/api/runs/{stage.HOSTILE}/candidates/3.0").json()["content"]
+    assert found["truncated"] is True
+    assert found["size"] == len(whole)
+    assert whole.startswith(found["text"])
+    first = client.get(f"/api/runs/{stage.HOSTILE}/candidates/3.0/source")
+    rest = client.get(f"/api/runs/{stage.HOSTILE}/candidates/3.0/source", params={"offset": len(first.text)})
+    assert first.text + rest.text == whole
+    assert int(first.headers["x-size"]) == len(whole)
+
+
+def test_an_artifact_is_text_to_be_saved_whatever_it_is(client):
+    listed = client.get(f"/api/runs/{stage.HOSTILE}/candidates/1.0").json()["artifacts"]
+    assert listed
+    for each in listed:
+        found = client.get(each["url"])
+        assert found.status_code == 200
+        assert found.headers["content-type"] == "text/plain; charset=utf-8"
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert found.headers["content-disposition"].startswith("attachment")
+        assert "<script>" in found.text
+    assert client.get(f"/api/runs/{stage.HOSTILE}/candidates/1.0/artifacts/none").status_code == 404
+
+
+def test_prometheus_text_keeps_labels_on_their_line(client):
+    lines = client.get("/metrics", headers={"accept": "text/plain"}).text.splitlines()
+    assert all(line.startswith(("#", "atoll_")) for line in lines)
