@@ -1,10 +1,14 @@
-"""A store with runs in it, and a client of its dashboard."""
+"""Stores with runs in them, and clients of their dashboards."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from atoll import store
 from atoll.dashboard import server
+from tests.dashboard import filled
 from tests.dashboard.browser import stage
 from tests.runs import samples
 
@@ -34,3 +38,25 @@ def client(kept):
 def owner(client):
     """What somebody who has the token says with every request."""
     return {"authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> filled.Filled:
+    """Runs of minds and lives, a playbook and much to decide on; nobody changes it."""
+    return filled.fill(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def place(library: filled.Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> filled.Filled:
+    """A copy of the library that a test may change."""
+    monkeypatch.chdir(tmp_path)
+    return library.copied(tmp_path)
+
+
+@pytest.fixture
+def decider(place: filled.Filled) -> Iterator[TestClient]:
+    """Asks the dashboard of the copy, with the token."""
+    app = server.application(place.path, token=filled.TOKEN)
+    headers = {"x-atoll-token": filled.TOKEN}
+    with TestClient(app, base_url="http://127.0.0.1:8765", headers=headers) as made:
+        yield made

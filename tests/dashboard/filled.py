@@ -74,7 +74,7 @@ def mender() -> testing.ScriptedLLM:
     """Returns a model whose critic is hostile and whose author mends the repository at its second turn."""
 
     def reply(step: int, call: str, prompt: str) -> str:
-        if "<plan>" not in prompt:
+        if call == "1":  # the first call begins, the second criticises, the third answers
             return f"The sum is wrong. {HOSTILE}"
         sign = "+" if int(call) >= 2 else "*"
         edit = f"<<<<<<< SEARCH\n    return a - b\n=======\n    return a {sign} b  # {HOSTILE}\n>>>>>>> REPLACE"

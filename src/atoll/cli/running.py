@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli import options, recording
+from atoll.cli import beside, options, recording
 
 LLMOption = Annotated[
     str | None,
@@ -93,6 +93,7 @@ def run(
     save_report: recording.SaveReportOption = None,
     tick_delay: recording.TickDelayOption = None,
     linger: recording.LingerOption = 0.0,
+    dashboard: beside.DashboardOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -109,6 +110,7 @@ def run(
       atoll run my_task --iterations 0 --json
       atoll run initial_program.py evaluator.py -c config.yaml --llm config
       atoll run examples/survival --episodes 20 --save-run turns --set fear=off
+      atoll run examples/survival --dashboard --tick-delay 1 --linger 600
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
     from atoll import store as stores
@@ -129,14 +131,16 @@ def run(
     recorder = recording.Recorder(save_run, save_report)
     recorder.check(plan.system)
     recording.check_lives(plan.system, episodes, iterations)
-    with stores.Store(store) as kept:
-        session, compared = runs.Session(kept, plan, allowed=allowed), allowed if baselines else None
+    with stores.Store(store) as kept, beside.dashboard(kept, dashboard):
+        watched = dashboard and not as_json  # for programs nobody waits
+        session = runs.Session(kept, plan, allowed=allowed, has_dashboard=watched)
+        compared = allowed if baselines else None
         recorder.listen(session)
         status = following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
         if folder is not None:
             print(f"atoll: Written to {openevolve.export_all(kept, session.run, folder)}.", file=sys.stderr)
-    recorder.finish()
-    recording.stay(linger)
+        recorder.finish()
+        recording.stay(linger)
     return status
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
+from tests.dashboard import filled
 from tests.dashboard.browser import chromium, stage
+from tests.dashboard.browser import scene as scenes
 
 # Milliseconds: a loaded machine is slow, and no test waits longer than it must.
 LIMIT = int(os.environ.get("ATOLL_BROWSER_MS", "60000"))
@@ -74,3 +76,10 @@ def steering(watched: Watched, shown: stage.Stage) -> Page:
     """A page of somebody who has the token."""
     watched.page.goto(shown.login)
     return watched.page
+
+
+@pytest.fixture
+def scene(browser: Browser, place: filled.Filled) -> Iterator[scenes.Scene]:
+    """A page over a copy of the library, of somebody who has the token."""
+    with scenes.opened(browser, place) as made:
+        yield made

@@ -9,7 +9,8 @@ from atoll.survival.plan import LoopSnapshot
 from atoll.survival.worlds.world import Observation
 
 LOW_LIFE, LIKELY = 0.3, 0.5  # a life in danger of ending: little is left, and damage is likely
-ALARMS = {"emergency": "emergency", "aborted": "emergency", "blocked": "rule", "warned": "rule", "fallback": "rule"}
+ALARMS = {"emergency": "emergency", "blocked": "rule", "warned": "rule", "fallback": "rule"}
+NEWS = {"aborted": "stopped", "steered": "steered"}
 
 
 class OnTurn(NamedTuple):
@@ -52,9 +53,9 @@ def notices(
     if level == "all":
         yield from ({"kind": "balance", "text": each} for each in warnings)
         for event in events:
-            if event["kind"] == "steered":
+            if kind := NEWS.get(str(event["kind"])):
                 said = ", ".join(f"{name} {value}" for name, value in event.items() if name not in ("kind", "tick"))
-                yield {"kind": "steered", "text": said}
+                yield {"kind": kind, "text": said[:300]}
 
 
 class Presenter:

@@ -1,0 +1,83 @@
+// A decision that somebody signs: who, why, and what. The name is typed once and kept in this browser.
+
+import { known } from "./api.js";
+import { button, field, h, say } from "./dom.js";
+
+const NAME = "atoll-name";
+const MOST = 2000; // characters of a reason
+
+/** Who decided last in this browser. */
+export function signature() {
+  try { return localStorage.getItem(NAME) ?? ""; } catch { return ""; }
+}
+
+function remember(name) {
+  try { localStorage.setItem(NAME, name); } catch { /* a browser that keeps nothing asks again */ }
+}
+
+/**
+ * A form for a decision with a compulsory reason.
+ *
+ * label: what is decided, for screen readers; actions: [{label, kind?, confirm?, run({by, reason}) -> promise of what to
+ * say}]; done(): called when something was changed. Without the token nothing is sent, and the page asks for it.
+ */
+export function decision(label, actions, done = () => {}) {
+  const name = h("input", { type: "text", value: signature(), maxlength: 200, autocomplete: "name", spellcheck: "false" });
+  const reason = h("textarea", { rows: 2, maxlength: MOST });
+  const answer = h("p", { class: "answer", role: "status" });
+  const buttons = actions.map((each) => button(each.label, () => act(each), { class: each.kind ?? "" }));
+  const tell = (text, isProblem = false) => {
+    answer.classList.toggle("problem", isProblem);
+    say(answer, text);
+  };
+
+  async function act(chosen) {
+    if (!known().can_change) {
+      tell("A change needs the token.", true);
+      document.dispatchEvent(new CustomEvent("atoll:token"));
+      return;
+    }
+    if (!name.value.trim()) { tell("Say who you are: a decision has a name.", true); name.focus(); return; }
+    if (!reason.value.trim()) { tell("Say why: a decision has a reason.", true); reason.focus(); return; }
+    if (chosen.confirm && !window.confirm(chosen.confirm)) return;
+    remember(name.value.trim());
+    buttons.forEach((each) => { each.disabled = true; });
+    tell("Sending …");
+    try {
+      const said = await chosen.run({ by: name.value.trim(), reason: reason.value.trim() });
+      reason.value = "";
+      tell(said ?? `${chosen.label}: done.`);
+      done();
+    } catch (error) {
+      tell(`Refused: ${error.message}`, true);
+    }
+    buttons.forEach((each) => { each.disabled = false; });
+  }
+
+  return h("form", { class: "decision", "aria-label": label, on: { submit: (event) => event.preventDefault() } },
+    h("div", { class: "fields" }, field("Your name", name), h("div", { class: "grow" }, field("Reason (compulsory)", reason))),
+    h("div", { class: "row" }, buttons), answer);
+}
+
+/** A button for a change that needs neither name nor reason, since the record that it acts on has both. */
+export function act(label, run, done, props = {}) {
+  const answer = h("span", { class: "answer", role: "status" });
+  const made = button(label, async () => {
+    if (!known().can_change) {
+      say(answer, "A change needs the token.");
+      document.dispatchEvent(new CustomEvent("atoll:token"));
+      return;
+    }
+    made.disabled = true;
+    say(answer, "Sending …");
+    try {
+      say(answer, (await run()) ?? "Done.");
+      done();
+    } catch (error) {
+      answer.classList.add("problem");
+      say(answer, `Refused: ${error.message}`);
+    }
+    made.disabled = false;
+  }, props);
+  return h("div", { class: "row" }, made, answer);
+}

@@ -1,0 +1,29 @@
+// Whether the log of all changes is what was written, and its newest lines.
+
+import { button, h, put } from "../../dom.js";
+import { count, moment } from "../../format.js";
+import { facts, table } from "../../table.js";
+import { inline } from "../../text.js";
+import { watch } from "../../watch.js";
+
+export function audit(root, context) {
+  const problem = h("div", {});
+  const result = h("div", { role: "status" });
+  const list = table("Newest changes", [
+    { name: "seq", title: "#", number: true, cell: (row) => count(row.seq), sort: (row) => row.seq },
+    { name: "key", cell: (row) => inline(row.key, 100), sort: (row) => row.key },
+    { name: "kind", cell: (row) => row.kind, sort: (row) => row.kind },
+    { name: "version", number: true, cell: (row) => (row.version === null ? "" : count(row.version)) },
+    { name: "why", wide: true, cell: (row) => inline(row.reason, 200) },
+    { name: "by", cell: (row) => inline(row.author, 60), sort: (row) => row.author },
+    { name: "when", cell: (row) => moment(row.at), sort: (row) => row.at },
+  ], { class: "stacks" });
+  root.append(problem, h("div", { class: "card" }, result, button("Verify again", () => refresh())), h("div", { class: "card" }, h("h2", {}, "Newest changes"), list.element));
+  const refresh = watch(context, () => context.get("api/governance/audit"), (found) => {
+    put(result, found.is_whole
+      ? [h("p", { class: "good" }, h("b", {}, "✓ "), `All ${count(found.changes)} changes are what was written.`), facts([["end of the chain", h("code", { class: "hash" }, found.hash)]])]
+      : h("p", { class: "problem" }, h("b", {}, "✗ The log is not what was written. "), found.problem),
+      h("p", { class: "soft" }, "A tail that was cut off shows only against anchors: 'atoll audit anchor', 'atoll audit verify --anchors FILE'."));
+    list.update(found.newest);
+  }, problem);
+}

@@ -1,0 +1,90 @@
+// Proposals: what agents want to change, and the decision of somebody else.
+
+import { data as shownData } from "../../code.js";
+import { decision } from "../../decision.js";
+import { h, put } from "../../dom.js";
+import { ago, moment } from "../../format.js";
+import { facts, table } from "../../table.js";
+import { block, inline } from "../../text.js";
+import { watch } from "../../watch.js";
+
+const PATH = "api/governance/proposals";
+
+export function badge(status) {
+  const looks = { pending: "running", applied: "finished", approved: "finished", rejected: "failed", failed: "failed" };
+  return h("span", { class: "badge", "data-status": looks[status] ?? "other" }, status);
+}
+
+export function proposals(root, context, chosen) {
+  const problem = h("div", {});
+  const detail = h("div", { class: "card" });
+  const counted = h("p", { class: "soft" });
+  const link = (id) => context.link("governance", { run: null, more: ["proposals", id] });
+  const list = table("Proposals", [
+    { name: "status", cell: (row) => badge(row.status), sort: (row) => row.status },
+    { name: "what", wide: true, cell: (row) => h("a", { href: link(row.id) }, inline(row.title || row.id, 120)) },
+    { name: "type", cell: (row) => row.type, sort: (row) => row.type },
+    { name: "risk", cell: (row) => row.risk, sort: (row) => row.risk },
+    { name: "author", cell: (row) => inline(row.author, 40), sort: (row) => row.author },
+    { name: "approvals", number: true, cell: (row) => `${row.approvals} of ${row.needed}` },
+    { name: "made", cell: (row) => h("span", { title: moment(row.created_at) }, ago(row.created_at)), sort: (row) => row.created_at },
+  ], { class: "stacks", empty: "Nothing was proposed yet: 'atoll proposals submit', or an agent.", rowClass: (row) => (row.id === chosen ? "chosen" : null) });
+  root.append(problem, h("div", { class: "card" }, counted, list.element));
+  const refresh = watch(context, () => context.get(PATH, { limit: 200 }), (found) => {
+    counted.textContent = `${found.waiting} waiting of ${found.total}`;
+    list.update(found.proposals);
+  }, problem, { every: 5000 });
+  if (chosen === null) return;
+  root.append(detail);
+  one(detail, context, chosen, refresh);
+}
+
+/** One proposal; its form is made anew only when the proposal itself has changed. */
+function one(card, context, id, changed) {
+  const problem = h("div", {});
+  const body = h("div", {});
+  let drawn = "";
+  card.append(problem, body);
+  const refresh = watch(context, () => context.get(`${PATH}/${encodeURIComponent(id)}`), (found) => {
+    const state = JSON.stringify([found.content_hash, found.status, found.reviews]);
+    if (state === drawn) return;
+    drawn = state;
+    put(body, h("h2", {}, inline(found.title, 200)), ...about(found), ...reviews(found), ...deciding(found));
+  }, problem, { every: 5000 });
+
+  function deciding(found) {
+    if (found.status !== "pending") return [];
+    const send = (approve) => async (said) => {
+      const done = await context.post(`${PATH}/${encodeURIComponent(id)}/decision`, { ...said, approve, content_hash: found.content_hash });
+      const more = done.status === "pending" ? `; ${done.approvals} of ${done.needed} approvals` : "";
+      return `It is ${done.status}${done.outcome ? `: ${done.outcome}` : more}.`;
+    };
+    const heard = () => { refresh(); changed(); };
+    return [h("p", { class: "soft" }, `Nobody decides on a change of their own; it takes ${found.needed}, and has ${found.approvals}. What you approve is the content of this hash.`),
+      decision(`Decide on ${id}`, [
+        { label: "Approve", kind: "primary", run: send(true) },
+        { label: "Reject", kind: "danger", run: send(false) },
+      ], heard)];
+  }
+}
+
+function about(found) {
+  const texts = ["description", "rationale", "outcome"].filter((name) => found[name]);
+  return [
+    facts([["status", badge(found.status)], ["id", h("code", {}, found.id)], ["type", found.type], ["risk", found.risk], ["author", inline(found.author, 80)],
+      found.editors?.length ? ["edited by", inline(found.editors.join(", "), 120)] : null,
+      ["made", moment(found.created_at)], ["expires", moment(found.expires_at)], ["approvals", `${found.approvals} of ${found.needed}`],
+      found.approvers?.length ? ["approvers", inline(found.approvers.join(", "), 200)] : null,
+      ["content hash", h("code", { class: "hash" }, found.content_hash)]]),
+    ...texts.map((name) => h("div", {}, h("h3", {}, name), block(found[name], { label: name }))),
+    found.value_before === null ? null : h("div", {}, h("h3", {}, "value now"), shownData(found.value_before, "value now")),
+    h("h3", {}, "what would be applied"), shownData(found.content, "what would be applied"),
+  ];
+}
+
+function reviews(found) {
+  if (!found.reviews?.length) return [];
+  return [h("h3", {}, "decisions"), h("ul", { class: "plain-list" }, found.reviews.map((each) => h("li", {},
+    h("b", {}, inline(each.by, 80)), ` ${each.is_approval ? "approved" : "rejected"} it: `, inline(each.reason, 2000),
+    h("span", { class: "soft" }, ` ${moment(each.at)}`))))];
+}

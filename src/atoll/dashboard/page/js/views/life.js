@@ -1,0 +1,217 @@
+// Lives: the one under way or one that is over, turn by turn, and what fear and curiosity came to over all of them.
+
+import { known } from "../api.js";
+import { lines } from "../charts/lines.js";
+import { reliability } from "../charts/reliability.js";
+import { button, field, h, put, say, select } from "../dom.js";
+import { count, percent, score } from "../format.js";
+import { facts, table } from "../table.js";
+import { inline } from "../text.js";
+import { watch } from "../watch.js";
+import { lifeMap } from "./life/map.js";
+import { memory } from "./life/memory.js";
+import { read, upTo } from "./life/story.js";
+import { actions, thoughts, vitals } from "./life/turn.js";
+
+const PAGE = 500; // turns asked for at once
+const MOST_TURNS = 20000;
+const AROUND = 60; // turns listed before and after the chosen one
+const FOLLOW_MS = 1000;
+const LARGEST_FILE = 200e6;
+
+export default {
+  title: "Life",
+  path: "life",
+  scope: "run",
+  shows: (summary) => summary?.system === "survival",
+  mount(root, context) { new LifeView(root, context); },
+};
+
+class LifeView {
+  #context;
+  #episode = null;
+  #turns = [];
+  #next = 0;
+  #place = 0;
+  #isFollowing = true;
+  #isLive = false;
+  #lives = "";
+  #problem = h("div", {});
+  #choice = h("div", { class: "bar" });
+  #slider = h("input", { type: "range", min: 0, max: 0, value: 0, on: { input: () => this.#choose(Number(this.#slider.value)) } });
+  #told = h("output", { class: "soft" });
+  #follow = h("input", { type: "checkbox", checked: true, on: { change: () => { this.#isFollowing = this.#follow.checked; if (this.#isFollowing) this.#choose(this.#turns.length - 1, true); } } });
+  #vitals = vitals();
+  #map = lifeMap();
+  #thoughts = h("div", {});
+  #notices = h("ul", { class: "plain-list notices tall", "aria-label": "Alerts" });
+  #memory = memory();
+  #course = lines({ title: "Life, danger and the unknown by tick", xLabel: "tick", height: 220, formatY: (value) => percent(value) });
+  #list = actions((place) => { this.#stopFollowing(); this.#choose(place); });
+  #page = h("div", {});
+  #overall = new Overall();
+
+  constructor(root, context) {
+    this.#context = context;
+    this.#episode = Number(context.query.get("life")) || null;
+    const file = h("input", { type: "file", accept: ".jsonl,.json,.txt", on: { change: () => this.#openFile(file.files[0]) } });
+    root.append(this.#problem, this.#choice, h("div", { class: "bar" }, h("div", { class: "grow" }, field("Turn", this.#slider)), this.#told,
+      h("label", { class: "check" }, this.#follow, " follow the newest"), field("Turns saved by --save-run", file)), this.#page, this.#overall.element);
+    put(this.#page, h("p", { class: "empty" }, "No turn yet."));
+    watch(context, () => context.get(context.ofRun("life")), (found) => this.#drawLives(found), this.#problem, { every: 3000 });
+  }
+
+  #layOut() {
+    if (this.#page.contains(this.#map.element)) return;
+    put(this.#page, h("div", { class: "card" }, this.#vitals.element), h("div", { class: "cards" },
+      h("section", { class: "card" }, h("h2", {}, "The agent's map"), this.#map.element), h("section", { class: "card" }, h("h2", {}, "This turn"), this.#thoughts)),
+    h("div", { class: "cards" }, h("section", { class: "card" }, this.#course.element), h("section", { class: "card" }, h("h2", {}, "Alerts"), this.#notices)),
+    h("section", { class: "card" }, h("h2", {}, "What was done"), h("div", { class: "tall" }, this.#list.element)),
+    h("section", { class: "card" }, h("h2", {}, "Memory"), this.#memory.element));
+  }
+
+  #drawLives(found) {
+    this.#isLive = found.is_live;
+    if (this.#isLive && known().can_change) this.#context.post(this.#context.ofRun("life", "watch"), {}).catch(() => {});
+    this.#overall.update(found, (episode) => this.#enter(episode));
+    const kept = found.lives.filter((each) => each.has_turns).map((each) => each.episode);
+    const options = [...(found.under_way && !kept.includes(found.under_way) ? [found.under_way] : []), ...kept.toReversed()];
+    if (String(options) !== this.#lives) {
+      this.#lives = String(options);
+      put(this.#choice, options.length ? field("Life", select(options.map((each) => [each, each === found.under_way ? `life ${each}, under way` : `life ${each}`]), this.#episode ?? options[0], (each) => this.#enter(Number(each)))) : h("p", { class: "empty" }, "No life is over yet whose turns are kept."));
+    }
+    const wanted = this.#episode ?? (this.#isFollowing ? options[0] : null) ?? null;
+    if (wanted !== null && (this.#turns.length === 0 || (this.#isFollowing && this.#context.query.get("life") === null && options[0] !== this.#shown))) this.#enter(options.includes(wanted) ? wanted : options[0], true);
+  }
+
+  #shown = null;
+  #timer = null;
+
+  #enter(episode, isOwn = false) {
+    if (episode === undefined || (episode === this.#shown && this.#turns.length)) return;
+    if (!isOwn) { this.#episode = episode; this.#context.setQuery({ life: episode }); }
+    this.#shown = episode;
+    this.#turns = [];
+    this.#next = 0;
+    this.#place = 0;
+    clearTimeout(this.#timer);
+    this.#load(episode);
+  }
+
+  async #load(episode) {
+    if (this.#context.signal.aborted || episode !== this.#shown) return;
+    try {
+      const found = await this.#context.get(this.#context.ofRun("life", "turns", episode), { after: this.#next, limit: PAGE });
+      if (episode !== this.#shown) return;
+      if (found.is_kept && this.#isPartial) { this.#isPartial = false; this.#turns = []; this.#next = 0; this.#load(episode); return; }
+      this.#isPartial = !found.is_over;
+      this.#next = found.next;
+      this.#take(found.turns);
+      if (found.has_more && this.#turns.length < MOST_TURNS) { this.#load(episode); return; }
+      if (!found.is_over) this.#timer = setTimeout(() => this.#load(episode), FOLLOW_MS);
+    } catch (error) {
+      if (error.name !== "AbortError") put(this.#problem, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+  }
+
+  #isPartial = false; // turns of a life under way: when it is over, all of them are asked for
+
+  #take(turns) {
+    if (!turns.length) return;
+    const wasAtEnd = this.#place >= this.#turns.length - 1;
+    this.#turns.push(...turns);
+    this.#slider.max = this.#turns.length - 1;
+    this.#drawCourse();
+    this.#choose(wasAtEnd && this.#isFollowing ? this.#turns.length - 1 : this.#place, true);
+  }
+
+  #stopFollowing() {
+    this.#isFollowing = false;
+    this.#follow.checked = false;
+  }
+
+  #choose(place, isOwn = false) {
+    if (!this.#turns.length) return;
+    this.#layOut();
+    this.#place = Math.max(0, Math.min(place, this.#turns.length - 1));
+    if (!isOwn && this.#place < this.#turns.length - 1) this.#stopFollowing();
+    const turn = this.#turns[this.#place];
+    this.#slider.value = this.#place;
+    this.#slider.setAttribute("aria-valuetext", `turn ${turn.turn} of ${this.#turns.length}, tick ${turn.tick}`);
+    say(this.#told, `life ${turn.episode}, turn ${count(turn.turn)} of ${count(this.#turns.length)}, tick ${count(turn.tick)}${turn.is_over ? (turn.cause ? `, died of ${turn.cause}` : ", lived on") : ""}`);
+    const story = upTo(this.#turns, this.#place);
+    this.#vitals.update(turn);
+    this.#map.update(story);
+    this.#memory.update(story);
+    put(this.#thoughts, ...thoughts(turn));
+    put(this.#notices, story.notices.length ? story.notices.slice(-100).toReversed().map((each) => h("li", { "data-kind": each.kind }, h("b", {}, each.kind), h("span", { class: "soft" }, ` tick ${each.tick} `), inline(each.text, 300))) : h("li", { class: "empty" }, "No alert."));
+    const from = Math.max(0, this.#place - AROUND);
+    const rows = this.#turns.slice(from, this.#place + AROUND).map((each, at) => ({ turn: each, place: from + at, isChosen: from + at === this.#place }));
+    this.#list.update(rows.toReversed());
+  }
+
+  #drawCourse() {
+    const of = (pick) => this.#turns.map((turn) => [turn.tick, pick(turn)]).filter(([, value]) => Number.isFinite(value));
+    this.#course.update([
+      { name: "life", points: of((turn) => turn.state.life), tone: 3 },
+      { name: "danger", points: of((turn) => turn.forecast), tone: 4 },
+      { name: "unknown", points: of((turn) => turn.view?.unknown), tone: 6 },
+    ]);
+  }
+
+  async #openFile(file) {
+    if (!file) return;
+    if (file.size > LARGEST_FILE) { put(this.#problem, h("p", { class: "problem", role: "alert" }, "That file is too large for a page: 'scripts/analyze_snapshots.py' sums it up.")); return; }
+    const turns = read(await file.text());
+    if (!turns.length) { put(this.#problem, h("p", { class: "problem", role: "alert" }, "There is no turn in that file: give one that 'atoll run --save-run DIR' wrote.")); return; }
+    put(this.#problem);
+    clearTimeout(this.#timer);
+    this.#stopFollowing();
+    this.#episode = turns[0].episode;
+    this.#shown = `file ${file.name}`;
+    this.#turns = [];
+    this.#place = turns.length;
+    this.#take(turns.slice(0, MOST_TURNS));
+    this.#context.announce(`${turns.length} turns read from ${file.name}.`);
+  }
+}
+
+/** What holds for all lives: how each went, how reliable fear was, and how fear and curiosity go together. */
+class Overall {
+  #diagram = reliability({ title: "How reliable fear is", xLabel: "danger foretold", yLabel: "damage came" });
+  #curve = lines({ title: "Fear and curiosity: steps into the new, by the danger foretold", xLabel: "danger foretold", height: 240, formatX: (value) => percent(value), formatY: (value) => percent(value) });
+  #course = lines({ title: "Score by life", xLabel: "life", height: 220 });
+  #facts = h("div", {});
+  #onOpen = () => {};
+  #list = table("Lives", [
+    { name: "life", number: true, cell: (row) => (row.has_turns ? button(String(row.episode), () => this.#onOpen(row.episode), { class: "quiet inline" }) : row.episode), sort: (row) => row.episode },
+    { name: "score", number: true, cell: (row) => score(row.score, 4), sort: (row) => row.score },
+    { name: "ticks", number: true, cell: (row) => count(row.ticks), sort: (row) => row.ticks },
+    { name: "reward", number: true, cell: (row) => score(row.reward, 3), sort: (row) => row.reward },
+    { name: "seen", title: "map seen", number: true, cell: (row) => percent(row.coverage), sort: (row) => row.coverage },
+    { name: "damage", number: true, cell: (row) => score(row.damage, 3), sort: (row) => row.damage },
+    { name: "how", title: "how it ended", wide: true, cell: (row) => inline(row.how, 160) },
+  ], { class: "stacks", sort: ["life", true], empty: "No life is over yet." });
+
+  constructor() {
+    this.element = h("div", {}, h("h2", {}, "All lives"), this.#facts, h("div", { class: "cards" },
+      h("section", { class: "card" }, this.#diagram.element), h("section", { class: "card" }, this.#curve.element), h("section", { class: "card" }, this.#course.element)),
+    h("section", { class: "card" }, h("div", { class: "tall" }, this.#list.element)));
+  }
+
+  #drawn = "";
+
+  update(found, onOpen) {
+    this.#onOpen = onOpen;
+    const said = found.reliability;
+    const state = JSON.stringify([found.lives.length, found.settings, said.size]);
+    if (state === this.#drawn) return;
+    this.#drawn = state;
+    put(this.#facts, facts([["danger threshold", score(found.settings.danger_threshold, 3)], ["exploration bonus", score(found.settings.exploration_bonus, 3)],
+      ["log detail", found.settings.log_detail ?? "–"], ["notifications", found.settings.notifications ?? "–"], ["forecasts", count(said.size)], ["Brier skill", score(said.brier_skill, 3)], ["AUROC", score(said.auroc, 3)], ["calibration error", score(said.ece, 3)]]));
+    this.#diagram.update(said.bins.map((each) => ({ foretold: each.forecast, came: each.happened, number: each.size })));
+    this.#curve.update([{ name: "steps into the new", points: found.curve.map((each) => [each.danger, each.explored]) }]);
+    this.#course.update([{ name: "score", points: found.lives.map((each) => [each.episode, each.score]) }]);
+    this.#list.update(found.lives);
+  }
+}

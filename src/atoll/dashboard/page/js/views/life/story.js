@@ -1,0 +1,47 @@
+// What the turns of a life add up to: the map, the fear dictionary, the logs, at any turn.
+
+const MOST = 400; // entries of a log
+
+/** Adds up turns 0 .. last: each turn tells only what is new in it. */
+export function upTo(turns, last) {
+  const story = { cells: new Map(), fears: {}, alerts: new Map(), explored: [], notes: [], requests: [], path: [], notices: [] };
+  for (let place = 0; place <= last && place < turns.length; place += 1) take(story, turns[place]);
+  return story;
+}
+
+function take(story, turn) {
+  const view = turn.view ?? {};
+  for (const [x, y, look] of view.cells ?? []) story.cells.set(`${x},${y}`, { x, y, look });
+  Object.assign(story.fears, view.fears);
+  story.explored.push(...(view.explored ?? []));
+  story.notes.push(...(view.notes ?? []));
+  story.requests.push(...(view.requests ?? []));
+  story.path.push(turn.state.position);
+  for (const alert of turn.reflection?.alerts ?? []) {
+    const known = story.alerts.get(alert.what) ?? { ...alert, times: 0, worst: 0 };
+    story.alerts.set(alert.what, { ...known, ...alert, times: known.times + 1, worst: Math.max(known.worst, alert.damage ?? 0), tick: turn.tick });
+  }
+  for (const notice of turn.notices ?? []) story.notices.push({ ...notice, tick: turn.tick, turn: turn.turn });
+  for (const name of ["explored", "notes", "requests"]) if (story[name].length > MOST) story[name] = story[name].slice(-MOST);
+}
+
+/** What a turn took and gave. */
+export function reward(turn) {
+  return Object.entries(turn.rewards ?? {}).filter(([name]) => name !== "damage").reduce((sum, [, value]) => sum + value, 0);
+}
+
+export function loss(turn) {
+  return -(turn.rewards?.damage ?? 0);
+}
+
+/** Reads the lines of a file that `--save-run` wrote; what is no turn is left out. */
+export function read(text) {
+  const turns = [];
+  for (const line of text.split("\n")) {
+    if (!line.trim()) continue;
+    let turn;
+    try { turn = JSON.parse(line); } catch { continue; }
+    if (turn?.state?.position && turn.plan && Number.isFinite(turn.turn)) turns.push(turn);
+  }
+  return turns;
+}

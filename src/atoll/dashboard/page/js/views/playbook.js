@@ -1,0 +1,164 @@
+// A playbook: what an agent has learnt, how it came about, what waits for somebody, and the way back.
+
+import { decision } from "../decision.js";
+import { button, field, h, put, select } from "../dom.js";
+import { count, percent, plural } from "../format.js";
+import { facts, table } from "../table.js";
+import { inline } from "../text.js";
+import { watch } from "../watch.js";
+
+const PATH = "api/playbooks";
+const OUTCOMES = { applied: "finished", held: "paused", rejected: "failed" };
+
+/** All playbooks of the store. */
+export default {
+  title: "Playbooks",
+  path: "playbooks",
+  scope: "store",
+  mount(root, context) {
+    const problem = h("div", {});
+    const place = h("div", {});
+    const part = h("div", {});
+    let shown = null;
+    root.append(problem, place, part);
+    watch(context, () => context.get(PATH), (found) => {
+      const keys = found.playbooks.map((each) => each.key);
+      const key = keys.includes(context.query.get("key")) ? context.query.get("key") : keys.find((each) => each === shown) ?? keys[0];
+      if (key === undefined) { put(place, h("p", { class: "empty" }, "There is no playbook yet: run an agent, e.g. 'atoll run examples/survival'.")); return; }
+      if (key === shown) return;
+      shown = key;
+      put(place, h("div", { class: "bar" }, field("Playbook", select(keys.map((each) => [each, each]), key, (each) => context.go(context.link("playbooks", { run: null, query: { key: each } }))))));
+      put(part);
+      playbook(part, context, key);
+    }, problem);
+  },
+};
+
+/** The playbook of one run of lives. */
+export const ofRun = {
+  title: "Playbook",
+  path: "playbook",
+  scope: "run",
+  shows: (summary) => summary?.system === "survival",
+  mount(root, context) { playbook(root, context, `playbook/${context.run}`); },
+};
+
+function playbook(root, context, key) {
+  const problem = h("div", {});
+  const size = h("div", {});
+  const bullets = h("div", {});
+  const waiting = h("div", {});
+  let version = null;
+  let drawn = "";
+  const back = button("Newest version", () => { version = null; drawn = ""; refresh(); }, { hidden: true });
+  root.append(problem, h("div", { class: "card" }, h("div", { class: "row" }, back), size), h("div", { class: "card" }, h("h2", {}, "Waiting for a decision"), waiting),
+    h("div", { class: "card" }, h("h2", {}, "What it says"), bullets));
+  const refresh = watch(context, () => context.get(`${PATH}/current`, { key, version }), (found) => {
+    const state = JSON.stringify([found.version, found.newest, found.held.length]);
+    if (state === drawn) return;
+    drawn = state;
+    back.hidden = version === null;
+    put(size, ...measure(found));
+    put(bullets, ...sections(found.bullets));
+    if (version === null) put(waiting, ...held(found.held));
+  }, problem, { every: 5000 });
+  const changed = () => { drawn = ""; refresh(); timeline.refresh(); };
+  const timeline = history(root, context, key, (number) => { version = number; drawn = ""; refresh(); }, changed);
+
+  function held(found) {
+    if (!found.length) return [h("p", { class: "empty" }, "Nothing waits.")];
+    return found.map((each) => {
+      const settle = (apply) => async (said) => {
+        const done = await context.post(`${PATH}/settle`, { ...said, key, id: each.id, apply });
+        return `${done.outcome} as version ${done.version}: ${done.reason}`;
+      };
+      return h("article", { class: "held" }, delta(each.delta), h("p", { class: "soft" }, "It waits because ", inline(each.reason, 400), `; it came up ${plural(each.times, "time")}.`),
+        decision(`Decide on ${each.id}`, [{ label: "Apply", kind: "primary", run: settle(true) }, { label: "Reject", kind: "danger", run: settle(false) }], changed));
+    });
+  }
+}
+
+function measure(found) {
+  const { stats, limits } = found;
+  const share = stats.tokens / limits.tokens;
+  return [
+    facts([["version", `${count(found.version)}${found.version === found.newest ? "" : ` of ${count(found.newest)}`}`], ["bullets", count(stats.bullets)], ["files", count(stats.files)],
+      ["sections", count(stats.sections)], ["characters", count(stats.characters)], ["helpful", count(stats.helpful)], ["harmful", count(stats.harmful)], ["waiting", count(stats.held)], ["turn", count(found.turn)]]),
+    h("p", { class: "soft" }, `${count(stats.tokens)} of ${count(limits.tokens)} tokens (${percent(share)})`),
+    h("div", { class: "meter", role: "meter", "aria-label": "tokens used", "aria-valuemin": 0, "aria-valuemax": limits.tokens, "aria-valuenow": stats.tokens },
+      h("i", { class: share > 0.9 ? "full" : "", style: { width: `${Math.min(100, 100 * share)}%` } })),
+  ];
+}
+
+function sections(bullets) {
+  if (!bullets.length) return [h("p", { class: "empty" }, "It is empty.")];
+  const byName = Map.groupBy(bullets, (each) => each.section);
+  return [...byName].map(([name, own]) => {
+    const list = table(`Section ${name}`, [
+      { name: "id", cell: (row) => h("code", {}, row.id), sort: (row) => row.id },
+      { name: "says", wide: true, cell: (row) => [inline(row.content, 2000), row.is_pinned ? h("span", { class: "soft" }, " pinned") : null] },
+      { name: "helpful", number: true, cell: (row) => count(row.helpful), sort: (row) => row.helpful },
+      { name: "harmful", number: true, cell: (row) => count(row.harmful), sort: (row) => row.harmful },
+      { name: "made", title: "made in turn", number: true, cell: (row) => count(row.created), sort: (row) => row.created },
+      { name: "used", title: "last used", number: true, cell: (row) => count(row.used), sort: (row) => row.used },
+      { name: "from", cell: (row) => inline(row.provenance.at(-1) ?? "", 120) },
+    ], { class: "stacks" });
+    list.update(own);
+    return h("section", { class: "book-section" }, h("h3", {}, inline(name, 80), h("span", { class: "soft" }, ` ${own.length}`)), list.element);
+  });
+}
+
+function delta(each) {
+  const named = [each.section, ...(each.ids ?? [])].filter(Boolean).join(" ");
+  return h("p", { class: "delta" }, h("b", {}, each.kind), " ", each.kind === "tag" ? `${each.tag} ` : "", h("code", {}, inline(named, 120)), " ", inline(each.content ?? "", 2000),
+    each.evidence ? h("span", { class: "soft" }, " because ", inline(each.evidence, 400)) : null);
+}
+
+/** The versions, newest first: each delta with its verdict, and a way to look at a version or go back to it. */
+function history(root, context, key, look, changed) {
+  const problem = h("div", {});
+  const list = h("ol", { class: "timeline" });
+  const more = button("Show older", () => load(next), { class: "quiet", hidden: true });
+  const returning = h("div", {});
+  let next = null;
+  let newest = 0;
+  root.append(h("div", { class: "card" }, h("h2", {}, "How it came about"), problem, returning, list, more));
+
+  async function load(before) {
+    const found = await context.get(`${PATH}/history`, { key, before, limit: 30 });
+    if (before === null) put(list);
+    list.append(...found.versions.map(entry));
+    next = found.next;
+    more.hidden = next === null;
+    return found;
+  }
+
+  function entry(each) {
+    const told = Object.entries(each.counts).filter(([, number]) => number).map(([name, number]) => `${number} ${name}`).join(", ");
+    return h("li", {}, h("p", { class: "row" }, h("b", {}, `version ${each.version}`), h("span", { class: "soft" }, inline(each.author, 60)),
+      each.restored ? h("span", {}, `back to ${each.restored}`) : null, h("span", {}, inline(each.reason, 300)), h("span", { class: "soft" }, told),
+      button("Look at it", () => look(each.version), { class: "quiet inline", "aria-label": `Look at version ${each.version}` }),
+      each.version === newest ? null : button("Go back to it …", () => goBack(each.version), { class: "quiet inline", "aria-label": `Go back to version ${each.version}` })),
+    each.verdicts.map((verdict) => h("div", { class: "verdict" }, h("span", { class: "badge", "data-status": OUTCOMES[verdict.outcome] ?? "other" }, verdict.outcome), delta(verdict.delta), h("p", { class: "soft" }, inline(verdict.reason, 600)))),
+    each.retired.map((gone) => h("p", { class: "soft" }, "retired ", h("code", {}, gone.id), " ", inline(gone.content, 300), ": ", inline(gone.reason, 300))));
+  }
+
+  function goBack(number) {
+    put(returning, h("article", { class: "held" }, h("h3", {}, `Go back to version ${number}`), h("p", { class: "soft" }, "It becomes the newest version; nothing of the history is lost."),
+      decision(`Go back to version ${number}`, [{ label: "Roll back", kind: "danger", run: async (said) => {
+        const done = await context.post(`${PATH}/rollback`, { ...said, key, version: number });
+        return `Version ${done.version} is as version ${number} was.`;
+      } }, ], changed)));
+    returning.querySelector("input")?.focus();
+  }
+
+  const refresh = watch(context, () => context.get(`${PATH}/history`, { key, limit: 30 }), (found) => {
+    const last = found.versions[0]?.version ?? 0;
+    if (last === newest) return;
+    newest = last;
+    put(list, ...found.versions.map(entry));
+    next = found.next;
+    more.hidden = next === null;
+  }, problem, { every: 5000 });
+  return { refresh };
+}

@@ -1,0 +1,46 @@
+// One worldline: the turns of its conversation, what critic, author and judge said, and what the fitness is made of.
+
+import { source } from "../../code.js";
+import { h, put } from "../../dom.js";
+import { plural, score } from "../../format.js";
+import { block, inline } from "../../text.js";
+import { watch } from "../../watch.js";
+
+const LINES = 12; // of a plan, at first
+
+export function conversation(root, context, step, island) {
+  const problem = h("div", {});
+  const body = h("div", {});
+  let drawn = 0;
+  root.append(h("section", { class: "card" }, problem, body));
+  watch(context, () => context.get(context.ofRun("worldlines", "turns", step)), (found) => {
+    if (found.turns.length === drawn) return;
+    drawn = found.turns.length;
+    const link = (id) => h("a", { href: context.link("worldlines", { more: [String(id).split(".")[0]], query: { island } }) }, inline(id, 40));
+    const parents = found.turns[0].parents;
+    put(body, h("h2", {}, `Worldline ${step}`),
+      h("p", { class: "soft" }, `${plural(found.turns.length, "turn")} on island ${found.island}, about ${found.turns[0].problem}; from `,
+        parents.length ? parents.map((each, place) => [place ? ", " : "", link(each)]) : "nobody: begun anew"),
+      h("ol", { class: "dialogue" }, found.turns.map((turn, place) => said(turn, place, context))));
+  }, problem);
+}
+
+function said(turn, place, context) {
+  return h("li", {}, h("h3", {}, `Turn ${place + 1}`, " ", h("a", { class: "soft", href: context.link("candidate", { more: [turn.id] }) }, turn.id), h("span", { class: "soft" }, ` score ${score(turn.score)}`)),
+    turn.critic ? words("critic", "Critic", block(turn.critic, { label: "what the critic said", lines: LINES })) : null,
+    words("author", "Author", source(turn.plan, "the plan")),
+    words(turn.has_failed ? "judge failed" : "judge", "Judge", block(turn.judge || "says nothing", { label: "what the judge said", lines: LINES })),
+    terms(turn.terms));
+}
+
+function words(kind, who, node) {
+  return h("div", { class: `speech ${kind}` }, h("p", { class: "who" }, who), node);
+}
+
+/** The five raw terms of the fitness, each as a bar. */
+function terms(found) {
+  const known = Object.entries(found).filter(([, value]) => Number.isFinite(value));
+  if (!known.length) return null;
+  return h("dl", { class: "terms" }, known.map(([name, value]) => h("div", {}, h("dt", {}, name.replaceAll("_", " ")),
+    h("dd", {}, h("span", { class: "meter" }, h("i", { class: value < 0 ? "full" : "", style: { width: `${Math.min(100, 100 * Math.abs(value))}%` } })), ` ${score(value, 3)}`))));
+}

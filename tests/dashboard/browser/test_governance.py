@@ -1,0 +1,88 @@
+"""Governance as a person uses it: decisions with a name and a reason, locks, the way back, the log."""
+
+from playwright.sync_api import expect
+
+from atoll import governed
+from tests.dashboard import filled
+
+
+def test_a_proposal_is_looked_at_and_approved_with_a_reason(scene):
+    wish = scene.place.proposals[0]
+    page = scene.go("/governance")
+    expect(page.get_by_text("2 waiting of 2")).to_be_visible()
+    page.get_by_role("link", name="Go faster").click()
+    card = page.locator(".card", has=page.get_by_role("heading", name="Go faster"))
+    expect(card.get_by_text("content hash")).to_be_visible()
+    expect(card.get_by_text("expires")).to_be_visible()
+    expect(card).to_contain_text('<img src="x" onerror="window.hacked = 2">')
+    form = f"Decide on {wish}"
+    page.get_by_role("form", name=form).get_by_role("button", name="Approve").click()
+    expect(page.get_by_role("form", name=form).get_by_role("status")).to_have_text(
+        "Say who you are: a decision has a name."
+    )
+    expect(scene.sign(form, "carol", "   ", "Approve")).to_have_text("Say why: a decision has a reason.")
+    scene.is_refused = True
+    expect(scene.sign(form, "AGENT", "I want it", "Approve")).to_contain_text("nobody decides on a change of their own")
+    page.get_by_role("form", name=form).get_by_label("Your name").fill("carol")
+    scene.sign(form, "carol", "measured twice", "Approve")
+    expect(card.get_by_text("measured twice")).to_be_visible()
+    expect(card.locator(".badge")).to_have_text("applied")
+    assert governed.StoredParameters(scene.kept).get("speed").value == 3
+    page.reload()  # the name was typed once
+    page.goto(f"{scene.base}/#/governance/proposals/{scene.place.proposals[1]}")
+    other = page.get_by_role("form", name=f"Decide on {scene.place.proposals[1]}")
+    expect(other.get_by_label("Your name")).to_have_value("carol")
+    scene.sign(f"Decide on {scene.place.proposals[1]}", "carol", "not now", "Reject")
+    expect(page.locator(".card .badge", has_text="rejected").first).to_be_visible()
+
+
+def test_a_parameter_is_compared_locked_and_rolled_back(scene):
+    page = scene.go("/governance/parameters")
+    expect(page.get_by_role("link", name="prompt/system")).to_be_visible()
+    page.get_by_role("link", name="risk/penalty").click()
+    expect(page.get_by_label("from 1 to 2")).to_contain_text("-0.5")
+    scene.sign("lock risk/penalty", "ann", "release week", "Lock")
+    expect(page.get_by_text("by ann: release week")).to_be_visible()
+    scene.sign("Roll risk/penalty back", "ann", "0.4 was worse", "Roll back")
+    expect(page.get_by_text("back to 1: ")).to_be_visible()
+    scene.sign("unlock risk/penalty", "ann", "released", "Unlock")
+    expect(page.get_by_role("form", name="lock risk/penalty", exact=True)).to_be_visible()
+    known = governed.StoredParameters(scene.kept)
+    assert (known.get("risk/penalty"), known.lock_of("risk/penalty")) == ((0.5, 3), None)
+    page.get_by_label("also playbooks, proposals, rollouts and tools").check()
+    expect(page.get_by_role("link", name="playbook/cook")).to_be_visible()
+
+
+def test_rollouts_have_intervals_and_are_aborted_and_the_log_is_verified(scene):
+    page = scene.go("/governance/rollouts")
+    expect(page.get_by_role("listitem").filter(has_text="canary 1 %")).to_have_attribute("aria-current", "step")
+    shadow = page.get_by_role("table", name="Shadow run of risk/penalty")
+    expect(shadow.get_by_role("row", name="fitness")).to_contain_text(" to ")
+    page.on("dialog", lambda dialog: dialog.accept())
+    scene.sign("Abort the rollout of risk/penalty", "ann", "customers complain", "Abort and roll back")
+    expect(page.get_by_text("rolled back", exact=True)).to_be_visible()
+    page.get_by_role("tab", name="Audit").click()
+    expect(page.get_by_text("changes are what was written")).to_be_visible()
+    with scene.kept.database.writing() as connection:
+        connection.exec_driver_sql("update changes set reason = 'another' where seq = 3")
+    page.get_by_role("button", name="Verify again").click()
+    expect(page.get_by_text("The log is not what was written.")).to_be_visible()
+
+
+def test_without_the_token_nothing_is_sent(scene):
+    scene.page.context.clear_cookies()
+    page = scene.go(f"/governance/proposals/{scene.place.proposals[0]}")
+    page.reload()
+    form = f"Decide on {scene.place.proposals[0]}"
+    expect(scene.sign(form, "carol", "so", "Approve")).to_have_text("A change needs the token.")
+    assert governed.Evolution(governed.StoredParameters(scene.kept)).proposals.get(scene.place.proposals[0]).status == (
+        "pending"
+    )
+
+
+def test_hostile_words_stay_words(scene):
+    page = scene.go("/governance/parameters/prompt%2Fsystem")
+    expect(page.get_by_label("value now")).to_contain_text("<script>window.hacked = 1</script>")
+    expect(page.get_by_label("value now").locator(".hidden-mark").first).to_have_text("RLO")
+    assert page.locator("main script, main img, main a[href^='javascript']").count() == 0
+    assert filled.HOSTILE[:20] in page.get_by_label("value now").inner_text()

@@ -1,0 +1,67 @@
+"""Lives as a person watches them: finished, from a file, and under way."""
+
+import json
+import threading
+
+from playwright.sync_api import expect
+
+from atoll import config, runs
+from atoll.survival import lives
+from tests.dashboard import filled
+from tests.dashboard.browser import scene as scenes
+
+
+def drawn(page):
+    """Returns the map as a picture."""
+    return page.evaluate("document.querySelector('.map canvas').toDataURL()")
+
+
+def test_a_finished_life_is_gone_through_turn_by_turn(scene, tmp_path):
+    page = scene.go(f"/runs/{scene.place.lives}/life?life=1")
+    expect(page.get_by_role("meter", name="danger")).to_be_visible()
+    expect(page.locator("output")).to_contain_text("died of lava")
+    expect(page.locator(".notices")).to_contain_text("death")
+    expect(page.get_by_role("table", name="Alerts: the fear dictionary")).to_contain_text("lava")
+    whole = drawn(page)
+    assert len(whole) > 1000
+    page.get_by_label("Turn", exact=True).focus()
+    page.keyboard.press("Home")
+    expect(page.locator("output")).to_contain_text("turn 1 of")
+    expect(page.get_by_label("follow the newest")).not_to_be_checked()
+    assert drawn(page) != whole
+    expect(page.get_by_text("Nothing hurt yet.")).to_be_visible()
+    page.get_by_role("table", name="Actions by turn").get_by_role("button", name="3", exact=True).click()
+    expect(page.locator("output")).to_contain_text("turn 3 of")
+    for title in ("How reliable fear is", "Fear and curiosity", "Score by life"):
+        expect(page.get_by_role("heading", name=title)).to_be_visible()
+    page.get_by_role("combobox", name="Life", exact=True).select_option("2")
+    expect(page.locator("output")).to_contain_text("life 2")
+    turns = [dict(each) for each in lives.turns(scene.kept, scene.place.lives, 1)]
+    turns[0]["plan"]["goal"] = turns[-1]["plan"]["goal"] = filled.HOSTILE
+    saved = scenes.file_of(tmp_path, "no turn\n" + "".join(f"{json.dumps(each)}\n" for each in turns))
+    page.get_by_label("Turns saved by --save-run").set_input_files(saved)
+    expect(page.locator("output")).to_contain_text("life 1")
+    expect(page.locator("main")).to_contain_text("<script>window.hacked = 1</script>")
+
+
+def test_a_life_under_way_is_followed_and_steered(scene):
+    layers = [config.parse_set(each) for each in ("run.iterations=1", "tick_delay=0.3", "run.seed=4")]
+    plan = config.load(filled.EXAMPLES / "survival", layers)
+    with runs.Session(scene.kept, plan) as session:
+        thread = threading.Thread(target=session.go)
+        thread.start()
+        page = scene.go(f"/runs/{session.run}/life")
+        expect(page.get_by_role("meter", name="life")).to_be_visible()
+        expect(page.get_by_role("option", name="life 1, under way")).to_be_attached()
+        first = page.locator("output").inner_text()
+        expect(page.locator("output")).not_to_have_text(first)
+        page.get_by_text("Adjust").click()
+        page.get_by_label("Danger threshold").fill("0.15")
+        page.get_by_label("Notifications").select_option("all")
+        page.get_by_role("button", name="Apply").click()
+        expect(page.locator(".notices")).to_contain_text("danger_threshold 0.15")
+        scene.kept.inbox(session.run).post("set", tick_delay=0)
+        thread.join(120)
+        assert not thread.is_alive()
+        number = len(lives.turns(scene.kept, session.run, 1))
+        expect(page.locator("output")).to_contain_text(f"of {number}")

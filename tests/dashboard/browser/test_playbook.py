@@ -1,0 +1,41 @@
+"""A playbook as a person looks after it."""
+
+from playwright.sync_api import expect
+
+from atoll import playbook
+
+
+def test_bullets_verdicts_size_and_what_waits(scene):
+    page = scene.go("/playbooks?key=playbook/cook")
+    expect(page.get_by_role("meter", name="tokens used")).to_be_visible()
+    row = page.get_by_role("table", name="Section recipes").get_by_role("row", name="Boil eggs")
+    expect(row).to_contain_text("recipes-00001")
+    expect(page.get_by_role("table", name="Section tactics")).to_contain_text("<script>window.hacked = 1</script>")
+    timeline = page.locator(".timeline")
+    expect(timeline.locator(".badge")).to_have_text(["held", "applied", "rejected", "applied", "applied"])
+    expect(timeline).to_contain_text("there is no bullet 'x-00001'")
+    expect(timeline.locator(".hidden-mark").first).to_have_text("RLO")
+    (held,) = playbook.Store(scene.kept.versions(), key="playbook/cook").waiting()
+    form = f"Decide on {held.id}"
+    expect(scene.sign(form, "ann", " ", "Apply")).to_have_text("Say why: a decision has a reason.")
+    scene.sign(form, "ann", "they were rubber", "Apply")
+    expect(page.get_by_text("Nothing waits.")).to_be_visible()
+    expect(page.get_by_role("table", name="Section recipes")).to_contain_text("Never boil eggs for 7 minutes.")
+    expect(timeline).to_contain_text("ann: they were rubber")
+    page.get_by_role("button", name="Look at version 1").click()
+    expect(page.get_by_role("table", name="Section recipes")).to_contain_text("recipes-00001")
+    page.get_by_role("button", name="Newest version").click()
+    page.get_by_role("button", name="Go back to version 1").click()
+    scene.sign("Go back to version 1", "ann", "it got worse", "Roll back")
+    expect(timeline).to_contain_text("back to 1")
+    notes = playbook.Store(scene.kept.versions(), key="playbook/cook")
+    assert notes.version == 5
+    assert next(each.content for each in notes.current().bullets.values()) == "Boil eggs for 7 minutes."
+
+
+def test_a_run_of_lives_has_its_playbook(scene):
+    page = scene.go(f"/runs/{scene.place.lives}/playbook")
+    expect(page.get_by_role("heading", name="What it says")).to_be_visible()
+    expect(page.get_by_role("table", name="Section tactics")).to_contain_text("Avoid")
+    page.set_viewport_size({"width": 360, "height": 740})
+    expect(page.get_by_role("table", name="Section tactics")).to_be_visible()
