@@ -9,7 +9,7 @@ import { detail } from "./candidate_detail.js";
 export default { title: "Candidates", path: "candidate", scope: "run", mount };
 
 const PAGE = 50;
-const WAIT = 250; // milliseconds after the last key
+const WAIT = 120; // milliseconds after the last key
 
 function mount(root, context) {
   if (context.more.length) { one(root, context, context.more[0]); return; }

@@ -10,7 +10,7 @@ export default { title: "Events", path: "events", scope: "run", mount };
 const KINDS = ["started", "founded", "begun", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded"];
 const PAGE = 100;
 const MOST = 2000; // in the page at once; older ones are dropped from its end
-const WAIT = 250; // milliseconds after the last key
+const WAIT = 120; // milliseconds after the last key
 
 function mount(root, context) {
   const wanted = { kind: context.query.get("kind") ?? "", q: context.query.get("q") ?? "" };
