@@ -141,7 +141,7 @@ def private_mb(marks: str = "--type=renderer") -> float:
 
 def views(browser: Browser, address: str) -> list[Sequence[object]]:
     """Opens every view: first with a server that has just started, then several times."""
-    rows = []
+    rows: list[Sequence[object]] = []
     for name, path, selector, text in VIEWS:
         shown = Shown(browser)
         url = f"{address}/ui/#/{path}"
@@ -150,7 +150,7 @@ def views(browser: Browser, address: str) -> list[Sequence[object]]:
         best = min(later)
         median = statistics.median(took for took, _ in later)
         heap, private = shown.heap_mb(), private_mb()
-        rows.append((name, *(round(each, 1) for each in (first, median, *best, heap, private))))
+        rows.append([name, *(round(each, 1) for each in (first, median, *best, heap, private))])
         shown.context.close()
     return rows
 

@@ -7,7 +7,7 @@ import pytest
 
 from atoll import config, llm, runs, store
 from atoll.runs import patience
-from atoll.runs.session import fingerprints
+from atoll.runs.limits import fingerprints
 from tests.cli import tasks
 
 

@@ -9,8 +9,8 @@ from threading import Event, Thread
 from typing import Any
 
 from atoll import config, control, errors, store
-from atoll.runs import place, session
-from atoll.runs.session import TURN_SECONDS, MakeLLM
+from atoll.runs import limits, place
+from atoll.runs.session import NO_SECTIONS, TURN_SECONDS, MakeLLM
 from atoll.runs.shared import MOVED, SharedEvolver, SharedSession
 
 LEASE_SECONDS = 15.0
@@ -170,11 +170,11 @@ def join(kept: store.Store, run: str, changes: Sequence[config.Sections] = (), *
         )
     if not Path(stored["folder"]).is_dir():
         raise errors.SetupError(f"The task of run {run} is not on this machine: put it at {stored['folder']}.")
-    session.check_changes(changes)
-    limits = session.LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
-    if limits:
-        raise errors.SetupError(f"run.{min(limits)} is what all coordinators of the run share, and stays as it began.")
-    sections = {name: value for name, value in stored.items() if name not in session.NO_SECTIONS}
+    limits.check_changes(changes)
+    shared = limits.LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
+    if shared:
+        raise errors.SetupError(f"run.{min(shared)} is what all coordinators of the run share, and stays as it began.")
+    sections = {name: value for name, value in stored.items() if name not in NO_SECTIONS}
     return Coordinator(kept, config.Plan.from_data(sections, changes), run=run, **rest)
 
 

@@ -1,8 +1,6 @@
 """One run under way: its place in the store, its parts and its evolver."""
 
-import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -14,16 +12,14 @@ from typing import Any, NamedTuple, Self
 from atoll import cluster, config, control, errors, executor, journal, llm, store, system
 from atoll.candidate import NOTHING, plain
 from atoll.llm import routing
-from atoll.runs import methods, place, spending, stopping
+from atoll.runs import limits, methods, place, spending, stopping
 from atoll.runs.contact import StoredContact
 from atoll.runs.lookup import find
 from atoll.runs.patience import Patience
 from atoll.runs.replaying import replay_lines
-from atoll.runs.summary import Totals, totals
+from atoll.runs.summary import totals
 from atoll.store import ledger
 
-FIXED = {"seed", "window", "deterministic", "method"}  # keys of [run] on which everything depends
-LIMITS = {"iterations", "budget", "target", "patience"}
 TURN_SECONDS = 0.02
 NO_SECTIONS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")  # what is stored beside the plan
 ALL = -1  # the island of a record that concerns all of them
@@ -126,7 +122,7 @@ class Session:
         for box in _mailboxes(asked):
             box.is_over = lambda: bool(self.evolver.reason)
         self._patience = Patience(asked, self._give_up) if asked is not None else None
-        _check_budget(self.budget, has_model=asked is not None)
+        limits.check_budget(self.budget, has_model=asked is not None)
         durable = self._durable(asked, run)
         where = self._where = place.place_of(plan, allowed, has_model=asked is not None)
         parts = system.Parts(
@@ -145,7 +141,7 @@ class Session:
         if isinstance(asked, llm.Ensemble):
             built = built._replace(config=_routed(built.config, plan.llm, asked))
         try:
-            order, files = self._order(run, built), fingerprints(built.files)
+            order, files = self._order(run, built), limits.fingerprints(built.files)
             if run is not None and files != kept.run(run).config["files"]:
                 raise errors.SetupError(
                     f"The files of {plan.folder} are not those that run {run} began with, so its scores would not "
@@ -252,8 +248,8 @@ class Session:
         return self._where.tally if self._where.cluster is not None else None
 
     def _report(self, order: _Order) -> Mapping[str, Any]:
-        limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
-        said = [f"{limit:g} {name}" for name, limit in limits.items() if limit is not None]
+        most = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
+        said = [f"{limit:g} {name}" for name, limit in most.items() if limit is not None]
         said += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
         said += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
         how = f"by steps, {order.window} in flight: the same seed gives the same run"
@@ -325,21 +321,21 @@ def resume(
         raise errors.SetupError(f"Run {run} comes from no task folder: go on with the program that made it.")
     if not Path(stored["folder"]).is_dir():
         raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
-    check_changes(changes)
-    is_limit = LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
+    limits.check_changes(changes)
+    is_limit = limits.LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
     old = {name: value for name, value in stored.items() if name not in NO_SECTIONS}
-    limits: Mapping[str, Any] | None = None
+    allowance: Mapping[str, Any] | None = None
     for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
         last = record.data["plan"]
         old |= {name: last[name] for name in ("llm", "sandbox", "executor") if name in last}
-        kept_keys = ("llm", "workers", *LIMITS)
+        kept_keys = ("llm", "workers", *limits.LIMITS)
         old["run"] = {**old["run"], **{key: last["run"][key] for key in kept_keys if key in last["run"]}}
-        limits = record.data.get("budget")
+        allowance = record.data.get("budget")
     if is_limit:
-        old["run"] = {**old["run"], **dict.fromkeys(LIMITS)}
+        old["run"] = {**old["run"], **dict.fromkeys(limits.LIMITS)}
     plan = config.Plan.from_data(old, changes)
-    standing = plan.budget() if limits is None else control.Budget(**limits)  # a resume that was cut had its own
-    budget = further(plan.budget(), totals(kept, run)) if is_limit else standing
+    standing = plan.budget() if allowance is None else control.Budget(**allowance)  # a resume that was cut had its own
+    budget = limits.further(plan.budget(), totals(kept, run)) if is_limit else standing
     return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed)
 
 
@@ -354,57 +350,3 @@ def _routed(made: cluster.EvolverConfig, wanted: config.LLMSettings, ensemble: l
     islands = replace(made.island_config, mutation_engine=llm.Routed(made.island_config.mutation_engine))
     both = learner if made.learner is None else routing.Advisers(made.learner, learner)
     return replace(made, island_config=islands, learner=both)
-
-
-def check_changes(changes: Sequence[config.Sections]) -> None:
-    """Refuses what a run that began cannot change.
-
-    Raises:
-        SetupError: One of the changes is such.
-    """
-    for section, keys in ((section, keys) for layer in changes for section, keys in layer.items()):
-        fixed = list(keys) if section not in config.COMMON else [key for key in keys if key in FIXED]
-        if fixed and section in (*config.SYSTEMS, "task", *config.COMMON, config.BARE):
-            key = fixed[0]
-            raise errors.SetupError(
-                f"{f'{section}.{key}'.lstrip('.')} is what this run began with and stays: start a new run for another."
-            )
-
-
-def _check_budget(budget: control.Budget, *, has_model: bool) -> None:
-    """Refuses a budget that would never end a run.
-
-    Raises:
-        SetupError: It counts what only a model uses, and there is none.
-    """
-    if not has_model and all(getattr(budget, name) is None for name in ("iterations", "evaluations", "seconds")):
-        bought = [name for name in ("calls", "tokens", "usd") if getattr(budget, name) is not None]
-        if bought:
-            raise errors.SetupError(
-                f"A budget of {bought[0]} never ends without a model: give --llm, or e.g. 60s or 500evals."
-            )
-
-
-def further(budget: control.Budget, used: Totals) -> control.Budget:
-    """Returns a budget that counts from what was used; seconds always count from the start of a session."""
-    cost = used.cost
-    before: dict[str, float] = {"iterations": used.steps, "evaluations": used.evaluations, "calls": cost.calls}
-    before |= {"tokens": cost.tokens_in + cost.tokens_out, "usd": cost.usd}
-    limits: dict[str, Any] = {field.name: getattr(budget, field.name) for field in fields(budget)}
-    return control.Budget(
-        **{name: limit if limit is None else limit + before.get(name, 0) for name, limit in limits.items()}
-    )
-
-
-def fingerprints(files: Sequence[Path]) -> Mapping[str, str]:
-    """Returns the hashes of files by their paths below what they share, so that a resume notices a change.
-
-    Raises:
-        SetupError: One is gone.
-    """
-    try:
-        hashes = [hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files]
-    except OSError as error:
-        raise errors.SetupError(f"{error.filename} cannot be read: {error.strerror}.") from error
-    shared = os.path.commonpath([path.absolute().parent for path in files]) if files else ""
-    return {os.path.relpath(path.absolute(), shared): each for path, each in zip(files, hashes, strict=True)}
