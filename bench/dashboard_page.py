@@ -33,7 +33,8 @@ WANTED = {"first view": 1000.0, "filter": 300.0, "memory": 300.0}
 
 # Resolves with the time, since the page began, at which something stands in it.
 SEEN = """([selector, text]) => new Promise((done) => {
-    const fits = () => [...document.querySelectorAll(selector)].some((node) => !text || node.textContent.includes(text));
+    const nodes = () => [...document.querySelectorAll(selector)];
+    const fits = () => nodes().some((node) => !text || node.textContent.includes(text));
     const look = () => (fits() ? requestAnimationFrame(() => done(performance.now())) : setTimeout(look, 4));
     look();
 })"""
