@@ -141,7 +141,7 @@ def keep(compared: list[list[object]], ablated: list[list[object]], given: argpa
         f"At most {CALLS} calls a problem for each method; calls, tokens and US$ are means per problem. US$ at the "
         f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million "
         "tokens in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
-        f"{RESAMPLES} times; seeds {given.seeds}. CPU: {seconds:.0f} s."
+        f"{RESAMPLES} times; seeds {given.seeds}. CPU{' of the last sitting' * given.go_on}: {seconds:.0f} s."
     )
     tables = dict(zip(TITLES, ((columns, compared), (columns, ablated)), strict=True))
     outcome.keep("mind", tables, [note], data=given.data is not None, seeds=list(given.seeds), calls=CALLS)
