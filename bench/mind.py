@@ -9,6 +9,7 @@ A problem counts as solved by comparison with its solution, in another process t
 
 import argparse
 import itertools
+import json
 import statistics
 import tempfile
 import time
@@ -51,6 +52,7 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
 }
 TASKS = ("trip", "meeting")
 RESAMPLES = 2000
+TITLES = ("Methods at equal calls", f"Ablations, p {MIDDLE}")
 
 
 def problems_of(task: str, folder: Path | None, made: Path) -> Path:
@@ -139,10 +141,19 @@ def keep(compared: list[list[object]], ablated: list[list[object]], given: argpa
         f"At most {CALLS} calls a problem for each method; calls, tokens and US$ are means per problem. US$ at the "
         f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million "
         "tokens in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
-        f"{RESAMPLES} times; seeds {given.seeds}. CPU: {seconds:.0f} s."
+        f"{RESAMPLES} times; seeds {given.seeds}. CPU{' of the last sitting' * given.go_on}: {seconds:.0f} s."
     )
-    tables = {"Methods at equal calls": (columns, compared), f"Ablations, p {MIDDLE}": (columns, ablated)}
+    tables = dict(zip(TITLES, ((columns, compared), (columns, ablated)), strict=True))
     outcome.keep("mind", tables, [note], data=given.data is not None, seeds=list(given.seeds), calls=CALLS)
+
+
+def kept(given: argparse.Namespace) -> tuple[list[list[object]], list[list[object]]]:
+    """Returns the rows that a run with the same data and seeds wrote down before it was cut."""
+    found = json.loads((outcome.RESULTS_DIR / "mind.json").read_text("utf-8"))
+    if (found["data"], found["seeds"]) != (given.data is not None, given.seeds):
+        raise SystemExit("What was kept is of other data or other seeds: begin anew, without --go-on.")
+    compared, ablated = (found[title] for title in TITLES)
+    return [list(each.values()) for each in compared], [list(each.values()) for each in ablated]
 
 
 def main() -> None:
@@ -150,11 +161,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="a folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS)
+    parser.add_argument("--go-on", action="store_true", help="after what was kept with the same data and seeds")
     given = parser.parse_args()
     compared, ablated, since = list[list[object]](), list[list[object]](), time.process_time()
     order = sorted(PROBABILITIES, key=lambda p: p != MIDDLE)  # the middle one first, with its ablations
+    if given.go_on:
+        compared, ablated = kept(given)
     with tempfile.TemporaryDirectory() as made:
         for p, task in itertools.product(order, given.tasks):
+            if [task, p] in [each[:2] for each in compared]:
+                continue
             path = problems_of(task, given.data, Path(made))
             found = {name: over_seeds(path, changes, p, given.seeds) for name, changes in METHODS.items()}
             best = found["Mind Evolution"]

@@ -30,7 +30,7 @@ METHODS = {
     "sequential": "Sequential-Revision+",
     "mind": "Mind Evolution",
 }
-GENS, ISLANDS, CONVS, SEQ = 5, 4, 2, 4
+GENS, ISLANDS, CONVS, SEQ = 5, 2, 2, 4
 PLANS = GENS * ISLANDS * CONVS * SEQ
 RETRIES = 1
 LONGEST = 1024  # tokens of a reply

@@ -21,11 +21,11 @@ from bench import outcome
 
 SEEDS = range(30_000, 30_200)
 WORLDS = tuple(grid.PRESETS)
-# Options, lives of a run, and seeds: whoever learns nothing needs fewer lives for the same mean.
+# Options, lives of a run, and seeds.
 CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
-    "random": ({"thinker": "random"}, 4, 200),
+    "random": ({"thinker": "random"}, 8, 200),
     "wait": ({"thinker": "wait"}, 2, 80),
-    "greedy": ({"thinker": "greedy"}, 4, 200),
+    "greedy": ({"thinker": "greedy"}, 8, 200),
     "native": ({}, 8, 200),
     "native, playbook off": ({"playbook": False}, 8, 80),
     "native, fear off": ({"fear": False}, 8, 80),
@@ -36,6 +36,18 @@ FORECAST_SEEDS, FORECAST_LIVES = range(31_000, 31_006), 28
 CRAFTER_LIVES, CRAFTER_SEED, RANDOM_LIVES = 50, 33_000, 12
 MINIGRIDS = ("MiniGrid-LavaGapS6-v0", "MiniGrid-Dynamic-Obstacles-6x6-v0")
 MINIGRID_SEEDS, MINIGRID_LIVES, FEW = range(33_000, 33_020), 20, 5
+PARTY_SEEDS, PARTY_LIVES, PARTY_SIZE = range(34_000, 34_012), 4, 3
+PARTIES: Mapping[str, Mapping[str, Any]] = {
+    "alone": {},
+    "co-operation": {"agents": PARTY_SIZE, "party": "cooperation"},
+    "competition": {"agents": PARTY_SIZE, "party": "competition"},
+}
+MOODS: Mapping[str, Mapping[str, Any]] = {
+    "fear and curiosity": {},
+    "curiosity alone": {"fear": False},
+    "fear alone": {"curiosity": False},
+    "neither": {"fear": False, "curiosity": False},
+}
 RANDOM_SCORE, PPO_SCORE = 1.6, 4.6  # Hafner 2021
 PARTS = outcome.RESULTS_DIR / "survival.parts.json"
 
@@ -64,13 +76,26 @@ def interval(values: Sequence[float], draws: int = 10_000) -> tuple[float, float
     return float(found.mean()), float(low), float(high)
 
 
-def contest(num_seeds: int, told: Callable[[str], None]) -> dict[str, list[dict[str, float]]]:
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
+def contest(
+    num_seeds: int, told: Callable[[str], None], names: Sequence[str] = tuple(CONTENDERS)
+) -> dict[str, list[dict[str, float]]]:
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for seed in SEEDS[:num_seeds]:
         for name, (options, count, most) in CONTENDERS.items():
-            if seed < SEEDS[0] + most:
+            if name in names and seed < SEEDS[0] + most:
                 found[name].append(numbers(lives_of(options, seed, count, world=WORLDS[seed % len(WORLDS)])))
         told(f"seed {seed}: " + ", ".join(f"{name} {rows[-1]['ticks']:.0f}" for name, rows in found.items()))
+    return found
+
+
+def parties(told: Callable[[str], None]) -> dict[str, dict[str, list[dict[str, float]]]]:
+    """Lives alone and several at once, with and without fear and curiosity, in the same worlds."""
+    found: dict[str, dict[str, list[dict[str, float]]]] = {}
+    for party, mood in itertools.product(PARTIES, MOODS):
+        worlds = {seed: {"world": WORLDS[seed % len(WORLDS)], **PARTIES[party]} for seed in PARTY_SEEDS}
+        runs = [numbers(lives_of(MOODS[mood], seed, PARTY_LIVES, **task)) for seed, task in worlds.items()]
+        found.setdefault(party, {})[mood] = runs
+        told(f"{party}, {mood}: {fmean(run['ticks'] for run in runs):.1f} ticks")
     return found
 
 
@@ -169,6 +194,16 @@ def tables(found: Mapping[str, Any]) -> outcome.Tables:
             ["of", "against", "what", "difference, 95 %", "excludes zero"],
             [_difference(rows, *pair) for pair in pairs],
         )
+    if rows := found.get("parties"):
+        told = ("ticks", "damage per 100 ticks", "coverage", "bits")
+        made[f"{PARTY_SIZE} at once in one world, means over {len(PARTY_SEEDS)} seeds of {PARTY_LIVES} lives"] = (
+            ["party", "mood", *(f"{name}, 95 %" for name in told)],
+            [
+                [party, mood, *(_shown(interval([run[name] for run in runs])) for name in told)]
+                for party, moods in rows.items()
+                for mood, runs in moods.items()
+            ],
+        )
     if each := found.get("forecasts"):
         keys = ("size", "base_rate", "brier", "brier_skill", "log_loss", "auroc", "precision", "ece")
         made["Forecasts of damage after the first 20 lives"] = (list(keys), [[each[key] for key in keys]])
@@ -204,17 +239,24 @@ def _difference(rows: Mapping[str, Any], one: str, other: str, what: str) -> lis
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("contest", "forecasts", "crafter", "minigrids"), action="append")
+    parser.add_argument("--only", choices=("contest", "parties", "forecasts", "crafter", "minigrids"), action="append")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="of the contest")
+    parser.add_argument(
+        "--contenders", nargs="*", choices=list(CONTENDERS), help="only these anew, with --only contest"
+    )
     parser.add_argument("--crafter-lives", type=int, default=CRAFTER_LIVES)
     chosen = parser.parse_args()
+    found: dict[str, Any] = json.loads(PARTS.read_text()) if PARTS.exists() and chosen.only else {}
     work: dict[str, Callable[[Callable[[str], None]], Any]] = {
         "forecasts": forecasts,
         "minigrids": minigrids,
-        "contest": lambda told: contest(chosen.seeds, told),
+        "contest": lambda told: {
+            **(found.get("contest", {}) if chosen.contenders else {}),
+            **contest(chosen.seeds, told, chosen.contenders or tuple(CONTENDERS)),
+        },
+        "parties": parties,
         "crafter": lambda told: crafter(told, chosen.crafter_lives),
     }
-    found: dict[str, Any] = json.loads(PARTS.read_text()) if PARTS.exists() and chosen.only else {}
     for name in chosen.only or work:
         since = time.process_time()
         found[name] = work[name](lambda line: print(line, flush=True))

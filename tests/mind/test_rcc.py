@@ -141,6 +141,14 @@ def test_an_island_never_uses_more_than_its_budget(trips):  # A16
     assert "every island has used its share" in found.reason
 
 
+def test_a_reply_without_a_plan_costs_best_of_n_one_plan_and_no_more(trips):
+    def reply(step: int, call: str, prompt: str) -> str:
+        return "I cannot." if (step, call) == (1, "2") else f"<plan>\n{random_plan(trips[0], (step, call))}\n</plan>"
+
+    found = engine(trips[0], testing.ScriptedLLM(reply), method="best_of_n", num_plans=8, num_retries=0).run()
+    assert (found.facts["calls"], found.facts["evaluations"]) == (8, 8)  # 7 plans and the start
+
+
 @pytest.mark.parametrize(("method", "calls"), [("one_pass", 1), ("best_of_n", 24), ("sequential", 24)])
 def test_baselines_make_as_many_plans_as_mind_evolution(trips, method, calls):  # A21
     model = scripted(trips[0])

@@ -88,3 +88,11 @@ def test_other_languages_are_the_same_only_word_for_word():
 )
 def test_small_words_and_symbols_tell_rules_apart(first, second):
     assert playbook.relate(first, second) not in MERGED
+
+
+def test_a_recipe_and_a_definition_are_one_rule():
+    defined = "The speed is the distance divided by the time."
+    assert playbook.relate(defined, "Divide the distance by the time to get the speed.") == "duplicate"
+    assert playbook.relate(defined, "To find the speed, divide the distance by the time.") == "duplicate"
+    assert playbook.relate(defined, "Divide the time by the distance to get the speed.") == "different"
+    assert playbook.relate(defined, "Multiply the distance by the time to get the speed.") != "duplicate"

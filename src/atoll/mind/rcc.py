@@ -109,6 +109,8 @@ class Conversations:
             last = [] if self.manner.is_fresh else [each.shown() for each in drafts[-1:]]
             earlier = [each.shown() for each in drafts[-1 - self.manner.history : -1]]
             plan, critique = self._reply(problem, last or parents, said, earlier)
+            if plan is None and self.manner.is_fresh:
+                continue  # the next one knows nothing of it anyway
             if plan is None:
                 return
             meta: dict[str, JSON] = {"generation": turn.generation, "conversation": turn.conversation, "turn": number}

@@ -45,6 +45,11 @@ _QUANTIFIERS = frozenset({"all", "some", "most", "only", "often", "sometimes", "
 _ADVERB = re.compile(r"(?<=[a-z]{4})(?:li|ness)$")  # `separately` is `separate`; a stem ends in i for y
 _WAITING = re.compile(r"\bwait (?:until|till) ([^,.;]+?) before ([^,.;]+)")
 _EXTRA = re.compile(r"\bit (is|takes|costs|needs|requires) ([^,.;]+?) to ([^,.;]+)")
+_AIM = r"to (?:get|find|obtain|calculate|compute|determine)"
+_RECIPES = (  # `divide a by b to get c` and `to get c, divide a by b` are `c is a divided by b`
+    re.compile(rf"\b(?P<how>divide|multiply) (?P<one>[^,.;]+?) by (?P<other>[^,.;]+?) {_AIM} (?P<what>[^,.;]+)"),
+    re.compile(rf"\b{_AIM} (?P<what>[^,.;]+?), (?P<how>divide|multiply) (?P<one>[^,.;]+?) by (?P<other>[^,.;]+)"),
+)
 
 
 class Part(NamedTuple):
@@ -188,7 +193,14 @@ def _plain(text: str) -> str:
         folded = folded.replace(short, long)
     folded = re.sub(r"(?<=\w)'s\b", " is" if folded.startswith("it's") else "", folded).replace("'", "")
     folded = _WAITING.sub(r"do not \2 until \1", folded)
+    for recipe in _RECIPES:
+        folded = recipe.sub(_as_definition, folded)
     return _EXTRA.sub(r"\3 \1 \2", folded)  # `it takes time to cook` is `to cook takes time`
+
+
+def _as_definition(recipe: re.Match[str]) -> str:
+    done = "divided" if recipe["how"] == "divide" else "multiplied"
+    return f"{recipe['what']} is {recipe['one']} {done} by {recipe['other']}"
 
 
 def _in_order(text: str) -> list[str]:

@@ -13,11 +13,11 @@ from atoll import errors
 from atoll.candidate import JSON
 from atoll.playbook.bullet import Bullet, counted
 from atoll.playbook.delta import Verdict
-from atoll.playbook.playbook import Playbook, held_data, held_of
+from atoll.playbook.playbook import Held, Playbook, held_data, held_of
 from atoll.playbook.refinement import Retired
 
 LARGEST_PATCH = 3_000  # characters: a larger one is written as a whole, and is the next base
-FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+FAULTS = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class Base(NamedTuple):
@@ -113,7 +113,7 @@ def patched(base: Playbook, entry: Entry) -> Playbook:
         gone, patch = frozenset(entry.data["gone"]), entry.data
         put = {each["id"]: Bullet.from_data(each) for each in patch["put"]}
         bullets = {id: put.pop(id, bullet) for id, bullet in base.bullets.items() if id not in gone}
-        held = held_of(patch["held"]) if "held" in patch else base.held
+        held = _held_of(base.held, patch["held"]) if "held" in patch else base.held
         return Playbook(MappingProxyType(bullets | put), counted(patch["turn"]), counted(patch["serial"]), held)
     except FAULTS as error:
         raise errors.SetupError(f"This version is no playbook: {error!s:.200}. Roll back to another.") from error
@@ -121,13 +121,22 @@ def patched(base: Playbook, entry: Entry) -> Playbook:
 
 def _patch(base: Playbook, playbook: Playbook) -> Mapping[str, JSON]:
     before, now = base.bullets, playbook.bullets
-    held: dict[str, JSON] = {"held": held_data(playbook.held)} if playbook.held != base.held else {}
+    held: dict[str, JSON] = {"held": _held_data(base.held, playbook.held)} if playbook.held != base.held else {}
     return held | {
         "turn": playbook.turn,
         "serial": playbook.serial,
         "put": [each.to_data() for id, each in now.items() if before.get(id) is not each and before.get(id) != each],
         "gone": [id for id in before if id not in now],
     }
+
+
+def _held_data(before: Sequence[Held], now: Sequence[Held]) -> list[JSON]:
+    """Returns what waits; of what waited in the base its place there: all of it is longer than the rest of a patch."""
+    return [before.index(each) if each in before else held_data([each])[0] for each in now]
+
+
+def _held_of(before: Sequence[Held], data: Sequence[Any]) -> tuple[Held, ...]:
+    return tuple(held_of([each])[0] if isinstance(each, Mapping) else before[counted(each)] for each in data)
 
 
 def _dump(data: Mapping[str, JSON]) -> str:

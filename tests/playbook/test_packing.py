@@ -1,0 +1,29 @@
+"""Versions as text: a patch says what is different from its base, and no more."""
+
+import pytest
+
+from atoll import errors, playbook
+from atoll.playbook import packing
+from atoll.playbook.playbook import MAX_HELD, Held
+
+
+def waiting(count: int, start: int = 0) -> list[Held]:
+    rules = (f"Rule {number}: never cross a river of that many stones." for number in range(start, start + count))
+    return [Held(playbook.add("tactics", each, evidence="seen twice"), 1, 7) for each in rules]
+
+
+def test_a_patch_names_what_waited_before_by_its_place():
+    before = playbook.Playbook().holding(waiting(MAX_HELD))
+    now = before.holding([*before.held, *waiting(1, 50)])
+    value, is_whole = packing.write(now, 1, packing.Base(1, before), (), ())
+    entry = packing.read(value)
+    assert not is_whole
+    assert entry.data["held"][:-1] == list(range(1, MAX_HELD))
+    assert packing.patched(before, entry) == now
+
+
+def test_a_patch_that_names_no_such_place_is_said():
+    before = playbook.Playbook().holding(waiting(2))
+    value, _ = packing.write(before.holding(waiting(1)), 1, packing.Base(1, before), (), ())
+    with pytest.raises(errors.SetupError, match="no playbook"):
+        packing.patched(playbook.Playbook(), packing.read(value))
