@@ -4,6 +4,7 @@
 
 DIR is the folder `examples` of a checkout of OpenEvolve, which you fetch yourself. Each folder's initial program is
 also judged by OpenEvolve's own evaluator, in .venv-peers, a few times, and so is the best: some of them are noisy.
+What is done is kept in `results/folders.parts.json` until `--fresh`.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from bench import outcome
 PEERS = True
 ROOT = Path(__file__).parent.parent
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+PARTS = outcome.RESULTS_DIR / "folders.parts.json"
 LIMIT_SECONDS = 900.0
 TIMES = 3
 LIBRARIES = ("bs4", "soupsieve")  # what the folders import and Atoll does not; lent from the peers' environment
@@ -153,11 +155,12 @@ def lent(place: str) -> str:
     return str(made)
 
 
-def measured(examples: Path, iterations: int, seed: int | None) -> list[list[object]]:
-    rows: list[list[object]] = []
+def measured(examples: Path, iterations: int, seed: int | None, parts: dict[str, list[object]]) -> list[list[object]]:
+    """Returns a row for each folder; those that are not done yet are, the slow ones last, and written down."""
+    missing = sorted((name for name in FOLDERS if name not in parts), key=SLOW.__contains__)
     with tempfile.TemporaryDirectory(prefix="atoll-bench-") as place, server.ModelServer(scripted) as model:
         libraries = lent(place)
-        for name in FOLDERS:
+        for name in missing:
             print(f"{name} ...", file=sys.stderr)
             folder = examples / name
             peer = theirs(folder)
@@ -166,8 +169,9 @@ def measured(examples: Path, iterations: int, seed: int | None) -> list[list[obj
             asked = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
             led = ours(folder, f"{place}/atoll.db", iterations, seed, asked, libraries)
             said = [_range(again) if again else "-", _gained(alone, peer, again)]
-            rows.append([name, _range(peer), *_row(alone), *said, *_row(led)[1:], led.calls])
-    return rows
+            parts[name] = [name, _range(peer), *_row(alone), *said, *_row(led)[1:], led.calls]
+            PARTS.write_text(json.dumps(parts) + "\n")
+    return [parts[name] for name in FOLDERS]
 
 
 def best(place: str) -> Path:
@@ -200,13 +204,15 @@ def main() -> int:
     parser.add_argument("--folders", type=Path, required=True, help="the folder examples of a checkout of OpenEvolve")
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--seed", type=int, help="instead of the one that each folder has")
+    parser.add_argument("--fresh", action="store_true", help="forget what is done")
     asked = parser.parse_args()
     missing = [name for name in FOLDERS if not (asked.folders / name / "evaluator.py").is_file()]
     if missing:
         print(f"{asked.folders} has no {missing[0]}: give the folder examples of OpenEvolve.", file=sys.stderr)
         return 2
     sys.argv = [sys.argv[0], "--folders", "EXAMPLES", *(word for word in sys.argv[1:] if word.startswith("--no"))]
-    rows = measured(asked.folders, asked.iterations, asked.seed)
+    done: dict[str, list[object]] = json.loads(PARTS.read_text()) if PARTS.exists() and not asked.fresh else {}
+    rows = measured(asked.folders, asked.iterations, asked.seed, done)
     once = ["best", "failed", "status", "wall s"]
     columns = [
         "folder",

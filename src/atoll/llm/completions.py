@@ -33,7 +33,13 @@ class Completions:
         self._endpoint, self._seconds = endpoint, timeout_seconds
         self._complaints = Complaints(endpoint)
         self._wires, self._process = wires.Wires(), os.getpid()
-        self._url = urlsplit(f"{endpoint.base_url}/chat/completions")
+        url = urlsplit(f"{endpoint.base_url}/chat/completions")
+        self._host, self._port = url.hostname or "", url.port or 80
+        self._head = (
+            f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: application/json\r\n"
+            f"Content-Type: application/json\r\nAuthorization: Bearer {endpoint.api_key}\r\n"
+            "Accept-Encoding: identity\r\nUser-Agent: atoll\r\n"
+        )
         self._prices: dict[str, price.Price | None] = {}
         options = {name: getattr(sampling, name) for name in _CAN_SEND}
         self._options = {name: value for name, value in options.items() if value is not None}
@@ -86,12 +92,8 @@ class Completions:
     def _post(self, prompt: str, deadline: float, more: Mapping[str, Any]) -> connections.Answer:
         request = {"messages": [{"role": "user", "content": prompt}], "model": self._endpoint.model, "stream": False}
         body = json.dumps({**request, **self._options, **more}, ensure_ascii=False).encode()
-        head = (
-            f"POST {self._url.path} HTTP/1.1\r\nHost: {self._url.netloc}\r\nAccept: application/json\r\n"
-            f"Content-Type: application/json\r\nAuthorization: Bearer {self._endpoint.api_key}\r\n"
-            f"Accept-Encoding: identity\r\nUser-Agent: atoll\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        sent = connections.Request(self._url.hostname or "", self._url.port or 80, head.encode() + body)
+        head = f"{self._head}Content-Length: {len(body)}\r\n\r\n"
+        sent = connections.Request(self._host, self._port, head.encode() + body)
         return self._wires.exchange(sent, connect_seconds=min(_CONNECT_SECONDS, self._seconds), deadline=deadline)
 
     def _reply(self, answer: connections.Answer) -> Reply:
