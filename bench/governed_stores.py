@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from atoll import errors, governed
 from bench import outcome
 
+PEERS = True
 PEER_PYTHON = Path(".venv-peers/bin/python")
 COLUMNS = ["metric", "goal", "Atoll", "anchor", "of"]
 REPEATS = 3
@@ -292,15 +293,16 @@ print(round(300 / (time.process_time() - began)))
 """
 
 
-def registry() -> Iterator[Row]:
-    """Yields MLflow's registry beside ours, where it is installed."""
+def registry(measured: Sequence[Row]) -> Iterator[Row]:
+    """Yields MLflow's registry beside what was measured of ours in this run, where it is installed."""
     if not PEER_PYTHON.exists():
         return
     found = subprocess.run([PEER_PYTHON, "-c", _MLFLOW], capture_output=True, text=True, timeout=300, check=False)
     if found.returncode == 0:
         sets, gets = map(int, found.stdout.split())
-        yield Row("MLflow's registry: new version", "-", sets, "", "MLflow, SQLite")
-        yield Row("MLflow's registry: get version", "-", gets, "", "MLflow, SQLite")
+        ours = {row.metric: row.ours for row in measured}
+        for metric, theirs in (("set, SQLite, a commit each", sets), ("get, SQLite", gets)):
+            yield Row(f"{metric}, beside a registry", "-", ours[metric], theirs, "MLflow's model registry, SQLite")
 
 
 def rows(*, is_quick: bool = False) -> Sequence[Row]:
@@ -310,7 +312,7 @@ def rows(*, is_quick: bool = False) -> Sequence[Row]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for part in (reads(home, size), writes(home, size), files(home, size), contention(home, times),
-                     latency(home, ticks), registry()):  # fmt: skip
+                     latency(home, ticks), registry(found)):  # fmt: skip
             for row in part:
                 print(*row, flush=True)
                 found.append(row)
@@ -320,6 +322,7 @@ def rows(*, is_quick: bool = False) -> Sequence[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a tenth of the work; keeps nothing")
+    parser.add_argument("--no-peers", action="store_true", help="without MLflow")
     given = parser.parse_args()
     found = rows(is_quick=given.quick)
     notes = ["Per second of CPU unless the line says otherwise; a second goal is that of prepared statements."]

@@ -52,10 +52,10 @@ NAMES = {
         MemoryVersions Operation Row Run Store StoredBook StoredInbox StoredJournal StoredVersions audit open
     """,
     "atoll.testing": """
-        ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault GateSuite InboxSuite JournalSuite
-        JudgeSuite KeptSuite
-        LLMSuite ModelServer Naps ParameterStoreContract Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM
-        VersionsSuite history settled unscored
+        ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault FeedbackChannelSuite GateSuite
+        InboxSuite JournalSuite JudgeSuite KeptSuite LLMSuite LogSourceSuite ModelServer Naps
+        ParameterStoreContract Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite
+        history settled unscored
     """,
 }
 

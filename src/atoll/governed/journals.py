@@ -7,6 +7,7 @@ apart, by step, from the moment at which the run was created.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Protocol
 
 from atoll import errors, journal
@@ -45,9 +46,10 @@ class JournalLog:
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
         """Yields the children of the run as decisions, in the order in which they were judged."""
+        begin, end = in_utc(since), in_utc(until)
         for data in self._children():
             moment = self._when(data)
-            if since <= moment <= until:
+            if begin <= moment <= end:
                 meta: Mapping[str, Any] = data.get("meta") or {}
                 engine = meta.get(ENGINE)
                 payload = {"content": data["content"], "parents": list(data["parents"]), "island": data["island"]}
@@ -61,8 +63,11 @@ class JournalLog:
             EntityRequired: The entity is empty.
         """
         check_entity(entity)
-        found = (each for each in self._feedback(entity) if each.timestamp >= in_utc(since))
-        return [each for each in found if metric in ("", each.metric)]
+        begin = in_utc(since)
+        found = sorted(
+            self._feedback(entity), key=attrgetter("timestamp")
+        )  # steps end in another order than they begin
+        return [each for each in found if each.timestamp >= begin and metric in ("", each.metric)]
 
     def report(
         self,

@@ -8,6 +8,7 @@ The suites use plain asserts and need no pytest; with pytest, `pytest.register_a
 your `conftest.py` makes their failures tell more.
 """
 
+from atoll.testing.channels import FeedbackChannelSuite
 from atoll.testing.choosers import ChooserSuite
 from atoll.testing.clock import FakeClock
 from atoll.testing.clusters import ClusterSuite, KeptSuite
@@ -20,6 +21,7 @@ from atoll.testing.inboxes import InboxSuite
 from atoll.testing.journals import JournalSuite
 from atoll.testing.judges import JudgeSuite
 from atoll.testing.llms import LLMSuite
+from atoll.testing.logs import LogSourceSuite
 from atoll.testing.naps import Naps
 from atoll.testing.parameters import ParameterStoreContract
 from atoll.testing.pools import PoolSuite
@@ -37,12 +39,14 @@ __all__ = [
     "ExecutorSuite",
     "FakeClock",
     "Fault",
+    "FeedbackChannelSuite",
     "GateSuite",
     "InboxSuite",
     "JournalSuite",
     "JudgeSuite",
     "KeptSuite",
     "LLMSuite",
+    "LogSourceSuite",
     "ModelServer",
     "Naps",
     "ParameterStoreContract",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from atoll.governed.feedback.record import Feedback, check, check_entity
+from atoll.governed.feedback.record import Feedback, check, check_entity, encode
 from atoll.governed.logs.entry import in_utc
 from atoll.governed.logs.files import now
 
@@ -35,6 +35,7 @@ class MemoryFeedback:
     ) -> Feedback:
         noted = dict(meta) if meta else None
         made = Feedback(in_utc(self._clock()), entity, metric, value, confidence, noted, decision_id, observed_at)
+        encode(made)  # refuses what no other channel could keep
         self.add(made)
         return made
 

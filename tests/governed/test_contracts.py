@@ -1,0 +1,100 @@
+"""Every source of decisions and every channel of feedback keeps the same contract (G39 to G47)."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from atoll import journal, store, testing
+from atoll.governed import feedback, journals, logs
+from atoll.testing.logs import START
+
+MOMENTS = [logs.LogEntry(START.replace(second=second), f"d{second}", "e") for second in (10, 20, 20, 50)]
+
+
+class Logs(testing.LogSourceSuite):
+    def make(self):
+        return self.holding(MOMENTS)
+
+
+class TestMemoryLog(Logs):
+    def holding(self, entries):
+        return logs.MemoryLog(*entries)
+
+
+class TestFileLog(Logs):
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path):
+        self.path = tmp_path / "log"
+
+    def holding(self, entries):
+        made = logs.FileLog(self.path)
+        for each in entries:
+            made.append(each)
+        return made
+
+
+class TestStoredLog(Logs):
+    @pytest.fixture(autouse=True)
+    def store(self):
+        with store.Store("sqlite://") as self.kept:
+            yield
+
+    def holding(self, entries):
+        made = logs.StoredLog(self.kept)
+        made.append(*entries)
+        return made
+
+
+def records():
+    """Yields what a run writes of three children, of which the second is applied last."""
+    for step in (1, 2, 3):
+        data = {"id": f"{step}.0", "step": step, "island": 0, "content": "x", "parents": ["0.0"], "label": "c0"}
+        found = {"evaluation": {"score": step / 10}, "meta": {"engine": "syntax"}}
+        yield journal.Record("judged", step, 0, {**data, **found})
+    for step in (1, 3, 2):
+        children = [{"id": f"{step}.0", "decision": ["accept", "", "gate"]}]
+        yield journal.Record("applied", step, 0, {"children": children})
+
+
+def journal_log():
+    kept = store.MemoryJournal()
+    for record in records():
+        kept.write(record)
+    return journals.JournalLog(kept, "run", datetime(2026, 4, 18, tzinfo=UTC))
+
+
+class TestJournalLog(testing.LogSourceSuite):
+    def make(self):
+        return journal_log()
+
+
+class TestMemoryFeedback(testing.FeedbackChannelSuite):
+    def make(self):
+        return feedback.MemoryFeedback()
+
+
+class TestFileFeedback(testing.FeedbackChannelSuite):
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path):
+        self.path = tmp_path / "feedback"
+
+    def make(self):
+        return feedback.FileFeedback(self.path)
+
+
+class TestStoredFeedback(testing.FeedbackChannelSuite):
+    @pytest.fixture(autouse=True)
+    def store(self):
+        with store.Store("sqlite://") as self.kept:
+            yield
+
+    def make(self):
+        return feedback.StoredFeedback(self.kept)
+
+
+class TestJournalFeedback(testing.FeedbackChannelSuite):
+    is_read_only = True
+    entity = "syntax"
+
+    def make(self):
+        return journal_log()
