@@ -97,6 +97,12 @@ class Postgres:
         made: contextlib.AbstractContextManager[object] = cursor.connection.pipeline()
         return made
 
+    def load(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        names = ", ".join(f'"{name}"' for name in columns)
+        with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as stream:
+            for row in rows:
+                stream.write_row(row)
+
     def announce(self, cursor: Any, topic: str) -> None:
         cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, topic))
 
