@@ -15,6 +15,7 @@ from atoll import store
 
 TEMPLATE = "template_atoll"
 LOCK = 20_261_115  # of whoever makes the template
+GUEST, PASSWORD = "guest", "swordfish"  # the one user that needs a password, and may make no tables
 
 
 class Server:
@@ -34,6 +35,11 @@ class Server:
     def _make_template(self) -> None:
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):  # no test takes the machine's power away
             self._admin.execute(f"ALTER SYSTEM SET {setting} = off")
+        row = self._admin.execute("SELECT current_setting('hba_file')").fetchone()
+        assert row is not None
+        rules = Path(row[0])
+        rules.write_text(f"local all {GUEST} scram-sha-256\n{rules.read_text()}")
+        self._admin.execute(f"CREATE ROLE {GUEST} LOGIN PASSWORD '{PASSWORD}'".encode())
         self._admin.execute("SELECT pg_reload_conf()")
         self._admin.execute(f"CREATE DATABASE {TEMPLATE}_new")
         store.open(self.url_of(f"{TEMPLATE}_new")).close()
@@ -45,6 +51,11 @@ class Server:
     def run(self, statement: str) -> None:
         """Does something as the master of the server."""
         self._admin.execute(statement.encode())
+
+    def cut(self, url: str) -> None:
+        """Ends all connections to a database, as an administrator or a broken network would."""
+        name = conninfo.conninfo_to_dict(url)["dbname"]
+        self._admin.execute("SELECT pg_terminate_backend(pid, 9000) FROM pg_stat_activity WHERE datname = %s", (name,))
 
     @contextmanager
     def database(self, *, is_empty: bool = False) -> Iterator[str]:

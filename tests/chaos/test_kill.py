@@ -14,22 +14,35 @@ from atoll import store
 
 ROOT = Path(__file__).resolve().parents[2]
 NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "10"))  # the long form: ATOLL_KILLS=50
-NUM_WORKERS, NUM_STEPS = 4, 200 * NUM_KILLS  # long enough to be alive at every kill
+NUM_WORKERS = 4
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.chaos.victim", str(folder / "atoll.db"), "run", str(folder)]
+def steps(num_kills: int) -> int:
+    return 200 * num_kills  # long enough to be alive at every kill
+
+
+@pytest.fixture(params=["file", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store with an empty run, of each kind."""
+    found = str(tmp_path / "atoll.db" if request.param == "file" else request.getfixturevalue("postgres_url"))
+    with store.Store(found) as kept:
+        kept.create("run", {})
+    return found
+
+
+def start(folder: Path, url: str, num_steps: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.chaos.victim", url, "run", str(folder)]
     with (folder / "errors").open("wb") as errors:
-        return subprocess.Popen([*command, str(NUM_STEPS), str(NUM_WORKERS)], cwd=ROOT, stderr=errors)
+        return subprocess.Popen([*command, str(num_steps), str(NUM_WORKERS)], cwd=ROOT, stderr=errors)
 
 
 def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def stored(folder: Path) -> tuple[set[str], set[tuple[int, str]]]:
+def stored(url: str) -> tuple[set[str], set[tuple[int, str]]]:
     """Returns the candidates that were judged and the replies that were bought, as the journal has them."""
-    with store.Store(str(folder / "atoll.db")) as kept:
+    with store.Store(url) as kept:
         records = list(kept.journal("run").read())
     judged = {record.data["id"] for record in records if record.kind == "judged"}
     return judged, {(record.step, record.data["call"]) for record in records if record.kind == "replied"}
@@ -37,13 +50,25 @@ def stored(folder: Path) -> tuple[set[str], set[tuple[int, str]]]:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(60 + NUM_KILLS * 10)
-def test_a_run_that_is_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path: Path) -> None:
-    with store.Store(str(tmp_path / "atoll.db")) as kept:
+def test_a_run_that_is_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path: Path, url: str) -> None:
+    kill_often(tmp_path, url, NUM_KILLS if "://" not in url else 2)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+@pytest.mark.timeout(300 + NUM_KILLS * 60)
+def test_a_run_in_postgres_that_is_killed_more_often_loses_nothing(tmp_path: Path, postgres_url: str) -> None:
+    with store.Store(postgres_url) as kept:
         kept.create("run", {})
+    kill_often(tmp_path, postgres_url, NUM_KILLS)
+
+
+def kill_often(tmp_path: Path, url: str, num_kills: int) -> None:
+    num_steps = steps(num_kills)
     rng, kills, judged, replied = Random(os.environ.get("ATOLL_SEED")), 0, set[str](), set[tuple[int, str]]()
-    while kills < NUM_KILLS:
+    while kills < num_kills:
         asked_before = len(lines(tmp_path / "requests"))
-        victim = start(tmp_path)
+        victim = start(tmp_path, url, num_steps)
         while kills % 3 and len(lines(tmp_path / "requests")) == asked_before and victim.poll() is None:
             time.sleep(0.005)  # two of three kills hit a run at work, the third any moment from its very start
         time.sleep(rng.random() * (0.25 if kills % 3 else 1.0))
@@ -51,44 +76,42 @@ def test_a_run_that_is_killed_again_and_again_loses_nothing_and_buys_nothing_twi
         victim.send_signal(signal.SIGKILL)
         victim.wait()
         kills += 1
-        now_judged, now_replied = stored(tmp_path)
+        now_judged, now_replied = stored(url)
         assert judged <= now_judged
         assert replied <= now_replied
         judged, replied = now_judged, now_replied
-    last = start(tmp_path)
-    assert last.wait(timeout=120) == 0, (tmp_path / "errors").read_text()
+    last = start(tmp_path, url, num_steps)
+    assert last.wait(timeout=240) == 0, (tmp_path / "errors").read_text()
 
-    final_judged, final_replied = stored(tmp_path)
+    final_judged, final_replied = stored(url)
     requests = lines(tmp_path / "requests")
     assert judged <= final_judged
-    assert len(final_judged) == NUM_STEPS
-    assert len(final_replied) == 2 * NUM_STEPS
+    assert len(final_judged) == num_steps
+    assert len(final_replied) == 2 * num_steps
     assert len(requests) <= len(final_replied) + NUM_WORKERS * (kills + 1)
-    assert len(lines(tmp_path / "judged")) <= 1 + NUM_STEPS + NUM_WORKERS * (kills + 1)
-    with store.Store(str(tmp_path / "atoll.db")) as kept:
+    assert len(lines(tmp_path / "judged")) <= 1 + num_steps + NUM_WORKERS * (kills + 1)
+    with store.Store(url) as kept:
         rows = list(kept.candidates("run"))
         best = kept.candidates("run").best()[0]
         applied = [record.step for record in kept.journal("run").read() if record.kind == "applied"]
-    assert sorted(applied) == list(range(1, NUM_STEPS + 1))
+    assert sorted(applied) == list(range(1, num_steps + 1))
     assert best.score == max(row.score for row in rows if row.score is not None and row.verdict == "accept")
 
 
 @pytest.mark.chaos
-def test_a_reply_that_reached_the_journal_is_never_asked_for_again(tmp_path: Path) -> None:
-    with store.Store(str(tmp_path / "atoll.db")) as kept:
-        kept.create("run", {})
-    rng = Random(7)
-    for _ in range(3):
-        victim = start(tmp_path)
+def test_a_reply_that_reached_the_journal_is_never_asked_for_again(tmp_path: Path, url: str) -> None:
+    rng, num_steps = Random(7), steps(NUM_KILLS)
+    for _ in range(3 if "://" not in url else 1):
+        victim = start(tmp_path, url, num_steps)
         asked_before = len(lines(tmp_path / "requests"))
         while len(lines(tmp_path / "requests")) < asked_before + 20 and victim.poll() is None:
             time.sleep(0.005)
         time.sleep(rng.random() * 0.05)
         victim.send_signal(signal.SIGKILL)
         victim.wait()
-        _, replied = stored(tmp_path)
+        _, replied = stored(url)
         asked_before = len(lines(tmp_path / "requests"))
-        again = start(tmp_path)
+        again = start(tmp_path, url, num_steps)
         while len(lines(tmp_path / "requests")) < asked_before + 20 and again.poll() is None:
             time.sleep(0.005)
         again.send_signal(signal.SIGKILL)

@@ -20,17 +20,22 @@ NUM_WORKERS = 4
 NUM_STEPS = 60 * NUM_KILLS
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "atoll", *arguments, "--store", "kept.db", "--workers", str(NUM_WORKERS)]
+def start(folder: Path, url: str, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "atoll", *arguments, "--store", url, "--workers", str(NUM_WORKERS)]
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         return subprocess.Popen([*command, "--json"], cwd=folder, stdout=out, stderr=err)
 
 
-def stored(folder: Path) -> tuple[set[str], set[tuple[int, str]], str | None]:
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return str(tmp_path / "kept.db")
+
+
+def stored(url: str) -> tuple[set[str], set[tuple[int, str]], str | None]:
     """Returns the candidates that were judged, the replies that were bought and the run, as the store has them."""
-    if not (folder / "kept.db").exists():
+    if "://" not in url and not Path(url).exists():
         return set(), set(), None
-    with store.Store(str(folder / "kept.db")) as kept:
+    with store.Store(url) as kept:
         ids = [run.id for run in kept.runs()]
         records = list(kept.journal(ids[0]).of_kind("judged", "replied")) if ids else []
     judged = {record.data["id"] for record in records if record.kind == "judged"}
@@ -49,16 +54,27 @@ def kill_at_work(victim: subprocess.Popen[bytes], server: testing.ModelServer, r
     victim.wait()
 
 
-def arguments(folder: Path, url: str) -> Sequence[str]:
-    _, _, run = stored(folder)
+def arguments(url: str, model_url: str) -> Sequence[str]:
+    _, _, run = stored(url)
     if run is None:
-        return ["run", "task", "--llm", f"openai:m@{url}", "--iterations", str(NUM_STEPS)]
+        return ["run", "task", "--llm", f"openai:m@{model_url}", "--iterations", str(NUM_STEPS)]
     return ["resume", run]
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(120 + 30 * NUM_KILLS)
-def test_a_run_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path):
+def test_a_run_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path, file):
+    kill_often(tmp_path, file)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+@pytest.mark.timeout(300 + 60 * NUM_KILLS)
+def test_a_run_in_postgres_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_path, postgres_url):
+    kill_often(tmp_path, postgres_url)
+
+
+def kill_often(tmp_path: Path, url: str) -> None:
     tasks.make(tmp_path / "task")
     rng = Random(os.environ.get("ATOLL_SEED"))
     judged, bought = set[str](), set[tuple[int, str]]()
@@ -69,27 +85,27 @@ def test_a_run_killed_again_and_again_loses_nothing_and_buys_nothing_twice(tmp_p
 
     with testing.ModelServer(reply) as server:
         for _ in range(NUM_KILLS):
-            kill_at_work(start(tmp_path, *arguments(tmp_path, server.url)), server, rng)
-            now_judged, now_bought, _ = stored(tmp_path)
+            kill_at_work(start(tmp_path, url, *arguments(url, server.url)), server, rng)
+            now_judged, now_bought, _ = stored(url)
             assert judged <= now_judged
             assert bought <= now_bought
             judged, bought = now_judged, now_bought
-        last = start(tmp_path, *arguments(tmp_path, server.url))
+        last = start(tmp_path, url, *arguments(url, server.url))
         assert last.wait(timeout=120) == 0, (tmp_path / "err").read_text()
         requests = server.num_requests
-    final_judged, final_bought, run = stored(tmp_path)
+    final_judged, final_bought, run = stored(url)
     result = json.loads((tmp_path / "out").read_text().splitlines()[-1])
     assert judged <= final_judged
     assert len(final_bought) == result["calls"] == result["steps"] == NUM_STEPS
     assert requests <= len(final_bought) + NUM_WORKERS * (NUM_KILLS + 1)
     assert (result["run"], result["status"]) == (run, "done")
-    with store.Store(str(tmp_path / "kept.db")) as kept:
+    with store.Store(url) as kept:
         rows = list(kept.candidates(result["run"]))
         assert result["best_score"] == max(row.score for row in rows if row.score is not None)
         assert len(kept.runs()) == 1
 
 
-def test_a_killed_run_ends_in_the_same_bytes_as_one_that_was_left_alone(tmp_path):
+def test_a_killed_run_ends_in_the_same_bytes_as_one_that_was_left_alone(tmp_path, file):
     steps = 80
     tasks.make(tmp_path / "task")
 
@@ -99,12 +115,12 @@ def test_a_killed_run_ends_in_the_same_bytes_as_one_that_was_left_alone(tmp_path
 
     with testing.ModelServer(reply) as server:
         given = ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", str(steps), "--deterministic"]
-        kill_at_work(start(tmp_path, *given), server, Random(3))
-        _, _, killed = stored(tmp_path)
+        kill_at_work(start(tmp_path, file, *given), server, Random(3))
+        _, _, killed = stored(file)
         assert killed is not None
         for again in (["resume", killed], given):
-            assert start(tmp_path, *again).wait(timeout=60) == 0, (tmp_path / "err").read_text()
-    with store.Store(str(tmp_path / "kept.db")) as kept:
+            assert start(tmp_path, file, *again).wait(timeout=60) == 0, (tmp_path / "err").read_text()
+    with store.Store(file) as kept:
         one, other = (list(kept.export(run.id)) for run in kept.runs())
     assert one == other
     assert len(one) > steps // 2

@@ -33,7 +33,10 @@ def test_help_lists_the_verbs_and_gives_an_example(arguments, capsys):
         (["demo", "--workers", "two"], "atoll: Invalid value for '--workers': "),
         (["demo", "now"], "atoll: Got unexpected extra argument(s) (now). Try 'atoll demo --help'."),
         (["demo", "--store", "no/such/folder/atoll.db"], "atoll: no/such/folder/atoll.db cannot be opened: "),
-        (["demo", "--store", "mysql://host/atoll"], "atoll: Atoll keeps its store in SQLite so far, not mysql"),
+        (
+            ["demo", "--store", "mysql://host/atoll"],
+            "atoll: Atoll keeps its store in SQLite or PostgreSQL, not in mysql",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

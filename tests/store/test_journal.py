@@ -207,10 +207,24 @@ def test_two_writers_of_one_run_are_not_mixed(url):
         second = other.journal("run")
         assert list(first.read()) == list(second.read()) == []
         first.write(Record("begun", 1, 0, {}))
-        with pytest.raises(errors.Conflict, match="Somebody else writes this run"):
+        with pytest.raises(errors.Conflict, match="Somebody else w"):
             second.write(Record("begun", 1, 0, {}))
         first.write(Record("begun", 2, 0, {}))
         assert [record.step for record in other.journal("run").read()] == [1, 2]
+
+
+def test_those_who_share_a_journal_write_in_turns(url):
+    with store.open(url) as opened, store.open(url) as other:
+        run = opened.create("run")
+        journals = [kept.journal(run, is_shared=True) for kept in (opened, other)]
+
+        def write(number):
+            for step in range(10):
+                journals[number].write(Record("begun", step, number, {}))
+
+        claims.at_once(write, 2)
+        for island in range(2):
+            assert [each.step for each in opened.journal(run).read(island)] == list(range(10))
 
 
 def test_threads_that_write_at_once_are_nobody_else(opened, monkeypatch):

@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -11,6 +12,7 @@ from typing import Any
 
 from atoll import errors, store
 from atoll.journal import Record
+from atoll.store import copying
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["atoll.store"])  # no child waits for SQLAlchemy; none inherits a connection
@@ -83,6 +85,17 @@ def post(pipe: Connection, path: str, run: str) -> None:
 def set_version(pipe: Connection, path: str, key: str) -> None:
     with store.open(path) as opened:
         pipe.send(opened.versions().set(key, "from elsewhere", "a test", "a process").n)
+
+
+def copy_and_die(pipe: Connection, source: str, target: str) -> None:
+    """Copies a store and is killed in the middle, when the first run is over."""
+
+    def tell(done: str) -> None:
+        if done.startswith("run"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with store.open(source) as old, store.open(target) as new:
+        copying.copy(old.database, new.database, tell)
 
 
 def open_at_once(pipe: Connection, path: str, moment: float) -> None:

@@ -34,6 +34,7 @@ from atoll.cli import (
     running,
     shadowing,
     showing,
+    storing,
     tooling,
 )
 
@@ -77,6 +78,7 @@ app.add_typer(tooling.tools, name="tools")
 app.add_typer(tooling.skills, name="skills")
 app.add_typer(parameters.app, name="params")
 app.add_typer(auditing.app, name="audit")
+app.add_typer(storing.app, name="store")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ from atoll.store.candidates import Candidates, Row
 from atoll.store.changes import StoredBook
 from atoll.store.dialect import Claim
 from atoll.store.entry import Entry
+from atoll.store.feed import Feed, Gap, News
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
 from atoll.store.leases import Interval, Leases, Standing
@@ -24,6 +25,8 @@ __all__ = [
     "Candidates",
     "Claim",
     "Entry",
+    "Feed",
+    "Gap",
     "Interval",
     "Leases",
     "Ledger",
@@ -34,6 +37,7 @@ __all__ = [
     "MemoryJournal",
     "MemoryVersions",
     "Migrant",
+    "News",
     "Operation",
     "Row",
     "Run",

@@ -54,6 +54,7 @@ class Database:
         name: What messages call it.
         place: A text that is the same for the same database only.
         is_shared: Other processes may open it.
+        found_version: The schema that it had before it was opened; 0: none.
     """
 
     def __init__(self, url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> None:
@@ -73,7 +74,7 @@ class Database:
     def _open(self) -> None:
         with self.reading() as connection:
             self.place = self.dialect.find_place(connection)
-            found = schema.find_version(connection, self.name)
+            found = self.found_version = schema.find_version(connection, self.name)
         schema.check(found, self.name)
         if found < schema.VERSION:
             with self._explained():
@@ -97,11 +98,30 @@ class Database:
         with self._explained(), self.engine.connect() as connection:
             yield connection
 
-    def writing(self, lock: str = "") -> AbstractContextManager[Connection]:
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Lends a connection to which the database stays as it is now, whoever writes; for a while, not for good.
+
+        Raises:
+            StoreFailed: The database is out of order.
+            SetupError: It is closed.
+        """
+        with self.reading() as connection:
+            if not self.is_shared:
+                yield connection
+                return
+            driver: Any = connection.connection.driver_connection
+            driver.execute(self.dialect.snapshot)
+            try:
+                yield connection
+            finally:
+                driver.rollback()
+
+    def writing(self, *locks: str) -> AbstractContextManager[Connection]:
         """Lends the connection that writes, inside a transaction; commits at the end, or undoes all.
 
         Args:
-            lock: What nobody else may write meanwhile: from the first look to the commit, the holders of one lock
+            locks: What nobody else may write meanwhile: from the first look to the commit, the holders of one lock
                 take turns. SQLite has one for all.
 
         Raises:
@@ -109,7 +129,7 @@ class Database:
             Interrupted: Nothing was committed, but tried again it may be.
             SetupError: It is closed.
         """
-        return self._transaction if not lock else Turn(self._transaction, lock)
+        return self._transaction if not locks else Turn(self._transaction, locks)
 
     def glance(self) -> AbstractContextManager[Any]:
         """Lends a cursor that reads by the driver, to one thread at a time; for queries of microseconds.
@@ -175,9 +195,9 @@ class Transaction:
         self._id = ""
 
     def __enter__(self) -> Connection:
-        return self.begin("")
+        return self.begin(())
 
-    def begin(self, lock: str) -> Connection:
+    def begin(self, locks: Sequence[str]) -> Connection:
         self._lock.acquire()
         try:
             self._database.check_open()
@@ -185,12 +205,12 @@ class Transaction:
             if held is None:
                 held = self._connect()
             try:
-                self._id = self._database.dialect.begin(self._driver, lock)
+                self._id = self._database.dialect.begin(self._driver, locks)
             except self._database.faults as error:
                 if not self._database.dialect.is_lost(error):
                     raise
                 held = self._reconnect()
-                self._id = self._database.dialect.begin(self._driver, lock)
+                self._id = self._database.dialect.begin(self._driver, locks)
             return held
         except BaseException as error:
             self._end(error)
@@ -199,14 +219,16 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            try:
-                self._driver.commit()
-            except BaseException as late:
-                if not self._was_committed(late):
-                    self._end(late)
-                    raise
-        self._end(error)
+        if error is not None:
+            self._end(error)
+            return
+        try:
+            self._driver.commit()
+        except BaseException as late:
+            if not self._was_committed(late):
+                self._end(late)
+                raise
+        self._leave()
 
     def _was_committed(self, error: BaseException) -> bool:
         """Asks, on another connection, how a commit ended whose answer was lost."""
@@ -249,6 +271,14 @@ class Transaction:
             self._held.close()
             self._held = None
 
+    def _leave(self) -> None:
+        """Lets the next one in."""
+        try:
+            if self._held is not None and self._held.in_transaction():
+                self._held.rollback()  # only SQLAlchemy's own idea of one
+        finally:
+            self._lock.release()
+
     def _end(self, error: BaseException | None) -> None:
         """Undoes what was not committed, lets the next one in and says in words what went wrong."""
         is_fault = isinstance(error, self._database.faults)
@@ -257,10 +287,8 @@ class Transaction:
                 self._drop()
             elif self._held is not None:
                 self._driver.rollback()
-                if self._held.in_transaction():
-                    self._held.rollback()
         finally:
-            self._lock.release()
+            self._leave()
         if is_fault and error is not None:
             raise self._database.explain(error) from error
 
@@ -272,13 +300,13 @@ class Transaction:
 
 
 class Turn:
-    """One use of the transaction, under a lock."""
+    """One use of the transaction, under locks."""
 
-    def __init__(self, transaction: Transaction, lock: str) -> None:
-        self._transaction, self._lock = transaction, lock
+    def __init__(self, transaction: Transaction, locks: Sequence[str]) -> None:
+        self._transaction, self._locks = transaction, locks
 
     def __enter__(self) -> Connection:
-        return self._transaction.begin(self._lock)
+        return self._transaction.begin(self._locks)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

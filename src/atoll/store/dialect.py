@@ -1,5 +1,6 @@
 """What one kind of database does in its own way: the seam between the store and SQLite or PostgreSQL."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -39,11 +40,15 @@ class Dialect(Protocol):
         name: What messages call it, and what opens it again; never holds a password.
         engine: Of automatic commits: transactions are begun by `begin`.
         is_shared: Other processes may open it, and readers have connections of their own.
+        snapshot: Begins a transaction that sees one moment.
+        is_near: To ask costs microseconds, so one may ask before one writes.
     """
 
     name: str
     engine: Engine
     is_shared: bool
+    snapshot: str
+    is_near: bool
 
     def settle(self) -> None:
         """Prepares a new database before its tables are made."""
@@ -54,14 +59,17 @@ class Dialect(Protocol):
     def check_place(self) -> None:
         """Raises `StoreFailed` where what is written would go nowhere."""
 
-    def begin(self, driver: Any, lock: str) -> str:
-        """Begins a transaction and keeps out others that hold the same lock; returns its id, if it has one."""
+    def begin(self, driver: Any, locks: Sequence[str]) -> str:
+        """Begins a transaction and keeps out others that want the same locks; returns its id, if it has one."""
 
     def was_committed(self, driver: Any, transaction: str) -> bool:
         """Says how a transaction ended whose writer lost the connection while it committed."""
 
     def cursor(self, connection: Connection) -> Any:
         """Returns a cursor of the driver, to read with for as long as the connection is held."""
+
+    def batch(self, cursor: Any) -> AbstractContextManager[object]:
+        """Sends the statements of a block together; nothing can be fetched in it."""
 
     def announce(self, cursor: Any, topic: str) -> None:
         """Wakes those who wait for a topic, when the transaction is committed."""

@@ -23,10 +23,14 @@ _records = schema.records.c
 
 
 class StoredJournal:
-    """Writes the records of a run and, in the same transaction, the rows about its candidates."""
+    """Writes the records of a run and, in the same transaction, the rows about its candidates.
 
-    def __init__(self, database: Database, run: int) -> None:
-        self._database, self._run, self._blobs = database, run, Blobs(database)
+    Args:
+        is_shared: Several write this journal at once, and see to it themselves that their records can be told apart.
+    """
+
+    def __init__(self, database: Database, run: int, *, is_shared: bool = False) -> None:
+        self._database, self._run, self._blobs, self._is_shared = database, run, Blobs(database), is_shared
         engine = database.engine
         self._insert = Prepared(engine, insert(schema.records), [column.name for column in schema.records.c])
         last = select(func.max(_records.seq)).where(_records.run == bindparam("run"))
@@ -56,8 +60,9 @@ class StoredJournal:
         with self._database.writing(self._topic) as connection:
             self._check_right(connection, records)
             cursor = connection.connection.cursor()
-            end = self._check_alone(self._last.value(cursor, self._run) or 0)
-            self._put(cursor, end + 1, records, packed)
+            end = self._find_end(cursor)
+            with self._database.dialect.batch(cursor):
+                self._put(cursor, end + 1, records, packed)
             if bodies:
                 keep(connection, bodies)
             if (now := time.monotonic()) - self._told_at > TELL_SECONDS:
@@ -76,9 +81,15 @@ class StoredJournal:
     def _check_right(self, connection: Connection, records: Sequence[journal.Record]) -> None:
         """Refuses records that are not this writer's to write; inside the transaction that writes them."""
 
-    def _check_alone(self, end: int) -> int:
-        """Refuses to write behind somebody else's records: two runs in one journal could never be told apart."""
-        if self._end not in (None, end):
+    def _find_end(self, cursor: Any) -> int:
+        """Refuses to write behind somebody else's records: two runs in one journal could never be told apart.
+
+        Who is far away from the database need not ask: the place behind the last record that it knows is then taken.
+        """
+        if self._end is not None and not (self._is_shared or self._database.dialect.is_near):
+            return self._end
+        end: int = self._last.value(cursor, self._run) or 0
+        if self._end not in (None, end) and not self._is_shared:
             raise errors.Conflict("Somebody else writes this run: claim it, and let only one go on.")
         return end
 

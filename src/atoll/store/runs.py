@@ -17,6 +17,8 @@ from atoll.store.perseverance import persistently
 
 LETTERS = "23456789abcdefghjkmnpqrstvwxyz"  # none that are taken for each other
 
+RUNS = "runs"  # what those lock who create one
+
 _rows = schema.runs.c
 
 
@@ -46,7 +48,7 @@ class Runs:
         return persistently(lambda: self._create(id, created_at, packed))
 
     def _create(self, id: str | None, created_at: datetime, packed: Packed) -> str:
-        with self._database.writing("runs") as connection:
+        with self._database.writing(RUNS) as connection:
             ids = set(connection.execute(select(_rows.id)).scalars())
             if id in ids:
                 raise errors.SetupError(f"There is a run {id} in {self._database.name} already: choose another id.")

@@ -46,7 +46,7 @@ class SharedJournal(StoredJournal):
     """
 
     def __init__(self, held: Leases) -> None:
-        super().__init__(held.database, held.run)
+        super().__init__(held.database, held.run, is_shared=True)
         self._held, self.totals = held, Totals()
         self._leaving: list[tuple[int, str]] = []
         self._arriving: dict[tuple[int, str], int] = {}
@@ -95,9 +95,6 @@ class SharedJournal(StoredJournal):
         found = [Migrant(number, target, json.loads(data)) for number, target, data in rows]
         self._arriving = {(each.target, each.data["id"]): each.number for each in found}
         return found
-
-    def _check_alone(self, end: int) -> int:
-        return end  # others write this run too, about islands of their own
 
     def _check_right(self, connection: Connection, records: Sequence[journal.Record]) -> None:
         about = {record.island for record in records if record.island != ALL or record.kind == "founded"}

@@ -4,8 +4,8 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import sqlalchemy
@@ -20,6 +20,7 @@ type Synchronous = Literal["NORMAL", "FULL"]
 BEGIN = "BEGIN IMMEDIATE"
 
 RETRY_SECONDS = 0.02
+_ONE_BY_ONE = nullcontext()
 POLL_SECONDS = 0.01  # between looks for commits of others
 
 SENTENCES = {
@@ -36,6 +37,9 @@ SENTENCES = {
 
 class Sqlite:
     """A file, or a database in memory; see `Dialect`."""
+
+    snapshot = "BEGIN"
+    is_near = True
 
     def __init__(self, url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> None:
         self.is_shared = _is_file(url)
@@ -78,7 +82,7 @@ class Sqlite:
                 f"{self.name} was deleted, moved or replaced while it was open: its runs are lost."
             )
 
-    def begin(self, driver: Any, lock: str) -> str:
+    def begin(self, driver: Any, locks: Sequence[str]) -> str:
         """Lets one writer in at a time, whatever it means to write."""
         driver.execute(BEGIN)
         return ""
@@ -88,6 +92,9 @@ class Sqlite:
 
     def cursor(self, connection: Connection) -> Any:
         return connection.connection.cursor()
+
+    def batch(self, cursor: Any) -> AbstractContextManager[object]:
+        return _ONE_BY_ONE
 
     def announce(self, cursor: Any, topic: str) -> None:
         """Needs no word: the file has a number that every commit changes."""

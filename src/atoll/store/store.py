@@ -12,6 +12,7 @@ from atoll.store import leases as leasing
 from atoll.store.blobs import Blobs
 from atoll.store.changes import StoredBook
 from atoll.store.database import Database
+from atoll.store.feed import Feed
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
 from atoll.store.runs import Run
@@ -111,13 +112,24 @@ class Store:
         """
         return leasing.leaders(self.database, self._runs.number(run))
 
-    def journal(self, run: str) -> StoredJournal:
+    def journal(self, run: str, *, is_shared: bool = False) -> StoredJournal:
         """Returns the journal of a run.
+
+        Args:
+            is_shared: Other processes write it too, e.g. each the records of its own islands.
 
         Raises:
             NotFound: There is no such run.
         """
-        return StoredJournal(self.database, self._runs.number(run))
+        return StoredJournal(self.database, self._runs.number(run), is_shared=is_shared)
+
+    def feed(self, run: str) -> Feed:
+        """Returns what tells of a run's records as they come.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return Feed(self.database, self._runs.number(run))
 
     def candidates(self, run: str) -> candidates.Candidates:
         """Returns what a run has tried.

@@ -54,11 +54,7 @@ class Timeline:
 
     def __init__(self, database: Database, stream: str) -> None:
         self._database, self._stream = database, stream
-        with database.reading() as connection:
-            is_there = inspect(connection).has_table(moments.name)
-        if not is_there:
-            with database.writing(EVERYTHING) as connection:
-                metadata.create_all(connection)
+        prepare(database)
         self._insert = Prepared(database.engine, insert(moments), ["stream", "at", "entity", "name", "data"])
 
     def append(self, rows: Sequence[Moment]) -> None:
@@ -97,3 +93,12 @@ class Timeline:
         with self._database.reading() as connection:
             found = connection.execute(query.order_by(_rows.at, _rows.number)).all()
         return [Found(*each) for each in found]
+
+
+def prepare(database: Database) -> None:
+    """Makes the table where there is none."""
+    with database.reading() as connection:
+        is_there = inspect(connection).has_table(moments.name)
+    if not is_there:
+        with database.writing(EVERYTHING) as connection:
+            metadata.create_all(connection)

@@ -1,11 +1,13 @@
 """The contract, on every store."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atoll import governed, testing
+from tests import postgres
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,31 @@ class TestStoredParameters(testing.ParameterStoreContract):
 
     def open(self, path: str | Path) -> governed.StoredParameters:
         self.opened.append(governed.StoredParameters(path))
+        made: governed.StoredParameters = self.opened[-1]
+        return made
+
+    def reopen(self, store: governed.ParameterStore) -> governed.ParameterStore:
+        assert isinstance(store, governed.StoredParameters)
+        return self.open(store.store.database.name)
+
+
+class TestStoredInPostgres(testing.ParameterStoreContract):
+    max_examples, steps = 3, 12  # a database for each
+    opened: list[Any]
+    databases: ExitStack
+    server: postgres.Server
+
+    @pytest.fixture(autouse=True)
+    def _lend(self, postgres_server: postgres.Server) -> Any:
+        with ExitStack() as self.databases:
+            self.server = postgres_server
+            yield
+
+    def make(self) -> governed.ParameterStore:
+        return self.open(self.databases.enter_context(self.server.database()))
+
+    def open(self, url: str) -> governed.StoredParameters:
+        self.opened.append(governed.StoredParameters(url))
         made: governed.StoredParameters = self.opened[-1]
         return made
 

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,7 +10,13 @@ import pytest
 from atoll import governed
 from tests.governed.parameters import workers
 
-KINDS = pytest.mark.parametrize("name", ["parameters.db", "folder"])
+
+@pytest.fixture(params=["parameters.db", "folder", "postgres"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place that is not there yet, of each kind that processes can share."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return str(tmp_path / request.param)
 
 
 def count_together(path: str, num_processes: int, times: int) -> None:
@@ -26,16 +33,14 @@ def count_together(path: str, num_processes: int, times: int) -> None:
         assert store.verify().seq == total + 1
 
 
-@KINDS
-def test_four_processes_count_to_80_without_a_gap(tmp_path, name):
-    count_together(str(tmp_path / name), 4, 20)
+def test_four_processes_count_to_80_without_a_gap(path):
+    count_together(path, 4, 20)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@KINDS
-def test_eight_processes_count_to_8000_without_a_gap(tmp_path, name):
-    count_together(str(tmp_path / name), 8, 1000)
+def test_eight_processes_count_to_8000_without_a_gap(path):
+    count_together(path, 8, 1000)
 
 
 def kill_often(path: str, times: int) -> None:
@@ -59,22 +64,19 @@ def kill_often(path: str, times: int) -> None:
             assert store.verify().seq >= 4 * value
 
 
-@KINDS
-def test_a_writer_that_is_killed_leaves_no_half_version(tmp_path, name):
-    kill_often(str(tmp_path / name), 4)
+def test_a_writer_that_is_killed_leaves_no_half_version(path):
+    kill_often(path, 4)
 
 
 @pytest.mark.slow
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
-@KINDS
-def test_200_writers_that_are_killed_leave_no_half_version(tmp_path, name):
-    kill_often(str(tmp_path / name), 200)
+def test_200_writers_that_are_killed_leave_no_half_version(path):
+    kill_often(path, 200)
 
 
-@KINDS
-def test_a_watch_sees_the_changes_of_another_process_soon(tmp_path, name):
-    path, waits = str(tmp_path / name), []
+def test_a_watch_sees_the_changes_of_another_process_soon(path):
+    waits = []
     with workers.opened(path) as store, workers.running(workers.set_later, path, 10) as (_, pipe):
         assert pipe.recv() == "ready"
         for change in store.watch("key", after=0, timeout=10.0):

@@ -16,8 +16,9 @@ _context.set_forkserver_preload(["atoll.store", "atoll.governed"])
 
 
 def opened(path: str) -> governed.Parameters:
-    """Opens a database, or a folder."""
-    return governed.StoredParameters(path) if path.endswith(".db") else governed.FilesParameters(Path(path))
+    """Opens a database, of a file or of a server, or a folder."""
+    is_store = path.endswith(".db") or "://" in path
+    return governed.StoredParameters(path) if is_store else governed.FilesParameters(Path(path))
 
 
 @contextlib.contextmanager

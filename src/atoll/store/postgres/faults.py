@@ -6,6 +6,7 @@ from atoll import errors
 from atoll.store.refusals import Interrupted
 
 GONE = ("57P01", "57P02", "57P03", "57P05")  # shut down, crashed, still starting, too long idle
+TAKEN = "23505"  # a row of that key is there already
 AGAIN = ("40001", "40P01")  # serialization failure, deadlock
 
 # By the code, or by how it begins.
@@ -54,6 +55,8 @@ def explain(error: BaseException, name: str, *, is_open: bool) -> errors.AtollEr
     words = " ".join(str(error).split())
     if code in AGAIN:
         return Interrupted(f"Somebody else was faster at {name}: try again. ({words})")
+    if code == TAKEN:
+        return errors.Conflict(f"Somebody else wrote the same into {name}: claim the run, and let only one go on.")
     if is_lost(error):
         if is_open:
             return Interrupted(f"{name} was lost on the way: what was committed before is there. ({words})")

@@ -1,6 +1,7 @@
 """The right to write a run, held by a connection that goes when its process goes."""
 
 import contextlib
+import functools
 import hashlib
 import os
 import socket
@@ -24,9 +25,10 @@ AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_dat
 """
 
 
-def key_of(place: str, subject: str) -> int:
-    """Returns the number that stands for something to be locked; a server has one space of them for all programs."""
-    return int.from_bytes(hashlib.sha256(f"atoll/{place}/{subject}".encode()).digest()[:8], signed=True)
+@functools.cache
+def key_of(schema: str, subject: str) -> int:
+    """Returns the number that stands for something to be locked: a database has one space of them for all programs."""
+    return int.from_bytes(hashlib.sha256(f"atoll/{schema}/{subject}".encode()).digest()[:8], signed=True)
 
 
 class SessionClaim:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any
 
@@ -12,8 +12,16 @@ import sqlalchemy
 from sqlalchemy import Connection, pool
 
 from atoll import errors
-from atoll.store.postgres import conninfo, faults, locks
+from atoll.store.postgres import conninfo, faults
 from atoll.store.postgres.listener import CHANNEL, Heard, Listener
+from atoll.store.postgres.locks import SessionClaim, find_holder, key_of
+
+# Servers have a number; where it is not shown to everybody, their address has to do.
+_SERVER = """
+CASE WHEN has_function_privilege('pg_control_system()', 'EXECUTE')
+THEN (SELECT system_identifier::text FROM pg_control_system())
+ELSE concat_ws(':', inet_server_addr(), inet_server_port()) END
+"""
 
 # A child that is forked shares the sockets: what it keeps open would keep a claim alive after its holder died.
 _open: "weakref.WeakSet[psycopg.Connection[Any]]" = weakref.WeakSet()
@@ -28,10 +36,12 @@ class Postgres:
     """
 
     is_shared = True
+    snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    is_near = False
 
     def __init__(self, url: str, busy_seconds: float) -> None:
         self._address = conninfo.Conninfo(url, busy_seconds)
-        self.name, self._place = self._address.name, ""
+        self.name, self._schema = self._address.name, ""
         self.engine = sqlalchemy.create_engine(
             "postgresql+psycopg://",
             creator=self._connect,
@@ -40,9 +50,10 @@ class Postgres:
             poolclass=pool.QueuePool,
             max_overflow=-1,
             pool_pre_ping=True,
+            skip_autocommit_rollback=True,
             use_native_hstore=False,
         )
-        self._claims: list[locks.SessionClaim] = []
+        self._claims: list[SessionClaim] = []
         self._listener: Listener | None = None
         self._lock = Lock()
 
@@ -55,17 +66,17 @@ class Postgres:
         """A server needs nothing."""
 
     def find_place(self, connection: Connection) -> str:
-        found = connection.exec_driver_sql("SELECT current_database(), current_schema()").one()
-        self._place = "/".join(map(str, found))
-        return self._place
+        found = connection.exec_driver_sql("SELECT current_schema(), current_database(), " + _SERVER).one()
+        self._schema = str(found[0])
+        return "/".join(map(str, reversed(found)))
 
     def check_place(self) -> None:
         """A database that was dropped says so itself."""
 
-    def begin(self, driver: Any, lock: str) -> str:
-        """Begins, waits for the lock and learns the transaction's id, all in one trip to the server."""
-        turn = f"SELECT pg_advisory_xact_lock({locks.key_of(self._place, lock)}::bigint);" if lock else ""
-        cursor = driver.execute(f"BEGIN; {turn} SELECT pg_current_xact_id()::text")
+    def begin(self, driver: Any, locks: Sequence[str]) -> str:
+        """Begins, waits for the locks and learns the transaction's id, all in one trip to the server."""
+        turns = (f"SELECT pg_advisory_xact_lock({key_of(self._schema, lock)}::bigint);" for lock in locks)
+        cursor = driver.execute(f"BEGIN; {''.join(turns)} SELECT pg_current_xact_id()::text")
         while cursor.nextset():
             pass
         found: str = cursor.fetchone()[0]
@@ -82,6 +93,10 @@ class Postgres:
     def cursor(self, connection: Connection) -> "SteadyCursor":
         return SteadyCursor(connection)
 
+    def batch(self, cursor: Any) -> contextlib.AbstractContextManager[object]:
+        made: contextlib.AbstractContextManager[object] = cursor.connection.pipeline()
+        return made
+
     def announce(self, cursor: Any, topic: str) -> None:
         cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, topic))
 
@@ -92,9 +107,9 @@ class Postgres:
                 self._listener = Listener(self._connect)
         yield Heard(self._listener, topic)
 
-    def claim(self, run: int, id: str) -> locks.SessionClaim:
+    def claim(self, run: int, id: str) -> SessionClaim:
         try:
-            made = locks.SessionClaim(self._address, locks.key_of(self._place, f"claim/{run}"), id)
+            made = SessionClaim(self._address, key_of(self._schema, f"claim/{run}"), id)
         except psycopg.Error as error:
             raise self.explain(error, is_open=True) from error
         if made.connection is not None:
@@ -105,7 +120,7 @@ class Postgres:
     def holder(self, run: int) -> int | None:
         with self.engine.connect() as connection:
             driver = connection.connection.driver_connection
-            found = locks.find_holder(driver, locks.key_of(self._place, f"claim/{run}"))
+            found = find_holder(driver, key_of(self._schema, f"claim/{run}"))
         return None if found is None else found[0]
 
     def is_lost(self, error: BaseException) -> bool:

@@ -1,0 +1,66 @@
+"""`atoll store`: copies, checks and upgrades."""
+
+import json
+
+import pytest
+
+from atoll import cli, store
+from tests.store import samples
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = str(tmp_path / "atoll.db")
+    with store.open(path) as kept:
+        kept.journal(kept.create("run")).write(*samples.small_run())
+        kept.versions().set("key", "value", "why", "me")
+    return path
+
+
+def test_a_store_goes_to_a_server_and_back_and_is_the_same(file, tmp_path, postgres_url, capsys):
+    secret = postgres_url.replace("postgres@", "postgres:hush@")
+    assert cli.main(["store", "copy", file, secret]) == 0
+    said = capsys.readouterr()
+    assert "Copied 1 runs with 16 candidates, 1 changes, 0 moments and 0 bodies" in said.out
+    assert "hush" not in said.out + said.err
+    back = str(tmp_path / "back.db")
+    assert cli.main(["store", "copy", secret, back, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "hush" not in str(told)
+    with store.open(file) as one, store.open(back) as other:
+        assert list(one.export("run")) == list(other.export("run"))
+    for url in (file, postgres_url, back):
+        assert cli.main(["store", "check", url, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["runs"], found["hash"], found["wrong"]) == (told["runs"], told["hash"], [])
+
+
+def test_a_clash_is_told_in_one_sentence(file, postgres_url, capsys):
+    assert cli.main(["store", "copy", file, postgres_url]) == 0
+    capsys.readouterr()
+    assert cli.main(["store", "copy", file, postgres_url]) == 2
+    said = capsys.readouterr().err.strip()
+    assert "has 1 of these runs already, run first: copy into a store that has none of them." in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_store_that_is_not_whole_is_told(file, capsys):
+    with store.open(file) as kept, kept.database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM records WHERE seq = 3")
+    assert cli.main(["store", "check", file]) == 1
+    assert "Run run has 17 records, and its last is number 18." in capsys.readouterr().err
+
+
+def test_what_is_not_there_is_neither_copied_nor_checked(tmp_path, capsys):
+    for verb in (["copy", str(tmp_path / "none.db"), str(tmp_path / "to.db")], ["check", str(tmp_path / "none.db")]):
+        assert cli.main(["store", *verb]) == 2
+        assert "There is no store" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_of_today_needs_no_upgrade(file, postgres_server, capsys):
+    assert cli.main(["store", "upgrade", file]) == 0
+    assert "has schema 2, as it was." in capsys.readouterr().out
+    with postgres_server.database(is_empty=True) as url:
+        assert cli.main(["store", "upgrade", url]) == 0
+    assert "has schema 2, made." in capsys.readouterr().out

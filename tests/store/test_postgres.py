@@ -1,0 +1,272 @@
+"""What is peculiar to a server: who lets one in, connections that are lost, locks, texts that it would refuse."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from atoll import errors, store
+from atoll.journal import Record
+from atoll.store import audit, packing, schema
+from atoll.testing import claims
+from tests import postgres
+from tests.store import samples, workers
+
+SECRET = "open-sesame"
+
+
+def begun(*steps: int) -> list[Record]:
+    return [Record("begun", step, 0, {}) for step in steps]
+
+
+@pytest.fixture
+def kept(postgres_url):
+    with store.open(postgres_url) as opened:
+        yield opened
+
+
+class TestAddresses:
+    def test_the_name_of_a_store_opens_it_and_holds_no_password(self, postgres_url):
+        url = postgres_url.replace("postgres@", f"postgres:{SECRET}@")
+        with store.open(url) as opened:
+            assert SECRET not in opened.database.name
+            assert SECRET not in repr(opened.database.engine.url)
+            with store.open(opened.database.name) as again:
+                assert again.database.place == opened.database.place
+
+    @pytest.mark.parametrize(
+        ("address", "sentence"),
+        [
+            (f"postgresql://ann:{SECRET}@127.0.0.1:1/runs", "Nobody answers at postgresql://ann@127.0.0.1:1/runs"),
+            (
+                f"postgresql://ann:{SECRET}@/runs?host=/nowhere",
+                "Nobody answers at postgresql://ann@/runs?host=/nowhere",
+            ),
+            (f"postgresql://ann:{SECRET}@nowhere.invalid/runs", "no machine of the name"),
+            (f"postgresql://ann:{SECRET}@host/runs?colour=blue", "is no address of a database: give postgresql://USER"),
+            (f"postgres://ann:{SECRET}%zz@host/runs", "is no address of a database"),
+        ],
+    )
+    def test_what_cannot_be_reached_is_said_in_one_sentence_without_the_password(self, address, sentence):
+        with pytest.raises(errors.SetupError) as caught:
+            store.open(address)
+        assert sentence in str(caught.value)
+        assert SECRET not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    def test_a_database_or_a_user_that_is_not_there(self, postgres_server):
+        with pytest.raises(errors.SetupError, match=r"There is no such database .*create it with `createdb`"):
+            store.open(postgres_server.url_of("nothing"))
+        with pytest.raises(errors.SetupError, match="does not know that user"):
+            store.open(postgres_server.url_of("postgres").replace("postgres@", "nobody@"))
+
+    def test_a_password_that_is_wrong_or_missing(self, postgres_server, monkeypatch):
+        url = postgres_server.url_of("postgres").replace("postgres@", f"{postgres.GUEST}@")
+        with pytest.raises(errors.SetupError, match="wants a password: set PGPASSWORD"):
+            store.open(url)
+        with pytest.raises(errors.SetupError, match="does not take that user or password") as caught:
+            store.open(url.replace("@", f":{SECRET}@"))
+        assert SECRET not in str(caught.value)
+        monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
+        with pytest.raises(errors.SetupError, match="get the right to use and create tables"):
+            store.open(url)
+
+    def test_the_database_of_somebody_else(self, postgres_server):
+        with postgres_server.database(is_empty=True) as url:
+            with psycopg.connect(url, autocommit=True) as raw:
+                raw.execute("CREATE TABLE diary (day TEXT)")
+            with pytest.raises(errors.SetupError, match="no Atoll store"):
+                store.open(url)
+
+    def test_a_store_of_a_newer_atoll(self, postgres_url):
+        with psycopg.connect(postgres_url, autocommit=True) as raw:
+            raw.execute("UPDATE atoll SET schema_version = 99")
+        with pytest.raises(errors.SetupError, match=r"newer Atoll \(schema 99"):
+            store.open(postgres_url)
+
+    def test_a_server_that_takes_no_writes(self, kept, postgres_url):
+        kept.create("run")
+        with store.open(f"{postgres_url}&options=-c%20default_transaction_read_only%3Don") as opened:
+            assert len(opened.runs()) == 1
+            with pytest.raises(errors.StoreFailed, match="is read-only"):
+                opened.create("other")
+
+    def test_without_the_extra_the_command_is_named(self):
+        code = "import sys; sys.modules['psycopg'] = None; from atoll import store; store.open('postgresql://h/d')"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert "MissingExtra: What talks to PostgreSQL is not installed: pip install 'atoll[postgres]'." in done.stderr
+
+    def test_schemas_of_one_database_are_stores_of_their_own(self, postgres_server):
+        with postgres_server.database(is_empty=True) as url, ExitStack() as stack:
+            with psycopg.connect(url, autocommit=True) as raw:
+                for name in ("one", "other"):
+                    raw.execute(f"CREATE SCHEMA {name}".encode())
+            urls = [f"{url}&options=-c%20search_path%3D{name}" for name in ("one", "other")]
+            for each in [stack.enter_context(store.open(each)) for each in urls]:
+                stack.enter_context(each.claim(each.create("run")))
+                assert len(each.runs()) == 1
+
+
+def test_processes_may_meet_over_an_empty_database(postgres_server):
+    with postgres_server.database(is_empty=True) as url, ExitStack() as stack:
+        moment = time.time() + 1.0
+        crowd = [stack.enter_context(workers.running(workers.open_at_once, url, moment)) for _ in range(3)]
+        ids = {pipe.recv() for _, pipe in crowd}
+        with store.open(url) as opened, opened.database.reading() as connection:
+            assert {run.id for run in opened.runs()} == ids
+            assert schema.find_version(connection, "it") == schema.VERSION
+
+
+class TestTexts:
+    ODD = "\0 and \ud800 and 日本 and \U0001f3dd "
+
+    @pytest.mark.parametrize("times", [1, 2_000, 200_000])
+    def test_any_text_of_a_candidate_comes_back_letter_by_letter(self, kept, times):
+        content = self.ODD * times
+        kept.journal(kept.create("run")).write(samples.founded(content=content))
+        assert kept.candidates("run").get("0.0").content == content
+        assert next(kept.journal("run").read()).data["content"] == content
+
+    def test_scores_keep_their_last_digit(self, kept):
+        journal = kept.journal(kept.create("run"))
+        scores = [0.1 + 0.2, 5e-324, -1.7976931348623157e308, 1 / 3, -0.0]
+        for step, score in enumerate(scores, 1):
+            journal.write(samples.judged(f"{step}.0", score))
+        assert [repr(row.score) for row in kept.candidates("run")] == [repr(score) for score in scores]
+
+    def test_a_name_that_it_could_not_keep_is_refused_in_words(self, kept):
+        with pytest.raises(errors.AtollError, match=r"character that .* cannot keep"):
+            kept.create("a\0b")
+        assert not kept.runs()
+
+
+class TestLostConnections:
+    def test_writers_and_readers_go_on(self, kept, postgres_server):
+        journal, versions = kept.journal(kept.create("run")), kept.versions()
+        for step in range(3):
+            journal.write(*begun(step))
+            versions.set("key", str(step), "why", "me")
+            postgres_server.cut(kept.database.name)
+            assert versions.get("key").n == step + 1
+            assert len(list(journal.read())) == step + 1
+        assert audit.verify(versions.ledger.entries()).seq == 3
+
+    def test_a_watch_goes_on(self, kept, postgres_server):
+        versions = kept.versions()
+        watch = versions.watch(timeout=60)
+        versions.set("key", "1", "why", "me")
+        assert next(watch).n == 1
+        postgres_server.cut(kept.database.name)
+        versions.set("key", "2", "why", "me")
+        assert next(watch).n == 2
+
+    def test_a_claim_is_taken_again(self, kept, postgres_url, postgres_server):
+        journal = kept.journal(kept.create("run"))
+        with kept.claim("run"):
+            postgres_server.cut(postgres_url)
+            journal.write(*begun(1))
+            assert kept.holder("run") == os.getpid()
+            with store.open(postgres_url) as other, pytest.raises(errors.Conflict, match="this very process"):
+                other.claim("run")
+
+    def test_a_claim_that_somebody_else_took_meanwhile_ends_the_run(self, kept, postgres_url, postgres_server):
+        journal = kept.journal(kept.create("run"))
+        with kept.claim("run"), store.open(postgres_url) as other:
+            postgres_server.cut(postgres_url)
+            with other.claim("run"), pytest.raises(errors.Conflict, match="is being written by"):
+                journal.write(*begun(1))
+            assert list(other.journal("run").read()) == []
+
+    @pytest.mark.parametrize("is_late", [True, False], ids=["after it was committed", "before it was committed"])
+    def test_a_commit_whose_answer_was_lost_counts_once(self, kept, monkeypatch, is_late):
+        journal, versions = kept.journal(kept.create("run")), kept.versions()
+        commit, lost = psycopg.Connection.commit, list[int]()
+
+        def lose(connection: psycopg.Connection[object]) -> None:
+            if len(lost) < 2:
+                lost.append(connection.info.backend_pid)
+                if is_late:
+                    commit(connection)
+                connection.close()
+                raise psycopg.OperationalError("the line is dead")
+            commit(connection)
+
+        for write in (lambda: journal.write(*begun(1, 2)), lambda: versions.set("key", "value", "why", "me")):
+            monkeypatch.setattr(psycopg.Connection, "commit", lose)
+            write()
+            monkeypatch.undo()
+            lost.clear()
+        journal.write(*begun(3))
+        assert [record.step for record in journal.read()] == [1, 2, 3]
+        assert [version.n for version in versions.history("key")] == [1]
+
+    def test_a_server_that_stays_away_ends_the_run_in_words(self, postgres_server):
+        with postgres_server.database() as url, store.open(url, busy_seconds=0.3) as opened:
+            journal = opened.journal(opened.create("run"))
+            journal.write(*begun(1))
+            name = conninfo.conninfo_to_dict(url)["dbname"]
+            postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+            postgres_server.cut(url)
+            with pytest.raises(errors.StoreFailed, match=r"did not come back within 0\.3 s.*atoll resume"):
+                journal.write(*begun(2))
+            postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+            journal.write(*begun(2))
+            assert [record.step for record in journal.read()] == [1, 2]
+
+
+def test_two_writers_that_wait_for_each_other_both_get_through(kept, postgres_url):
+    texts = sorted((f"{number}" * 9000 for number in range(2)), key=lambda text: packing.Body.of(text.encode()).sha256)
+    low, high = (packing.Body.of(text.encode()) for text in texts)
+    journal = kept.journal(kept.create("run"))
+    put = "INSERT INTO blobs VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
+    with psycopg.connect(postgres_url) as other:
+        other.execute(put, high)
+        writer = threading.Thread(target=journal.write, args=[Record("begun", 1, 0, {"a": texts[0], "b": texts[1]})])
+        writer.start()
+        with psycopg.connect(postgres_url, autocommit=True) as looking:
+            waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+            deadline = time.monotonic() + 60
+            while not looking.execute(waiting).fetchall() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        try:
+            other.execute(put, low)
+            other.commit()
+        except psycopg.errors.DeadlockDetected:
+            other.rollback()
+        writer.join(60)
+    assert [dict(record.data) for record in journal.read()] == [{"a": texts[0], "b": texts[1]}]
+
+
+def test_writers_of_different_runs_are_not_in_each_others_way(kept, postgres_url):
+    journals = [kept.journal(kept.create(run)) for run in ("a", "b")]
+    with store.open(postgres_url) as other, other.database.writing("run/1"):
+        journals[1].write(*begun(1))
+    assert len(list(journals[1].read())) == 1
+
+
+def test_a_lock_that_is_never_freed_is_told(kept, postgres_url):
+    journal = kept.journal(kept.create("run"))
+    with store.open(postgres_url, busy_seconds=0.1) as hasty:
+        late = hasty.journal("run")
+        with kept.database.writing("run/1"), pytest.raises(errors.StoreFailed, match="stayed locked"):
+            late.write(*begun(1))
+    journal.write(*begun(1))
+
+
+def test_threads_of_one_process_share_one_store(kept):
+    journal, versions = kept.journal(kept.create("run")), kept.versions()
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            journal.write(*begun(number))
+            versions.set(f"key/{number}", "value", "why", "me")
+
+    claims.at_once(work, 4)
+    assert len(list(journal.read())) == 20
+    assert audit.verify(versions.ledger.entries()).seq == 20
