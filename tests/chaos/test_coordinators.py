@@ -27,6 +27,7 @@ trusted = true
 """
 TASK = '''
 """Find a line."""
+import os
 import time
 
 inputs = [1.0, 2.0]
@@ -38,7 +39,8 @@ def equation(x: float) -> float:
 
 
 def evaluate(function, x):
-    time.sleep(0.002)
+    is_quick = os.path.exists(os.path.join(os.path.dirname(__file__), "go"))  # once all three are there
+    time.sleep(0.002 if is_quick else 0.2)
     return -abs(function(x) - 3.0 * x + 1.0)
 '''
 
@@ -75,7 +77,10 @@ def survive(url, folder, iterations, seed):
             wanted = rng.uniform(0.1, 0.6) * iterations
             while num_applied(kept, run) < wanted or len(owners(kept, run)) < 3:
                 assert all(each.poll() is None for each in team), "it was over before anybody was killed"
+                if len(owners(kept, run)) == 3:
+                    (folder / "go").touch()
                 time.sleep(0.05)
+            (folder / "go").touch()
             victim = rng.choice(team)
             victim.send_signal(signal.SIGKILL)
             assert all(each.wait(600) == 0 for each in team if each is not victim)
@@ -111,7 +116,7 @@ def check(kept, run, iterations):
 
 
 def test_the_islands_of_a_coordinator_that_was_killed_are_taken_over(postgres_url, task):
-    survive(postgres_url, task, 150, seed=os.environ.get("ATOLL_SEED", "1"))
+    survive(postgres_url, task, 100, seed=os.environ.get("ATOLL_SEED", "1"))
 
 
 @pytest.mark.slow

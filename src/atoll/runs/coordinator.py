@@ -52,7 +52,7 @@ class Coordinator:
     ) -> None:
         self._kept, self._plan, self._seconds, self._say = kept, plan, lease_seconds, say
         self._parts: dict[str, Any] = {"budget": budget, "model": model, "allowed": allowed}
-        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self.name = f"{socket.gethostname()}:{os.getpid()}/{os.urandom(2).hex()}"  # a container's number comes again
         self._session: SharedSession | None = None
         if run is None:
             self._session = self._open(None, None, {})

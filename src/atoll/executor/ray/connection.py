@@ -63,9 +63,9 @@ class Connection:
                 "--head', on other machines with 'ray start --address=HOST:6379', or leave executor.address out."
             ) from error
 
-    @property
-    def num_nodes(self) -> int:
-        return sum(bool(node["Alive"]) for node in self.ray.nodes())
+    def nodes(self) -> set[str]:
+        """Returns the nodes that live, as far as Ray knows."""
+        return {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
 
     def close(self) -> None:
         """Ends the connection if this was its last use, and with it a cluster that was started here."""

@@ -15,15 +15,15 @@ from atoll.sandbox import parcel
 _CLOSED = sandbox.Answer(None, sandbox.CLOSED, "", 0.0)
 _GRACE_SECONDS = 420.0  # beyond an evaluation's limit: for a jail that is started anew, and its own grace
 _MOST_NODES = 20  # that may die under one candidate; more is no accident
-_NODE_DIED = "node has died"  # Ray's own words; all else is the death of a seat alone
+_NODE_DIED = "node has died"  # Ray's own words, where it knows already
 
 
 class _Lost(Exception):
-    """A seat died under a request, with its node or alone."""
+    """A seat on a node died under a request."""
 
-    def __init__(self, with_node: bool) -> None:
-        super().__init__("with its node" if with_node else "alone")
-        self.with_node = with_node
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.node = node
 
 
 class Fleet:
@@ -45,7 +45,7 @@ class Fleet:
 
     def __init__(self, make_job: sandbox.MakeJob, order: Order, terms: Terms, num_seats: int, tally: Tally) -> None:
         self._limits, self._terms, self._tally = order.limits, terms, tally
-        self._numbers = itertools.count(1)
+        self._numbers, self._scenes = itertools.count(1), set[str]()  # scenes: nodes on which a seat died
         job = parcel.pack(make_job, order.luggage.place_of)
         self._connection = Connection(terms, num_seats)
         ray = self._ray = self._connection.ray
@@ -59,7 +59,7 @@ class Fleet:
 
     @property
     def num_nodes(self) -> int:
-        return self._connection.num_nodes
+        return len(self._connection.nodes())
 
     def warm(self) -> None:
         """Starts a seat unless one is there, so that a wrong job shows before the first candidate.
@@ -85,7 +85,7 @@ class Fleet:
         return answer
 
     def _answered(self, body: str, hold: sandbox.Hold) -> sandbox.Answer:
-        alone = 0
+        deaths = list[str]()
         for attempt in range(self._terms.attempts + _MOST_NODES):
             berth = self._harbour.lend(hold)
             if berth is None:
@@ -96,8 +96,8 @@ class Fleet:
             except _Lost as lost:
                 if self._harbour.is_closed or hold.is_cancelled:
                     return _CLOSED
-                alone += not lost.with_node
-                if alone >= self._terms.attempts:
+                deaths.append(lost.node)
+                if len(deaths) >= self._terms.attempts and self._is_poison(deaths):
                     break
             else:
                 return _CLOSED if self._harbour.is_closed and answer.failure else answer
@@ -135,15 +135,22 @@ class Fleet:
 
     def _mourned(self, berth: Berth, error: BaseException) -> _Lost:
         """Counts a seat that died, and those that died beside it."""
-        lost = _Lost(_NODE_DIED in str(error))
         self._harbour.drop(berth)
+        self._scenes.add(berth.node)
         self._tally.count(seats_lost=1 + self._harbour.look_at(berth.node))
-        if lost.with_node:
+        if _NODE_DIED in str(error):
             self._tally.mourn(berth.node)
-        return lost
+        return _Lost(berth.node)
+
+    def _is_poison(self, deaths: list[str]) -> bool:
+        """Says whether so many seats died of a candidate alone: those whose nodes are dead too did not."""
+        alive = self._connection.nodes()
+        return sum(node in alive for node in deaths) >= self._terms.attempts
 
     def close(self) -> None:
         """Ends all seats, and the connection if nobody else uses it; whoever waits gets a failure."""
         if not self._harbour.is_closed:
             self._harbour.close()
+            for node in self._scenes.difference(self._connection.nodes()):
+                self._tally.mourn(node)  # it takes Ray a while to notice
             self._connection.close()

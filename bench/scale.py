@@ -1,0 +1,197 @@
+"""What one more machine costs: an evaluation on Ray beside the local pool and bare Ray, growth, and shared journals.
+
+Every way judges the same candidate, which does nothing, so that what is left is the way itself. Ways are measured in
+turns, one batch of each per round, so that other work on the machine hits them alike; told are the medians. Processor
+time is that of this process and of all that it started, Ray's own processes too. Growth: evaluations of 20 ms that
+sleep and use no processor, on 1, 2 and 4 slots. The cluster is one of this machine, started and ended here.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from atoll import executor, journal, sandbox, store
+from bench import outcome
+
+TICK = os.sysconf("SC_CLK_TCK")
+NAP_MS = 20.0
+CANDIDATE = "answer = 1"
+STORES = outcome.RESULTS_DIR / "scale_stores.md"
+
+
+def programs() -> Callable[[str], Any]:
+    """Makes the job: run a program, return its answer."""
+
+    def run(program: str) -> Any:
+        names: dict[str, Any] = {}
+        exec(program, names)
+        return names.get("answer")
+
+    return run
+
+
+def tree_seconds() -> float:
+    """Returns the processor time of this process and of everybody below it, the dead that were waited for too."""
+    parents, used = dict[int, int](), dict[int, float]()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(name)] = int(fields[1])
+        used[int(name)] = sum(map(int, fields[11:15])) / TICK
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return sum(seconds for pid, seconds in used.items() if is_ours(pid))
+
+
+def timed(batch: Callable[[], None], size: int) -> tuple[float, float]:
+    """Returns wall clock and processor time of one evaluation of a batch, in milliseconds."""
+    cpu, wall = tree_seconds(), time.perf_counter()
+    batch()
+    wall = time.perf_counter() - wall
+    return 1000 * wall / size, 1000 * (tree_seconds() - cpu) / size
+
+
+def place(num_slots: int, *, on_ray: bool) -> executor.Place:
+    terms = executor.Terms(cpus=0.0) if on_ray else None  # nothing to plan with: more seats than cores are wanted here
+    return executor.Place(sandbox.Limits(), num_slots, is_unsafe=True, cluster=terms)
+
+
+def one_by_one(box: executor.Local, size: int) -> None:
+    for _ in range(size):
+        answer = box.run(CANDIDATE)
+        assert answer.value == 1, answer
+
+
+def at_once(box: executor.Local, size: int) -> None:
+    nap = f"import time; time.sleep({NAP_MS / 1000}); answer = 1"
+    for each in [box.submit(nap) for _ in range(size)]:
+        assert each.result(120).value == 1
+
+
+@contextmanager
+def ways(size: int) -> Iterator[Mapping[str, Callable[[], None]]]:
+    """Lends the ways to judge a batch one after the other."""
+    with place(1, on_ray=False).open(programs) as local, place(1, on_ray=True).open(programs) as there:
+        import ray
+
+        task = ray.remote(num_cpus=0)(len)
+
+        class Bare:
+            def run(self, program: str) -> int:
+                return len(program)
+
+        actor = ray.remote(num_cpus=0)(Bare).remote()
+
+        def tasks() -> None:
+            for _ in range(size):
+                ray.get(task.remote(CANDIDATE))
+
+        def calls() -> None:
+            for _ in range(size):
+                ray.get(actor.run.remote(CANDIDATE))
+
+        yield {
+            "local pool, in a jail": lambda: one_by_one(local, size),
+            "Ray, in a jail on a seat": lambda: one_by_one(there, size),
+            "bare Ray task, no jail": tasks,
+            "bare Ray actor, no jail": calls,
+        }
+
+
+def overheads(rounds: int, size: int) -> list[list[object]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    with ways(size) as each:
+        for number in range(rounds + 1):
+            for name, batch in each.items():
+                figures = timed(batch, size)
+                if number:  # the first is to get warm
+                    found.setdefault(name, []).append(figures)
+    return [
+        [name, statistics.median(wall for wall, _ in all_), statistics.median(cpu for _, cpu in all_)]
+        for name, all_ in found.items()
+    ]
+
+
+def growth(rounds: int, size: int) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for on_ray in (False, True):
+        alone = 0.0
+        for num_slots in (1, 2, 4):
+            with place(num_slots, on_ray=on_ray).open(programs) as box:
+                at_once(box, 2 * num_slots)  # all slots have started
+                walls = [timed(lambda box=box: at_once(box, size), size)[0] for _ in range(rounds)]  # type: ignore[misc]
+            rate = 1000 / statistics.median(walls)
+            alone = alone or rate
+            ideal = num_slots * 1000 / NAP_MS
+            rows.append(["Ray" if on_ray else "local pool", num_slots, rate, rate / alone, f"{rate / ideal:.0%}"])
+    return rows
+
+
+def judged(step: int) -> journal.Record:
+    data = {"id": f"{step}.0", "content": "x" * 500, "parents": ["0.0"], "island": 0, "step": step, "label": "0"}
+    data |= {"evaluation": {"score": 1.0}, "paid": True}
+    return journal.Record("judged", step, 0, data)
+
+
+def commits(rounds: int, size: int, urls: Mapping[str, str]) -> list[list[object]]:
+    """Measures a commit of one record, alone and as a coordinator among others."""
+    rows: list[list[object]] = []
+    for name, url in urls.items():
+        with store.Store(url) as kept:
+            one, many = kept.create(), kept.create()
+            held = kept.leases(many, "bench", 3600.0)
+            held.open(4)
+            held.take([0])
+            for kind, written in (("one coordinator", kept.journal(one)), ("shared", store.SharedJournal(held))):
+                steps, spent = iter(range(1, 10**9)), []
+                for _ in range(rounds):
+                    since, cpu = time.perf_counter(), time.process_time()
+                    for _ in range(size):
+                        written.write(judged(next(steps)))
+                    spent.append((time.perf_counter() - since, time.process_time() - cpu))
+                wall, used = (1e3 * statistics.median(each) / size for each in zip(*spent, strict=True))
+                rows.append([name, kind, wall, used])
+            since = time.perf_counter()
+            for _ in range(size):
+                held.beat()
+            rows.append([name, "a renewal of all leases", 1e3 * (time.perf_counter() - since) / size, ""])
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=100, help="evaluations in a batch")
+    parser.add_argument("--postgres", metavar="URL", help="a store there too, for the cost of a commit")
+    options = parser.parse_args()
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # on the loopback, for a minute
+    with tempfile.TemporaryDirectory() as folder:
+        urls = {"SQLite": os.path.join(folder, "atoll.db")}
+        urls |= {"PostgreSQL": options.postgres} if options.postgres else {}
+        stores = commits(options.rounds, options.size, urls)
+    tables = {
+        "One evaluation that does nothing": (["way", "wall ms", "CPU ms"], overheads(options.rounds, options.size)),
+        f"Growth: evaluations of {NAP_MS:g} ms": (
+            ["pool", "slots", "evaluations/s", "times one slot", "of the ideal"],
+            growth(options.rounds, options.size),
+        ),
+        "One commit of one record": (["store", "journal", "wall ms", "CPU ms"], stores),
+    }
+    notes = [f"Stores at a million candidates: `scripts/bench scale_stores`, {STORES.name}."] if STORES.exists() else []
+    outcome.keep("scale", tables, notes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Coordinators of one run, in one process: they share islands, budget and end."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from atoll import config, errors, runs, store
+from tests.chaos.test_coordinators import TASK, TOML
+
+pytestmark = pytest.mark.timeout(600)
+WORKERS = 2
+
+
+@pytest.fixture
+def task(tmp_path):
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (folder / "atoll.toml").write_text(TOML)
+    (folder / "task.py").write_text(TASK.replace("0.2", "0.02"))
+    return folder
+
+
+def lead(url, task, **limits):
+    """Has two coordinators do a run and returns its store, its id, why it ended for each, and what they said."""
+    plan, lines = config.load(task, [{"run": {"workers": WORKERS, **limits}}]), list[str]()
+    with store.Store(url) as kept, store.Store(url) as other, ThreadPoolExecutor() as threads:
+        first = runs.Coordinator(kept, plan, lease_seconds=4.0, say=lines.append)
+        begun = threads.submit(first.go)
+        second = runs.join(other, first.run, lease_seconds=4.0, say=lines.append)
+        reasons = [second.go(), begun.result(300)]
+    return first.run, reasons, lines
+
+
+def test_two_coordinators_share_the_islands_and_the_evaluations(tmp_path, task):
+    url = str(tmp_path / "atoll.db")
+    run, reasons, lines = lead(url, task, budget="150evals")
+    assert reasons == ["budget of 150 evaluations used"] * 2
+    assert len({line.split()[0] for line in lines}) == 2
+    with store.Store(url) as kept:
+        summary = runs.summarise(kept, run)
+        records = list(kept.journal(run).read())
+        assert kept.leaders(run) == []
+        with pytest.raises(errors.SetupError, match=f"is shared by coordinators: go on with 'atoll join {run}'"):
+            runs.resume(kept, run)
+    paid = 1 + sum(record.data["paid"] for record in records if record.kind == "judged")
+    most = max(record.data["allowance"] for record in records if record.kind == "begun")
+    assert 150 <= paid <= 150 + 2 * WORKERS * most  # never more than what was in flight
+    assert (summary.status, summary.totals.evaluations) == ("done", paid)
+    assert {record.step for record in records if record.kind == "begun"} == {
+        record.step for record in records if record.kind == "applied"
+    }
+
+
+def test_a_score_that_is_enough_ends_the_run_for_all(tmp_path, task):
+    url = str(tmp_path / "atoll.db")
+    run, reasons, _ = lead(url, task, target=-0.5, iterations=5_000)
+    assert reasons == ["score -0.5 reached"] * 2
+    with store.Store(url) as kept:
+        assert runs.summarise(kept, run).status == "done"
+
+
+def test_a_run_that_is_not_shared_is_not_joined(tmp_path, task):
+    with store.Store(tmp_path / "atoll.db") as kept:
+        plan = config.load(task, [{"run": {"iterations": 0}}])
+        with runs.Session(kept, plan) as session:
+            session.go()
+        with pytest.raises(errors.SetupError, match="begin one that others may join with 'atoll run TASK --shared'"):
+            runs.join(kept, session.run)
+
+
+def test_a_deterministic_run_is_not_shared(tmp_path, task):
+    with store.Store(tmp_path / "atoll.db") as kept:
+        plan = config.load(task, [{"run": {"deterministic": True}}])
+        with pytest.raises(errors.SetupError, match="depends on timing: leave --deterministic out"):
+            runs.Coordinator(kept, plan)
