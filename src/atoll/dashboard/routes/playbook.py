@@ -62,7 +62,7 @@ def playbooks(kept: Kept) -> dict[str, Any]:
 
 
 @router.get("/current")
-def current(kept: Kept, key: KeyQuery, version: Annotated[int | None, Query(ge=1)] = None) -> dict[str, Any]:
+def current(kept: Kept, key: KeyQuery, version: Annotated[int | None, Query(ge=1, le=2**53)] = None) -> dict[str, Any]:
     """Shows a playbook, now or as it was: its bullets by section, its size against its limits, and what waits."""
     notes = opened(kept, key)
     found = notes.at(version) if version else notes.current()
@@ -87,7 +87,7 @@ def _bullet(each: playbook.Bullet) -> dict[str, Any]:
 
 @router.get("/history")
 def history(
-    kept: Kept, key: KeyQuery, before: Annotated[int | None, Query(ge=1)] = None, limit: Limit = 50
+    kept: Kept, key: KeyQuery, before: Annotated[int | None, Query(ge=1, le=2**53)] = None, limit: Limit = 50
 ) -> dict[str, Any]:
     """Lists versions, newest first: what was applied, held and rejected and why, what was retired, and rollbacks."""
     events = [each for each in opened(kept, key).history() if before is None or each.n < before][::-1]
@@ -111,7 +111,7 @@ def _event(each: playbook.Event) -> dict[str, Any]:
 
 
 @router.get("/deltas")
-def deltas(kept: Kept, key: KeyQuery, version: Annotated[int, Query(ge=1)]) -> dict[str, Any]:
+def deltas(kept: Kept, key: KeyQuery, version: Annotated[int, Query(ge=1, le=2**53)]) -> dict[str, Any]:
     """Shows what was proposed in the life that made a version, turn by turn, with every verdict and its reason.
 
     A version that no life made has its verdicts in the history; of lives whose turns were not kept only the counts are.
