@@ -1,0 +1,256 @@
+"""The dashboard's server over 100,000 candidates and 1,000,000 events, with 50 clients, and beside a run under way.
+
+    scripts/bench dashboard                    # about 10 minutes
+    scripts/bench dashboard --steps 5000       # a small store, to try it
+    scripts/bench dashboard --store big.db     # keep the store, and use it again
+
+The store is written through the journal, as a run writes it. The server is a process of its own; its CPU time is read
+beside the wall time, since other work on the machine adds to the one and hardly to the other. `cold` is the first
+question after its start, `warm` is the best of several later ones. See `bench/dashboard_watch.py` for the clients and
+for the run.
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import httpx2
+
+from atoll import journal, store
+from bench import dashboard_watch, outcome
+
+RUN = "big"
+REPEATS = 5
+PORTION = 5000
+WANTED = {"first view": 1000.0, "filter": 300.0}
+BODY = "def search(n):\n" + "".join(f"    x = {i} * n\n" for i in range(20)) + "    return x\n"
+
+FIRST_VIEW = ("/", "/api/session", "/api/runs", f"/api/runs/{RUN}", f"/api/runs/{RUN}/curve")
+FILTERS = (
+    "kind=migrated",
+    "kind=reset",
+    "kind=observed",
+    "kind=applied,migrated",
+    "q=needle",
+    "q=nothing+like+it",
+    "kind=observed&q=needle",
+)
+VIEWS = (
+    f"/api/runs/{RUN}/improvements",
+    f"/api/runs/{RUN}/candidates?sort=best",
+    f"/api/runs/{RUN}/candidates?sort=newest&island=2",
+    f"/api/runs/{RUN}/candidates/best",
+    f"/api/runs/{RUN}/lineage?limit=2000",
+    f"/api/runs/{RUN}/islands",
+    f"/api/runs/{RUN}/models",
+    f"/events?run={RUN}",
+    "/metrics",
+)
+
+
+class Asked(NamedTuple):
+    """What an answer took: milliseconds on the clock and of the server's CPU, and kilobytes."""
+
+    wall_ms: float
+    cpu_ms: float
+    kilobytes: float
+    answer: dict[str, object]
+
+
+class Server:
+    """A dashboard in a process of its own."""
+
+    def __init__(self, path: Path) -> None:
+        command = [sys.executable, "-m", "atoll", "dashboard", "--store", str(path), "--port", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "500"})
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.address = next(word for word in line.split() if word.startswith("http://"))
+        self.url = f"http://{urlsplit(self.address).netloc}"
+        self.client = httpx2.Client(base_url=self.url, timeout=120)
+        self.client.get("/ui")  # wait for it
+
+    def cpu_seconds(self) -> float:
+        """Returns the CPU time that the process has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mb(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def ask(self, path: str) -> Asked:
+        began, cpu = time.perf_counter(), self.cpu_seconds()
+        found = self.client.get(path)
+        wall = time.perf_counter() - began
+        assert found.status_code == 200, (path, found.text[:300])
+        is_json = found.headers["content-type"] == "application/json"
+        answer = found.json() if is_json else {}
+        return Asked(wall * 1e3, (self.cpu_seconds() - cpu) * 1e3, len(found.content) / 1e3, answer)
+
+    def wait_until_counted(self) -> float:
+        """Waits until all was read ahead; returns how long that took."""
+        began = time.monotonic()
+        while not self.client.get(f"/api/runs/{RUN}").json()["is_counted"]:
+            time.sleep(0.5)
+        while not self.client.get(f"/events?run={RUN}&kind=reset").json()["is_done"]:
+            time.sleep(0.5)
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        self.client.close()
+        self.process.terminate()
+        self.process.wait(30)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def serving(path: Path) -> Iterator[Server]:
+    """Runs a dashboard."""
+    server = Server(path)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def fill(path: Path, num_steps: int) -> float:
+    """Writes a run of so many steps, ten events each; returns the CPU seconds."""
+    began = time.process_time()
+    with store.Store(path) as kept:
+        kept.create(RUN, {"system": "programs", "folder": RUN, "run": {"iterations": num_steps}})
+        records, rng = kept.journal(RUN), random.Random(0)
+        waiting = list(_beginning(num_steps))
+        for step in range(1, num_steps + 1):
+            waiting += _step(step, num_steps, rng)
+            if len(waiting) > PORTION:
+                records.write(*waiting)
+                waiting = []
+        reason = {"reason": f"budget of {num_steps} iterations used"}
+        records.write(*waiting, journal.Record("ended", num_steps, -1, reason))
+    return time.process_time() - began
+
+
+def _beginning(num_steps: int) -> Iterator[journal.Record]:
+    started = {"sandbox": "L3", "llm": "three models", "plan": {}, "budget": {"iterations": num_steps}}
+    yield journal.Record("started", 0, -1, started)
+    first = {"id": "0.0", "content": BODY, "parents": [], "island": 0, "step": 0, "evaluation": {"score": 0.0}}
+    accepted = [["accept", "founded", "atoll", None]] * 4
+    yield journal.Record("founded", 0, -1, {**first, "decisions": accepted, "setup": {"num_islands": 4}})
+
+
+def _step(step: int, num_steps: int, rng: random.Random) -> Iterator[journal.Record]:
+    """Yields the records of one step: a choice, three replies, a judgement, four late ones, what was decided."""
+    island, parent = step % 4, f"{rng.randrange(max(0, step - 200), step)}.0"
+    score, id = min(1.0, 2 * step / num_steps) * rng.random(), f"{step}.0"
+    yield journal.Record("begun", step, island, {"epoch": 0, "seen": step - 1, "parents": [parent]})
+    for call in range(3):
+        usage = [rng.random(), 400, 120, 0.0004, 0]
+        reply = {"model": f"model-{call}", "prompt": f"Improve {BODY[:200]}", "text": BODY[:150], "usage": usage}
+        yield journal.Record("replied", step, island, {**reply, "call": str(call), "request": "0" * 16})
+    found = {"score": score, "scores": [score, score / 2], "metrics": {"a": score, "b": 1 - score}, "feedback": "fine"}
+    born = {"id": id, "content": f"{BODY}# {step}\n", "parents": [parent], "island": island, "step": step}
+    made = {**born, "meta": {"engine": "llm"}, "label": "0", "evaluation": found, "paid": True}
+    yield journal.Record("judged", step, island, made)
+    for turn in range(4):
+        said = f"needle {step}" if step % 1000 == 0 and turn == 0 else "a turn went by"
+        late = {"score": score, "metrics": {"turn": float(turn)}, "feedback": said}
+        yield journal.Record("observed", step, island, {"id": id, "evaluation": late})
+    children = [{"id": id, "decision": ["accept", "it ran", "ran", None]}]
+    cost = [0.05, 1200, 360, 0.0012, 3]
+    yield journal.Record("applied", step, island, {"children": children, "evaluations": 1, "cost": cost})
+    if step % 500 == 0:
+        yield journal.Record("migrated", step, (island + 1) % 4, {"fn": {**born, "evaluation": {"score": score}}})
+
+
+def reads(
+    path: Path,
+) -> tuple[list[Sequence[object]], list[Sequence[object]], list[Sequence[object]], dict[str, float]]:
+    """Asks for everything, cold and warm."""
+    with serving(path) as server:
+        cold = {each: server.ask(each) for each in FIRST_VIEW}
+        counted = server.wait_until_counted()
+        warm = {each: _best(server, each) for each in FIRST_VIEW}
+        views = {each: (server.ask(each), _best(server, each)) for each in VIEWS}
+        warm_filters = {each: _best(server, _events(each)) for each in FILTERS}
+        facts = {"read_ahead_seconds": counted, "server_mb": server.resident_mb()}
+    with serving(path) as server:
+        server.ask("/api/session")
+        cold_filters = {each: server.ask(_events(each)) for each in FILTERS}
+    first = [_row(each, cold[each], warm[each]) for each in FIRST_VIEW]
+    sums = [sum(getattr(each, name) for each in found.values()) for found in (cold, warm) for name in Asked._fields[:2]]
+    first.append(("all", *(round(each, 1) for each in sums), ""))
+    filters = [_filter_row(each, cold_filters[each], warm_filters[each]) for each in FILTERS]
+    return first, filters, [_row(each, *found) for each, found in views.items()], facts
+
+
+def _events(query: str) -> str:
+    return f"/events?run={RUN}&limit=100&{query}"
+
+
+def _best(server: Server, path: str) -> Asked:
+    return min((server.ask(path) for _ in range(REPEATS)), key=lambda asked: asked.wall_ms)
+
+
+def _row(name: str, cold: Asked, warm: Asked) -> Sequence[object]:
+    numbers = (cold.wall_ms, cold.cpu_ms, warm.wall_ms, warm.cpu_ms, warm.kilobytes)
+    return (f"`{name}`", *(round(each, 1) for each in numbers))
+
+
+def _filter_row(name: str, cold: Asked, warm: Asked) -> Sequence[object]:
+    found = warm.answer["events"]
+    assert isinstance(found, list)
+    total, looked = int(str(warm.answer["total"])), int(str(warm.answer["looked"]))
+    numbers = (cold.wall_ms, cold.cpu_ms, warm.wall_ms, warm.cpu_ms)
+    return (f"`{name}`", *(round(each, 1) for each in numbers), len(found), f"{total - looked + 1:,}")
+
+
+def main() -> None:
+    """Runs it all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=100_000, help="of the run; ten events each")
+    parser.add_argument("--store", type=Path, help="where the store is kept")
+    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--events", type=int, default=10_000, help="that the clients are sent")
+    parser.add_argument("--rounds", type=int, default=6, help="of the run, each once alone and once watched")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = chosen.store or Path(folder) / "big.db"
+        filled = 0.0 if path.exists() else fill(path, chosen.steps)
+        first, filters, views, facts = reads(path)
+        live = Path(folder) / "live.db"
+        sent = dashboard_watch.stream(serving, live, chosen.clients, chosen.events)
+        stores = [Path(folder) / f"{name}.db" for name in ("one", "other")]
+        paced = dashboard_watch.pace(serving, stores, chosen.clients, chosen.rounds)
+    timed = ("cold, ms", "cold CPU, ms", "warm, ms", "warm CPU, ms")
+    tables: outcome.Tables = {
+        "The first view, request by request": (("request", *timed, "kB"), first),
+        "Filters of the events": (("filter", *timed, "found", "looked at"), filters),
+        "Other views": (("request", *timed, "kB"), views),
+        "The live stream": (tuple(sent), [tuple(sent.values())]),
+        "Two runs paced at 20 steps/s, nobody or one of them watched": (tuple(paced), [tuple(paced.values())]),
+    }
+    notes = (
+        f"Wanted: the first view under {WANTED['first view']:g} ms, a filter under {WANTED['filter']:g} ms, all other "
+        "clients complete, the pace kept, and CPU per step up by under 3 %.",
+        "Two runs in two stores go at once, each with its server. In turns nobody watches, the clients watch the one, "
+        "or the other: `beside` is the run whose neighbour is watched, which pays for the same work on the machine, "
+        "so that `watched` against `beside` is what the watching itself costs a run.",
+        f"The store: {chosen.steps:,} candidates, {10 * chosen.steps:,} events. The server read it ahead in "
+        f"{facts['read_ahead_seconds']:.1f} s beside the questions, and then held {facts['server_mb']:.0f} MB.",
+    )
+    outcome.keep("dashboard", tables, notes, filled_cpu_seconds=filled, **facts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Clients of the dashboard's live stream, one of which takes nothing, and a run that is watched by them."""
+
+import asyncio
+import contextlib
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from atoll import cluster, control, function, journal, store
+from bench import engine
+
+RUN, PACED = "live", "paced"
+PACE_SECONDS = 0.05  # a step: 20 a second
+BLOCK_STEPS = 200  # in one phase, alone or watched
+LIMIT_SECONDS = 300.0
+
+type Serving = Callable[[Path], AbstractContextManager[Any]]
+
+
+class Clients:
+    """So many readers of the stream in a thread of their own, and one that opens it and takes nothing."""
+
+    def __init__(self, url: str, number: int, after: int, run: str = RUN) -> None:
+        self._host, self._number, self._after, self._run = urlsplit(url).netloc, number, after, run
+        self.counts = [0] * number
+        self.lasts = [after] * number
+        self.gaps = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._tasks: list[Any] = []
+
+    def __enter__(self) -> "Clients":
+        self._thread.start()
+        self._tasks = [asyncio.run_coroutine_threadsafe(self._read(place), self._loop) for place in range(self._number)]
+        self._tasks.append(asyncio.run_coroutine_threadsafe(self._stall(), self._loop))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        time.sleep(0.2)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    async def _open(self, limit: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        name, _, port = self._host.partition(":")
+        reader, writer = await asyncio.open_connection(name, int(port), limit=limit)
+        asked = f"GET /sse/timeline?run={self._run}&after={self._after} HTTP/1.1\r\nHost: {self._host}\r\n\r\n"
+        writer.write(asked.encode())
+        return reader, writer
+
+    async def _read(self, place: int) -> None:
+        reader, writer = await self._open(1 << 20)
+        try:
+            while line := await reader.readline():
+                if line.startswith(b"id: "):
+                    seq = int(line[4:])
+                    self.gaps += seq != self.lasts[place] + 1
+                    self.lasts[place] = seq
+                    self.counts[place] += 1
+        finally:
+            writer.close()
+
+    async def _stall(self) -> None:
+        _, writer = await self._open(1024)
+        try:
+            await asyncio.sleep(LIMIT_SECONDS)
+        finally:
+            writer.transport.abort()
+
+
+def stream(serving: Serving, path: Path, num_clients: int, num_events: int) -> dict[str, object]:
+    """Sends events to many clients, one of which takes nothing; returns what came of it."""
+    with store.Store(path) as kept:
+        kept.create(RUN, {"system": "programs", "folder": RUN})
+        records = kept.journal(RUN)
+        records.write(journal.Record("started", 0, -1, {"llm": "none", "sandbox": "L3"}))
+        with serving(path) as server, Clients(server.url, num_clients, 1) as clients:
+            began, cpu = time.monotonic(), server.cpu_seconds()
+            for start in range(0, num_events, 20):
+                rows = range(start + 1, min(start + 20, num_events) + 1)
+                records.write(*(_event(number) for number in rows))
+                time.sleep(0.004)
+            written = time.monotonic() - began
+            while min(clients.lasts) < 1 + num_events and time.monotonic() - began < LIMIT_SECONDS:
+                time.sleep(0.02)
+            done = time.monotonic() - began
+            used = server.cpu_seconds() - cpu
+            return {
+                "clients": num_clients,
+                "and stalled": 1,
+                "events": num_events,
+                "complete": sum(count == num_events for count in clients.counts),
+                "gaps": clients.gaps,
+                "written in, s": round(written, 1),
+                "all had them after, s": round(done, 1),
+                "server CPU, s": round(used, 2),
+                "us per event and client": round(used / num_events / num_clients * 1e6, 1),
+            }
+
+
+def _event(number: int) -> journal.Record:
+    found = {"score": 0.5, "feedback": "a turn went by, and something was said about it at some length " * 3}
+    return journal.Record("observed", number, 0, {"id": f"{number}.0", "evaluation": found})
+
+
+def pace(serving: Serving, paths: Sequence[Path], num_clients: int, rounds: int) -> dict[str, object]:
+    """Lets two runs go at 20 steps a second, and watches neither, the one or the other, in turns."""
+    cpu: dict[str, list[float]] = {"alone": [], "watched": [], "beside": []}
+    rates: dict[str, list[float]] = {"alone": [], "watched": [], "beside": []}
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(serving(_made(path))) for path in paths]
+        running = [stack.enter_context(_paced(path)) for path in paths]
+        _blocks(running)  # warms up
+        for _ in range(rounds):
+            for watched in (None, 0, 1):
+                look = contextlib.nullcontext() if watched is None else _watching(servers[watched].url, num_clients)
+                with look:
+                    found = _blocks(running)
+                for place, (cpu_us, rate) in enumerate(found):
+                    name = "alone" if watched is None else "watched" if place == watched else "beside"
+                    cpu[name].append(cpu_us)
+                    rates[name].append(rate)
+    medians = {name: statistics.median(each) for name, each in cpu.items()}
+    pairs = [after / before - 1 for before, after in zip(cpu["beside"], reversed_pairs(cpu["watched"]), strict=True)]
+    return {
+        "blocks of each": f"{2 * rounds} of {BLOCK_STEPS} steps",
+        **{f"steps/s {name}": round(statistics.median(each), 2) for name, each in rates.items()},
+        **{f"CPU us a step {name}": round(each) for name, each in medians.items()},
+        "watched against beside, %": round(100 * (medians["watched"] / medians["beside"] - 1), 2),
+        "by pairs, %": round(100 * statistics.median(pairs), 2),
+        "watched against alone, %": round(100 * (medians["watched"] / medians["alone"] - 1), 2),
+        "spread of a block alone, %": round(100 * _spread(cpu["alone"]), 2),
+    }
+
+
+def reversed_pairs(values: Sequence[float]) -> list[float]:
+    """Returns the blocks so that each stands beside one of the same run: they came in turns."""
+    return [values[place + (1 if place % 2 == 0 else -1)] for place in range(len(values))]
+
+
+def _made(path: Path) -> Path:
+    with store.Store(path) as kept:
+        kept.create(PACED, {"system": "programs", "folder": PACED})
+    return path
+
+
+def _blocks(running: Sequence["_Paced"]) -> list[tuple[float, float]]:
+    """Lets all runs go for a block at once."""
+    for each in running:
+        each.begin()
+    return [each.end() for each in running]
+
+
+def _spread(values: Sequence[float]) -> float:
+    return statistics.pstdev(values) / statistics.fmean(values)
+
+
+class _Paced:
+    """A run in a process of its own, that goes on when it is told."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def begin(self) -> None:
+        """Starts one block."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def end(self) -> tuple[float, float]:
+        """Waits for its end; returns microseconds of CPU a step, and steps a second."""
+        assert self._process.stdout is not None
+        cpu_us, rate = self._process.stdout.readline().split()
+        return float(cpu_us), float(rate)
+
+
+@contextlib.contextmanager
+def _paced(path: Path) -> Iterator[_Paced]:
+    command = [sys.executable, "-m", "bench.dashboard_watch", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield _Paced(process)
+        finally:
+            process.communicate("")
+
+
+@contextlib.contextmanager
+def _watching(url: str, num_clients: int) -> Iterator[None]:
+    import httpx2
+
+    ended = threading.Event()
+
+    def look() -> None:
+        with httpx2.Client(base_url=url, timeout=60) as client:
+            while not ended.wait(1.0):
+                for path in ("", "/curve", "/improvements"):
+                    client.get(f"/api/runs/{PACED}{path}")
+
+    page = threading.Thread(target=look, daemon=True)
+    page.start()
+    with Clients(url, num_clients, 0, PACED):
+        yield
+    ended.set()
+    page.join(60)
+
+
+class Paced:
+    """An engine that waits for its turn."""
+
+    def __init__(self) -> None:
+        self._next, self._engine = 0.0, engine.Instant()
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        now = time.monotonic()
+        self._next = now if now - self._next > 1.0 else self._next + PACE_SECONDS  # a block begins, or the next step
+        time.sleep(max(0.0, self._next - now))
+        return self._engine.propose(task)
+
+
+def run_paced(path: str) -> None:
+    """Runs block by block, as standard input says; prints CPU a step and steps a second."""
+    with store.Store(path) as kept:
+        start = function.DefaultFunction(function.DefaultFunctionProps(function.Text("0 0.0 0.0"), judge=engine.judge))
+        islands = cluster.IslandConfig(2, 2, start, Paced(), make_pool=engine.grid_pool)
+        steps = 0
+        for line in sys.stdin:
+            if not line.strip():
+                break
+            steps += BLOCK_STEPS
+            made = cluster.EvolverConfig(
+                islands,
+                journal=kept.journal(PACED),
+                inbox=kept.inbox(PACED),
+                num_parallel=1,
+                reset_period=None,
+                budget=control.Budget(iterations=steps),
+            )
+            evolver = cluster.Evolver(made)
+            began, cpu = time.monotonic(), time.process_time()
+            evolver.run()
+            used, took = time.process_time() - cpu, time.monotonic() - began
+            print(used / BLOCK_STEPS * 1e6, BLOCK_STEPS / took, flush=True)
+
+
+if __name__ == "__main__":
+    run_paced(sys.argv[1])
