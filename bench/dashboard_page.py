@@ -33,8 +33,8 @@ WANTED = {"first view": 1000.0, "filter": 300.0, "memory": 300.0}
 
 # Resolves with the time, since the page began, at which something stands in it.
 SEEN = """([selector, text]) => new Promise((done) => {
-    const nodes = () => [...document.querySelectorAll(selector)];
-    const fits = () => nodes().some((node) => !text || node.textContent.includes(text));
+    const holds = (node) => !text || node.textContent.includes(text);
+    const fits = () => [...document.querySelectorAll(selector)].some(holds);
     const look = () => (fits() ? requestAnimationFrame(() => done(performance.now())) : setTimeout(look, 4));
     look();
 })"""
@@ -99,7 +99,7 @@ class Shown:
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(LIMIT)
         self.session: CDPSession = self.context.new_cdp_session(self.page)
-        self.session.send("Performance.enable")
+        self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def metric(self, name: str) -> float:
         found = self.session.send("Performance.getMetrics")["metrics"]

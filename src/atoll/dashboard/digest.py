@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from atoll import evaluation, store
-from atoll.dashboard import decoding
-from atoll.store import events
+from atoll.store import decoding, events
 
 SPAN = 20_000  # records looked through at a time: about 10 ms
 KINDS = ("applied", "founded", "started", "controlled", "ended", "concluded")

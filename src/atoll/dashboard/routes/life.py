@@ -68,10 +68,15 @@ def _summed(kept: store.Store, run: str, lives: Any) -> dict[str, Any]:
 def in_force(kept: store.Store, run: str) -> dict[str, Any]:
     """Returns what can be steered and how it is set: as the run began, and as somebody has changed it since."""
     own = kept.run(run).config.get("survival", {})
-    found = {name: own.get(name) for name in STEERED}
-    for command in kept.inbox(run).read(0):
-        found |= {name: value for name, value in command.data.items() if command.kind == "set" and name in STEERED}
-    return found
+    return {name: own.get(name) for name in STEERED} | heard(kept, run)
+
+
+def heard(kept: store.Store, run: str) -> dict[str, Any]:
+    """Returns what a run of lives was told since it began; it obeys between turns, and its journal says so later."""
+    if config.lives(kept.run(run).config.get("system", "")) is None:
+        return {}
+    told = [command.data for command in kept.inbox(run).read(0) if command.kind == "set"]
+    return {name: value for data in told for name, value in data.items() if name in STEERED}
 
 
 @router.get("/turns/{episode}")

@@ -7,10 +7,10 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from atoll.dashboard import decoding, paging, texts
+from atoll.dashboard import paging, texts
 from atoll.dashboard.given import MAX_TEXT, After, Kept, RunId
 from atoll.runs import progress
-from atoll.store import census
+from atoll.store import census, decoding
 
 MAX_NODES = 10_000
 MAX_PATH = 1000
