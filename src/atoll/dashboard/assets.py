@@ -37,8 +37,17 @@ def plotly(request: Request) -> Response:
     return Response(body, media_type="text/javascript; charset=utf-8", headers=headers)
 
 
+class _Files(StaticFiles):
+    """Files that a browser keeps and asks about each time, so that a new version is seen at once."""
+
+    def file_response(self, *given: Any, **named: Any) -> Response:
+        response = super().file_response(*given, **named)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
 def static_files() -> StaticFiles:
-    return StaticFiles(directory=PAGE)
+    return _Files(directory=PAGE)
 
 
 @functools.cache

@@ -49,3 +49,22 @@ def test_every_view_is_in_the_list():
     listed = set(re.findall(r'"\./views/(\w+)\.js"', (PAGE / "js" / "views.js").read_text(encoding="utf-8")))
     shown = {path.stem for path in (PAGE / "js" / "views").glob("*.js") if "export default" in path.read_text()}
     assert shown == listed
+
+
+def imported(path: Path) -> set[Path]:
+    """Returns a script with all that it imports at once, and what those import."""
+    found, waiting = set[Path](), [path]
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found.add(here)
+            names = re.findall(
+                r'^(?:import|export) [^;]*?from "([^"]+)"', here.read_text(encoding="utf-8"), re.MULTILINE
+            )
+            waiting += [(here.parent / name).resolve() for name in names]
+    return found
+
+
+def test_what_the_first_view_needs_is_asked_for_at_once():
+    asked = set(re.findall(r'modulepreload" href="/ui/static/([^"]+)"', (PAGE / "index.html").read_text("utf-8")))
+    assert asked == {names(path) for path in imported((PAGE / "js" / "app.js").resolve())}

@@ -211,7 +211,7 @@ def test_an_unknown_run_is_told_in_a_sentence(watched, shown: Stage):
 
 def contrasts(page: Page) -> list[str]:
     """Returns the texts of the page whose contrast is below what AA asks for, with their colours."""
-    return page.evaluate(
+    found: list[str] = page.evaluate(
         """() => {
             const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
             const rgb = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color;
@@ -235,6 +235,7 @@ def contrasts(page: Page) -> list[str]:
             return [...new Set(found)];
         }"""
     )
+    return found
 
 
 def test_both_looks_can_be_read_and_the_choice_stays(page: Page, shown: Stage):

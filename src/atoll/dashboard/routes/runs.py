@@ -9,6 +9,7 @@ from pydantic import BaseModel
 import atoll
 from atoll.dashboard import curves, paging, plain, security
 from atoll.dashboard.given import After, Kept, Limit, Looking, Remembered, RunId
+from atoll.dashboard.routes import life
 from atoll.dashboard.standing import RunRow, Used
 from atoll.runs import baselines
 from atoll.store.census import Census
@@ -119,7 +120,7 @@ def overview(kept: Kept, run: RunId, looking: Looking, memo: Remembered) -> Over
         used=look.used(),
         config=plain.data(look.run.config),
         setup=plain.data({**digest.setup, **{name: digest.started.get(name) for name in ("llm", "sandbox")}}),
-        settings=plain.data(digest.settings),
+        settings=plain.data({**digest.settings, **life.heard(kept, run)}),
         sessions=digest.sessions,
         islands=memo.get(("counts", run), digest.end, lambda: _islands(look.census, curves.num_islands(digest))),
         baselines=_baselines(kept, run, looking),

@@ -13,7 +13,7 @@ const main = document.getElementById("main");
 const said = document.getElementById("said");
 
 let here = null; // {run, view, more, query}
-let mounted = null; // how to end the view that is shown
+let mounted = null; // an AbortController: how to end the view that is shown
 let runPart = null; // {run, header, live} of the run in view
 
 /** Tells something to everybody, also to those who hear the page. */
@@ -27,10 +27,10 @@ const bar = topBar(document.getElementById("top"), {
 });
 
 function renderNav() {
-  const inRun = VIEWS.filter((view) => view.scope === "run" && (view.shows?.(runPart?.header.summary) ?? true) && !view.isHidden);
+  const inRun = VIEWS.filter((view) => view.scope === "run" && (view.shows?.(runPart?.header.summary) ?? true));
   const inStore = VIEWS.filter((view) => view.scope === "store");
   const item = (view, run) => {
-    const isHere = here.view === view || here.view.under === view.path;
+    const isHere = here.view === view;
     return h("li", {}, h("a", { href: link(view.path, { run }), "aria-current": isHere ? "page" : null }, view.title));
   };
   put(nav, h("ul", {}, inStore.map((view) => item(view, null))),
@@ -50,9 +50,8 @@ function enterRun(run) {
 
 function show() {
   const next = parse(location.hash);
-  const isSame = here && here.view === next.view && here.run === next.run && here.more.join("/") === next.more.join("/");
+  const isFirst = here === null;
   here = next;
-  if (isSame && mounted?.onQuery) { mounted.onQuery(next.query); return; }
   mounted?.abort();
   enterRun(next.run);
   renderNav();
@@ -61,7 +60,7 @@ function show() {
   const root = h("section", { class: `view view-${next.view.path}`, "aria-labelledby": "view-title" });
   put(main, runPart?.header.element ?? null, root);
   mounted = mount(next, root);
-  if (isSame !== null) main.focus({ preventScroll: true });
+  if (!isFirst) main.focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }
 
@@ -87,9 +86,14 @@ function mount(place, root) {
       if (end) ended.signal.addEventListener("abort", end);
     },
   };
-  root.append(h("h1", { id: "view-title", class: place.view.isUntitled ? "unseen" : "" }, place.view.title));
-  const handle = place.view.mount(root, context) ?? {};
-  return { abort: () => { ended.abort(); handle.close?.(); }, onQuery: handle.onQuery };
+  root.append(h("h1", { id: "view-title" }, place.view.title));
+  const waiting = h("p", { class: "empty" }, "Loading …");
+  root.append(waiting);
+  place.view.load().then((module) => {
+    waiting.remove();
+    if (!ended.signal.aborted) module.default.mount(root, context);
+  }, () => put(waiting, "This view could not be loaded: is 'atoll dashboard' still running? Then reload the page."));
+  return ended;
 }
 
 window.addEventListener("hashchange", show);

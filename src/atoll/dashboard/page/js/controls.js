@@ -125,7 +125,9 @@ export class Controls {
     }
     if (this.#key.value.trim()) values[this.#key.value.trim()] = read(this.#value.value);
     if (!Object.keys(values).length) { this.#say("Nothing differs from what is in force.", true); return; }
-    if (await this.#send({ action: "set", values })) this.#key.value = this.#value.value = "";
+    if (!(await this.#send({ action: "set", values }))) return;
+    this.#key.value = this.#value.value = "";
+    for (const [name, input] of this.#settings) if (name in values) input.dataset.inForce = input.value; // it follows again
   }
 
   #stop() {

@@ -7,6 +7,9 @@ import { ago, count, duration, leaf, score, usd } from "./format.js";
 import { inline } from "./text.js";
 import { watch } from "./watch.js";
 
+const EVERY = 5000; // milliseconds: also a run that somebody resumes is seen
+const AFTER_END = 1500;
+
 export const ALIVE = new Set(["running", "paused"]);
 
 /** A badge that says how a run stands, by word and by colour. */
@@ -28,7 +31,9 @@ export class RunHeader {
     this.element = h("header", { class: "run-header", "aria-label": `Run ${run}` }, h("div", {}, this.#line, this.#problem), this.controls.element);
     const context = { signal: this.#ended.signal, onEvent: (listener) => options.live.listen(listener) };
     const load = () => get(ofRun(run), { signal: this.#ended.signal });
-    this.#refresh = watch(context, load, (data) => this.#draw(data), this.#problem, { every: 10000 });
+    this.#refresh = watch(context, load, (data) => this.#draw(data), this.#problem, { every: EVERY });
+    // Its last record comes before its process lets go of it: a moment later it stands as ended.
+    options.live.listen((event) => event.kind === "ended" && setTimeout(() => this.#refresh(), AFTER_END));
   }
 
   #refresh = () => {};

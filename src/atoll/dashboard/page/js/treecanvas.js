@@ -5,6 +5,8 @@ import { layout, line } from "./tree.js";
 
 const UNIT = 14; // pixels of a row at zoom 1
 const REACH = 14; // pixels around the mouse in which a node counts as meant
+const CURVED = 3000; // nodes up to which links are curves: a straight line costs a third
+const SETTLE_MS = 90; // after a zoom, before it is painted sharp
 
 export class TreeCanvas {
   #canvas = h("canvas", { tabindex: "0", role: "application", "aria-roledescription": "tree" });
@@ -17,6 +19,8 @@ export class TreeCanvas {
   #isDue = false;
   #isFitted = false;
   #colors = null;
+  #painted = null; // {sheet, view, by}: what was painted last, and for which view
+  #later = null;
   #options;
 
   /** options: label, onSelect(node, place), onOpen(node). */
@@ -106,22 +110,57 @@ export class TreeCanvas {
     requestAnimationFrame(() => { this.#isDue = false; if (this.#tree && this.element.isConnected) this.#paint(); });
   }
 
+  /** Shows the painting where the view is: moved or scaled at once, painted anew when it does not fit any more. */
   #paint() {
     const { clientWidth: width, clientHeight: height } = this.#canvas;
     const ratio = window.devicePixelRatio || 1;
-    if (this.#canvas.width !== Math.round(width * ratio) || this.#canvas.height !== Math.round(height * ratio)) {
-      this.#canvas.width = Math.round(width * ratio);
-      this.#canvas.height = Math.round(height * ratio);
-    }
+    fitted(this.#canvas, width * ratio, height * ratio);
+    if (!this.#painted || !this.#covers(width, height, ratio)) this.#repaint(width, height, ratio);
+    const { view, sheet } = this.#painted;
+    const scale = this.#view.zoom / view.zoom;
     const pen = this.#canvas.getContext("2d");
-    const colors = this.#palette();
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
+    const [x, y] = [this.#view.x - view.x * scale, this.#view.y - view.y * scale];
+    pen.drawImage(sheet, x * ratio, y * ratio, sheet.width * scale, sheet.height * scale);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    const size = Math.max(1.1, Math.min(6, UNIT * this.#view.zoom * 0.34));
-    this.#paintLinks(pen, colors, width, height, size);
-    this.#paintNodes(pen, colors, width, height, size);
+    this.#paintSelected(pen, this.#palette(), this.#nodeSize());
+    clearTimeout(this.#later);
+    if (scale !== 1) this.#later = setTimeout(() => { this.#painted = null; this.#draw(); }, SETTLE_MS);
+  }
+
+  /** Says whether the sheet reaches as far as the canvas shows; while a zoom goes on it may fall short. */
+  #covers(width, height, ratio) {
+    const { view, sheet, by } = this.#painted;
+    const scale = this.#view.zoom / view.zoom;
+    if (by.nodes !== this.#nodes || by.by !== this.#by || by.colors !== this.#colors || by.ratio !== ratio || by.stretch !== this.#view.stretch) return false;
+    if (scale !== 1) return scale > 0.4 && scale < 2.5;
+    const [x, y] = [this.#view.x - view.x, this.#view.y - view.y];
+    return x <= 0 && y <= 0 && x + sheet.width / ratio >= width && y + sheet.height / ratio >= height;
+  }
+
+  /** Paints a sheet that reaches half a canvas beyond each side, so that moving it costs next to nothing. */
+  #repaint(width, height, ratio) {
+    const sheet = this.#painted?.sheet ?? document.createElement("canvas");
+    fitted(sheet, width * 2 * ratio, height * 2 * ratio);
+    const shown = { ...this.#view };
+    this.#view.x += width / 2;
+    this.#view.y += height / 2;
+    const pen = sheet.getContext("2d");
+    const colors = this.#palette();
+    const size = this.#nodeSize();
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width * 2, height * 2);
+    this.#paintLinks(pen, colors, width * 2, height * 2, size);
+    this.#paintNodes(pen, colors, width * 2, height * 2, size);
     this.#paintLine(pen, colors, size);
-    this.#paintSelected(pen, colors, size);
+    Object.assign(this.#view, shown);
+    const by = { nodes: this.#nodes, by: this.#by, colors: this.#colors, ratio, stretch: shown.stretch };
+    this.#painted = { sheet, by, view: { x: shown.x + width / 2, y: shown.y + height / 2, zoom: shown.zoom } };
+  }
+
+  #nodeSize() {
+    return Math.max(1.1, Math.min(6, UNIT * this.#view.zoom * 0.34));
   }
 
   #isNear(y, y2, height) { return Math.max(y, y2) >= -20 && Math.min(y, y2) <= height + 20; }
@@ -130,7 +169,7 @@ export class TreeCanvas {
     pen.strokeStyle = colors.line;
     pen.lineWidth = size > 2 ? 1 : 0.5;
     pen.beginPath();
-    const isCurved = this.#by === "tree" && size > 2;
+    const isCurved = this.#by === "tree" && size > 2 && this.#nodes.length < CURVED;
     for (let place = 0; place < this.#nodes.length; place += 1) {
       const above = this.#tree.parent[place];
       if (above < 0) continue;
@@ -269,4 +308,10 @@ export class TreeCanvas {
     const own = above < 0 ? this.#nodes.map((_, place) => place).filter((place) => this.#tree.parent[place] < 0) : this.#tree.children[above];
     return own[own.indexOf(this.#selected) + step] ?? -1;
   }
+}
+
+/** Gives a canvas its size, which also clears it; only where it differs. */
+function fitted(canvas, width, height) {
+  const [wide, high] = [Math.round(width), Math.round(height)];
+  if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
 }

@@ -1,15 +1,19 @@
-// The one list of views. A view is a module in views/ with a default export; README.md here says what it holds.
+// The one list of views, in the order of the menu. A view's module is loaded when somebody looks at it first; README.md
+// here says what it holds.
 
-import candidate from "./views/candidate.js";
-import events from "./views/events.js";
-import governance from "./views/governance.js";
-import islands from "./views/islands.js";
-import life from "./views/life.js";
-import lineage from "./views/lineage.js";
-import models from "./views/models.js";
-import overview from "./views/overview.js";
-import playbooks, { ofRun as playbook } from "./views/playbook.js";
-import runs from "./views/runs.js";
-import worldlines from "./views/worldlines.js";
+const of = (system) => (summary) => summary?.system === system;
 
-export const VIEWS = [runs, overview, lineage, candidate, islands, events, models, worldlines, life, playbook, playbooks, governance];
+export const VIEWS = [
+  { title: "Runs", path: "runs", scope: "store", load: () => import("./views/runs.js") },
+  { title: "Overview", path: "overview", scope: "run", load: () => import("./views/overview.js") },
+  { title: "Lineage", path: "lineage", scope: "run", load: () => import("./views/lineage.js") },
+  { title: "Candidates", path: "candidate", scope: "run", load: () => import("./views/candidate.js") },
+  { title: "Islands", path: "islands", scope: "run", load: () => import("./views/islands.js") },
+  { title: "Events", path: "events", scope: "run", load: () => import("./views/events.js") },
+  { title: "Models", path: "models", scope: "run", load: () => import("./views/models.js") },
+  { title: "Worldlines", path: "worldlines", scope: "run", shows: of("mind"), load: () => import("./views/worldlines.js") },
+  { title: "Life", path: "life", scope: "run", shows: of("survival"), load: () => import("./views/life.js") },
+  { title: "Playbook", path: "playbook", scope: "run", shows: of("survival"), load: async () => ({ default: (await import("./views/playbook.js")).ofRun }) },
+  { title: "Playbooks", path: "playbooks", scope: "store", load: () => import("./views/playbook.js") },
+  { title: "Governance", path: "governance", scope: "store", load: () => import("./views/governance.js") },
+];

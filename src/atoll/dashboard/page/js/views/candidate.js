@@ -6,10 +6,9 @@ import { table } from "../table.js";
 import { watch } from "../watch.js";
 import { detail } from "./candidate_detail.js";
 
-export default { title: "Candidates", path: "candidate", scope: "run", mount };
+export default { mount };
 
 const PAGE = 50;
-const WAIT = 250; // milliseconds after the last key
 
 function mount(root, context) {
   if (context.more.length) { one(root, context, context.more[0]); return; }
@@ -17,12 +16,11 @@ function mount(root, context) {
   wanted.sort ||= "best";
   let rows = [];
   let next = null;
-  let timer = null;
   const problem = h("div", {});
   const told = h("p", { class: "soft", role: "status" });
   const list = candidateTable(context);
   const more = button("More", () => page(), { hidden: true });
-  const search = h("input", { type: "search", value: wanted.id, placeholder: "an id such as 12.0, a step or a version", on: { input: () => { clearTimeout(timer); timer = setTimeout(() => { wanted.id = search.value.trim(); restart(); }, WAIT); } } });
+  const search = h("input", { type: "search", value: wanted.id, placeholder: "an id such as 12.0, a step or a version", on: { input: () => { wanted.id = search.value.trim(); restart(); } } });
   const change = (name) => (value) => { wanted[name] = value; restart(); };
   root.append(h("div", { class: "bar" },
     h("div", { class: "grow" }, field("Search", search)),
@@ -48,7 +46,6 @@ function mount(root, context) {
 
   const refresh = watch(context, () => ask(null, Math.min(500, Math.max(PAGE, rows.length))), (found) => show(found, false), problem, { follow: () => rows.length <= PAGE });
   const restart = () => { rows = []; context.setQuery(wanted); refresh(); };
-  context.signal.addEventListener("abort", () => clearTimeout(timer));
 }
 
 function candidateTable(context) {

@@ -5,25 +5,23 @@ import { folded, source } from "../code.js";
 import { count, plural } from "../format.js";
 import { inline, piece } from "../text.js";
 
-export default { title: "Events", path: "events", scope: "run", mount };
+export default { mount };
 
 const KINDS = ["started", "founded", "begun", "replied", "judged", "applied", "migrated", "reset", "observed", "held", "decided", "controlled", "ended", "concluded"];
 const PAGE = 100;
 const MOST = 2000; // in the page at once; older ones are dropped from its end
-const WAIT = 250; // milliseconds after the last key
 
 function mount(root, context) {
   const wanted = { kind: context.query.get("kind") ?? "", q: context.query.get("q") ?? "" };
   let after = null; // where the next, older page begins
   let isFollowing = true;
   let asked = 0;
-  let timer = null;
   let newest = 0;
   const problem = h("div", {});
   const told = h("p", { class: "soft", role: "status" });
   const list = h("ol", { class: "events", "aria-label": "Events, newest first" });
   const more = button("Older events", () => load(false));
-  const search = h("input", { type: "search", value: wanted.q, placeholder: "in the data of an event", on: { input: () => { clearTimeout(timer); timer = setTimeout(() => { wanted.q = search.value.trim(); restart(); }, WAIT); } } });
+  const search = h("input", { type: "search", value: wanted.q, placeholder: "in the data of an event", on: { input: () => { wanted.q = search.value.trim(); restart(); } } });
   const kind = select([["", "all"], ...KINDS.map((each) => [each, each])], wanted.kind, (value) => { wanted.kind = value; restart(); });
   const follow = h("input", { type: "checkbox", checked: true, on: { change: () => { isFollowing = follow.checked; if (isFollowing) restart(); } } });
   root.append(
@@ -44,7 +42,7 @@ function mount(root, context) {
     try {
       for (let found = 0, isFirst = isNew; found < PAGE; isFirst = false) {
         const page = await context.get("events", { run: context.run, kind: wanted.kind, q: wanted.q, after, limit: PAGE });
-        if (mine !== asked) return;
+        if (mine !== asked) return; // somebody wants something else by now
         show(page, isFirst);
         found += page.events.length;
         if (page.next === null || page.events.length === PAGE) break;
@@ -76,7 +74,6 @@ function mount(root, context) {
   }
 
   context.onEvent(hear);
-  context.signal.addEventListener("abort", () => clearTimeout(timer));
   load(true);
 }
 

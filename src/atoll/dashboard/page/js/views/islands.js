@@ -11,7 +11,7 @@ import { watch } from "../watch.js";
 const MOST_CLUSTERS = 24; // drawn
 const BINS = 10; // of each feature of the map
 
-export default { title: "Islands", path: "islands", scope: "run", mount };
+export default { mount };
 
 function mount(root, context) {
   let data = { islands: [], features: [] };

@@ -8,7 +8,7 @@ import { watch } from "../watch.js";
 
 const MOST = 5000; // nodes at once
 
-export default { title: "Lineage", path: "lineage", scope: "run", mount };
+export default { mount };
 
 const KEYS = "Arrow keys walk to the parent, a child and its neighbours; + and − zoom, 0 shows all, b goes to the best, Enter opens.";
 

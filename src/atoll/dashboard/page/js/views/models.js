@@ -8,7 +8,7 @@ import { facts, table } from "../table.js";
 import { inline } from "../text.js";
 import { watch } from "../watch.js";
 
-export default { title: "Models", path: "models", scope: "run", mount };
+export default { mount };
 
 function mount(root, context) {
   const problem = h("div", {});

@@ -7,7 +7,7 @@ import { facts, table } from "../table.js";
 import { inline } from "../text.js";
 import { watch } from "../watch.js";
 
-export default { title: "Overview", path: "overview", scope: "run", mount };
+export default { mount };
 
 const AXES = { evaluations: ["evaluations", count], cost_usd: ["cost in USD", usd], tokens: ["tokens", count], step: ["steps", count] };
 

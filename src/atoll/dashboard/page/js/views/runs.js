@@ -13,7 +13,7 @@ import { ofRun } from "../api.js";
 const EVERY = 4000; // milliseconds: there is no stream over all runs
 const MOST = 8; // runs in one chart
 
-export default { title: "Runs", path: "runs", scope: "store", mount };
+export default { mount };
 
 function mount(root, context) {
   const chosen = new Set((context.query.get("compare") ?? "").split(",").filter(Boolean));

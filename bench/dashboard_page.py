@@ -1,0 +1,238 @@
+"""The dashboard's page in a real browser, over 100,000 candidates and 1,000,000 events.
+
+    scripts/bench dashboard_page                    # about 10 minutes, most of them to write the store
+    scripts/bench dashboard_page --steps 5000       # a small store, to try it
+    scripts/bench dashboard_page --store big.db     # keep the store, and use it again
+
+A view counts as shown when its own data stand in it, a filter when the list shows what fits; both are seen by the page
+itself, from the start of the navigation or from the key or choice, with all that waits in between. `script` is the
+CPU time of the page's thread, on which other work of the machine has less effect. Memory is what V8 holds after the
+view was shown, and what the process of the page holds for itself (its private pages).
+"""
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+
+from bench import dashboard, outcome
+
+REPEATS = 5
+LIMIT = 120_000  # milliseconds
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --enable-precise-memory-info"
+)
+PLACES = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+WANTED = {"first view": 1000.0, "filter": 300.0, "memory": 300.0}
+
+# Resolves with the time, since the page began, at which something stands in it.
+SEEN = """([selector, text]) => new Promise((done) => {
+    const holds = (node) => !text || node.textContent.includes(text);
+    const fits = () => [...document.querySelectorAll(selector)].some(holds);
+    const look = () => (fits() ? requestAnimationFrame(() => done(performance.now())) : setTimeout(look, 4));
+    look();
+})"""
+# Does something, and resolves with how long it took until the list of events stands still and fits.
+FILTERED = """([selector, value, kind]) => new Promise((done) => {
+    const field = document.querySelector(selector);
+    const list = document.querySelector("ol.events");
+    const before = list.firstElementChild;
+    const start = performance.now();
+    field.value = value;
+    field.dispatchEvent(new Event(kind, { bubbles: true }));
+    const look = () => (list.firstElementChild !== before && !list.hasAttribute("aria-busy")
+        ? requestAnimationFrame(() => done(performance.now() - start)) : setTimeout(look, 4));
+    look();
+})"""
+# Moves the tree sixty times, frame by frame, and resolves with what a frame took.
+PANNED = """() => new Promise((done) => {
+    const canvas = document.querySelector("canvas");
+    const at = (type, x) => canvas.dispatchEvent(new PointerEvent(type, { pointerId: 1, clientX: x, clientY: 400 }));
+    canvas.setPointerCapture = () => {};
+    const times = [];
+    let last = performance.now();
+    let n = 0;
+    at("pointerdown", 600);
+    const step = () => {
+        const now = performance.now();
+        times.push(now - last);
+        last = now;
+        n += 1;
+        if (n > 60) { at("pointercancel", 600); done(times.slice(1)); return; }
+        at("pointermove", 600 + 4 * n);
+        requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
+})"""
+
+VIEWS: Sequence[tuple[str, str, str, str]] = (
+    ("Runs", "", ".view-runs tbody a", dashboard.RUN),
+    ("Overview", f"runs/{dashboard.RUN}/overview", "path.series", ""),
+    ("Candidates", f"runs/{dashboard.RUN}/candidate", ".view-candidate tbody a", ""),
+    ("Candidate", f"runs/{dashboard.RUN}/candidate/best", ".numbered .line", ""),
+    ("Lineage", f"runs/{dashboard.RUN}/lineage", ".view-lineage .bar p", "candidates"),
+    ("Islands", f"runs/{dashboard.RUN}/islands", ".view-islands tbody a", ""),
+    ("Events", f"runs/{dashboard.RUN}/events", "ol.events li", ""),
+    ("Models", f"runs/{dashboard.RUN}/models", ".view-models tbody td", "model-"),
+)
+FILTERS: Sequence[tuple[str, str, str]] = (
+    ("select", "migrated", "change"),
+    ("select", "observed", "change"),
+    ("select", "", "change"),
+    ("input[type=search]", "needle", "input"),
+    ("input[type=search]", "needle 500", "input"),
+    ("input[type=search]", "", "input"),
+)
+
+
+class Shown:
+    """One page with what it costs."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.context = browser.new_context(viewport={"width": 1280, "height": 860})
+        self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(LIMIT)
+        self.session: CDPSession = self.context.new_cdp_session(self.page)
+        self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def metric(self, name: str) -> float:
+        found = self.session.send("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in found if each["name"] == name))
+
+    def heap_mb(self) -> float:
+        self.session.send("HeapProfiler.collectGarbage")
+        return self.metric("JSHeapUsedSize") / 2**20
+
+    def open(self, url: str, selector: str, text: str) -> tuple[float, float]:
+        """Opens a view; returns the milliseconds until it is shown, and those of script."""
+        self.page.goto("about:blank")
+        self.page.goto(url, wait_until="commit")
+        took = float(self.page.evaluate(SEEN, [selector, text]))
+        return took, 1e3 * self.metric("TaskDuration")
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """Starts an installed browser, else Playwright's own."""
+    with sync_playwright() as playwright:
+        found = next((place for place in PLACES if Path(place).exists()), None)
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS.split())
+        yield browser
+        browser.close()
+
+
+def private_mb(marks: str = "--type=renderer") -> float:
+    """Returns the private memory of the largest process of a page, in megabytes."""
+    found = [0.0]
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if marks in (entry / "cmdline").read_text():
+                lines = (entry / "smaps_rollup").read_text().splitlines()
+                found.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024)
+        except OSError:
+            continue
+    return max(found)
+
+
+def views(browser: Browser, address: str) -> list[Sequence[object]]:
+    """Opens every view: first with a server that has just started, then several times."""
+    rows: list[Sequence[object]] = []
+    for name, path, selector, text in VIEWS:
+        shown = Shown(browser)
+        url = f"{address}/ui/#/{path}"
+        first, _ = shown.open(url, selector, text)
+        later = [shown.open(url, selector, text) for _ in range(REPEATS)]
+        best = min(later)
+        median = statistics.median(took for took, _ in later)
+        heap, private = shown.heap_mb(), private_mb()
+        rows.append((name, *(round(each, 1) for each in (first, median, *best, heap, private))))
+        shown.context.close()
+    return rows
+
+
+def filters(browser: Browser, address: str) -> list[Sequence[object]]:
+    """Filters and searches the million events, as somebody types and chooses."""
+    shown = Shown(browser)
+    shown.open(f"{address}/ui/#/runs/{dashboard.RUN}/events", "ol.events li", "")
+    rows: list[Sequence[object]] = []
+    for selector, value, kind in FILTERS:
+        took = [float(shown.page.evaluate(FILTERED, [f".view-events {selector}", value, kind])) for _ in range(1)]
+        script = shown.metric("TaskDuration")
+        rows.append(
+            (f"{'kind' if kind == 'change' else 'search'} {value or 'all'}", round(min(took), 1), round(script, 2))
+        )
+    shown.context.close()
+    return rows
+
+
+def frames(browser: Browser, address: str) -> dict[str, float]:
+    """Moves the tree of the newest 5,000 candidates; returns what a frame took."""
+    shown = Shown(browser)
+    shown.open(f"{address}/ui/#/runs/{dashboard.RUN}/lineage", ".view-lineage .bar p", "candidates")
+    shown.page.wait_for_timeout(500)
+    before = shown.metric("TaskDuration")
+    times: list[float] = shown.page.evaluate(PANNED)
+    work = 1e3 * (shown.metric("TaskDuration") - before) / len(times)
+    shown.context.close()
+    return {"work_ms": round(work, 2), "median_ms": round(statistics.median(times), 1)}
+
+
+def stay(browser: Browser, address: str) -> dict[str, float]:
+    """Walks through all views ten times in one page; returns what it holds afterwards."""
+    shown = Shown(browser)
+    shown.open(f"{address}/ui/", ".view-runs tbody a", "")
+    for _ in range(10):
+        for _, path, selector, text in VIEWS:
+            shown.page.evaluate("(path) => { location.hash = `#/${path}`; }", path)
+            shown.page.evaluate(SEEN, [selector, text])
+    found = {"heap_mb": round(shown.heap_mb(), 1), "private_mb": round(private_mb(), 1)}
+    shown.context.close()
+    return found
+
+
+def measure(path: Path) -> None:
+    with dashboard.serving(path) as server, launched() as browser:
+        cold = Shown(browser)
+        first, script = cold.open(f"{server.url}/ui/", ".view-runs tbody a", dashboard.RUN)
+        cold.context.close()
+        server.wait_until_counted()
+        found = views(browser, server.url)
+        filtered = filters(browser, server.url)
+        moved = frames(browser, server.url)
+        walked = stay(browser, server.url)
+    columns = ("view", "first ms", "median ms", "best ms", "script ms", "heap MB", "private MB")
+    tables: dict[str, Any] = {
+        "Views": (columns, found),
+        "Filters of the events": (("filter", "ms", "script s so far"), filtered),
+    }
+    notes = [
+        f"The first view after the start of the server: {first:.0f} ms (script {script:.0f} ms); wanted under "
+        f"{WANTED['first view']:.0f} ms. Filters are wanted under {WANTED['filter']:.0f} ms, the page under "
+        f"{WANTED['memory']:.0f} MB.",
+        f"A frame of the tree of 5,000 candidates, while it is moved: {moved['work_ms']} ms of work, one every "
+        f"{moved['median_ms']} ms.",
+        f"After ten walks through all views: {walked['heap_mb']} MB heap, {walked['private_mb']} MB private.",
+    ]
+    outcome.keep("dashboard_page", tables, notes, first_ms=first, frames=moved, stay=walked)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=100_000, help="steps of the run, ten events each")
+    parser.add_argument("--store", type=Path, help="where the store is kept")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as folder:
+        path = options.store or Path(folder) / "big.db"
+        if not path.exists():
+            dashboard.fill(path, options.steps)
+        measure(path)
+
+
+if __name__ == "__main__":
+    main()
