@@ -232,6 +232,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = chosen.store or Path(folder) / "big.db"
         filled = 0.0 if path.exists() else fill(path, chosen.steps)
+        os.nice(chosen.nice)
         first, filters, views, facts = reads(path)
         live = Path(folder) / "live.db"
         sent = dashboard_watch.stream(serving, live, chosen.clients, chosen.events)
