@@ -63,6 +63,10 @@ BENCHES = (
     Bench("governed_stores"),
     Bench("governed_logs"),
     Bench("governed_statistics"),
+    Bench("dashboard", quick=("--steps", "5000", "--clients", "5", "--events", "500", "--rounds", "1")),
+    Bench("dashboard_page", quick=("--steps", "5000")),
+    Bench("scale", quick=("--rounds", "1", "--size", "20")),
+    Bench("scale_stores", quick=("--sizes", "5000", "--commits", "300")),
 )
 
 
