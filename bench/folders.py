@@ -155,9 +155,11 @@ def lent(place: str) -> str:
     return str(made)
 
 
-def measured(examples: Path, iterations: int, seed: int | None, parts: dict[str, list[object]]) -> list[list[object]]:
+def measured(
+    names: Sequence[str], examples: Path, iterations: int, seed: int | None, parts: dict[str, list[object]]
+) -> list[list[object]]:
     """Returns a row for each folder; those that are not done yet are, the slow ones last, and written down."""
-    missing = sorted((name for name in FOLDERS if name not in parts), key=SLOW.__contains__)
+    missing = sorted((name for name in names if name not in parts), key=SLOW.__contains__)
     with tempfile.TemporaryDirectory(prefix="atoll-bench-") as place, server.ModelServer(scripted) as model:
         libraries = lent(place)
         for name in missing:
@@ -171,7 +173,7 @@ def measured(examples: Path, iterations: int, seed: int | None, parts: dict[str,
             said = [_range(again) if again else "-", _gained(alone, peer, again)]
             parts[name] = [name, _range(peer), *_row(alone), *said, *_row(led)[1:], led.calls]
             PARTS.write_text(json.dumps(parts) + "\n")
-    return [parts[name] for name in FOLDERS]
+    return [parts[name] for name in names]
 
 
 def best(place: str) -> Path:
@@ -205,14 +207,17 @@ def main() -> int:
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--seed", type=int, help="instead of the one that each folder has")
     parser.add_argument("--fresh", action="store_true", help="forget what is done")
+    parser.add_argument("--without", nargs="+", choices=FOLDERS, default=[], help="folders to leave out")
     asked = parser.parse_args()
     missing = [name for name in FOLDERS if not (asked.folders / name / "evaluator.py").is_file()]
     if missing:
         print(f"{asked.folders} has no {missing[0]}: give the folder examples of OpenEvolve.", file=sys.stderr)
         return 2
-    sys.argv = [sys.argv[0], "--folders", "EXAMPLES", *(word for word in sys.argv[1:] if word.startswith("--no"))]
+    left_out = ["--without", *asked.without] if asked.without else []
+    sys.argv = [sys.argv[0], "--folders", "EXAMPLES", *left_out]
     done: dict[str, list[object]] = json.loads(PARTS.read_text()) if PARTS.exists() and not asked.fresh else {}
-    rows = measured(asked.folders, asked.iterations, asked.seed, done)
+    names = [name for name in FOLDERS if name not in asked.without]
+    rows = measured(names, asked.folders, asked.iterations, asked.seed, done)
     once = ["best", "failed", "status", "wall s"]
     columns = [
         "folder",
@@ -235,7 +240,12 @@ def main() -> int:
         f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
         f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}; besides, within the noise of the initial score: "
         f"{sum(row[8] == 'noise' for row in rows)}.",
-        "background_blur had a budget of 40 evaluations besides, since each takes it many seconds.",
+        *([f"Left out, and not counted: {', '.join(asked.without)}."] if asked.without else []),
+        *(
+            f"{name} had a budget of {SLOW[name][1]} besides, since each takes it many seconds."
+            for name in SLOW
+            if name in names
+        ),
         "The scripted model changes one line with a number at random: it shows that replies are read, no more.",
     ]
     outcome.keep("folders", {"Folders": ([*columns, "calls"], rows)}, notes)
