@@ -64,7 +64,8 @@ def keep(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "", 
 
 
 def command(name: str) -> str:
-    return f"scripts/bench {' '.join([name, *sys.argv[1:]])}"
+    script = Path(sys.argv[0]).stem  # one that keeps several results is not called as they are
+    return f"scripts/bench {' '.join([script if name.startswith(script) else name, *sys.argv[1:]])}"
 
 
 def _shown(cell: object) -> str:

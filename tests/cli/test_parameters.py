@@ -107,6 +107,13 @@ def test_values_go_out_and_come_in(shell, capsys, tmp_path):
     assert "one source" in other("params", "import", *WHY, status=2)
 
 
+def test_a_secret_is_neither_a_value_nor_a_reason(shell):  # G88
+    key = "ghp_" + "a1B2" * 9
+    assert "looks like a secret" in shell("params", "set", "token", key, *WHY, status=2)
+    assert "looks like a secret" in shell("params", "set", "x", "1", "-m", f"for {key}", status=2)
+    assert shell("params", "list", "token") == shell("params", "list", "x")
+
+
 def test_rules_refuse_a_value(shell, tmp_path):
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps({"ema/": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}}))

@@ -39,8 +39,10 @@ def set_value(
     from atoll.config import parameters
 
     _check(reason, key)
+    wanted = values.value(value)
+    values.refuse_secrets(wanted, reason)
     with parameters.open(store, rules=rules, is_new=True) as kept:
-        version = kept.set(key, values.value(value), reason, author=values.author(author), expected_version=expect)
+        version = kept.set(key, wanted, reason, author=values.author(author), expected_version=expect)
     _tell(f"{key} is at version {version} now.", as_json, {"key": key, "version": version})
 
 
@@ -173,6 +175,7 @@ def import_values(
     else:
         values.check_reason(reason)
         found = values.mapping(file or Path())
+        values.refuse_secrets(found, reason)
         with parameters.open(store, rules=rules, is_new=True) as kept:
             keys = parameters.import_values(kept, found, reason, values.author(author))
     _tell(f"Imported {len(keys)} parameters.", as_json, {"keys": list(keys)})

@@ -69,6 +69,22 @@ def check_reason(said: str) -> None:
         raise errors.SetupError("A change needs a reason: say why with -m.")
 
 
+def refuse_secrets(*said: Any) -> None:
+    """Looks for keys, tokens and passwords in what would be kept for good.
+
+    Raises:
+        SetupError: There is one.
+    """
+    from atoll import secrets  # its patterns are compiled when they are needed
+
+    texts = (each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in said)
+    if found := [each.kind for text in texts for each in secrets.find(text)]:
+        raise errors.SetupError(
+            f"This looks like a secret ({', '.join(dict.fromkeys(found))}), and what is kept here stays: take it out, "
+            "and name a variable instead."
+        )
+
+
 def seconds(said: str) -> float:
     """Reads `7d`, `12h`, `30m` or `90s`.
 

@@ -14,7 +14,7 @@ from atoll.governed.skills import SkillLearner
 from atoll.governed.tools import Toolbox
 
 # What is kept there has a way of its own, with its own checks and risks.
-_RESERVED = ("tools/", "skills/", "proposals/", "reflections/", "nonces/")
+_RESERVED = ("tools/", "skills/", "proposals/", "reflections/", "nonces/", "rollout/")
 
 type Observer = Callable[[Proposal], None]
 
@@ -173,7 +173,7 @@ def _parameter(content: Mapping[str, Any]) -> tuple[str, Any, int | None]:
     if not isinstance(key, str) or not key.strip() or "value" not in content:
         raise errors.SetupError("A change of a parameter names its key and its value.")
     if taken := next((prefix for prefix in _RESERVED if key.strip().startswith(prefix)), None):
-        raise errors.SetupError(f"{taken} is no parameter's: propose a tool, a skill or an adjustment as such.")
+        raise errors.SetupError(f"{taken} is no parameter's: what is kept there has a way of its own.")
     if expected is not None and (not isinstance(expected, int) or isinstance(expected, bool)):
         raise errors.SetupError("expected_version is the number of the version that the change is based on.")
     return key, content["value"], expected

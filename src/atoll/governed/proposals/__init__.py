@@ -3,7 +3,7 @@
 from atoll.governed.proposals.deciders import LATER, ApprovalFunc, Decider, settle
 from atoll.governed.proposals.policy import Policy
 from atoll.governed.proposals.proposal import Proposal, Review
-from atoll.governed.proposals.proposals import Decided, Proposals, SecretFound
+from atoll.governed.proposals.proposals import Decided, ProposalExpired, Proposals, SecretFound
 from atoll.governed.proposals.webhook import Forged, SignedDecisions, sign
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Forged",
     "Policy",
     "Proposal",
+    "ProposalExpired",
     "Proposals",
     "Review",
     "SecretFound",

@@ -31,6 +31,10 @@ class Decided(errors.Conflict):
     """Somebody decided before, or time did."""
 
 
+class ProposalExpired(Decided):
+    """Nobody decided in time, which is a rejection."""
+
+
 def now() -> datetime:
     return datetime.now(UTC)
 
@@ -218,6 +222,8 @@ class Proposals:
 
     def _open(self, proposal_id: str, statuses: tuple[Status, ...]) -> tuple[Proposal, int]:
         found, version = self._read(proposal_id)
+        if found.status == "expired":
+            raise ProposalExpired(f"Proposal {proposal_id} is expired since {found.expires_at:%Y-%m-%d %H:%M} UTC.")
         if found.status not in statuses:
             raise Decided(f"Proposal {proposal_id} is {found.status}, not {' or '.join(statuses)}.")
         return found, version
