@@ -52,6 +52,9 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
 }
 TASKS = ("trip", "meeting")
 RESAMPLES = 2000
+COLUMNS = [
+    "task", "p", "method", "solved %", "calls", "tokens in / out", "US$", "Mind Evolution is above by (95 %)",
+]  # fmt: skip
 TITLES = ("Methods at equal calls", f"Ablations, p {MIDDLE}")
 
 
@@ -125,26 +128,21 @@ def row(task: str, p: float, name: str, found: Mapping[str, Any], best: Mapping[
     return [task, p, name, f"{share:.1f}", f"{found['calls']:.0f}", tokens, f"{found['usd']:.4f}", beaten]
 
 
-def keep(compared: list[list[object]], ablated: list[list[object]], given: argparse.Namespace, seconds: float) -> None:
-    """Writes down what there is so far: a run that is cut has its tables up to there."""
-    columns = [
-        "task",
-        "p",
-        "method",
-        "solved %",
-        "calls",
-        "tokens in / out",
-        "US$",
-        "Mind Evolution is above by (95 %)",
-    ]
-    note = (
+def told(given: argparse.Namespace, seconds: float) -> str:
+    return (
         f"At most {CALLS} calls a problem for each method; calls, tokens and US$ are means per problem. US$ at the "
         f"paper's prices of Gemini 1.5 Flash ({noisy_planner.PRICE_IN} and {noisy_planner.PRICE_OUT} per million "
         "tokens in and out), tokens counted as a quarter of the characters. Intervals: problems resampled in pairs, "
         f"{RESAMPLES} times; seeds {given.seeds}. CPU{' of the last sitting' * given.go_on}: {seconds:.0f} s."
     )
-    tables = dict(zip(TITLES, ((columns, compared), (columns, ablated)), strict=True))
-    outcome.keep("mind", tables, [note], data=given.data is not None, seeds=list(given.seeds), calls=CALLS)
+
+
+def keep(compared: list[list[object]], ablated: list[list[object]], given: argparse.Namespace, seconds: float) -> None:
+    """Writes down what there is so far: a run that is cut has its tables up to there."""
+    tables = dict(zip(TITLES, ((COLUMNS, compared), (COLUMNS, ablated)), strict=True))
+    outcome.keep(
+        "mind", tables, [told(given, seconds)], data=given.data is not None, seeds=list(given.seeds), calls=CALLS
+    )
 
 
 def kept(given: argparse.Namespace) -> tuple[list[list[object]], list[list[object]]]:
@@ -156,13 +154,30 @@ def kept(given: argparse.Namespace) -> tuple[list[list[object]], list[list[objec
     return [list(each.values()) for each in compared], [list(each.values()) for each in ablated]
 
 
+def ablate(given: argparse.Namespace) -> None:
+    """Runs some ablations alone, with as many seeds as it takes to tell small differences."""
+    rows, since = list[list[object]](), time.process_time()
+    with tempfile.TemporaryDirectory() as made:
+        for task in given.tasks:
+            path = problems_of(task, given.data, Path(made))
+            changes = {"all of it": {}, **{name: ABLATIONS[name] for name in given.ablations}}
+            found = {name: over_seeds(path, each, MIDDLE, given.seeds) for name, each in changes.items()}
+            rows += [row(task, MIDDLE, name, each, found["all of it"]) for name, each in found.items()]
+    notes = [told(given, time.process_time() - since)]
+    outcome.keep("mind_ablations", {TITLES[1]: (COLUMNS, rows)}, notes, bench="mind", seeds=list(given.seeds))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="a folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--tasks", nargs="*", default=TASKS, choices=TASKS)
     parser.add_argument("--go-on", action="store_true", help="after what was kept with the same data and seeds")
+    parser.add_argument("--ablations", nargs="*", choices=list(ABLATIONS), help="these alone, kept in mind_ablations")
     given = parser.parse_args()
+    if given.ablations:
+        ablate(given)
+        return
     compared, ablated, since = list[list[object]](), list[list[object]](), time.process_time()
     order = sorted(PROBABILITIES, key=lambda p: p != MIDDLE)  # the middle one first, with its ablations
     if given.go_on:
