@@ -88,14 +88,14 @@ def test_a_run_on_a_server_is_made_resumed_and_looked_at_and_the_password_is_now
         assert cli.main(verb) == 0, verb
     said = capsys.readouterr()
     assert "hush-hush" not in said.out + said.err
-    assert "9 steps" in said.out
     assert sorted(each.name for each in tmp_path.iterdir()) == ["task"]
     with psycopg.connect(postgres_url) as raw:
         for table in ("runs", "records", "changes", "commands"):
             found = raw.execute(f"SELECT count(*) FROM {table} AS t WHERE t::text LIKE '%hush-hush%'".encode())
             assert found.fetchone() == (0,)
     with store.open(postgres_url) as kept:
-        assert [run.config["run"]["iterations"] for run in kept.runs()] == [6]
+        (run,) = kept.runs()
+        assert len(list(kept.journal(run.id).of_kind("applied"))) >= 9
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:hush-hush@127.0.0.1:1/runs", "postgresql://me:hush-hush@/r?x=y"])
