@@ -68,6 +68,10 @@ def place(num_slots: int, *, on_ray: bool) -> executor.Place:
     return executor.Place(sandbox.Limits(), num_slots, is_unsafe=True, cluster=terms)
 
 
+def length(program: str) -> int:
+    return len(program)
+
+
 def one_by_one(box: executor.Local, size: int) -> None:
     for _ in range(size):
         answer = box.run(CANDIDATE)
@@ -86,7 +90,7 @@ def ways(size: int) -> Iterator[Mapping[str, Callable[[], None]]]:
     with place(1, on_ray=False).open(programs) as local, place(1, on_ray=True).open(programs) as there:
         import ray
 
-        task = ray.remote(num_cpus=0)(len)
+        task = ray.remote(num_cpus=0)(length)
 
         class Bare:
             def run(self, program: str) -> int:
@@ -116,6 +120,7 @@ def overheads(rounds: int, size: int) -> list[list[object]]:
         for number in range(rounds + 1):
             for name, batch in each.items():
                 figures = timed(batch, size)
+                print(name, figures, flush=True)
                 if number:  # the first is to get warm
                     found.setdefault(name, []).append(figures)
     return [
@@ -135,6 +140,7 @@ def growth(rounds: int, size: int) -> list[list[object]]:
             rate = 1000 / statistics.median(walls)
             alone = alone or rate
             ideal = num_slots * 1000 / NAP_MS
+            print(on_ray, num_slots, rate, flush=True)
             rows.append(["Ray" if on_ray else "local pool", num_slots, rate, rate / alone, f"{rate / ideal:.0%}"])
     return rows
 
