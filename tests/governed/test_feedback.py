@@ -19,15 +19,16 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=["memory", "files", "database"])
+@pytest.fixture(params=["memory", "files", "database", "postgres"])
 def channel(request, tmp_path):
     match request.param:
         case "memory":
             yield feedback.MemoryFeedback(clock=Clock())
         case "files":
             yield feedback.FileFeedback(tmp_path / "feedback", clock=Clock())
-        case "database":
-            with store.Store(tmp_path / "atoll.db") as kept:
+        case _:
+            is_file = request.param == "database"
+            with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as kept:
                 yield feedback.StoredFeedback(kept, clock=Clock())
 
 

@@ -30,12 +30,13 @@ def ids(found) -> list[str]:
     return [each.decision_id for each in found]
 
 
-@pytest.fixture(params=["files", "database"])
+@pytest.fixture(params=["files", "database", "postgres"])
 def log(request, tmp_path):
     if request.param == "files":
         yield logs.FileLog(tmp_path / "log")
     else:
-        with store.Store(tmp_path / "atoll.db") as kept:
+        is_file = request.param == "database"
+        with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as kept:
             yield logs.StoredLog(kept)
 
 

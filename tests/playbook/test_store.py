@@ -7,12 +7,13 @@ import pytest
 from atoll import errors, playbook, store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def kept(request, tmp_path):
     if request.param == "memory":
         yield store.MemoryVersions()
     else:
-        with store.Store(tmp_path / "atoll.db") as opened:
+        is_file = request.param == "sqlite"
+        with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as opened:
             yield opened.versions()
 
 

@@ -15,7 +15,7 @@ from atoll import errors, store
 from atoll.journal import Record
 from atoll.store import audit, packing, schema
 from atoll.testing import claims
-from tests import postgres
+from tests import postgres, toys
 from tests.store import samples, workers
 
 SECRET = "open-sesame"
@@ -205,6 +205,22 @@ class TestLostConnections:
         journal.write(*begun(3))
         assert [record.step for record in journal.read()] == [1, 2, 3]
         assert [version.n for version in versions.history("key")] == [1]
+
+    def test_a_run_outlives_a_server_that_is_away_for_a_moment(self, postgres_server):
+        with postgres_server.database() as url, store.open(url) as kept:
+            name, run = conninfo.conninfo_to_dict(url)["dbname"], kept.create("run")
+            with kept.claim(run):
+                evolver = toys.evolver(toys.Walker(naps=0.002), records=kept.journal(run), inbox=kept.inbox(run))
+                evolver.start()
+                toys.until(lambda: kept.candidates(run).count() > 10)
+                postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+                postgres_server.cut(url)
+                time.sleep(0.3)
+                postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+                evolver.join()
+                assert kept.holder(run) == os.getpid()
+            applied = [record.step for record in kept.journal(run).of_kind("applied")]
+            assert sorted(applied) == list(range(1, 61))
 
     def test_a_server_that_stays_away_ends_the_run_in_words(self, postgres_server):
         with postgres_server.database() as url, store.open(url, busy_seconds=0.3) as opened:

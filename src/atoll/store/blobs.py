@@ -1,7 +1,8 @@
 """Bodies by their hash."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -53,11 +54,14 @@ class Blobs:
         Raises:
             NotFound: There is none under that hash.
         """
-        with self._database.reading() as connection:
-            found = connection.execute(select(schema.blobs).where(schema.blobs.c.sha256 == sha256)).one_or_none()
+        found = persistently(lambda: self._get(sha256))
         if found is None:
             raise errors.NotFound(f"There is no blob {sha256}.")
         return Body(*found).open()
+
+    def _get(self, sha256: str) -> Sequence[Any] | None:
+        with self._database.reading() as connection:
+            return connection.execute(select(schema.blobs).where(schema.blobs.c.sha256 == sha256)).one_or_none()
 
 
 def inline(body: bytes) -> evaluation.BlobRef | None:

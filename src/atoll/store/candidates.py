@@ -13,6 +13,7 @@ from atoll.store import schema
 from atoll.store.blobs import Blobs
 from atoll.store.database import Database
 from atoll.store.packing import unpack
+from atoll.store.perseverance import persistently
 from atoll.store.projection import Place, place
 
 CHUNK = 256  # rows read at a time
@@ -131,9 +132,11 @@ class Candidates:
             after = last
 
     def _fetch(self, query: Select[Any]) -> Sequence[Row]:
+        return [self._row(*each) for each in persistently(lambda: self._ask(query))]
+
+    def _ask(self, query: Select[Any]) -> Sequence[Any]:
         with self._database.reading() as connection:
-            found = connection.execute(query).all()
-        return [self._row(*each) for each in found]
+            return connection.execute(query).all()
 
     def _row(self, step: int, is_draft: bool, k: int, *rest: Any) -> Row:
         island, score, decision, text, links = rest

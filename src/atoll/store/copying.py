@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, insert, select
+from sqlalchemy import Connection, Table, func, select
 
 from atoll import errors
 from atoll.store import audit, contents, schema, timeline
@@ -42,10 +42,13 @@ def copy(source: Database, target: Database, tell: Tell = lambda sentence: None)
         _check_clashes(old, new, target.name)
         num_blobs = _copy_bodies(old, new)
         tell(f"{num_blobs:,} bodies")
-        runs = [_copy_run(old, new, number, run, tell) for number, *run in contents.runs(old)]
-        changes = _copy_changes(old, new)
+        runs = list[Kept]()
+        for number, *run in contents.runs(old):
+            runs.append(_copy_run(old, target, new, number, run))
+            tell("run {}: {:,} records, {:,} candidates, {:,} commands, {}".format(*runs[-1]))
+        changes = _copy_changes(old, target, new)
         tell(f"{changes.seq:,} changes, ending in {changes.hash}")
-        num_moments = _copy_moments(old, new) if has_streams else 0
+        num_moments = _copy_moments(old, target, new) if has_streams else 0
     return Contents(runs, changes.seq, changes.hash, num_blobs, num_moments)
 
 
@@ -85,49 +88,47 @@ def _copy_bodies(old: Connection, new: Connection) -> int:
     return total
 
 
-def _copy_run(old: Connection, new: Connection, number: int, run: Sequence[Any], tell: Tell) -> Kept:
-    names = [column.name for column in schema.runs.c if column.name != "number"]
-    new.execute(insert(schema.runs), dict(zip(names, run, strict=True)))
+def _copy_run(old: Connection, target: Database, new: Connection, number: int, run: Sequence[Any]) -> Kept:
+    _put(target, new, schema.runs, [run])
     there: int = new.execute(select(schema.runs.c.number).where(schema.runs.c.id == run[0])).scalar_one()
     tally = contents.Tally(run)
     for table in contents.OF_RUN:
         for rows in contents.rows_of(old, table, number):
             tally.take(table, rows)
-            _put(new, table, [(there, *row) for row in rows])
+            _put(target, new, table, [(there, *row) for row in rows])
     made = tally.kept()
     again = contents.kept(new, there, new.execute(select(schema.runs).where(schema.runs.c.number == there)).one()[1:])
     _demand(again == made, f"Run {made.run}")
-    tell(f"run {made.run}: {made.records:,} records, {made.candidates:,} candidates, {made.digest}")
     return made
 
 
-def _copy_changes(old: Connection, new: Connection) -> audit.Report:
+def _copy_changes(old: Connection, target: Database, new: Connection) -> audit.Report:
     end = new.execute(select(func.max(schema.changes.c.seq))).scalar() or 0
     columns, key = list(schema.changes.c), [schema.changes.c.seq]
     for rows in contents.portions(old, columns, key, schema.changes.c.seq > end):
-        _put(new, schema.changes, rows)
+        _put(target, new, schema.changes, rows)
     found = audit.verify(contents.entries(new))
     _demand(found == audit.verify(contents.entries(old)), "The log of changes")
     return found
 
 
-def _copy_moments(old: Connection, new: Connection) -> int:
+def _copy_moments(old: Connection, target: Database, new: Connection) -> int:
     total, again = contents.Digest(), contents.Digest()
     last = new.execute(select(func.max(timeline.moments.c.number))).scalar() or 0
-    names = [column.name for column in timeline.moments.c if column.name != "number"]
     for rows in contents.moments(old):
         plain = [tuple(row)[1:] for row in rows]
         total.take(plain)
-        new.execute(insert(timeline.moments), [dict(zip(names, row, strict=True)) for row in plain])
+        _put(target, new, timeline.moments, plain)
     for rows in contents.moments(new):
         again.take(tuple(row)[1:] for row in rows if row[0] > last)
     _demand(total.value() == again.value(), "A stream")
     return total.num_rows
 
 
-def _put(new: Connection, table: Table, rows: Sequence[Sequence[Any]]) -> None:
-    names = [column.name for column in table.c]
-    new.execute(insert(table), [dict(zip(names, row, strict=True)) for row in rows])
+def _put(target: Database, new: Connection, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+    """Adds rows; those without a number get the next ones."""
+    columns = [column.name for column in table.c][len(table.c) - len(rows[0]) :]
+    target.dialect.load(new.connection.cursor(), table.name, columns, rows)
 
 
 def _demand(is_so: bool, what: str) -> None:

@@ -95,7 +95,7 @@ class Database:
                 yield connection
             return
         self.check_open()
-        with self._explained(), self.engine.connect() as connection:
+        with self._explained(), self.connect() as connection:
             yield connection
 
     @contextmanager
@@ -116,6 +116,22 @@ class Database:
                 yield connection
             finally:
                 driver.rollback()
+
+    def connect(self) -> Connection:
+        """Returns a connection; while there is none to be had, waits for as long as the database has patience."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                return self.engine.connect()
+            except self.faults as error:
+                if not self.dialect.is_lost(error) or not self.patience:
+                    raise
+                if time.monotonic() > deadline:
+                    raise errors.StoreFailed(
+                        f"{self.name} was lost and did not come back within {self.patience:g} s: all that was "
+                        "committed before is there, and runs go on with 'atoll resume'."
+                    ) from error
+            time.sleep(RETRY_SECONDS)
 
     def writing(self, *locks: str) -> AbstractContextManager[Connection]:
         """Lends the connection that writes, inside a transaction; commits at the end, or undoes all.
@@ -201,15 +217,13 @@ class Transaction:
         self._lock.acquire()
         try:
             self._database.check_open()
-            held = self._held
-            if held is None:
-                held = self._connect()
+            held = self._held or self._connect()
             try:
                 self._id = self._database.dialect.begin(self._driver, locks)
             except self._database.faults as error:
                 if not self._database.dialect.is_lost(error):
                     raise
-                held = self._reconnect()
+                held = self._connect()
                 self._id = self._database.dialect.begin(self._driver, locks)
             return held
         except BaseException as error:
@@ -235,35 +249,19 @@ class Transaction:
         if not (isinstance(error, self._database.faults) and self._database.dialect.is_lost(error)):
             return False
         try:
-            self._reconnect()
+            self._connect()
             return self._database.dialect.was_committed(self._driver, self._id)
         except BaseException as late:
             self._end(late)
             raise
 
     def _connect(self) -> Connection:
-        self._held = self._database.engine.connect()
-        self._driver = self._held.connection.driver_connection
-        return self._held
-
-    def _reconnect(self) -> Connection:
-        """Gets another connection for one that was lost, for as long as the database has patience."""
-        deadline = time.monotonic() + self._database.patience
-        while True:
-            self._drop()
-            try:
-                made = self._connect()
-                self._database.dialect.restore()
-                return made
-            except self._database.faults as error:
-                if not self._database.dialect.is_lost(error):
-                    raise
-                if time.monotonic() > deadline:
-                    raise errors.StoreFailed(
-                        f"{self._database.name} was lost and did not come back within {self._database.patience:g} s: "
-                        "all that was committed before is there, and runs go on with 'atoll resume'."
-                    ) from error
-            time.sleep(RETRY_SECONDS)
+        """Gets a connection, in place of one that was lost, and with it what others must not have taken."""
+        self._drop()
+        self._held = made = self._database.connect()
+        self._driver = made.connection.driver_connection
+        self._database.dialect.restore()
+        return made
 
     def _drop(self) -> None:
         if self._held is not None:
@@ -287,6 +285,8 @@ class Transaction:
                 self._drop()
             elif self._held is not None:
                 self._driver.rollback()
+        except self._database.faults:
+            self._drop()  # it is gone, and all that was not committed with it
         finally:
             self._leave()
         if is_fault and error is not None:
@@ -332,7 +332,7 @@ class Glance:
         try:
             self._database.check_open()
             if self._held is None:
-                self._held = self._database.engine.connect()
+                self._held = self._database.connect()
                 self._cursor = self._database.dialect.cursor(self._held)
             return self._cursor
         except BaseException as error:

@@ -71,6 +71,9 @@ class Dialect(Protocol):
     def batch(self, cursor: Any) -> AbstractContextManager[object]:
         """Sends the statements of a block together; nothing can be fetched in it."""
 
+    def load(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Adds many rows to a table, as fast as can be."""
+
     def announce(self, cursor: Any, topic: str) -> None:
         """Wakes those who wait for a topic, when the transaction is committed."""
 

@@ -12,6 +12,7 @@ from atoll.store.blobs import Blobs
 from atoll.store.database import Database
 from atoll.store.journal import CHUNK, topic_of
 from atoll.store.packing import unpack
+from atoll.store.perseverance import persistently
 
 BUFFER = 1000  # records that may wait for a slow follower
 LOOK_SECONDS = 0.5  # between looks without a sign: writers on a server announce themselves ten times a second at most
@@ -44,6 +45,9 @@ class Feed:
 
     def end(self) -> int:
         """Returns the number of the record that was written last, 0 before the first."""
+        return persistently(self._end)
+
+    def _end(self) -> int:
         with self._database.reading() as connection:
             found = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run)).scalar()
         return found or 0
@@ -73,7 +77,7 @@ class Feed:
 
     def between(self, after: int, upto: int) -> Iterator[News]:
         """Yields the records behind one number up to another, read in small portions."""
-        while after < upto and (rows := self._portion(after, upto)):
+        while after < upto and (rows := persistently(lambda: self._portion(after, upto))):  # noqa: B023 - called at once
             for seq, kind, step, island, text, links in rows:
                 yield News(seq, journal.Record(kind, step, island, unpack(text, links, self._blobs.get)))
             after = rows[-1].seq

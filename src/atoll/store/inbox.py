@@ -1,8 +1,9 @@
 """Commands to one run, from any process."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import Select, func, insert, select
 
 from atoll import control
 from atoll.candidate import JSON
@@ -38,8 +39,11 @@ class StoredInbox:
     def read(self, after: int) -> Sequence[control.Command]:
         query = select(_rows.number, _rows.kind, _rows.data, _rows.links)
         query = query.where(_rows.run == self._run, _rows.number > after)
-        with self._database.reading() as connection:
-            found = connection.execute(query.order_by(_rows.number)).all()
+        found = persistently(lambda: self._fetch(query.order_by(_rows.number)))
         return [
             control.Command(number, kind, unpack(text, links, self._blobs.get)) for number, kind, text, links in found
         ]
+
+    def _fetch(self, query: Select[Any]) -> Sequence[Any]:
+        with self._database.reading() as connection:
+            return connection.execute(query).all()

@@ -118,7 +118,7 @@ class StoredJournal:
 
     def _read(self, last: int, where: Sequence[ColumnElement[bool]]) -> Iterator[journal.Record]:
         after = 0
-        while rows := self._portion(after, last, where):
+        while rows := persistently(lambda: self._portion(after, last, where)):  # noqa: B023 - called at once
             after = rows[-1].seq
             for _, kind, step, index, text, links in rows:
                 yield journal.Record(kind, step, index, unpack(text, links, self._blobs.get))

@@ -96,6 +96,10 @@ class Sqlite:
     def batch(self, cursor: Any) -> AbstractContextManager[object]:
         return _ONE_BY_ONE
 
+    def load(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        names, places = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
+        cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)
+
     def announce(self, cursor: Any, topic: str) -> None:
         """Needs no word: the file has a number that every commit changes."""
 

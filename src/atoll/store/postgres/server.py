@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from threading import Lock
@@ -9,12 +10,14 @@ from typing import Any
 
 import psycopg
 import sqlalchemy
-from sqlalchemy import Connection, pool
+from sqlalchemy import Connection, exc, pool
 
 from atoll import errors
 from atoll.store.postgres import conninfo, faults
 from atoll.store.postgres.listener import CHANNEL, Heard, Listener
 from atoll.store.postgres.locks import SessionClaim, find_holder, key_of
+
+AGAIN_SECONDS = 0.1  # between attempts to get back a connection that was lost
 
 # Servers have a number; where it is not shown to everybody, their address has to do.
 _SERVER = """
@@ -41,7 +44,7 @@ class Postgres:
 
     def __init__(self, url: str, busy_seconds: float) -> None:
         self._address = conninfo.Conninfo(url, busy_seconds)
-        self.name, self._schema = self._address.name, ""
+        self.name, self._schema, self._patience = self._address.name, "", busy_seconds
         self.engine = sqlalchemy.create_engine(
             "postgresql+psycopg://",
             creator=self._connect,
@@ -91,11 +94,17 @@ class Postgres:
         return bool(driver.execute(ask, (transaction,)).fetchone()[0] == "committed")
 
     def cursor(self, connection: Connection) -> "SteadyCursor":
-        return SteadyCursor(connection)
+        return SteadyCursor(connection, self._patience)
 
     def batch(self, cursor: Any) -> contextlib.AbstractContextManager[object]:
         made: contextlib.AbstractContextManager[object] = cursor.connection.pipeline()
         return made
+
+    def load(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        names = ", ".join(f'"{name}"' for name in columns)
+        with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as stream:
+            for row in rows:
+                stream.write_row(row)
 
     def announce(self, cursor: Any, topic: str) -> None:
         cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, topic))
@@ -146,8 +155,8 @@ class Postgres:
 class SteadyCursor:
     """A cursor to read with that asks again on another connection when its own was lost."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, patience: float) -> None:
+        self._connection, self._patience = connection, patience
         self._cursor: Any = connection.connection.cursor()
 
     def execute(self, statement: str, values: Any = ()) -> None:
@@ -157,8 +166,18 @@ class SteadyCursor:
             if not faults.is_lost(error):
                 raise
             self._connection.invalidate()
-            self._cursor = self._connection.connection.cursor()
+            self._cursor = self._again().cursor()
             self._cursor.execute(statement, values)
+
+    def _again(self) -> Any:
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._connection.connection
+            except exc.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(AGAIN_SECONDS)
 
     def fetchone(self) -> Any:
         return self._cursor.fetchone()

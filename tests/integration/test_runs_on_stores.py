@@ -1,4 +1,4 @@
-"""The evolver on a real store: exports, resumes, several runs in one file."""
+"""The evolver on a real store: exports, resumes, several runs in one store."""
 
 import sqlite3
 import threading
@@ -13,6 +13,11 @@ from atoll.store import memory
 from tests import toys
 
 
+@pytest.fixture(params=["file", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "atoll.db" if request.param == "file" else request.getfixturevalue("postgres_url"))
+
+
 def run(kept: store.Store, name: str, **options: Any) -> str:
     """Runs or resumes the toy problem under a name and returns its export."""
     if name not in {each.id for each in kept.runs()}:
@@ -23,21 +28,21 @@ def run(kept: store.Store, name: str, **options: Any) -> str:
     return "\n".join(kept.export(name))
 
 
-def test_exports_are_byte_identical_for_any_number_of_workers(tmp_path: Path) -> None:
-    with store.Store(str(tmp_path / "atoll.db")) as kept:
+def test_exports_are_byte_identical_for_any_number_of_workers(url: str) -> None:
+    with store.Store(url) as kept:
         exports = [run(kept, f"workers-{workers}", num_parallel=workers) for workers in (1, 2, 4, 8)]
     assert all(export == exports[0] for export in exports)
     assert exports[0].count("\n") == 100
 
 
-def test_a_run_goes_on_in_another_store_object_when_its_budget_is_raised(tmp_path: Path) -> None:
+def test_a_run_goes_on_in_another_store_object_when_its_budget_is_raised(url: str) -> None:
     for iterations in (10, 20, 50):
-        with store.Store(str(tmp_path / "atoll.db")) as kept:
+        with store.Store(url) as kept:
             assert run(kept, "run", iterations=iterations).count("\n") == 2 * iterations
 
 
-def test_a_stop_and_a_resume_on_disk_change_nothing(tmp_path: Path) -> None:
-    with store.Store(str(tmp_path / "atoll.db")) as kept:
+def test_a_stop_and_a_resume_on_disk_change_nothing(url: str) -> None:
+    with store.Store(url) as kept:
         whole = run(kept, "whole")
         kept.create("parts", {})
         for _ in range(4):
@@ -58,8 +63,8 @@ def test_a_stop_and_a_resume_on_disk_change_nothing(tmp_path: Path) -> None:
         assert run(kept, "parts") == whole
 
 
-def test_several_runs_write_into_one_file_at_once(tmp_path: Path) -> None:
-    with store.Store(str(tmp_path / "atoll.db")) as kept:
+def test_several_runs_write_into_one_store_at_once(url: str) -> None:
+    with store.Store(url) as kept:
         alone = run(kept, "alone")
         threads = [threading.Thread(target=run, args=(kept, f"run-{number}")) for number in range(4)]
         for thread in threads:
@@ -129,8 +134,8 @@ def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> No
     ).run()
 
 
-def test_a_cut_between_a_version_and_its_record_makes_no_second_version(tmp_path: Path) -> None:
-    with store.Store(str(tmp_path / "atoll.db")) as kept:
+def test_a_cut_between_a_version_and_its_record_makes_no_second_version(url: str) -> None:
+    with store.Store(url) as kept:
         records = memory.MemoryJournal()
         for _ in range(40):
             cut = FillingUp(records, room=3)

