@@ -48,8 +48,9 @@ NAMES = {
         ask level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
-        Blobs Book Candidates Claim Entry Ledger LedgerVersions MemoryBlobs MemoryBook MemoryInbox MemoryJournal
-        MemoryVersions Operation Row Run Store StoredBook StoredInbox StoredJournal StoredVersions audit open
+        Blobs Book Candidates Claim Entry Feed Gap Interval Leases Ledger LedgerVersions MemoryBlobs MemoryBook
+        MemoryInbox MemoryJournal MemoryVersions Migrant News Operation Row Run SharedJournal Standing Store StoredBook
+        StoredInbox StoredJournal StoredVersions Totals audit open
     """,
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault FeedbackChannelSuite GateSuite

@@ -26,12 +26,11 @@ def cluster(num_nodes: int = 3, cpus: int = 2) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     os.environ["ATOLL_TEST_API_KEY"] = "a secret"
-    made = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": cpus, "include_dashboard": False, "_system_config": HEALTH}
-    )
+    made = Cluster()
     try:
+        add(made, num_cpus=cpus, include_dashboard=False, _system_config=HEALTH)
         for _ in range(num_nodes - 1):
-            made.add_node(num_cpus=cpus)
+            add(made, num_cpus=cpus)
         ray.init(address=made.address, log_to_driver=False, configure_logging=False)
         try:
             yield made
@@ -45,6 +44,18 @@ def cluster(num_nodes: int = 3, cpus: int = 2) -> Iterator[Any]:
         while any(map(alive, left)) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert not any(map(alive, left)), "a process of the cluster is left"
+
+
+def add(made: Any, **given: Any) -> None:
+    """Adds a node; Ray gives it 30 seconds to start, which a busy machine may not have."""
+    for attempt in range(5):
+        try:
+            made.add_node(**given)
+        except Exception as error:
+            if attempt == 4 or "timed out" not in str(error).lower():
+                raise
+        else:
+            return
 
 
 def pids(made: Any) -> list[int]:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -98,7 +99,7 @@ def check_each_once(records, tally, num_evaluations):
 def test_a_node_that_dies_costs_time_and_no_candidate(nodes):
     with store.Store("sqlite://") as kept:
         records, tally = evolve(nodes, 200, kept, seed=1)
-    nodes.add_node(num_cpus=2)
+    clusters.add(nodes, num_cpus=2)
     check_each_once(records, tally, 200)
     assert tally.nodes_lost <= 1
     assert tally.seats_lost >= tally.again >= 0
@@ -110,7 +111,7 @@ def test_a_node_that_dies_costs_time_and_no_candidate(nodes):
 def test_2000_evaluations_survive_the_death_of_a_node_at_any_moment(nodes, seed):
     with store.Store("sqlite://") as kept:
         records, tally = evolve(nodes, 2000, kept, seed)
-    nodes.add_node(num_cpus=2)
+    clusters.add(nodes, num_cpus=2)
     print(f"kill {seed}: {tally}")
     check_each_once(records, tally, 2000)
     assert tally.nodes_lost <= 1
@@ -172,6 +173,14 @@ def test_an_ordered_run_is_the_same_on_the_cluster(nodes, tmp_path):
     assert last is not None
     assert last.data["executor"]["evaluations"] > 8
     assert last.data["executor"]["again"] == 0
+
+
+def test_an_address_where_nobody_listens_is_said_at_once():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(errors.SetupError, match=f"There is no Ray cluster at {address} .*'ray start --head"):
+        place(1, terms=fleets.Terms(address=address)).open(sandboxes.maker())
 
 
 @pytest.mark.slow

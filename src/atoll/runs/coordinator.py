@@ -1,5 +1,6 @@
 """A coordinator among others: takes its share of a run's islands, works on them, and takes over those of the dead."""
 
+import math
 import os
 import socket
 import time
@@ -61,6 +62,8 @@ class Coordinator:
         else:
             self.run, self._held = run, kept.leases(run, self.name, lease_seconds)
         self._pulse = _Pulse(self._held, self._bests)
+        limit = (budget or plan.budget()).seconds
+        self._deadline = math.inf if limit is None else time.monotonic() + limit
 
     def go(self, on_turn: Callable[[], None] = lambda: None) -> str:
         """Works to the end of the run and returns why it ended.
@@ -70,15 +73,15 @@ class Coordinator:
             SetupError: The set-up does not fit the run.
         """
         reason = ""
-        with self._pulse:
-            try:
+        try:
+            with self._pulse:
                 while part := self._session or self._next(on_turn):
                     reason = self._lead(part, on_turn)
                 reason = self._pulse.latest.reason or reason or "its islands were led by others"
                 if (self._pulse.latest.reason or not self._pulse.latest.num_open) and self._held.close_run():
                     store.SharedJournal(self._held).write_end(reason)
-            finally:
-                self._held.leave()
+        finally:
+            self._held.leave()
         return reason
 
     def _open(self, run: str | None, held: store.Leases | None, bests: Mapping[int, str]) -> SharedSession:
@@ -118,6 +121,8 @@ class Coordinator:
                     time.sleep(TURN_SECONDS)
                     on_turn()
                     part.share.bests = self._pulse.latest.bests
+                    if time.monotonic() >= self._deadline:
+                        evolver.stop("budget of seconds used")
                     if self._has_moved(owned):
                         evolver.stop(MOVED)
                 evolver.join()

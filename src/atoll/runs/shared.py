@@ -148,6 +148,8 @@ class SharedSession(Session):
     def _order(self, run: str | None, built: system.Built) -> Any:
         if self.plan.run.deterministic:
             raise errors.SetupError("A run of several coordinators depends on timing: leave --deterministic out.")
+        if not isinstance(built.config.schedule, cluster.RoundRobin):
+            raise errors.SetupError("The islands of this system cannot be shared: run it with one coordinator.")
         found = super()._order(run, built)
         return found._replace(is_ordered=False, window=self.plan.run.window or self.plan.run.workers)
 

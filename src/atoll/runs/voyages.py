@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from atoll import archipelago, cluster, errors, function, store
+from atoll import archipelago, cluster, function, store
 from atoll.archipelago import Migrate, Reset
 from atoll.cluster import records
 
@@ -42,9 +42,6 @@ class Voyages:
 
     Attributes:
         make_fn: Makes a function from plain data; the evolver's, set before it starts.
-
-    Raises:
-        SetupError: The system has another schedule than a ring's.
     """
 
     make_fn: MakeFn
@@ -57,8 +54,7 @@ class Voyages:
         bests: Callable[[], Mapping[int, str]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not isinstance(ring, cluster.RoundRobin):
-            raise errors.SetupError("The islands of this system cannot be shared: run it with one coordinator.")
+        assert isinstance(ring, cluster.RoundRobin), "a session refuses to share anything else"
         share = len(owned) / ring.num_islands
         periods = {name: getattr(ring, name) for name in ("migrate_every", "reset_every")}
         own = {name: period and max(1, round(period * share)) for name, period in periods.items()}

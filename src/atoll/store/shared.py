@@ -5,14 +5,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
 from atoll import errors, journal
 from atoll.evaluation import Cost
 from atoll.store import schema
+from atoll.store.database import Prepared
 from atoll.store.journal import ALL, StoredJournal
 from atoll.store.leases import Leases, accounts, leases, migrants
 
+_COUNTED = ("evaluations", "calls", "tokens", "usd")
 _records = schema.records.c
 
 
@@ -48,6 +50,14 @@ class SharedJournal(StoredJournal):
     def __init__(self, held: Leases) -> None:
         super().__init__(held.database, held.run, is_shared=True)
         self._held, self.totals = held, Totals()
+        engine, rows = held.database.engine, accounts.c
+        here = [leases.c[name] == bindparam(name) for name in ("run", "island", "owner")]
+        self._token = Prepared(engine, select(leases.c.token).where(*here), ["run", "island", "owner"])
+        added = {name: rows[name] + bindparam(f"more_{name}") for name in _COUNTED}
+        counted = update(accounts).where(rows.run == bindparam("its_run")).values(added)
+        self._add = Prepared(engine, counted, [*(f"more_{name}" for name in _COUNTED), "its_run"])
+        totals = select(*(rows[name] for name in (*_COUNTED, "reason"))).where(rows.run == bindparam("run"))
+        self._totals = Prepared(engine, totals, ["run"])
         self._leaving: list[tuple[int, str]] = []
         self._arriving: dict[tuple[int, str], int] = {}
 
@@ -98,29 +108,25 @@ class SharedJournal(StoredJournal):
 
     def _check_right(self, connection: Connection, records: Sequence[journal.Record]) -> None:
         about = {record.island for record in records if record.island != ALL or record.kind == "founded"}
-        if about:
-            here = and_(leases.c.run == self._run, leases.c.island.in_(about), leases.c.owner == self._held.owner)
-            held = dict(connection.execute(select(leases.c.island, leases.c.token).where(here)).all())
-            lost = sorted(island for island in about if held.get(island) != self._held.tokens.get(island, 0))
-            if lost:
-                raise errors.Conflict(f"Island {lost[0]} is led by another coordinator by now: nothing was written.")
-        self._account(connection, records)
+        cursor = connection.connection.cursor()
+        for island in sorted(about):
+            tokens = [row[0] for row in self._token.rows(cursor, self._run, island, self._held.owner)]
+            if tokens != [self._held.tokens.get(island)]:
+                raise errors.Conflict(f"Island {island} is led by another coordinator by now: nothing was written.")
+        self._account(cursor, records)
         self._travel(connection, records)
 
-    def _account(self, connection: Connection, records: Sequence[journal.Record]) -> None:
+    def _account(self, cursor: Any, records: Sequence[journal.Record]) -> None:
         used = Cost()
         evaluations = 0
         for record in records:
             if record.kind == "replied":
                 used += Cost(*record.data.get("usage", ())) + Cost(calls=1)
             evaluations += record.kind == "founded" or (record.kind == "judged" and record.data["paid"])
-        rows, here = accounts.c, accounts.c.run == self._run
         if evaluations or used.calls:
-            added = {"evaluations": rows.evaluations + evaluations, "calls": rows.calls + used.calls}
-            added |= {"tokens": rows.tokens + used.tokens_in + used.tokens_out, "usd": rows.usd + used.usd}
-            connection.execute(update(accounts).where(here).values(added))
-        query = select(rows.evaluations, rows.calls, rows.tokens, rows.usd, rows.reason).where(here)
-        self.totals = Totals(*connection.execute(query).one())
+            tokens = used.tokens_in + used.tokens_out
+            self._add.run(cursor, [(evaluations, used.calls, tokens, used.usd, self._run)])
+        self.totals = Totals(*self._totals.rows(cursor, self._run)[0])
 
     def _travel(self, connection: Connection, records: Sequence[journal.Record]) -> None:
         if self._leaving and any(record.kind == "applied" for record in records):

@@ -3,6 +3,7 @@
 import importlib
 import logging
 import os
+import socket
 from math import ceil
 from threading import Lock
 from typing import Any
@@ -19,6 +20,9 @@ _QUIET = {
 }
 # Despite its name this has Ray listen on the loopback alone, on every system: nobody else joins a cluster of our own.
 _ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+_STARTS = 3  # Ray gives a node of its own 30 seconds, which a busy machine may not have
+_LOOK_SECONDS = 10.0
 
 _lock = Lock()
 _uses: dict[str, int] = {}  # of a connection that this module made, by its address
@@ -40,6 +44,7 @@ class Connection:
     def __init__(self, terms: Terms, num_seats: int) -> None:
         self.address = terms.address or os.environ.get("RAY_ADDRESS") or LOCAL
         self.ray = _library(is_alone=self.address == LOCAL)
+        _require_listener(self.address)
         with _lock:
             self._is_ours = bool(_uses) or not self.ray.is_initialized()
             if not self.ray.is_initialized():
@@ -53,15 +58,12 @@ class Connection:
         own = {"num_cpus": cpus, "resources": {name: each * num_seats for name, each in terms.resources.items()}}
         alone = {**own, "include_dashboard": False} if self.address == LOCAL else {}
         quiet = {"log_to_driver": False, "configure_logging": False}
-        try:
-            self.ray.init(address=self.address, **quiet, **alone)
-        except (ConnectionError, RuntimeError, ValueError, OSError, self.ray.exceptions.RayError) as error:
+        for _ in range(_STARTS if self.address == LOCAL else 1):
+            found = errors.attempt(lambda: self.ray.init(address=self.address, **quiet, **alone))
+            if not isinstance(found, errors.Caught):
+                return
             self.ray.shutdown()
-            said = str(error).strip().splitlines()[:1]
-            raise errors.SetupError(
-                f"There is no Ray cluster at {self.address} ({' '.join(said)[:200]}): start one with 'ray start "
-                "--head', on other machines with 'ray start --address=HOST:6379', or leave executor.address out."
-            ) from error
+        raise _missing(self.address, str(found.error))
 
     def nodes(self) -> set[str]:
         """Returns the nodes that live, as far as Ray knows."""
@@ -77,6 +79,30 @@ class Connection:
             if not _uses[self.address]:
                 del _uses[self.address]
                 self.ray.shutdown()
+
+
+def _missing(address: str, why: str) -> errors.SetupError:
+    said = " ".join(why.split())[:160]
+    if address == LOCAL:
+        return errors.SetupError(f"Ray cannot be started on this machine ({said}): try again, or judge without it.")
+    return errors.SetupError(
+        f"There is no Ray cluster at {address} ({said}): start one with 'ray start --head --port=6379', on other "
+        "machines with 'ray start --address=HOST:6379', or leave executor.address out."
+    )
+
+
+def _require_listener(address: str) -> None:
+    """Looks whether anybody listens at `HOST:PORT`: Ray itself would look for minutes.
+
+    Raises:
+        SetupError: Nobody does.
+    """
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "://" not in address:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _LOOK_SECONDS).close()
+        except OSError as error:
+            raise _missing(address, error.strerror or str(error)) from error
 
 
 def _library(*, is_alone: bool) -> Any:
