@@ -1,6 +1,5 @@
 """`atoll dashboard`."""
 
-import os
 import re
 import signal
 import socket
@@ -29,8 +28,7 @@ def shell(capsys, path):
 
 def test_it_prints_an_address_that_opens_everything_and_ends_with_ctrl_c(path):
     command = [sys.executable, "-m", "atoll", "dashboard", "--store", path, "--port", "0"]
-    env = os.environ | {"COLUMNS": "300"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
         assert found
