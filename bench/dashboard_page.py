@@ -7,7 +7,7 @@
 A view counts as shown when its own data stand in it, a filter when the list shows what fits; both are seen by the page
 itself, from the start of the navigation or from the key or choice, with all that waits in between. `script` is the CPU
 time of the page's thread and `server` that of the server, on which other work of the machine has less effect; where
-there is much of it, `nice -n -15 scripts/bench dashboard_page` (as root) comes nearer to a quiet machine. Memory is what
+there is much of it, `nice -n -15 scripts/bench dashboard_page` (as root) is nearer to a quiet machine. Memory is what
 V8 holds after the view was shown, and what the process of the page holds for itself (its private pages).
 """
 
