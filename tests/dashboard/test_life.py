@@ -80,6 +80,7 @@ def test_a_life_under_way_is_seen_and_steered(living):  # B20, B22
     assert not page["is_over"]
     kept.inbox(run).post("set", danger_threshold=0.2, notifications="off")
     assert client.get(of_run(run)).json()["settings"]["danger_threshold"] == 0.2
+    assert client.get(f"/api/runs/{run}").json()["settings"] == {"danger_threshold": 0.2, "notifications": "off"}
 
     def obeyed():
         turns = client.get(of_run(run, "turns", 1), params={"after": page["next"]}).json()["turns"]

@@ -45,6 +45,16 @@ def test_the_history_is_paged(decider):
     assert rest["next"] is None
 
 
+def test_what_a_life_proposed_comes_with_its_verdicts(decider, place):  # B12, B13
+    key = f"playbook/{place.lives}"
+    found = decider.get("/api/playbooks/deltas", params={"key": key, "version": 2}).json()
+    assert found["life"] == 1
+    assert found["total"] == len(found["deltas"]) > 10
+    assert {"turn", "delta", "outcome", "reason"} <= found["deltas"][0].keys()
+    assert decider.get("/api/playbooks/deltas", params={**KEY, "version": 1}).status_code == 404
+    assert decider.get("/api/playbooks/deltas", params={"key": key, "version": 99}).status_code == 404
+
+
 @pytest.mark.parametrize(("apply", "outcome"), [(True, "applied"), (False, "rejected")])
 def test_what_waits_is_decided_with_a_reason(decider, apply, outcome):
     (held,) = decider.get("/api/playbooks/current", params=KEY).json()["held"]

@@ -88,6 +88,7 @@ def test_it_has_the_curve_the_best_its_line_and_the_islands(kept):
         "The best candidates",
         "Islands",
         "Failures",
+        "The last events",
         "Cost",
         "Set-up",
     ]

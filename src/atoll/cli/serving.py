@@ -42,6 +42,6 @@ def dashboard(
         raise errors.MissingExtra("The dashboard is not installed: pip install 'atoll[dashboard]'.") from error
     with options.opened(store) as kept:
         served = server.Served(kept, host=host, port=port, token=token)
-        output.say(output.out(), f"Serving {kept.database.name}. Open {served.address} (Ctrl-C ends it).")
+        output.say(output.out(), f"Open {served.address}\nIt shows {kept.database.name}. Ctrl-C ends it.")
         served.run()
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from atoll import evaluation, store
-from atoll.dashboard import decoding
+from atoll.store import decoding
 from atoll.store.events import Events
 
 SPAN = 20_000  # records looked through at a time

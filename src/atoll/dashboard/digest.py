@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from atoll import evaluation, store
-from atoll.dashboard import decoding
-from atoll.store import events
+from atoll.store import decoding, events
 
 SPAN = 20_000  # records looked through at a time: about 10 ms
 KINDS = ("applied", "founded", "started", "controlled", "ended", "concluded")
@@ -42,6 +41,8 @@ class Digest:
         budget: The limits, as they were raised.
         settings: What was set from outside, by name.
         sessions: How often it was started.
+        reason: Why it ended; None: it has not.
+        result: What its system says of it; empty where it says nothing.
     """
 
     def __init__(self, kept: store.Store, run: str) -> None:
@@ -54,6 +55,7 @@ class Digest:
         self.setup: Mapping[str, Any] = {}
         self.started: Mapping[str, Any] = {}
         self.reason: str | None = None
+        self.result: Mapping[str, Any] = {}
         self.is_braked = False
         self._steps, self._evaluations = array("q"), array("q")
         self._usd, self._tokens = array("d"), array("q")
@@ -127,8 +129,9 @@ class Digest:
                 self.budget = dict(data.get("budget") or {})
             case "controlled":
                 self._obey(decoding.anything.read(text))
-            case _:
-                self.reason = str(decoding.anything.read(text).get("reason", ""))
+            case _:  # ended or concluded
+                data = decoding.anything.read(text)
+                self.reason, self.result = str(data.get("reason", "")), data.get("result") or {}
 
     def _apply(self, step: int, done: _Applied) -> None:
         self.reason = None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from atoll.dashboard import decoding
+from atoll.store import decoding
 from atoll.store.census import Census, Head
 
 CHUNK = 500

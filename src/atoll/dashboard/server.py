@@ -1,6 +1,7 @@
 """The application, and what serves it."""
 
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -115,6 +116,7 @@ class Served:
         config = uvicorn.Config(
             app, lifespan="on", log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
         )
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
         self._server = _Server(config)
 
     def run(self) -> None:
@@ -125,6 +127,11 @@ class Served:
     def stop(self) -> None:
         """Ends `run`; called from any thread."""
         self._server.should_exit = True
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Leaves out what the server says of every stream that was cut."""
+    return "without completing response" not in record.getMessage()
 
 
 def _bind(host: str, port: int) -> socket.socket:

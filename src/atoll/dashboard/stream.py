@@ -22,8 +22,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from atoll import errors, runs, store
-from atoll.dashboard.gists import gist
 from atoll.dashboard.given import MAX_TEXT, Kept
+from atoll.runs.gists import gist
 from atoll.store.events import Event, Events
 
 POLL_SECONDS = 0.2

@@ -4,13 +4,17 @@ Candidates are foreign text, and all text is escaped where it enters the page; `
 """
 
 import html
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from atoll import store
 from atoll.runs import baselines, curve, looks, progress, text
+from atoll.runs.gists import gist
 from atoll.runs.report import Facts, gather, shortened
+from atoll.store import events
 
 NUM_TOP = 20
+NUM_EVENTS = 30
 
 # Should an escape ever be forgotten, a browser still loads nothing and runs nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -64,8 +68,17 @@ def page(kept: store.Store, run: str) -> Iterator[str]:
         yield from _top(rows, start.content if start else "", facts.summary.system)
     yield from _islands(facts.islands)
     yield from _losses(facts)
+    yield from _events(kept, run)
     yield f"<h2>Cost</h2>\n<p>{_escaped(facts.cost())}</p>\n"
     yield f"<h2>Set-up</h2>\n{_source(chr(10).join(facts.settings))}\n</body>\n</html>\n"
+
+
+def _events(kept: store.Store, run: str) -> Iterator[str]:
+    """Yields the end of the journal."""
+    found = events.Events(kept, run).before(sys.maxsize, NUM_EVENTS)
+    yield "<h2>The last events</h2>\n"
+    rows = [(each.seq, each.kind, each.step, "all" if each.island < 0 else each.island, gist(each)) for each in found]
+    yield from _table(("event", "kind", "step", "island", "what"), rows)
 
 
 def _baselines(facts: Facts) -> Iterator[str]:

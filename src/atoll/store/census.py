@@ -6,7 +6,7 @@ For those who only look, while somebody else writes.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, case, false, func, not_, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, func, literal, not_, or_, select, tuple_
 
 from atoll.store import events, schema
 from atoll.store.projection import Place, place
@@ -20,6 +20,15 @@ _rows = schema.candidates.c
 _records = schema.records.c
 _place = (_rows.step, _rows.is_draft, _rows.k)
 _columns = (*_place, _rows.island, _rows.seq, _rows.score, _rows.verdict, _rows.version, _rows.decided)
+
+
+_joined = schema.candidates.join(schema.records, and_(_records.run == _rows.run, _records.seq == _rows.seq))
+# Made once: to make a question takes longer than to answer it, and a line of ancestors asks a thousand.
+_BORN = (
+    select(*_columns, _records.data)
+    .select_from(_joined)
+    .where(_rows.run == bindparam("its_run"), _rows.step.in_(bindparam("steps", expanding=True)))
+)
 
 
 class Head(NamedTuple):
@@ -114,7 +123,8 @@ class Census:
 
     def buckets(self, width: int) -> Sequence[Bucket]:
         """Returns best, mean and number of the scores of every island for each `width` steps, in their order."""
-        start = _rows.step - _rows.step % width
+        # The number itself, and no parameter: PostgreSQL must see that what is grouped by is what is ordered by.
+        start = _rows.step - _rows.step % literal(width, literal_execute=True)
         query = select(_rows.island, func.max(_rows.step), func.max(_rows.score), func.avg(_rows.score), func.count())
         query = query.where(_rows.run == self.number).group_by(_rows.island, start).order_by(start, _rows.island)
         return [Bucket(*each) for each in self._all(query)]
@@ -214,6 +224,21 @@ class Census:
             chosen = and_(_rows.version.in_(names[start : start + 500]), schema.VERSIONED)
             for head in self._heads(_select(self.number).where(chosen)):
                 found[str(head.version)] = head
+        return found
+
+    def born(self, ids: Sequence[str]) -> Mapping[str, tuple[Head, str]]:
+        """Returns some candidates by their ids, each with the JSON text of the record that holds it; in one question.
+
+        Those that are versions are not looked for; `find` does that.
+        """
+        steps = sorted({where.step for id in ids if (where := place(id))})
+        found: dict[str, tuple[Head, str]] = {}
+        with self._database.reading() as connection:
+            rows = connection.execute(_BORN, {"its_run": self.number, "steps": steps}).all()
+        for step, is_draft, k, *rest, data in rows:
+            id = Place(step, is_draft, k).id
+            if id in ids:
+                found[id] = Head(id, step, is_draft, *rest), data
         return found
 
     def _heads(self, query: Select[Any]) -> Sequence[Head]:

@@ -86,6 +86,10 @@ class StoredJournal:
             last = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run)).scalar() or 0
         return self._read(last, (_records.kind.in_(kinds),))
 
+    def of_step(self, step: int, *kinds: str) -> Iterator[journal.Record]:
+        """Yields the records of some kinds about one step, in their order; for those who only look."""
+        return self._read(sys.maxsize, (_records.step == step, _records.kind.in_(kinds)))
+
     def last(self) -> journal.Record | None:
         """Returns the record that was written last, or None."""
         newest = select(func.max(_records.seq)).where(_records.run == self._run).scalar_subquery()

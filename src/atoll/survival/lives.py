@@ -1,10 +1,10 @@
 """The lives of a run as a store keeps them, for whoever watches or looks back."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atoll import errors, store
+from atoll import errors, journal, store
 from atoll.evaluation import BlobRef
 from atoll.survival import measures
 from atoll.survival.episodes import SNAPSHOTS, unpacked
@@ -30,7 +30,16 @@ class Told(NamedTuple):
 
 def lived(kept: store.Store, run: str) -> Iterator[Told]:
     """Yields the lives of a run that are over, in their order."""
-    for record in kept.journal(run).of_kind("observed"):
+    return _told(kept.journal(run).of_kind("observed"))
+
+
+def life(kept: store.Store, run: str, episode: int) -> Told | None:
+    """Returns one life that is over; None: it is not over, or there is none. A life has the number of its step."""
+    return next(_told(kept.journal(run).of_step(episode, "observed")), None)
+
+
+def _told(records: Iterable[journal.Record]) -> Iterator[Told]:
+    for record in records:
         found = record.data["evaluation"]
         if "episode" in (metrics := found.get("metrics", {})):
             ref = found.get("artifacts", {}).get(SNAPSHOTS)
@@ -45,11 +54,9 @@ def turns(kept: store.Store, run: str, episode: int) -> Sequence[Mapping[str, An
     Raises:
         NotFound: There is no such life, or its turns were not kept.
     """
-    for each in lived(kept, run):
-        if each.episode == episode:
-            if each.snapshots is None:
-                break
-            return unpacked(kept.blobs().body(each.snapshots))
+    found = life(kept, run, episode)
+    if found is not None and found.snapshots is not None:
+        return unpacked(kept.blobs().body(found.snapshots))
     raise errors.NotFound(
         f"The turns of life {episode} of run {run} are not kept: those of the first three lives are, and of each power "
         "of two; --save-run keeps all."
@@ -77,7 +84,7 @@ def curve(turns: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, float]]:
     visited: set[tuple[int, ...]] = set()
     counts: dict[int, list[float]] = {}
     for turn in turns:
-        spot, danger = tuple(turn["state"]["position"]), float(turn["forecast"])
+        spot, danger = (turn["episode"], *turn["state"]["position"]), float(turn["forecast"])
         cell = counts.setdefault(min(NUM_BINS - 1, int(danger * NUM_BINS)), [0.0, 0.0, 0.0])
         cell[0] += 1
         cell[1] += danger

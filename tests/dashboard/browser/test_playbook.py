@@ -37,5 +37,7 @@ def test_a_run_of_lives_has_its_playbook(scene):
     page = scene.go(f"/runs/{scene.place.lives}/playbook")
     expect(page.get_by_role("heading", name="What it says")).to_be_visible()
     expect(page.get_by_role("table", name="Section tactics")).to_contain_text("Avoid")
+    page.get_by_text("What was proposed in this life").last.click()
+    expect(page.locator(".verdict .badge").first).to_have_text("applied")
     page.set_viewport_size({"width": 360, "height": 740})
     expect(page.get_by_role("table", name="Section tactics")).to_be_visible()

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from atoll import errors, runs
 from atoll.dashboard import paging, texts
 from atoll.dashboard.finding import Finders
-from atoll.dashboard.gists import gist
 from atoll.dashboard.given import MAX_TEXT, After, Kept, Limit
+from atoll.runs.gists import gist
 from atoll.store.events import Event, Events
 
 LOOK_SECONDS = 0.15  # before an answer says how far it came

@@ -141,7 +141,7 @@ def history(kept: Kept, key: KeyQuery, limit: Limit = 50) -> dict[str, Any]:
 
 @router.get("/parameters/difference")
 def difference(
-    kept: Kept, key: KeyQuery, new: Annotated[int, Query(ge=1)], old: Annotated[int, Query(ge=1)]
+    kept: Kept, key: KeyQuery, new: Annotated[int, Query(ge=1, le=2**53)], old: Annotated[int, Query(ge=1, le=2**53)]
 ) -> dict[str, Any]:
     """Compares two versions of a parameter, as a patch of their text."""
     known = parameters(kept)

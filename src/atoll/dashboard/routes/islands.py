@@ -5,11 +5,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from atoll.dashboard import curves, decoding, plain, portraits, texts
+from atoll.dashboard import curves, plain, portraits, texts
 from atoll.dashboard.finding import Finder, Finders
 from atoll.dashboard.given import Looking, Remembered, RunId
 from atoll.dashboard.standing import Look
 from atoll.store import census as counting
+from atoll.store import decoding
 
 LOOK_SECONDS = 0.2
 MAX_MOVES = 300

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from atoll import config, errors, store
 from atoll.dashboard import plain
-from atoll.dashboard.given import Kept, Limit, RunId
+from atoll.dashboard.given import Kept, Limit, Remembered, RunId
 from atoll.runs import contact
 
 router = APIRouter(prefix="/api/runs/{run}/life", tags=["life"])
@@ -34,14 +34,19 @@ def reader(kept: store.Store, run: str) -> Any:
 
 
 @router.get("")
-def overview(kept: Kept, run: RunId) -> dict[str, Any]:
+def overview(kept: Kept, run: RunId, memo: Remembered) -> dict[str, Any]:
     """Shows the lives of a run: the newest in numbers, how reliable forecasts were, and what is set."""
-    lives = reader(kept, run)
+    lives, is_live = reader(kept, run), kept.holder(run) is not None
+    summed = memo.get(("life", run), kept.candidates(run).count(), lambda: _summed(kept, run, lives))
+    under_way = contact.shown(kept, run) if is_live else None
+    return {"run": run, "is_live": is_live, "under_way": under_way, "settings": in_force(kept, run), **summed}
+
+
+def _summed(kept: store.Store, run: str, lives: Any) -> dict[str, Any]:
     told = deque(lives.lived(kept, run), maxlen=SHOWN)
     newest = [each.episode for each in told][-MEASURED:]
     drawn = [each for each in told if each.snapshots is not None][-DRAWN:]
     curves = [turn for each in drawn for turn in lives.turns(kept, run, each.episode)]
-    under_way = contact.shown(kept, run) if kept.holder(run) is not None else None
     rows = [
         {
             "episode": each.episode,
@@ -54,23 +59,24 @@ def overview(kept: Kept, run: RunId) -> dict[str, Any]:
     ]
     summaries = list(lives.summaries(kept, run, newest))
     return {
-        "run": run,
-        "is_live": kept.holder(run) is not None,
-        "under_way": under_way,
         "lives": plain.data(rows, MAX_TEXT),
         "reliability": plain.data(lives.reliability(summaries)),
         "curve": plain.data(lives.curve(curves)),
-        "settings": in_force(kept, run),
     }
 
 
 def in_force(kept: store.Store, run: str) -> dict[str, Any]:
     """Returns what can be steered and how it is set: as the run began, and as somebody has changed it since."""
     own = kept.run(run).config.get("survival", {})
-    found = {name: own.get(name) for name in STEERED}
-    for command in kept.inbox(run).read(0):
-        found |= {name: value for name, value in command.data.items() if command.kind == "set" and name in STEERED}
-    return found
+    return {name: own.get(name) for name in STEERED} | heard(kept, run)
+
+
+def heard(kept: store.Store, run: str) -> dict[str, Any]:
+    """Returns what a run of lives was told since it began; it obeys between turns, and its journal says so later."""
+    if config.lives(kept.run(run).config.get("system", "")) is None:
+        return {}
+    told = [command.data for command in kept.inbox(run).read(0) if command.kind == "set"]
+    return {name: value for data in told for name, value in data.items() if name in STEERED}
 
 
 @router.get("/turns/{episode}")
@@ -87,7 +93,7 @@ def turns(
     than a second, and are shown while they last only to who says that they watch.
     """
     lives = reader(kept, run)
-    over = next((each for each in lives.lived(kept, run) if each.episode == episode), None)
+    over = lives.life(kept, run, episode)
     if over is None or over.snapshots is None:
         shown = contact.parts(kept, run, episode, after) if contact.shown(kept, run) == episode else []
         if not shown and over is not None:

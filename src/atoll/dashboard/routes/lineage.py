@@ -7,14 +7,14 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from atoll.dashboard import decoding, paging, texts
+from atoll.dashboard import paging, texts
 from atoll.dashboard.given import MAX_TEXT, After, Kept, RunId
 from atoll.runs import progress
-from atoll.store import census
+from atoll.store import census, decoding
 
 MAX_NODES = 10_000
 MAX_PATH = 1000
-MAX_KNOWN = 100_000
+MAX_KNOWN = 20_000
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["candidates"])
 
@@ -47,11 +47,11 @@ class Lineage(BaseModel):
 
 
 class Ancestor(NamedTuple):
-    """A candidate with its parents and the best of them; none of that ever changes."""
+    """A candidate with its parents and the best of them with its record; none of that ever changes."""
 
     head: census.Head
     parents: list[str]
-    best: census.Head | None
+    best: tuple[census.Head, str] | None
 
 
 class _Born(msgspec.Struct):
@@ -113,11 +113,13 @@ def parents_of(rows: census.Census, heads: Sequence[census.Head]) -> dict[str, l
     """Returns the parents of candidates, read from the records that hold them."""
     found: dict[str, list[str]] = {}
     for text in rows.contents(heads).values():
-        born = _born.read(text)
-        for each in (born, *born.children):
-            if each.id and (each.parents or each.id not in found):
-                found[each.id] = list(dict.fromkeys(each.parents))
+        found |= _parents(text)
     return found
+
+
+def _parents(text: str) -> dict[str, list[str]]:
+    born = _born.read(text)
+    return {each.id: list(dict.fromkeys(each.parents)) for each in (*born.children, born) if each.id}
 
 
 def _known(request: Request, run: str) -> dict[str, Ancestor]:
@@ -130,26 +132,33 @@ def _known(request: Request, run: str) -> dict[str, Ancestor]:
 
 def _path(kept: Kept, rows: census.Census, run: str, to: str, known: dict[str, Ancestor]) -> Nodes:
     """Returns the line from a candidate to the start; empty where nothing has a score yet."""
-    if to == progress.BEST:
-        best = rows.best()
-        here = best[0] if best else None
-    else:
-        here = next(iter(rows.find([progress.candidate(kept, run, to).id]).values()), None)
+    best = rows.best() if to == progress.BEST else []
+    first = progress.candidate(kept, run, to).id if to != progress.BEST else best[0].id if best else None
+    found = rows.born([first]) if first else {}
     path: list[Ancestor] = []
     seen: set[str] = set()
-    while here is not None and here.id not in seen and len(path) < MAX_PATH:
-        seen.add(here.id)
-        path.append(known.get(here.id) or _ancestor(rows, here))
-        known[here.id] = path[-1]
+    here = next(iter(found.values()), None)
+    while here is not None and here[0].id not in seen and len(path) < MAX_PATH:
+        head, text = here
+        seen.add(head.id)
+        if head.id in known:
+            path.append(known[head.id])
+        else:
+            names = _parents(text).get(head.id, [])
+            path.append(Ancestor(head, names, _best(rows, names)))
+            known[head.id] = path[-1]
         here = path[-1].best
     return _nodes([each.head for each in path], {each.head.id: each.parents for each in path})
 
 
-def _ancestor(rows: census.Census, head: census.Head) -> Ancestor:
-    names = parents_of(rows, [head]).get(head.id, [])
-    parents = rows.find(names)
-    ordered = [parents[name] for name in names if name in parents]
-    return Ancestor(head, names, max(reversed(ordered), key=_score, default=None))
+def _best(rows: census.Census, names: Sequence[str]) -> tuple[census.Head, str] | None:
+    """Returns the best of some parents; of equal ones the last, as engines put the best last."""
+    if not names:
+        return None
+    aliases = {name: head.id for name, head in rows.find([name for name in names if "@" in name]).items()}
+    ids = [aliases.get(name, name) for name in names]
+    found = rows.born(ids)
+    return max((found[id] for id in reversed(ids) if id in found), key=lambda each: _score(each[0]), default=None)
 
 
 def _score(head: census.Head) -> float:

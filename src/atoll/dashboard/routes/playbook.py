@@ -1,19 +1,20 @@
 """Playbooks: what agents have learnt, how it came about, what waits for somebody, and back."""
 
+import json
 from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from atoll import errors, playbook, store
+from atoll import config, errors, playbook, store
 from atoll.dashboard import plain
 from atoll.dashboard.given import Kept, Limit
 
 router = APIRouter(prefix="/api/playbooks", tags=["playbook"])
 
 PREFIX = "playbook/"
-MAX_BULLETS = 2000
+MAX_BULLETS, MAX_DELTAS = 2000, 2000
 KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which playbook.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
@@ -61,7 +62,7 @@ def playbooks(kept: Kept) -> dict[str, Any]:
 
 
 @router.get("/current")
-def current(kept: Kept, key: KeyQuery, version: Annotated[int | None, Query(ge=1)] = None) -> dict[str, Any]:
+def current(kept: Kept, key: KeyQuery, version: Annotated[int | None, Query(ge=1, le=2**53)] = None) -> dict[str, Any]:
     """Shows a playbook, now or as it was: its bullets by section, its size against its limits, and what waits."""
     notes = opened(kept, key)
     found = notes.at(version) if version else notes.current()
@@ -86,7 +87,7 @@ def _bullet(each: playbook.Bullet) -> dict[str, Any]:
 
 @router.get("/history")
 def history(
-    kept: Kept, key: KeyQuery, before: Annotated[int | None, Query(ge=1)] = None, limit: Limit = 50
+    kept: Kept, key: KeyQuery, before: Annotated[int | None, Query(ge=1, le=2**53)] = None, limit: Limit = 50
 ) -> dict[str, Any]:
     """Lists versions, newest first: what was applied, held and rejected and why, what was retired, and rollbacks."""
     events = [each for each in opened(kept, key).history() if before is None or each.n < before][::-1]
@@ -107,6 +108,31 @@ def _event(each: playbook.Event) -> dict[str, Any]:
             {"id": gone.bullet.id, "content": gone.bullet.content, "reason": gone.reason} for gone in each.retired
         ],
     }
+
+
+@router.get("/deltas")
+def deltas(kept: Kept, key: KeyQuery, version: Annotated[int, Query(ge=1, le=2**53)]) -> dict[str, Any]:
+    """Shows what was proposed in the life that made a version, turn by turn, with every verdict and its reason.
+
+    A version that no life made has its verdicts in the history; of lives whose turns were not kept only the counts are.
+    """
+    run, told = key.removeprefix(PREFIX), _lived(opened(kept, key), version)
+    if told is None:
+        raise errors.NotFound(f"Version {version} of {key} comes from no life: its verdicts are in the history.")
+    turns = config.lives(kept.run(run).config.get("system", "")).turns(kept, run, told)
+    rows = [{"turn": turn["turn"], **verdict} for turn in turns for verdict in turn["deltas"]]
+    return {"key": key, "version": version, "life": told, "total": len(rows)} | {
+        "deltas": plain.data(rows[:MAX_DELTAS], 4000)
+    }
+
+
+def _lived(notes: playbook.Store, version: int) -> int | None:
+    """Returns the number of the life that a version was written in."""
+    try:
+        found = json.loads(notes.versions.get(notes.key, version).value).get("lived", {}).get("episode")
+    except (ValueError, AttributeError):
+        return None
+    return found if isinstance(found, int) else None
 
 
 @router.post("/rollback")

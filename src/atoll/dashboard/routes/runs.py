@@ -9,12 +9,14 @@ from pydantic import BaseModel
 import atoll
 from atoll.dashboard import curves, paging, plain, security
 from atoll.dashboard.given import After, Kept, Limit, Looking, Remembered, RunId
+from atoll.dashboard.routes import life
 from atoll.dashboard.standing import RunRow, Used
-from atoll.runs import baselines, results
+from atoll.runs import baselines
 from atoll.store.census import Census
 
-LIST_SECONDS = 0.2  # spent at most on adding up journals, for a list and for one run
-RUN_SECONDS = 0.25
+LIST_SECONDS = 0.1  # spent at most on adding up journals, for a list and for one run
+RUN_SECONDS = 0.15
+CURVE_SECONDS = 0.05
 BASELINE_SECONDS = 0.05
 MAX_IMPROVEMENTS = 2000
 
@@ -118,11 +120,11 @@ def overview(kept: Kept, run: RunId, looking: Looking, memo: Remembered) -> Over
         used=look.used(),
         config=plain.data(look.run.config),
         setup=plain.data({**digest.setup, **{name: digest.started.get(name) for name in ("llm", "sandbox")}}),
-        settings=plain.data(digest.settings),
+        settings=plain.data({**digest.settings, **life.heard(kept, run)}),
         sessions=digest.sessions,
         islands=memo.get(("counts", run), digest.end, lambda: _islands(look.census, curves.num_islands(digest))),
         baselines=_baselines(kept, run, looking),
-        result=plain.data(results.find(kept, run)) if look.digest.reason is not None else {},
+        result=plain.data(digest.result),
         eta_seconds=digest.eta_seconds() if kept.holder(run) is not None else None,
         writer=kept.holder(run),
     )
@@ -131,7 +133,7 @@ def overview(kept: Kept, run: RunId, looking: Looking, memo: Remembered) -> Over
 @router.get("/runs/{run}/curve")
 def curve(run: RunId, looking: Looking, memo: Remembered) -> curves.Curve:
     """Draws best and mean of every island over evaluations and over cost, thinned out to a few hundred points."""
-    look = looking(run, RUN_SECONDS)
+    look = looking(run, CURVE_SECONDS)
     stamp = look.digest.seq, look.digest.end
     return memo.get(("curve", run), stamp, lambda: curves.curve(look.census, look.digest))
 
@@ -139,7 +141,7 @@ def curve(run: RunId, looking: Looking, memo: Remembered) -> curves.Curve:
 @router.get("/runs/{run}/improvements")
 def improvements(run: RunId, looking: Looking, memo: Remembered) -> Improvements:
     """Lists the candidates that were each better than all before."""
-    look = looking(run, RUN_SECONDS)
+    look = looking(run, CURVE_SECONDS)
     found = memo.get(("improvements", run), look.digest.end, look.census.improvements)
     rows = []
     for each in found[-MAX_IMPROVEMENTS:]:

@@ -93,7 +93,7 @@ def _worldline(step: int, rows: Sequence[store.Row]) -> dict[str, Any]:
 
 
 @router.get("/turns/{step}")
-def turns(kept: Kept, run: RunId, step: Annotated[int, Field(ge=1)]) -> dict[str, Any]:
+def turns(kept: Kept, run: RunId, step: Annotated[int, Field(ge=1, le=2**53)]) -> dict[str, Any]:
     """Shows the conversation of a worldline, turn by turn: what the critic said, the plan, the judge, the fitness."""
     rows, found = kept.candidates(run), list[store.Row]()
     while len(found) < 200 and (row := rows.find(f"{step}.{len(found)}")) is not None:

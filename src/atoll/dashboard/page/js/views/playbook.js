@@ -1,5 +1,6 @@
 // A playbook: what an agent has learnt, how it came about, what waits for somebody, and the way back.
 
+import { folded } from "../code.js";
 import { decision } from "../decision.js";
 import { button, field, h, put, select } from "../dom.js";
 import { count, percent, plural } from "../format.js";
@@ -114,6 +115,11 @@ function delta(each) {
     each.evidence ? h("span", { class: "soft" }, " because ", inline(each.evidence, 400)) : null);
 }
 
+function judged(verdict) {
+  return h("div", { class: "verdict" }, h("span", { class: "badge", "data-status": OUTCOMES[verdict.outcome] ?? "other" }, verdict.outcome), delta(verdict.delta),
+    h("p", { class: "soft" }, verdict.turn ? `turn ${verdict.turn}: ` : "", inline(verdict.reason, 600)));
+}
+
 /** The versions, newest first: each delta with its verdict, and a way to look at a version or go back to it. */
 function history(root, context, key, look, changed) {
   const problem = h("div", {});
@@ -139,8 +145,19 @@ function history(root, context, key, look, changed) {
       each.restored ? h("span", {}, `back to ${each.restored}`) : null, h("span", {}, inline(each.reason, 300)), h("span", { class: "soft" }, told),
       button("Look at it", () => look(each.version), { class: "quiet inline", "aria-label": `Look at version ${each.version}` }),
       each.version === newest ? null : button("Go back to it …", () => goBack(each.version), { class: "quiet inline", "aria-label": `Go back to version ${each.version}` })),
-    each.verdicts.map((verdict) => h("div", { class: "verdict" }, h("span", { class: "badge", "data-status": OUTCOMES[verdict.outcome] ?? "other" }, verdict.outcome), delta(verdict.delta), h("p", { class: "soft" }, inline(verdict.reason, 600)))),
+    each.verdicts.length === 0 && each.restored === null && Object.values(each.counts).some(Boolean) ? proposed(each.version) : null,
+    each.verdicts.map((verdict) => judged(verdict)),
     each.retired.map((gone) => h("p", { class: "soft" }, "retired ", h("code", {}, gone.id), " ", inline(gone.content, 300), ": ", inline(gone.reason, 300))));
+  }
+
+  /** What a life proposed on the way to a version, asked for when somebody opens it. */
+  function proposed(number) {
+    return folded("What was proposed in this life", () => {
+      const place = h("div", { class: "tall" }, h("p", { class: "soft" }, "Loading …"));
+      context.get(`${PATH}/deltas`, { key, version: number }).then((found) => put(place, h("p", { class: "soft" }, `${plural(found.total, "delta")} of life ${found.life}`), found.deltas.map((each) => judged(each))))
+        .catch((error) => error.name === "AbortError" || put(place, h("p", { class: "soft" }, error.message)));
+      return place;
+    });
   }
 
   function goBack(number) {

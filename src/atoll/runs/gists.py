@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from atoll.dashboard import decoding, texts
+from atoll.store import decoding
 from atoll.store.events import Event
 
 MAX_CHARS = 240
@@ -15,14 +15,14 @@ MAX_DATA = 100_000  # characters of a record that are read for it
 def gist(event: Event) -> str:
     """Says in a line what a record tells; of a kind that is not known, how its data begins."""
     if len(event.data) > MAX_DATA:
-        return texts.sound(event.data[:MAX_CHARS])
+        return _sound(event.data[:MAX_CHARS])
     try:
         data = decoding.anything.read(event.data)
         said = _SAID[event.kind](data) if event.kind in _SAID else event.data
     except (msgspec.ValidationError, KeyError, TypeError, ValueError, IndexError, AttributeError):
         said = event.data  # records of others may look different
     line = " ".join(said.split())
-    return texts.sound(line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}…")
+    return _sound(line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}…")
 
 
 def _judged(data: Mapping[str, Any]) -> str:
@@ -69,3 +69,8 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "ended": lambda data: str(data["reason"]),
     "concluded": lambda data: f"the result: {', '.join(data['result'])}",
 }
+
+
+def _sound(text: str) -> str:
+    """Returns a text that UTF-8 can say."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,28 @@
+"""`atoll run --dashboard`: the run is seen in a browser while it lasts."""
+
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "survival"
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
+
+
+def test_a_dashboard_stands_beside_a_run_and_ends_with_it(tmp_path):
+    command = [sys.executable, "-m", "atoll", "run", str(EXAMPLE), "--episodes", "1", "--dashboard", "--linger", "10"]
+    told = tmp_path / "told"
+    with told.open("w") as screen:
+        started = subprocess.Popen([*command, "--store", str(tmp_path / "atoll.db")], stderr=screen, stdout=screen)
+        try:
+            while not (found := ADDRESS.search(told.read_text())):
+                assert started.poll() is None, told.read_text()
+                time.sleep(0.05)
+            with urllib.request.urlopen(found[0], timeout=60) as page:
+                assert b"<title>Atoll</title>" in page.read()
+            assert started.wait(100) == 0, told.read_text()
+        finally:
+            started.kill()
+            started.wait()

@@ -1,0 +1,59 @@
+"""`atoll dashboard`."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx2
+import pytest
+
+from atoll import dashboard, store
+from tests.cli import apps
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = str(tmp_path / "atoll.db")
+    with store.open(path) as kept:
+        kept.create("run")
+    return path
+
+
+@pytest.fixture
+def shell(capsys, path):
+    return apps.Shell(capsys, path)
+
+
+def test_it_prints_an_address_that_opens_everything_and_ends_with_ctrl_c(path):
+    command = [sys.executable, "-m", "atoll", "dashboard", "--store", path, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
+        assert found
+        with httpx2.Client(timeout=60, follow_redirects=True) as browser:
+            assert browser.get(found[0]).status_code == 200
+            session = found[0].partition("/?")[0] + "/api/session"
+            assert browser.get(session).json()["can_change"] is True
+            assert httpx2.get(session, timeout=60).json()["can_change"] is False
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def test_an_address_that_others_reach_needs_a_token(shell):
+    assert "--token" in shell.refused("dashboard", "--host", "0.0.0.0", "--port", "0")
+
+
+def test_a_port_that_is_taken_is_told_in_a_sentence(shell, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = shell.refused("dashboard", "--port", str(port))
+    assert f"127.0.0.1:{port} cannot be taken" in said
+    assert "--port" in said
+
+
+def test_without_the_extra_it_says_how_to_get_it(shell, monkeypatch):
+    monkeypatch.delattr(dashboard, "server", raising=False)
+    monkeypatch.setitem(sys.modules, "atoll.dashboard.server", None)
+    assert "pip install 'atoll[dashboard]'" in shell.refused("dashboard")

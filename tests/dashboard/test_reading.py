@@ -1,0 +1,109 @@
+"""What is kept between questions: sums, places of records, answers."""
+
+import pytest
+
+from atoll import store
+from atoll.dashboard import digest, finding, memo, warmth
+from atoll.journal import Record
+from tests import toys
+
+
+@pytest.fixture
+def kept(tmp_path):
+    with store.Store(tmp_path / "atoll.db") as kept:
+        kept.create("run")
+        yield kept
+
+
+def step(number: int) -> list[Record]:
+    children = [{"id": f"{number}.0", "decision": ["accept", "it ran", "ran", None]}]
+    applied = {"children": children, "evaluations": 1, "cost": [0.5, 10, 5, 0.25, 1]}
+    return [Record("begun", number, 0, {"parents": []}), Record("applied", number, 0, applied)]
+
+
+def test_a_digest_reads_only_what_is_new(kept, monkeypatch):
+    monkeypatch.setattr(digest, "SPAN", 3)
+    kept.journal("run").write(Record("started", 0, -1, {"budget": {"iterations": 10}}), *step(1), *step(2), *step(3))
+    found = digest.Digest(kept, "run")
+    assert not found.advance(0.0)
+    assert found.seq == 3
+    while not found.advance(0.0):
+        pass
+    assert (found.evaluations, found.cost.usd, found.steps) == (3, 0.75, 3)
+    assert found.share_used() == 0.3
+    assert found.at_step(2) == (2, 0.5, 30)
+    kept.journal("run").write(*step(4), Record("controlled", 4, -1, {"kind": "raise", "data": {"iterations": 20}}))
+    assert found.advance(10.0)
+    assert (found.evaluations, found.budget["iterations"]) == (4, 20)
+
+
+def test_a_digest_passes_over_records_of_another_form(kept):
+    odd = [Record("applied", 1, 0, {"evaluations": "many"}), Record("founded", 0, 0, {"evaluation": {"cost": "dear"}})]
+    kept.journal("run").write(*odd, *step(1))
+    found = digest.Digest(kept, "run")
+    assert found.advance(10.0)
+    assert found.evaluations >= 1
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_rare_records_are_found_among_many(is_warm, kept, monkeypatch):
+    monkeypatch.setattr(finding, "SPAN", 32)
+    monkeypatch.setattr(finding, "WORD_SPAN", 16)
+    monkeypatch.setattr(finding, "FEW", 4)
+    kinds = ["reset" if n % 25 == 0 else "judged" if n % 2 else "applied" for n in range(1, 201)]
+    kept.journal("run").write(*(Record(kind, n, 0, {"n": f"<{n}>"}) for n, kind in enumerate(kinds, 1)))
+    finder = finding.Finder(kept, "run")
+    while is_warm and finder.warm():
+        pass
+    rare = [n for n, kind in enumerate(kinds, 1) if kind == "reset"][::-1]
+    page = finder.page(["reset"], "", 201, 3, 10.0)
+    assert [each.seq for each in page.events] == rare[:3]
+    assert not page.is_done
+    rest = finder.page(["reset"], "", page.looked, 100, 10.0)
+    assert [each.seq for each in rest.events] == rare[3:]
+    assert rest.is_done
+    both = finder.page(["reset", "judged"], "", 201, 500, 10.0)
+    assert len(both.events) == sum(kind in ("reset", "judged") for kind in kinds)
+    assert [each.seq for each in finder.page([], "<77>", 201, 9, 10.0).events] == [77]
+    assert finder.page(["nothing"], "", 201, 9, 10.0) == ([], 1, True)
+
+
+def test_a_look_that_takes_too_long_says_how_far_it_came(kept, monkeypatch):
+    monkeypatch.setattr(finding, "WORD_SPAN", 16)
+    kept.journal("run").write(*(Record("judged", n, 0, {"n": n}) for n in range(1, 101)))
+    finder, before, looks = finding.Finder(kept, "run"), 101, 0
+    while True:
+        page = finder.page([], "nothing like it", before, 9, 0.0)
+        looks += 1
+        assert page.looked < before
+        before = page.looked
+        if page.is_done:
+            break
+    assert looks == 7
+
+
+def test_an_answer_is_made_again_only_when_something_changed_and_time_has_gone_by():
+    now = [0.0]
+    kept, made = memo.Memo(lambda: now[0]), []
+
+    def make():
+        made.append(now[0])
+        now[0] += 1.0
+        return len(made)
+
+    assert kept.get("a", 1, make) == 1
+    assert kept.get("a", 1, make) == 1
+    assert kept.get("a", 2, make) == 1  # it was dear, and is good for a while
+    now[0] += memo.PATIENCE
+    assert kept.get("a", 2, make) == 2
+    assert kept.get("a", 2, make) == 2
+
+
+def test_long_journals_are_read_ahead(kept, monkeypatch):
+    monkeypatch.setattr(finding, "SPAN", 4)
+    kept.journal("run").write(*(record for n in range(1, 11) for record in step(n)))
+    digests, finders = digest.Digests(kept), finding.Finders(kept)
+    reading = warmth.Warmth(kept, digests, finders)
+    reading.start()
+    toys.until(lambda: digests.of("run").evaluations == 10 and not finders.of("run").warm(), 60)
+    reading.stop()

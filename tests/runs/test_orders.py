@@ -1,0 +1,47 @@
+"""What is asked of a run, and the log of who asked."""
+
+import json
+
+import pytest
+
+from atoll import errors, store
+from atoll.runs import orders
+
+
+@pytest.fixture
+def kept(tmp_path):
+    with store.Store(tmp_path / "atoll.db") as kept:
+        kept.create("run")
+        yield kept
+
+
+def test_an_order_is_posted_and_written_down(kept):
+    told = orders.tell(kept, "run", [("raise", {"iterations": 9})], by="ann", reason="it is worth it")
+    assert [(each.kind, dict(each.data)) for each in kept.inbox("run").read(0)] == [("raise", {"iterations": 9})]
+    assert told.sentence().startswith("Told run run: raise the limits to iterations=9, where they are lower.")
+    (entry,) = kept.book().history("control/run", 0)
+    assert (entry.author, entry.reason) == ("ann", "it is worth it")
+    assert json.loads(json.loads(entry.value)) == {"kind": "raise", "data": {"iterations": 9}}
+    store.audit.verify(kept.book().entries("", 0, None, 10))
+
+
+def test_a_run_that_nobody_writes_cannot_be_paused(kept):
+    with pytest.raises(errors.SetupError, match="nothing to pause"):
+        orders.tell(kept, "run", [("pause", {})], by="ann")
+    assert not kept.inbox("run").read(0)
+    assert not kept.book().history("control/run", 0)
+
+
+def test_one_under_way_can(kept):
+    with kept.claim("run"):
+        assert orders.tell(kept, "run", [("pause", {})], by="ann").is_alive
+
+
+def test_a_setting_that_the_system_has_not_is_refused(kept):
+    kept.create("lives", {"system": "survival"})
+    with pytest.raises(errors.SetupError, match="danger_threshold"):
+        orders.tell(kept, "lives", [("set", {"danger_treshold": 0.5})], by="ann")
+    with pytest.raises(errors.SetupError):
+        orders.tell(kept, "lives", [("set", {"danger_threshold": 7})], by="ann")
+    orders.tell(kept, "lives", [("set", {"danger_threshold": 0.5})], by="ann")
+    assert len(kept.inbox("lives").read(0)) == 1
