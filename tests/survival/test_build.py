@@ -105,6 +105,11 @@ class TestRun:
         lives = list(build.rehearse(build.Task(), build.Options(), 6, 3))
         assert found["mean_ticks"] == sum(life.ticks for life in lives) / 3
 
+    def test_a_rehearsal_has_as_many_agents_as_the_task(self):
+        (alone,) = build.rehearse(build.Task(), build.Options(), 6, 1)
+        (both,) = build.rehearse(build.Task(agents=2), build.Options(), 6, 1)
+        assert len(both.said) > len(alone.said) or both.ticks != alone.ticks
+
     def test_a_run_that_was_cut_goes_on_as_if_nothing_had_happened(self, tmp_path):
         with store.Store(str(tmp_path / "lives.db")) as kept:
             with self.session(kept, 4) as whole:

@@ -87,13 +87,12 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
 def rehearse(task: Task, options: Options, seed: int, episodes: int) -> Iterator[Life]:
     """Yields the lives that a run with this seed would have, without a kernel and without a store."""
     parts = system.Parts(Path(), None, executor.Place(), 1, seed, store.MemoryBlobs())
-    living, world = make_living(_name(options, parts), options, parts), _worlds(task, parts)()
+    living, live = make_living(_name(options, parts), options, parts), _lives(task, parts, _worlds(task, parts))
     book, state = playbook.Playbook(), dict[str, Any]()
     for episode in range(1, episodes + 1):
-        life = living.live(world, book, state, seed=world_seed(seed, episode), episode=episode)
+        life = live(living, book, state, world_seed(seed, episode), episode)
         book, state = life.book, dict(life.state)
         yield life
-    world.close()
 
 
 def make_living(name: str, options: Options, parts: system.Parts, *, is_shared: bool = False) -> Living:
