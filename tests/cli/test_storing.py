@@ -2,9 +2,11 @@
 
 import json
 
+import psycopg
 import pytest
 
 from atoll import cli, store
+from tests.cli import tasks
 from tests.store import samples
 
 
@@ -64,3 +66,42 @@ def test_a_store_of_today_needs_no_upgrade(file, postgres_server, capsys):
     with postgres_server.database(is_empty=True) as url:
         assert cli.main(["store", "upgrade", url]) == 0
     assert "has schema 2, made." in capsys.readouterr().out
+
+
+def test_a_run_on_a_server_is_made_resumed_and_looked_at_and_the_password_is_nowhere(
+    tmp_path, postgres_url, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ATOLL_STORE", postgres_url.replace("postgres@", "postgres:hush-hush@"))
+    tasks.make(tmp_path / "task")
+    for verb in (
+        ["run", "task", "--iterations", "6", "--deterministic"],
+        ["resume", "latest", "--iterations", "9"],
+        ["list"],
+        ["best", "latest"],
+        ["lineage", "latest"],
+        ["export", "latest", "--csv"],
+        ["report", "latest"],
+        ["params", "set", "alpha", "0.5", "-m", "a start"],
+        ["audit", "verify"],
+    ):
+        assert cli.main(verb) == 0, verb
+    said = capsys.readouterr()
+    assert "hush-hush" not in said.out + said.err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["task"]
+    with psycopg.connect(postgres_url) as raw:
+        for table in ("runs", "records", "changes", "commands"):
+            found = raw.execute(f"SELECT count(*) FROM {table} AS t WHERE t::text LIKE '%hush-hush%'".encode())
+            assert found.fetchone() == (0,)
+    with store.open(postgres_url) as kept:
+        (run,) = kept.runs()
+        assert len(list(kept.journal(run.id).of_kind("applied"))) >= 9
+
+
+@pytest.mark.parametrize("address", ["postgresql://me:hush-hush@127.0.0.1:1/runs", "postgresql://me:hush-hush@/r?x=y"])
+def test_a_server_that_cannot_be_reached_is_told_in_one_sentence(address, capsys):
+    assert cli.main(["list", "--store", address]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("atoll: ")
+    assert len(said.splitlines()) == 1
+    assert "hush-hush" not in said

@@ -24,10 +24,9 @@ def run(kept, name, steps):
     return evolver
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def kept(request, tmp_path):
-    is_file = request.param == "sqlite"
-    with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as opened:
+@pytest.fixture
+def kept(tmp_path):
+    with store.Store(tmp_path / "atoll.db") as opened:
         yield opened
 
 
