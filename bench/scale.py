@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll import executor, journal, sandbox, store
-from bench import outcome
+from bench import outcome, scale_stores
 
 TICK = os.sysconf("SC_CLK_TCK")
 NAP_MS = 20.0
@@ -188,12 +188,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=100, help="evaluations in a batch")
-    parser.add_argument("--postgres", metavar="URL", help="a store there too, for the cost of a commit")
     options = parser.parse_args()
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # on the loopback, for a minute
-    with tempfile.TemporaryDirectory() as folder:
-        urls = {"SQLite": os.path.join(folder, "atoll.db")}
-        urls |= {"PostgreSQL": options.postgres} if options.postgres else {}
+    with tempfile.TemporaryDirectory() as folder, scale_stores.serving(Path(folder)) as (address, _):
+        urls = {"SQLite": os.path.join(folder, "atoll.db"), "PostgreSQL": address}
         stores = commits(options.rounds, options.size, urls)
     tables = {
         "One evaluation that does nothing": (["way", "wall ms", "CPU ms"], overheads(options.rounds, options.size)),
