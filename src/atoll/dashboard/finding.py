@@ -62,14 +62,17 @@ class Finder:
             limit: How many at most.
         """
         deadline = time.monotonic() + seconds
-        end = min(before, self.events.end() + 1)
+        written = self.events.end()
+        end = min(before, written + 1)
         if not kinds and not words:
             found = self.events.before(end, limit)
             return _page(found, found[-1].seq if found else 1, limit)
         gathered: list[Event] = []
         looked = end
         for first, last in _spans(end, WORD_SPAN if words else SPAN):
-            gathered += self._between(kinds, words, first, last, limit - len(gathered))
+            wanted = self._present(kinds, first, written)
+            if wanted or not kinds:
+                gathered += self._between(wanted, words, first, last, limit - len(gathered))
             if len(gathered) >= limit:
                 return _page(gathered, gathered[-1].seq, limit)
             looked = first
@@ -87,12 +90,9 @@ class Finder:
         return True
 
     def _between(self, kinds: Sequence[str], words: str, first: int, last: int, limit: int) -> Sequence[Event]:
-        wanted = self._present(kinds, first) if kinds else ()
-        if kinds and not wanted:
-            return ()
         if words:
-            return self.events.searched(words, last + 1, last + 1 - first, limit, wanted).events
-        return self._of_kinds(wanted, first, last, limit)
+            return self.events.searched(words, last + 1, last + 1 - first, limit, kinds).events
+        return self._of_kinds(kinds, first, last, limit)
 
     def _of_kinds(self, kinds: Sequence[str], first: int, last: int, limit: int) -> Sequence[Event]:
         stretch = self._stretches.get((first - 1) // SPAN)
@@ -101,10 +101,10 @@ class Finder:
         places = sorted((seq for kind in kinds for seq in stretch.places[kind] if seq <= last), reverse=True)
         return list(reversed(self.events.at(places[:limit])))
 
-    def _present(self, kinds: Sequence[str], first: int) -> Sequence[str]:
+    def _present(self, kinds: Sequence[str], first: int, written: int) -> Sequence[str]:
         """Returns those of some kinds that there may be in the stretch of a record."""
         number = (first - 1) // SPAN
-        if (number + 1) * SPAN > self.events.end():
+        if not kinds or (number + 1) * SPAN > written:
             return kinds  # it still grows
         counts = self._stretch(number).counts
         return [kind for kind in kinds if kind in counts]

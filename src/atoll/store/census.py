@@ -6,7 +6,7 @@ For those who only look, while somebody else writes.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, func, not_, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, func, literal, not_, or_, select, tuple_
 
 from atoll.store import events, schema
 from atoll.store.projection import Place, place
@@ -123,7 +123,8 @@ class Census:
 
     def buckets(self, width: int) -> Sequence[Bucket]:
         """Returns best, mean and number of the scores of every island for each `width` steps, in their order."""
-        start = _rows.step - _rows.step % width
+        # The number itself, and no parameter: PostgreSQL must see that what is grouped by is what is ordered by.
+        start = _rows.step - _rows.step % literal(width, literal_execute=True)
         query = select(_rows.island, func.max(_rows.step), func.max(_rows.score), func.avg(_rows.score), func.count())
         query = query.where(_rows.run == self.number).group_by(_rows.island, start).order_by(start, _rows.island)
         return [Bucket(*each) for each in self._all(query)]
