@@ -1,6 +1,6 @@
 // Overview: how the best and the mean of each island went, what of the budget is used, and what improved.
 
-import { field, h, put, select } from "../dom.js";
+import { button, field, h, put, select } from "../dom.js";
 import { lines } from "../charts/lines.js";
 import { count, duration, moment, percent, score, usd } from "../format.js";
 import { facts, table } from "../table.js";
@@ -11,6 +11,7 @@ export default { mount };
 
 const AXES = { evaluations: ["evaluations", count], cost_usd: ["cost in USD", usd], tokens: ["tokens", count], step: ["steps", count] };
 
+const NEWEST = 40; // improvements shown unasked
 const FEW = 5; // islands up to which the means are drawn unasked
 
 function mount(root, context) {
@@ -89,11 +90,23 @@ function aboutRun(now) {
   ]);
 }
 
+/** The newest improvements, and all of them on demand: a long run has thousands. */
 function improvementTable(context) {
-  return table("Improvements", [
+  let rows = [];
+  let isAll = false;
+  const list = table("Improvements", [
     { name: "candidate", cell: (each) => h("a", { href: context.link("candidate", { more: [each.id] }), class: "mono" }, each.id) },
     { name: "score", number: true, cell: (each) => score(each.score), sort: (each) => each.score },
     { name: "evaluations", number: true, cell: (each) => count(each.evaluations), sort: (each) => each.evaluations },
     { name: "island", number: true, cell: (each) => count(each.island), sort: (each) => each.island },
   ], { class: "tight", empty: "Nothing was better than the start yet." });
+  const more = button("", () => { isAll = true; show(); }, { class: "quiet" });
+
+  function show() {
+    more.hidden = isAll || rows.length <= NEWEST;
+    more.textContent = `All ${count(rows.length)} improvements`;
+    list.update(isAll ? rows : rows.slice(0, NEWEST));
+  }
+
+  return { element: h("div", {}, list.element, more), update(next) { rows = next; show(); } };
 }
