@@ -9,6 +9,7 @@ import atoll
 
 PAGE = Path(atoll.__file__).parent / "dashboard" / "page"
 MOST_LINES = 400
+FIRST = ("app.js", "views/runs.js", "views/overview.js")  # the shell, and where people come in
 SCRIPTS = sorted(PAGE.rglob("*.js"))
 # What would turn text into markup or code, or a style into an attribute.
 FORBIDDEN = re.compile(
@@ -67,4 +68,5 @@ def imported(path: Path) -> set[Path]:
 
 def test_what_the_first_view_needs_is_asked_for_at_once():
     asked = set(re.findall(r'modulepreload" href="/ui/static/([^"]+)"', (PAGE / "index.html").read_text("utf-8")))
-    assert asked == {names(path) for path in imported((PAGE / "js" / "app.js").resolve())}
+    needed = set[Path]().union(*(imported((PAGE / "js" / name).resolve()) for name in FIRST))
+    assert asked == {names(path) for path in needed}

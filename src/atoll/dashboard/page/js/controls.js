@@ -33,11 +33,8 @@ export class Controls {
     this.#options = options;
     this.#panel = h("details", { class: "adjust", on: { toggle: () => this.#panel.open && this.#tellLog() } }, h("summary", {}, "Adjust"), this.#forms());
     this.element = h("div", { class: "controls" }, this.#buttons, this.#panel, this.#answer);
-    options.signal.addEventListener("abort", () => document.removeEventListener("atoll:session", this.#redraw));
-    document.addEventListener("atoll:session", this.#redraw);
+    document.addEventListener("atoll:session", () => this.#now && this.update(this.#now), { signal: options.signal });
   }
-
-  #redraw = () => this.#now && this.update(this.#now);
 
   /** Shows the values in force; a field that somebody is editing is left alone. */
   update(now) {

@@ -23,13 +23,14 @@ export class TreeCanvas {
   #later = null;
   #options;
 
-  /** options: label, onSelect(node, place), onOpen(node). */
+  /** options: label, signal (when to end), onSelect(node, place), onOpen(node). */
   constructor(options) {
     this.#options = options;
     this.#canvas.setAttribute("aria-label", options.label);
     this.element = h("div", { class: "canvas-place" }, this.#canvas);
     new ResizeObserver(() => { if (!this.#isFitted) this.fit(); else this.#draw(); }).observe(this.element);
-    document.addEventListener("atoll:theme", () => { this.#colors = null; this.#draw(); });
+    document.addEventListener("atoll:theme", () => { this.#colors = null; this.#draw(); }, { signal: options.signal });
+    options.signal.addEventListener("abort", () => this.#drop());
     this.#listen();
   }
 
@@ -159,6 +160,13 @@ export class TreeCanvas {
     this.#painted = { sheet, by, view: { x: shown.x + width / 2, y: shown.y + height / 2, zoom: shown.zoom } };
   }
 
+  /** Gives the memory of the drawings back at once: a browser frees a canvas only when it feels like it. */
+  #drop() {
+    clearTimeout(this.#later);
+    for (const canvas of [this.#canvas, this.#painted?.sheet]) if (canvas) fitted(canvas, 0, 0);
+    this.#painted = this.#tree = null;
+  }
+
   #nodeSize() {
     return Math.max(1.1, Math.min(6, UNIT * this.#view.zoom * 0.34));
   }
@@ -166,7 +174,8 @@ export class TreeCanvas {
   #isNear(y, y2, height) { return Math.max(y, y2) >= -20 && Math.min(y, y2) <= height + 20; }
 
   #paintLinks(pen, colors, width, height, size) {
-    pen.strokeStyle = colors.line;
+    pen.strokeStyle = colors.link;
+    pen.globalAlpha = 0.4;
     pen.lineWidth = size > 2 ? 1 : 0.5;
     pen.beginPath();
     const isCurved = this.#by === "tree" && size > 2 && this.#nodes.length < CURVED;
@@ -180,6 +189,7 @@ export class TreeCanvas {
       else pen.lineTo(x2, y2);
     }
     pen.stroke();
+    pen.globalAlpha = 1;
   }
 
   /** One path for each colour: a thousand fills cost more than one of a thousand nodes. */
@@ -233,7 +243,7 @@ export class TreeCanvas {
     const probe = h("i", {});
     this.element.append(probe);
     const read = (name) => { probe.style.setProperty("color", `var(--${name})`); return getComputedStyle(probe).color; };
-    this.#colors = { line: read("line"), text: read("text"), bad: read("bad"), accent: read("best") };
+    this.#colors = { link: read("soft"), text: read("text"), bad: read("bad"), accent: read("best") };
     probe.style.removeProperty("color");
     this.#colors.tones = Array.from({ length: 10 }, (_, place) => { probe.className = `tone-${place}`; return getComputedStyle(probe).color; });
     probe.remove();

@@ -69,6 +69,7 @@ function one(root, context, id) {
     const now = JSON.stringify([found.verdict, found.score]);
     if (now === shown) return; // what is judged does not change: the reader's place stays
     shown = now;
+    root.querySelector("h1").textContent = `Candidate ${found.id}`;
     put(place, detail(found, context));
   }, problem, { follow: () => shown.startsWith("[null") });
 }

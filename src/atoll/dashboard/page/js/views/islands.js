@@ -38,7 +38,7 @@ function mount(root, context) {
   }
 
   function drawClusters(here) {
-    const rows = here.flatMap((each) => each.clusters.map((cluster) => ({ name: `${here.length > 1 ? `island ${each.island} · ` : ""}${score(cluster.score, 4)}`, value: cluster.size, tone: each.island + 1, note: `e.g. ${cluster.id}`, score: cluster.score })));
+    const rows = here.flatMap((each) => each.clusters.map((cluster) => ({ name: `${here.length > 1 ? `island ${each.island} · ` : ""}${score(cluster.score, 4)}`, value: cluster.size, tone: 1 + (each.island % 9), note: `e.g. ${cluster.id}`, score: cluster.score })));
     cards.clusters.hidden = rows.length === 0;
     clusters.update(rows.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity)).slice(0, MOST_CLUSTERS));
   }
@@ -58,7 +58,7 @@ function mount(root, context) {
   }
 
   function drawFront(here) {
-    const members = here.flatMap((each) => each.front.map((point) => ({ ...point, tone: each.island + 1 })));
+    const members = here.flatMap((each) => each.front.map((point) => ({ ...point, tone: 1 + (each.island % 9) })));
     const names = [...new Set(members.flatMap((each) => Object.keys(each.metrics)))];
     cards.front.hidden = names.length < 2;
     if (names.length < 2) return;
@@ -86,7 +86,7 @@ function mount(root, context) {
 
 /** What the bins of a feature begin with. */
 function ticks({ low, high }) {
-  return Array.from({ length: BINS }, (_, place) => brief(low + (place * (high - low)) / BINS));
+  return Array.from({ length: BINS }, (_, place) => brief(Number((low + (place * (high - low)) / BINS).toPrecision(3))));
 }
 
 function islandTable(context) {

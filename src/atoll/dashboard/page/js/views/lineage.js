@@ -23,7 +23,7 @@ function mount(root, context) {
   const chosen = h("div", { class: "card chosen-node", role: "status", "aria-label": "Chosen candidate" }, h("p", { class: "empty" }, "Choose a candidate in the drawing."));
   const from = h("input", { type: "number", min: 0, step: 1, class: "narrow", placeholder: "newest", value: first ?? "", on: { change: () => { first = from.value === "" ? null : from.value; refresh(); } } });
   const open = (node) => context.go(context.link("candidate", { more: [node.id] }));
-  const canvas = new TreeCanvas({ label: `Lineage of the run. ${KEYS}`, onOpen: open, onSelect: (node) => put(chosen, about(node, canvas, context)) });
+  const canvas = new TreeCanvas({ signal: context.signal, label: `Lineage of the run. ${KEYS}`, onOpen: open, onSelect: (node) => put(chosen, about(node, canvas, context)) });
   const line = table("The line from the best back to the start", [
     { name: "candidate", cell: (node) => h("a", { href: context.link("candidate", { more: [node.id] }), class: "mono" }, node.id) },
     { name: "score", number: true, cell: (node) => score(node.score) },

@@ -1,6 +1,6 @@
 // Overview: how the best and the mean of each island went, what of the budget is used, and what improved.
 
-import { field, h, put, select } from "../dom.js";
+import { button, field, h, put, select } from "../dom.js";
 import { lines } from "../charts/lines.js";
 import { count, duration, moment, percent, score, usd } from "../format.js";
 import { facts, table } from "../table.js";
@@ -11,9 +11,12 @@ export default { mount };
 
 const AXES = { evaluations: ["evaluations", count], cost_usd: ["cost in USD", usd], tokens: ["tokens", count], step: ["steps", count] };
 
+const NEWEST = 40; // improvements shown unasked
+const FEW = 5; // islands up to which the means are drawn unasked
+
 function mount(root, context) {
   let over = context.query.get("over") ?? "evaluations";
-  let what = context.query.get("show") ?? "both";
+  let what = context.query.get("show");
   let curve = null;
   const problem = h("div", {});
   const chart = lines({ title: "Best and mean score by island", xLabel: AXES[over]?.[0], yLabel: "score", height: 320 });
@@ -21,9 +24,10 @@ function mount(root, context) {
   const about = h("div", { class: "card" }, h("h2", {}, "The run"));
   const steps = improvementTable(context);
   const remember = () => { context.setQuery({ over, show: what }); draw(); };
+  const shown = select([["both", "best and mean"], ["best", "best only"], ["mean", "mean only"], ["all", "the whole run only"]], what ?? "both", (value) => { what = value; remember(); });
   const controls = h("div", { class: "bar" },
     field("Over", select(Object.entries(AXES).map(([name, [label]]) => [name, label]), over, (value) => { over = value; remember(); })),
-    field("Show", select([["both", "best and mean"], ["best", "best only"], ["mean", "mean only"], ["all", "the whole run only"]], what, (value) => { what = value; remember(); })));
+    field("Show", shown));
   root.append(problem, h("div", { class: "card" }, controls, chart.element), h("div", { class: "cards" }, used, about),
     h("div", { class: "card" }, h("h2", {}, "Improvements, newest first"), steps.element));
 
@@ -33,12 +37,16 @@ function mount(root, context) {
     chart.update(seriesOf(curve, over, what, context.summary()?.baselines ?? []), { xLabel: label, formatX });
   }
 
-  watch(context, () => context.get(context.ofRun("curve")), (data) => { curve = data; draw(); }, problem);
+  watch(context, () => context.get(context.ofRun("curve")), (data) => {
+    curve = data;
+    what ??= data.islands.length > FEW ? "best" : "both";
+    shown.value = what;
+    draw();
+  }, problem);
   watch(context, () => context.get(context.ofRun("improvements")), (data) => steps.update([...data.improvements].reverse()), problem);
   const show = (now) => { if (now) { put(used, h("h2", {}, "Budget"), budget(now)); put(about, h("h2", {}, "The run"), aboutRun(now)); draw(); } };
   const hear = (event) => { if (event.detail.id === context.run) show(event.detail); };
-  document.addEventListener("atoll:summary", hear);
-  context.signal.addEventListener("abort", () => document.removeEventListener("atoll:summary", hear));
+  document.addEventListener("atoll:summary", hear, { signal: context.signal });
   show(context.summary());
 }
 
@@ -48,8 +56,8 @@ function seriesOf(curve, over, what, baselines) {
   const found = [{ name: "best of all", step: true, main: true, tone: 0, points: points(curve.whole, "best") }];
   if (what !== "all") {
     curve.islands.forEach((each) => {
-      if (what !== "mean") found.push({ name: `island ${each.island} best`, step: true, tone: each.island + 1, points: points(each, "best") });
-      if (what !== "best") found.push({ name: `island ${each.island} mean`, soft: true, tone: each.island + 1, points: points(each, "mean") });
+      if (what !== "mean") found.push({ name: `island ${each.island} best`, step: true, tone: 1 + (each.island % 9), points: points(each, "best") });
+      if (what !== "best") found.push({ name: `island ${each.island} mean`, soft: true, tone: 1 + (each.island % 9), points: points(each, "mean") });
     });
   }
   const ends = found.flatMap((each) => [each.points[0]?.[0], each.points.at(-1)?.[0]]).filter(Number.isFinite);
@@ -82,11 +90,23 @@ function aboutRun(now) {
   ]);
 }
 
+/** The newest improvements, and all of them on demand: a long run has thousands. */
 function improvementTable(context) {
-  return table("Improvements", [
+  let rows = [];
+  let isAll = false;
+  const list = table("Improvements", [
     { name: "candidate", cell: (each) => h("a", { href: context.link("candidate", { more: [each.id] }), class: "mono" }, each.id) },
     { name: "score", number: true, cell: (each) => score(each.score), sort: (each) => each.score },
     { name: "evaluations", number: true, cell: (each) => count(each.evaluations), sort: (each) => each.evaluations },
     { name: "island", number: true, cell: (each) => count(each.island), sort: (each) => each.island },
   ], { class: "tight", empty: "Nothing was better than the start yet." });
+  const more = button("", () => { isAll = true; show(); }, { class: "quiet" });
+
+  function show() {
+    more.hidden = isAll || rows.length <= NEWEST;
+    more.textContent = `All ${count(rows.length)} improvements`;
+    list.update(isAll ? rows : rows.slice(0, NEWEST));
+  }
+
+  return { element: h("div", {}, list.element, more), update(next) { rows = next; show(); } };
 }
