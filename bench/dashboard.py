@@ -226,7 +226,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="of the run, each once alone and once watched")
     parser.add_argument("--real-time", action="store_true", help="before all others; as root, on a busy machine")
     chosen = parser.parse_args()
-    os.nice(chosen.nice)
     with tempfile.TemporaryDirectory() as folder:
         path = chosen.store or Path(folder) / "big.db"
         filled = 0.0 if path.exists() else fill(path, chosen.steps)
