@@ -125,6 +125,13 @@ def test_map_and_memory_add_up_turn_by_turn(kept):
     assert sum(each["size"] for each in lives.curve(stored)) <= len(stored)
 
 
+def test_turns_of_several_say_whose_they_are(kept):
+    _, turns = live(kept, plan_of("agents=2", "seed=2"), lambda run, turn: None)
+    assert {turn.get("agent", 0) for turn in turns} == {0, 1}
+    cells = {turn.get("agent", 0): len(turn["view"]["cells"]) for turn in turns[:2]}
+    assert all(cells.values())
+
+
 def test_a_death_is_a_notice_unless_nobody_wants_any(kept):
     _, turns = live(kept, plan_of("thinker=wait"), lambda run, turn: None)
     assert turns[-1]["notices"][0]["kind"] == "death"

@@ -46,11 +46,12 @@ class FeedbackLoop:
         encounters, avoided: Turns in which danger was near, and those of them that went by without damage.
         is_told: Whether turns are told in words.
         telling: How much of them, and of what a watcher is notified.
+        agent: Who this is, where several live at once.
     """
 
     def __init__(self, mind: Mind, roles: Roles, start: Observation, episode: int = 0, *, is_told: bool = True) -> None:
         self.mind, self.roles, self.episode, self.is_told = mind, roles, episode, is_told
-        self.telling = Telling()
+        self.telling, self.agent = Telling(), 0
         self._engine = ExecutionEngine(roles.sentinel)
         self.seen, self.turn = roles.sentinel.listen(start), 0
         self.encounters = self.avoided = 0
@@ -184,4 +185,5 @@ class FeedbackLoop:
             "notices": tuple(alarms),
             "given": given if level == "verbose" else NOTHING,
             "is_quiet": level == "quiet",
+            "agent": self.agent,
         }

@@ -116,6 +116,7 @@ class LoopSnapshot:
         notices: What a watcher is notified of.
         given: What the thinker was given, where everything is told.
         is_quiet: Whether words are left out.
+        agent: Whose turn it was, where several live at once.
     """
 
     episode: int
@@ -136,6 +137,7 @@ class LoopSnapshot:
     notices: tuple[Mapping[str, JSON], ...] = ()
     given: Mapping[str, JSON] = NOTHING
     is_quiet: bool = False
+    agent: int = 0
 
     @property
     def tick(self) -> int:
@@ -168,4 +170,5 @@ class LoopSnapshot:
             "view": dict(self.view),
             "notices": [dict(each) for each in self.notices],
             **({"given": dict(self.given)} if self.given else {}),
+            **({"agent": self.agent} if self.agent else {}),
         }

@@ -51,6 +51,8 @@ def live_together(
         if party == "cooperation":
             born.mind.lore, born.mind.shelf = births[0].mind.lore, births[0].mind.shelf
     begun = [living.begin(born, seat.reset(seed), episode) for born, seat in zip(births, table.seats, strict=True)]
+    for number, lived in enumerate(begun):
+        lived.loop.agent = number
     while not table.is_over:
         for lived in begun:
             if not lived.loop.seen.is_over:

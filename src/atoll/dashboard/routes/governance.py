@@ -9,7 +9,7 @@ from pydantic import Field
 
 from atoll import errors, governed, store
 from atoll.dashboard import plain
-from atoll.dashboard.given import Kept, Limit
+from atoll.dashboard.given import Kept, Limit, Remembered
 from atoll.governed.proposals.proposal import Proposal, Status
 from atoll.runs import governed as desk
 from atoll.store import refusals
@@ -54,9 +54,10 @@ def evolution(kept: store.Store) -> governed.Evolution:
 @router.get("/proposals")
 def proposals(kept: Kept, status: Status | None = None, limit: Limit = 100) -> dict[str, Any]:
     """Lists proposals, the newest first; those that wait come before the others."""
-    found = [each for each in evolution(kept).history() if status in (None, each.status)][::-1]
+    made = evolution(kept)
+    found = [each for each in made.history() if status in (None, each.status)][::-1]
     ordered = sorted(found, key=lambda each: each.status != "pending")
-    told = [_row(kept, each) for each in ordered[:limit]]
+    told = [_row(made, each) for each in ordered[:limit]]
     return {"proposals": told, "total": len(found), "waiting": sum(each.status == "pending" for each in found)}
 
 
@@ -83,11 +84,11 @@ def decide(kept: Kept, proposal: str, said: Decision) -> dict[str, Any]:
         proposal, said.by, approve=said.approve, reason=said.reason, content_hash=said.content_hash
     )
     done = made.apply(done.id) if done.status == "approved" else done
-    return _row(kept, done)
+    return _row(made, done)
 
 
-def _row(kept: store.Store, found: Proposal) -> dict[str, Any]:
-    needed = evolution(kept).proposals.policy.needed(found)
+def _row(made: governed.Evolution, found: Proposal) -> dict[str, Any]:
+    needed = made.proposals.policy.needed(found)
     told = {name: getattr(found, name) for name in ("id", "type", "title", "author", "risk", "status", "outcome")}
     times = {name: getattr(found, name).isoformat() for name in ("created_at", "expires_at")}
     counts = {"approvals": len(found.approvals), "needed": needed, "content_hash": found.content_hash}
@@ -192,8 +193,15 @@ def abort(kept: Kept, said: Change) -> dict[str, Any]:
 
 
 @router.get("/audit")
-def audit(kept: Kept) -> dict[str, Any]:
-    """Checks the log of all changes from its first to its last, and shows the newest."""
+def audit(kept: Kept, memo: Remembered) -> dict[str, Any]:
+    """Checks the log of all changes from its first to its last, and shows the newest.
+
+    A long log is not checked anew each time that somebody asks: what took a second holds for five.
+    """
+    return memo.get("audit", object(), lambda: _verified(kept))
+
+
+def _verified(kept: store.Store) -> dict[str, Any]:
     known = parameters(kept)
     try:
         found = known.verify()

@@ -1,6 +1,8 @@
 """Lives: the one under way turn by turn, those that are over, and what fear and curiosity came to."""
 
+import functools
 from collections import deque
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -102,8 +104,7 @@ def turns(
         found = [lives.read_turn(text) for _, text in page]
         place = page[-1][0] if page else after
     else:
-        everything = lives.turns(kept, run, episode)
-        found = everything[after : after + limit]
+        found = _turns(kept, run, episode)[after : after + limit]
         place = after + len(found)
     return {
         "run": run,
@@ -114,6 +115,13 @@ def turns(
         "has_more": len(found) == limit,
         "turns": plain.data(found, MAX_TEXT),
     }
+
+
+@functools.lru_cache(maxsize=4)
+def _turns(kept: store.Store, run: str, episode: int) -> Sequence[Any]:
+    """Reads the turns of a life that is over, which never change: a page is a part of them."""
+    found: Sequence[Any] = reader(kept, run).turns(kept, run, episode)
+    return found
 
 
 @router.post("/watch")

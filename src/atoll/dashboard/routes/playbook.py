@@ -1,6 +1,7 @@
 """Playbooks: what agents have learnt, how it came about, what waits for somebody, and back."""
 
 import json
+from collections import Counter
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -10,10 +11,13 @@ from pydantic import Field
 from atoll import config, errors, playbook, store
 from atoll.dashboard import plain
 from atoll.dashboard.given import Kept, Limit
+from atoll.playbook import packing
+from atoll.store import entry
 
 router = APIRouter(prefix="/api/playbooks", tags=["playbook"])
 
 PREFIX = "playbook/"
+COUNTS = ("applied", "held", "rejected", "retired")
 MAX_BULLETS, MAX_DELTAS = 2000, 2000
 KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which playbook.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
@@ -90,22 +94,27 @@ def history(
     kept: Kept, key: KeyQuery, before: Annotated[int | None, Query(ge=1, le=2**53)] = None, limit: Limit = 50
 ) -> dict[str, Any]:
     """Lists versions, newest first: what was applied, held and rejected and why, what was retired, and rollbacks."""
-    events = [each for each in opened(kept, key).history() if before is None or each.n < before][::-1]
-    rows = [plain.data(_event(each), 4000) for each in events[:limit]]
-    return {"key": key, "versions": rows, "next": rows[-1]["version"] if len(events) > limit else None}
+    last = opened(kept, key).version
+    first = last if before is None else min(last, before - 1)
+    numbers = range(first, max(0, first - limit), -1)  # by number: a run of lives has many versions, each a whole book
+    rows = [plain.data(_event(found), 4000) for n in numbers if (found := kept.book().version(key, n)) is not None]
+    return {"key": key, "versions": rows, "next": rows[-1]["version"] if rows and numbers[-1] > 1 else None}
 
 
-def _event(each: playbook.Event) -> dict[str, Any]:
+def _event(change: store.Entry) -> dict[str, Any]:
+    told = {"version": change.n, "reason": change.reason, "author": change.author, "at": change.at}
+    if change.kind == entry.ROLLBACK:
+        return {**told, "restored": change.target, "counts": dict.fromkeys(COUNTS, 0), "verdicts": [], "retired": []}
+    found = packing.read(json.loads(change.value or '"{}"'))
+    counts = found.counts or Counter(str(verdict.outcome) for verdict in found.verdicts)
     return {
-        "version": each.n,
-        "parent": each.parent,
-        "restored": each.restored,
-        "reason": each.reason,
-        "author": each.author,
-        "counts": {name: each.counts.get(name, 0) for name in ("applied", "held", "rejected", "retired")},
-        "verdicts": [verdict.to_data() for verdict in each.verdicts],
+        **told,
+        "restored": None,
+        "counts": {name: counts.get(name, 0) for name in COUNTS}
+        | ({} if found.counts else {"retired": len(found.retired)}),
+        "verdicts": [verdict.to_data() for verdict in found.verdicts],
         "retired": [
-            {"id": gone.bullet.id, "content": gone.bullet.content, "reason": gone.reason} for gone in each.retired
+            {"id": gone.bullet.id, "content": gone.bullet.content, "reason": gone.reason} for gone in found.retired
         ],
     }
 

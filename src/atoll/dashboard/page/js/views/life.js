@@ -30,13 +30,17 @@ export default {
 class LifeView {
   #context;
   #episode = null;
-  #turns = [];
+  #all = []; // turns as they came, of all who live at once
+  #agent = 0;
+  #agents = "";
+  #turns = []; // those of one agent
   #next = 0;
   #place = 0;
   #isFollowing = true;
   #isLive = false;
   #lives = "";
   #problem = h("div", {});
+  #who = h("div", {});
   #choice = h("div", { class: "bar" });
   #slider = h("input", { type: "range", min: 0, max: 0, value: 0, on: { input: () => this.#choose(Number(this.#slider.value)) } });
   #told = h("output", { class: "soft" });
@@ -55,7 +59,7 @@ class LifeView {
     this.#context = context;
     this.#episode = Number(context.query.get("life")) || null;
     const file = h("input", { type: "file", accept: ".jsonl,.json,.txt", on: { change: () => this.#openFile(file.files[0]) } });
-    root.append(this.#problem, this.#choice, h("div", { class: "bar" }, h("div", { class: "grow" }, field("Turn", this.#slider)), this.#told,
+    root.append(this.#problem, this.#choice, h("div", { class: "bar" }, this.#who, h("div", { class: "grow" }, field("Turn", this.#slider)), this.#told,
       h("label", { class: "check" }, this.#follow, " follow the newest"), field("Turns saved by --save-run", file)), this.#page, this.#overall.element);
     put(this.#page, h("p", { class: "empty" }, "No turn yet."));
     watch(context, () => context.get(context.ofRun("life")), (found) => this.#drawLives(found), this.#problem, { every: 3000 });
@@ -91,7 +95,7 @@ class LifeView {
     if (episode === undefined || (episode === this.#shown && this.#turns.length)) return;
     if (!isOwn) { this.#episode = episode; this.#context.setQuery({ life: episode }); }
     this.#shown = episode;
-    this.#turns = [];
+    this.#forget();
     this.#next = 0;
     this.#place = 0;
     clearTimeout(this.#timer);
@@ -103,7 +107,7 @@ class LifeView {
     try {
       const found = await this.#context.get(this.#context.ofRun("life", "turns", episode), { after: this.#next, limit: PAGE });
       if (episode !== this.#shown) return;
-      if (found.is_kept && this.#isPartial) { this.#isPartial = false; this.#turns = []; this.#next = 0; this.#load(episode); return; }
+      if (found.is_kept && this.#isPartial) { this.#isPartial = false; this.#forget(); this.#next = 0; this.#load(episode); return; }
       this.#isPartial = !found.is_over;
       this.#next = found.next;
       this.#take(found.turns);
@@ -116,10 +120,33 @@ class LifeView {
 
   #isPartial = false; // turns of a life under way: when it is over, all of them are asked for
 
+  #forget() {
+    this.#all = [];
+    this.#turns = [];
+    this.#agent = 0;
+    this.#agents = "";
+    put(this.#who);
+  }
+
+  /** Lets a reader choose among those who live at once. */
+  #meet() {
+    const agents = [...new Set(this.#all.map((turn) => turn.agent ?? 0))].sort((a, b) => a - b);
+    if (agents.length < 2 || String(agents) === this.#agents) return;
+    this.#agents = String(agents);
+    put(this.#who, field("Agent", select(agents.map((each) => [each, `agent ${each + 1}`]), this.#agent, (each) => {
+      this.#agent = Number(each);
+      this.#turns = [];
+      this.#take([]);
+    })));
+  }
+
   #take(turns) {
-    if (!turns.length) return;
+    if (!turns.length && this.#turns.length) return;
     const wasAtEnd = this.#place >= this.#turns.length - 1;
-    this.#turns.push(...turns);
+    this.#all.push(...turns);
+    this.#meet();
+    this.#turns = this.#all.filter((turn) => (turn.agent ?? 0) === this.#agent);
+    if (!this.#turns.length) return;
     this.#slider.max = this.#turns.length - 1;
     this.#drawCourse();
     this.#choose(wasAtEnd && this.#isFollowing ? this.#turns.length - 1 : this.#place, true);
@@ -169,7 +196,7 @@ class LifeView {
     this.#stopFollowing();
     this.#episode = turns[0].episode;
     this.#shown = `file ${file.name}`;
-    this.#turns = [];
+    this.#forget();
     this.#place = turns.length;
     this.#take(turns.slice(0, MOST_TURNS));
     this.#context.announce(`${turns.length} turns read from ${file.name}.`);

@@ -52,9 +52,9 @@ export function actions(onChoose) {
     { name: "tick", number: true, cell: (row) => row.turn.tick },
     { name: "did", wide: true, cell: (row) => row.turn.steps.map((step, place) => [place ? ", " : "", inline(step.action, 60), step.status === "done" ? "" : h("span", { class: "warn" }, ` (${step.status})`)]) },
     { name: "reward", number: true, cell: (row) => score(reward(row.turn), 3) },
-    { name: "loss", number: true, cell: (row) => (loss(row.turn) > 0 ? h("span", { class: "problem" }, score(loss(row.turn), 3)) : "") },
+    { name: "loss", number: true, cell: (row) => (loss(row.turn) > 0 ? h("span", { class: "problem" }, score(loss(row.turn), 3)) : null) },
     { name: "danger", number: true, cell: (row) => percent(row.turn.forecast) },
-    { name: "notices", cell: (row) => inline((row.turn.notices ?? []).map((each) => each.kind).join(", "), 80) },
-  ], { rowClass: (row) => (row.isChosen ? "chosen" : null) });
+    { name: "notices", cell: (row) => (row.turn.notices?.length ? inline(row.turn.notices.map((each) => each.kind).join(", "), 80) : null) },
+  ], { class: "stacks", rowClass: (row) => (row.isChosen ? "chosen" : null) });
   return list;
 }
