@@ -3,12 +3,12 @@
     scripts/bench dashboard_page                    # about 10 minutes, most of them to write the store
     scripts/bench dashboard_page --steps 5000       # a small store, to try it
     scripts/bench dashboard_page --store big.db     # keep the store, and use it again
+    scripts/bench dashboard_page --real-time        # before all others: as root, on a busy machine
 
 A view counts as shown when its own data stand in it, a filter when the list shows what fits; both are seen by the page
 itself, from the start of the navigation or from the key or choice, with all that waits in between. `script` is the CPU
-time of the page's thread and `server` that of the server, on which other work of the machine has less effect; where
-there is much of it, `nice -n -15 scripts/bench dashboard_page` (as root) is nearer to a quiet machine. Memory is what
-V8 holds after the view was shown, and what the process of the page holds for itself (its private pages).
+time of the page's thread and `server` that of the server, on which other work of the machine has less effect. Memory
+is what V8 holds after the view was shown, and what the process of the page holds for itself (its private pages).
 """
 
 import argparse
@@ -230,7 +230,6 @@ def measure(path: Path) -> None:
         f"{WANTED['memory']:.0f} MB.",
         f"A frame of the tree of 5,000 candidates, while it is moved: {moved['work_ms']} ms of work, one every "
         f"{moved['median_ms']} ms.",
-        f"Niceness of all processes: {os.nice(0)}.",
         f"After {WALKS} walks through all views: {walked['heap_mb']} MB heap, {walked['private_mb']} MB private.",
     ]
     outcome.keep("dashboard_page", tables, notes, first_ms=first, frames=moved, stay=walked)
@@ -240,11 +239,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=100_000, help="steps of the run, ten events each")
     parser.add_argument("--store", type=Path, help="where the store is kept")
+    parser.add_argument("--real-time", action="store_true", help="before all others; as root, on a busy machine")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="atoll-bench-") as folder:
         path = options.store or Path(folder) / "big.db"
         if not path.exists():
             dashboard.fill(path, options.steps)
+        if options.real_time:  # the server and the browser inherit it
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         measure(path)
 
 
