@@ -46,8 +46,8 @@ NAMES = {
         ask level_of missing open probe profile_of read_scores score_file
     """,
     "atoll.store": """
-        Blobs Book Candidates Claim Entry Ledger LedgerVersions MemoryBlobs MemoryBook MemoryInbox MemoryJournal
-        MemoryVersions Operation Row Run Store StoredBook StoredInbox StoredJournal StoredVersions audit open
+        Blobs Book Candidates Claim Entry Feed Gap Ledger LedgerVersions MemoryBlobs MemoryBook MemoryInbox
+        MemoryJournal MemoryVersions News Operation Row Run Store StoredBook StoredInbox StoredJournal StoredVersions audit open
     """,
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault GateSuite InboxSuite JournalSuite

@@ -217,9 +217,12 @@ def test_those_who_share_a_journal_write_in_turns(url):
     with store.open(url) as opened, store.open(url) as other:
         run = opened.create("run")
         journals = [kept.journal(run, is_shared=True) for kept in (opened, other)]
-        claims.at_once(
-            lambda number: [journals[number].write(Record("begun", step, number, {})) for step in range(10)], 2
-        )
+
+        def write(number: int) -> None:
+            for step in range(10):
+                journals[number].write(Record("begun", step, number, {}))
+
+        claims.at_once(write, 2)
         for island in range(2):
             assert [each.step for each in opened.journal(run).read(island)] == list(range(10))
 
