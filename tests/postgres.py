@@ -17,6 +17,10 @@ from atoll import store
 
 TEMPLATE = "template_atoll"
 LOCK = 20_261_115  # of whoever makes the template
+SHAPE = """
+SELECT table_name, column_name, schema_version FROM information_schema.columns, atoll
+WHERE table_schema = 'public' ORDER BY table_name, ordinal_position
+"""
 GUEST, PASSWORD = "guest", "swordfish"  # the one user that needs a password, and may make no tables
 
 
@@ -25,12 +29,14 @@ class Server:
 
     def __init__(self, uri: str) -> None:
         self._given = conninfo.conninfo_to_dict(uri)
-        self._numbers = itertools.count()
+        self._numbers, self._clean = itertools.count(), list[str]()
         self._admin = psycopg.connect(uri, autocommit=True)
         self._admin.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
         try:
             if not self._admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (TEMPLATE,)).fetchone():
                 self._make_template()
+            with psycopg.connect(self.url_of(TEMPLATE), autocommit=True) as raw:
+                self._shape = raw.execute(SHAPE).fetchall()
         finally:
             self._admin.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
 
@@ -61,13 +67,30 @@ class Server:
 
     @contextmanager
     def database(self, *, is_empty: bool = False) -> Iterator[str]:
-        """Lends the URL of a new store; `is_empty`: of a database without tables."""
-        name = f"test_{os.getpid()}_{next(self._numbers)}"
-        self.run(f"CREATE DATABASE {name}" + ("" if is_empty else f" TEMPLATE {TEMPLATE}"))
+        """Lends the URL of a store with nothing in it; `is_empty`: of a database without tables."""
+        name = self._make(is_empty) if is_empty or not self._clean else self._clean.pop()
         try:
             yield self.url_of(name)
         finally:
-            self.run(f"DROP DATABASE {name} WITH (FORCE)")
+            if is_empty or not self._cleaned(name):
+                self.run(f"DROP DATABASE {name} WITH (FORCE)")
+            else:
+                self._clean.append(name)
+
+    def _make(self, is_empty: bool) -> str:
+        name = f"test_{os.getpid()}_{next(self._numbers)}"
+        self.run(f"CREATE DATABASE {name}" + ("" if is_empty else f" TEMPLATE {TEMPLATE}"))
+        return name
+
+    def _cleaned(self, name: str) -> bool:
+        """Empties a database, which takes a tenth of the time of another one; False: its tables are others now."""
+        self.cut(self.url_of(name))
+        with psycopg.connect(self.url_of(name), autocommit=True) as raw:
+            raw.execute("DROP TABLE IF EXISTS moments")
+            if raw.execute(SHAPE).fetchall() != self._shape:
+                return False
+            raw.execute("TRUNCATE runs, records, candidates, commands, changes, blobs RESTART IDENTITY")
+        return True
 
     def close(self) -> None:
         self._admin.close()

@@ -55,7 +55,7 @@ NAMES = {
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault FeedbackChannelSuite GateSuite
         InboxSuite JournalSuite JudgeSuite KeptSuite LLMSuite LogSourceSuite ModelServer Naps
-        ParameterStoreContract Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite
+        ParameterStoreContract Place PoolSuite ProposerSuite SandboxSuite ScriptedLLM VersionsSuite WorldSuite
         history settled unscored
     """,
 }

@@ -218,7 +218,7 @@ def test_those_who_share_a_journal_write_in_turns(url):
         run = opened.create("run")
         journals = [kept.journal(run, is_shared=True) for kept in (opened, other)]
 
-        def write(number):
+        def write(number: int) -> None:
             for step in range(10):
                 journals[number].write(Record("begun", step, number, {}))
 
