@@ -37,6 +37,7 @@ def place(num_slots=4, tally=None, terms=TERMS, **rest):
     )
 
 
+@pytest.mark.slow  # eight tests with seats of their own; the others here show the same in passing
 @pytest.mark.usefixtures("nodes")
 class TestFleet(ExecutorSuite):
     def make(self, make_job, limits, num_workers):
