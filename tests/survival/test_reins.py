@@ -181,3 +181,15 @@ def test_turns_are_20_seconds_apart_with_a_model_and_a_dashboard_unless_told_oth
 ):
     parts = system.Parts(EXAMPLE, testing.ScriptedLLM([]), None, 1, 0, store.MemoryBlobs(), has_dashboard=has_dashboard)  # type: ignore[arg-type]
     assert build.tick_delay(thinker, Options(tick_delay=said), parts) == seconds
+
+
+@pytest.mark.parametrize(("said", "is_shown"), [("on", True), ("off", False)])
+def test_what_was_asked_of_the_playground_is_shown_only_where_it_is_shared(kept, tmp_path, said, is_shown):  # B27
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "atoll.toml").write_text('system = "survival"\n')
+    settings = ("env=os", "permission=write", f"share_playground={said}", "max_turns=6", "run.iterations=1")
+    plan = config.load(tmp_path / "task", [config.parse_set(each) for each in settings])
+    _, turns = live(kept, plan, lambda run, turn: None)
+    asked = [each for turn in turns for each in turn["view"].get("requests", ())]
+    assert bool(asked) == is_shown
+    assert all({"action", "target", "answer"} <= each.keys() for each in asked)

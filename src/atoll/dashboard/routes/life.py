@@ -104,7 +104,7 @@ def turns(
         found: Sequence[Any] = [lives.read_turn(text) for _, text in page]
         place = page[-1][0] if page else after
     else:
-        found = _turns(kept, run, episode)[after : after + limit]
+        found = list(_turns(kept, run, episode)[after : after + limit])
         place = after + len(found)
     return {
         "run": run,

@@ -2,6 +2,7 @@
 
 import functools
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter
@@ -9,9 +10,10 @@ from pydantic import BaseModel
 
 from atoll import config, runs, store
 from atoll.dashboard import paging, plain
-from atoll.dashboard.given import After, Kept, Limit
+from atoll.dashboard.given import After, Kept, Limit, Remembered
 from atoll.dashboard.routes.events import RunQuery
 from atoll.runs import contact
+from atoll.store.events import Events
 
 MAX_TEXT = 8000
 MAX_LIVES = 5000  # the newest, that are looked through for their turns
@@ -30,7 +32,9 @@ class Snapshots(BaseModel):
 
 
 @router.get("/snapshots")
-def snapshots(kept: Kept, run: RunQuery = "latest", limit: Limit = 100, after: After = None) -> Snapshots:
+def snapshots(
+    kept: Kept, memo: Remembered, run: RunQuery = "latest", limit: Limit = 100, after: After = None
+) -> Snapshots:
     """Shows the turns of the lives that were kept, and of the one under way; `after` goes on where a page ended."""
     found = runs.find(kept, run)
     reader = config.lives(kept.run(found).config.get("system", ""))
@@ -39,8 +43,12 @@ def snapshots(kept: Kept, run: RunQuery = "latest", limit: Limit = 100, after: A
         return Snapshots(run=found, snapshots=[], is_live=is_live, has_more=False, next=None)
     episode, turn = paging.place(after, int, int) if after else (0, 0)
     turns: list[dict[str, Any]] = []
-    for number in _episodes(kept, found, reader, episode):
-        lived = _turns(kept, found, reader, number)
+    end = Events(kept, found).end()
+    over = memo.get(("kept lives", found), end, lambda: _kept_lives(kept, found, reader))
+    shown = contact.shown(kept, found)
+    under_way = [shown] if shown is not None and shown not in over else []
+    for number in (each for each in sorted([*over, *under_way]) if each >= episode):
+        lived = _turns(kept, found, reader, number, is_over=number in over)
         first = turn if number == episode else 0
         chosen = lived[first : first + limit - len(turns)]
         turns += [plain.data({"episode": number, **each}, MAX_TEXT) for each in chosen]
@@ -53,18 +61,16 @@ def snapshots(kept: Kept, run: RunQuery = "latest", limit: Limit = 100, after: A
     )
 
 
-def _episodes(kept: store.Store, run: str, reader: Any, first: int) -> list[int]:
-    """Returns the numbers of the lives whose turns can be seen, from one on."""
-    told = deque((each for each in reader.lived(kept, run)), maxlen=MAX_LIVES)
-    numbers = [each.episode for each in told if each.snapshots is not None and each.episode >= first]
-    shown = contact.shown(kept, run)
-    return sorted({*numbers, *([shown] if shown is not None and shown >= first else [])})
+def _kept_lives(kept: store.Store, run: str, reader: Any) -> list[int]:
+    """Returns the numbers of the lives that are over and whose turns are kept."""
+    told = deque(reader.lived(kept, run), maxlen=MAX_LIVES)
+    return [each.episode for each in told if each.snapshots is not None]
 
 
-def _turns(kept: store.Store, run: str, reader: Any, episode: int) -> list[Any]:
-    if contact.shown(kept, run) == episode:
-        return [reader.read_turn(text) for _, text in contact.parts(kept, run, episode)]
-    return list(_kept_turns(kept, run, reader, episode))
+def _turns(kept: store.Store, run: str, reader: Any, episode: int, *, is_over: bool) -> Sequence[Any]:
+    if is_over:
+        return _kept_turns(kept, run, reader, episode)
+    return [reader.read_turn(text) for _, text in contact.parts(kept, run, episode)]
 
 
 @functools.lru_cache(maxsize=16)
