@@ -5,7 +5,7 @@ compared when the work is used up count as changed.
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 MAX_WORK = 1_000_000  # lines met with their likes: about 0.2 s
 CONTEXT = 3
@@ -20,13 +20,14 @@ class Matcher(difflib.SequenceMatcher[str]):
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__(None, old, new)
-        self._likes = 1 + sum(len(self.b2j.get(line, ())) for line in old) / max(1, len(old))
-        self._work, self.is_cut = 0.0, False
+        places: Mapping[str, Sequence[int]] = vars(self)["b2j"]  # documented, but unknown to the types
+        self._likes = 1 + sum(len(places.get(line, ())) for line in old) / max(1, len(old))
+        self._size, self._work, self.is_cut = len(old), 0.0, False
 
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> difflib.Match:
-        self._work += ((len(self.a) if ahi is None else ahi) - alo) * self._likes
+        self._work += ((self._size if ahi is None else ahi) - alo) * self._likes
         self.is_cut = self.is_cut or self._work > MAX_WORK
         return difflib.Match(alo, blo, 0) if self.is_cut else super().find_longest_match(alo, ahi, blo, bhi)
 
