@@ -1,6 +1,12 @@
 """Foreign text comes out as data or as plain text, and never longer than a page can bear."""
 
+from starlette.testclient import TestClient
+
+from atoll import evaluation, store
+from atoll.dashboard import server
+from atoll.journal import Record
 from tests.dashboard.browser import stage
+from tests.runs import samples
 
 PATHS = ("", "/curve", "/improvements", "/lineage", "/candidates", "/islands", "/models", "/control")
 
@@ -14,6 +20,28 @@ def test_all_that_is_known_of_a_hostile_run_is_json(client):
         assert found.status_code == 200, (path, found.text[:300])
         assert found.headers["content-type"] == "application/json"
         assert len(found.content) < 4_000_000, path
+
+
+def test_numbers_as_great_as_there_are_can_be_shown_and_paged_through():
+    great = 1.7e308
+    with store.Store("sqlite://") as kept:
+        kept.create("great", samples.plan())
+        written = [samples.started(), stage.founded(-great, "start\n")]
+        for step, score in enumerate((great, great, -great), 1):
+            measures = {"complexity": score, "diversity": -score}
+            found = evaluation.to_data(evaluation.Evaluation(score, (score, -score), measures))
+            data = {**stage.judged(f"{step}.0", score, content="x", parents=["0.0"]).data, "evaluation": found}
+            decision = {"id": f"{step}.0", "decision": ["accept", "", "", None]}
+            written += [Record("judged", step, 0, data), stage.applied(step, decision)]
+        kept.journal("great").write(*written)
+        with TestClient(server.application(kept), base_url="http://127.0.0.1:8765") as client:
+            for path in (*PATHS, "/worldlines"):
+                assert client.get(f"/api/runs/great{path}").status_code == 200, path
+            asked = {"sort": "best", "limit": 1}
+            first = client.get("/api/runs/great/candidates", params=asked).json()
+            second = client.get("/api/runs/great/candidates", params={**asked, "after": first["next"]}).json()
+            assert [each["candidates"][0]["score"] for each in (first, second)] == [great, great]
+            assert first["candidates"] != second["candidates"]
 
 
 def test_a_source_that_is_very_long_is_cut_and_the_rest_can_be_fetched(client, kept):

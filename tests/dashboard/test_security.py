@@ -146,6 +146,35 @@ def test_a_body_that_is_too_long_is_refused(client, owner, kept):
     assert told(kept) == before
 
 
+@pytest.mark.parametrize("length", [b"0" * 5000, b"\xb2", b"-1", b"9" * 7])
+def test_a_length_that_is_none_is_refused(length, client):
+    assert client.get("/api/session", headers={"content-length": length}).status_code == 413
+
+
+def test_an_address_of_many_fields_is_refused(client):
+    assert client.get("/", params={f"x{number}": "y" for number in range(12)}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        r'{"action": NaN}',
+        r'{"action": "\ud800"}',
+        r'{"action": "budget", "limits": {"usd": 1}, "by": "\ud800"}',
+        r'{"action": "budget", "limits": {"usd": [Infinity]}}',
+        r'{"action": "budget", "limits": {"\ud800": 1}}',
+        r'{"action": "set", "values": {"\ud800": "\ud800"}}',
+        r'{"action": "pause", "\ud800": "' + "x" * 100_000 + '"}',
+    ],
+)
+def test_a_body_that_no_json_can_repeat_is_refused_in_short(body, client, owner, kept):
+    before = told(kept)
+    found = client.post(CONTROL, content=body, headers={**owner, "content-type": "application/json"})
+    assert found.status_code == 422
+    assert len(found.content) < 2000
+    assert told(kept) == before
+
+
 def test_no_path_leads_out_of_the_page(client):
     for path in (
         "/ui/static/../server.py",

@@ -1,7 +1,10 @@
 """The live stream: many clients of one run, of which some come back and one takes nothing."""
 
+import asyncio
+import contextlib
 import json
 import socket
+import sqlite3
 import threading
 import time
 from typing import Any
@@ -156,3 +159,39 @@ def test_nobody_polls_when_nobody_watches(kept, connect):
         toys.until(lambda: served.app.state.tails.num_clients == 1, 60)
         client.socket.close()
         toys.until(lambda: served.app.state.tails.num_clients == 0, 60)
+
+
+def test_who_goes_before_he_is_in_takes_no_place(kept):
+    tails = stream.Tails(kept)
+
+    async def watch() -> None:
+        async with tails.of("run"):
+            await asyncio.sleep(60)
+
+    async def come_and_go() -> None:
+        task = asyncio.create_task(watch())
+        while not tails.num_clients:  # its first look into the store is not over then
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    for _ in range(3):
+        asyncio.run(come_and_go())
+    assert tails.num_clients == 0
+    assert not tails._found
+
+
+def test_a_store_that_fails_for_a_while_ends_no_stream(kept, address, connect, tmp_path):
+    client = connect(address)
+    while not client.told:
+        client.read()
+    write(kept, 1, 1)
+    client.until(1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "atoll.db", timeout=60)) as other:
+        other.execute("ALTER TABLE records RENAME TO away")
+        time.sleep(5 * stream.POLL_SECONDS)  # on a machine that looks later there is nothing to survive
+        other.execute("ALTER TABLE away RENAME TO records")
+    write(kept, 2, 3)
+    client.until(3)
+    assert client.seqs == [1, 2, 3]

@@ -12,6 +12,7 @@ import pytest
 from psycopg import conninfo
 
 from atoll import errors, store
+from atoll.cli import options
 from atoll.journal import Record
 from atoll.store import audit, packing, schema
 from atoll.testing import claims
@@ -51,6 +52,10 @@ class TestAddresses:
             (f"postgresql://ann:{SECRET}@nowhere.invalid/runs", "no machine of the name"),
             (f"postgresql://ann:{SECRET}@host/runs?colour=blue", "is no address of a database: give postgresql://USER"),
             (f"postgres://ann:{SECRET}%zz@host/runs", "is no address of a database"),
+            (f"postgresql://ann:its@{SECRET}@host/runs", "write @ as %40"),
+            (f"postgresql://ann:its/{SECRET}@host/runs", "write @ as %40"),
+            (f"postgresql://ann:{SECRET}/it@host/runs", "write @ as %40"),
+            (f"postgresql:/ann:{SECRET}@host/runs", "postgresql:... is no address of a store"),
         ],
     )
     def test_what_cannot_be_reached_is_said_in_one_sentence_without_the_password(self, address, sentence):
@@ -59,6 +64,9 @@ class TestAddresses:
         assert sentence in str(caught.value)
         assert SECRET not in str(caught.value)
         assert "\n" not in str(caught.value)
+        with pytest.raises(errors.SetupError) as caught:
+            options.opened(address)
+        assert SECRET not in str(caught.value)
 
     def test_a_database_or_a_user_that_is_not_there(self, postgres_server):
         with pytest.raises(errors.SetupError, match=r"There is no such database .*create it with `createdb`"):

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import math
 from typing import Any
 
 from atoll import errors
@@ -31,4 +32,4 @@ def place(cursor: str, *kinds: type | tuple[type, ...]) -> list[Any]:
 
 def _is_small(found: list[Any]) -> bool:
     """Says whether every number fits into a column."""
-    return all(abs(each) < 2**62 for each in found if isinstance(each, int | float))
+    return all(math.isfinite(each) if isinstance(each, float) else abs(each) < 2**62 for each in found)

@@ -155,4 +155,5 @@ def _bin(value: float, scale: tuple[float, float], num_bins: int) -> int:
     low, high = scale
     if high <= low or not math.isfinite(value):
         return 0
-    return min(num_bins - 1, int((value - low) / (high - low) * num_bins))
+    # In halves: from the least number that there is to the greatest is further than any number.
+    return min(num_bins - 1, int((value / 2 - low / 2) / (high / 2 - low / 2) * num_bins)) if high / 2 > low / 2 else 0

@@ -146,7 +146,10 @@ class Guard:
         return refusal(401, "Open the address that 'atoll dashboard' printed, with its token.")
 
     def _login(self, scope: Scope, cookie_name: str) -> Response | None:
-        said = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token")
+        try:
+            said = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token")
+        except ValueError:
+            return refusal(400, "The address has too many fields: open the one that 'atoll dashboard' printed.")
         if not said:
             return None
         if not self._lock.fits(said[0]):
@@ -236,4 +239,5 @@ def _cookie(headers: Headers, name: str) -> str:
 
 def _is_too_long(headers: Headers) -> bool:
     said: Iterable[str] = headers.getlist("content-length")
-    return any(not each.isdigit() or int(each) > MAX_BODY for each in said)
+    # By its digits first: Python reads no number of thousands of them.
+    return any(not each.isdecimal() or len(each) > len(str(MAX_BODY)) or int(each) > MAX_BODY for each in said)

@@ -10,11 +10,12 @@ from urllib.parse import quote
 
 import uvicorn
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 import atoll
 from atoll import errors, store
-from atoll.dashboard import assets, security, stream
+from atoll.dashboard import assets, plain, security, stream
 from atoll.dashboard.digest import Digests
 from atoll.dashboard.finding import Finders
 from atoll.dashboard.memo import Memo
@@ -80,10 +81,17 @@ def _explain(app: FastAPI) -> None:
 
     async def answer(_: Request, error: Exception) -> JSONResponse:
         status = next(status for kind, status in statuses.items() if isinstance(error, kind))
-        return JSONResponse({"detail": str(error)}, status)
+        return JSONResponse({"detail": plain.text(str(error))}, status)
+
+    async def refuse(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError), "added for it"
+        # What was sent is not sent back: it may be long, and no JSON can hold NaN or half a character.
+        wrong = [{name: each[name] for name in ("type", "loc", "msg")} for each in error.errors()]
+        return JSONResponse({"detail": plain.data(wrong, 1000)}, 422)
 
     for kind in statuses:
         app.add_exception_handler(kind, answer)
+    app.add_exception_handler(RequestValidationError, refuse)
 
 
 class _Server(uvicorn.Server):

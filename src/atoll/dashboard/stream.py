@@ -96,7 +96,10 @@ class Tail:
 
     async def _poll(self) -> None:
         while True:
-            found = await run_in_threadpool(self._fresh)
+            try:
+                found = await run_in_threadpool(self._fresh)
+            except errors.StoreFailed:
+                found = ()  # a server that is away for a moment: whoever watches waits for it
             if found:
                 async with self._grown:
                     self._newest.extend(map(encoded, found))
@@ -125,10 +128,10 @@ class Tails:
             made = await run_in_threadpool(Tail, self._kept, run)
             tail = self._found.setdefault(run, made)
         self.num_clients += 1
-        await tail.enter()
         try:
+            await tail.enter()
             yield tail
-        finally:
+        finally:  # also of who left, or met a store that failed, before he was in
             self.num_clients -= 1
             await tail.leave()
             if not tail.num_clients:

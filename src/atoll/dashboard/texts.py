@@ -1,12 +1,13 @@
 """Foreign text on its way out: never longer than a page can bear, and always text."""
 
-import difflib
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from atoll.dashboard import differences
+
 MAX_CHARS = 200_000  # of a source, a prompt or a reply in an answer; the rest is fetched apart
-MAX_DIFF_LINES = 4000  # of each side: difflib takes quadratic time
+MAX_DIFF_LINES = 4000  # of each side
 MAX_LINE = 2000  # characters of a line in a difference
 
 
@@ -19,7 +20,7 @@ class Text(BaseModel):
 
 
 class Difference(BaseModel):
-    """What changed between two texts, as a unified diff; `truncated` where only their beginnings were compared."""
+    """What changed between two texts, as a unified diff; `truncated` where they were not compared to their ends."""
 
     parent: str
     diff: str
@@ -40,9 +41,9 @@ def difference(parent: str, before: str, after: str) -> Difference:
     """Compares two texts by lines."""
     old, is_old_cut = _lines(before)
     new, is_new_cut = _lines(after)
-    found = difflib.unified_diff(old, new, f"candidate {parent}", "this", lineterm="")
+    found, is_cut = differences.unified(old, new, f"candidate {parent}", "this")
     said = cut("\n".join(found))
-    return Difference(parent=parent, diff=said.text, truncated=said.truncated or is_old_cut or is_new_cut)
+    return Difference(parent=parent, diff=said.text, truncated=said.truncated or is_cut or is_old_cut or is_new_cut)
 
 
 def _lines(text: str) -> tuple[list[str], bool]:

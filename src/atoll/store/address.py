@@ -17,7 +17,12 @@ def is_postgres(url: str) -> bool:
 
 def is_path(url: str) -> bool:
     """Says whether a store is a file that is or is not there, rather than something that answers."""
-    return "://" not in url.removeprefix("sqlite:///")
+    return "://" not in url.removeprefix("sqlite:///") and not _is_mistyped(url)
+
+
+def _is_mistyped(url: str) -> bool:
+    """Says whether a server was meant: taken for the name of a file, its password would be shown."""
+    return url.partition(":")[0].lower() in POSTGRES and ":" in url and "://" not in url
 
 
 def path_of(url: str) -> str:
@@ -36,6 +41,8 @@ def find(url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> D
         raise errors.SetupError(f"The store has no name: give {FORMS}; sqlite:// is one in memory.")
     if is_postgres(url):
         return _postgres(url, busy_seconds)
+    if _is_mistyped(url):
+        raise errors.SetupError(f"{url.partition(':')[0]}:... is no address of a store: give {FORMS}.")
     if "://" not in url:
         return sqlite.Sqlite(sqlalchemy.URL.create("sqlite", database=url), synchronous, busy_seconds)
     kind = url.partition("://")[0]

@@ -1,6 +1,5 @@
 """What people decide: proposals, parameters, shadows and rollouts, and whether the log of all that is whole."""
 
-import difflib
 import json
 from typing import Annotated, Any
 
@@ -8,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from atoll import errors, governed, store
-from atoll.dashboard import plain
+from atoll.dashboard import differences, plain
 from atoll.dashboard.given import Kept, Limit, Remembered
 from atoll.governed import rollout, standings
 from atoll.governed.proposals.proposal import Proposal, Status
@@ -147,7 +146,7 @@ def difference(
     """Compares two versions of a parameter, as a patch of their text."""
     known = parameters(kept)
     before, after = (_shown(known.get(f"{key}@{each}").value, indent=2).splitlines() for each in (old, new))
-    lines = difflib.unified_diff(before, after, f"{key}@{old}", f"{key}@{new}", lineterm="")
+    lines, _ = differences.unified(before, after, f"{key}@{old}", f"{key}@{new}")
     return {"key": key, "old": old, "new": new, "patch": plain.text("\n".join(lines))}
 
 

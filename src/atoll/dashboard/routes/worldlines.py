@@ -66,9 +66,16 @@ def _generations(rows: Sequence[store.Row]) -> list[dict[str, Any]]:
     for number, lines in sorted(steps.items()):
         made = [_worldline(step, each) for step, each in sorted(lines.items())]
         scores = [each["best"] for each in made if each["best"] is not None]
-        best, mean = max(scores, default=None), fmean(scores) if scores else None
-        found.append({"generation": number + 1, "best": best, "mean": mean, "worldlines": made})
+        told = {"best": max(scores, default=None), "mean": _mean(scores)}
+        found.append({"generation": number + 1, **told, "worldlines": made})
     return found
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    try:
+        return fmean(scores) if scores else None
+    except OverflowError:  # scores near the greatest number
+        return None
 
 
 def _generation(row: store.Row) -> int:

@@ -32,11 +32,12 @@ class Conninfo:
         plain = f"postgresql://{url.partition('://')[2]}"
         try:
             found: Mapping[str, Any] = conninfo.conninfo_to_dict(plain)
-        except psycopg.ProgrammingError as error:
+        except psycopg.ProgrammingError:
             raise errors.SetupError(
                 "postgresql://... is no address of a database: give postgresql://USER@HOST/DATABASE, "
                 "or postgresql:///DATABASE?host=FOLDER for a socket."
-            ) from error.with_traceback(None)
+            ) from None  # it repeats what it could not read, which may be a password
+        _check(found)
         self.name = _spell(found)
         self._given = {**found}
         locks = f"-c lock_timeout={max(1, round(busy_seconds * 1000))} {KEEPALIVE}"
@@ -59,6 +60,17 @@ def process_of(application: str) -> tuple[int, str] | None:
     word, _, rest = application.partition(" ")
     number, _, machine = rest.partition("@")
     return (int(number), machine) if word == "atoll" and number.isdigit() else None
+
+
+def _check(found: Mapping[str, Any]) -> None:
+    """Refuses what comes of a password with `@` or `/` in it: its rest would be shown as a host or a database."""
+    host, port = str(found.get("host") or ""), str(found.get("port") or "")
+    is_split = "@" in host.removeprefix("@") or "@" in str(found.get("dbname") or "")
+    if is_split or not (port.replace(",", "") or "0").isdecimal():
+        raise errors.SetupError(
+            "postgresql://... is no address of a database: in a user and a password write @ as %40, / as %2F and : as "
+            "%3A; a port is a number. Better leave the password out, and set PGPASSWORD."
+        )
 
 
 def _spell(found: Mapping[str, Any]) -> str:
