@@ -47,7 +47,8 @@ NAMES = {
     """,
     "atoll.store": """
         Blobs Book Candidates Claim Entry Feed Gap Ledger LedgerVersions MemoryBlobs MemoryBook MemoryInbox
-        MemoryJournal MemoryVersions News Operation Row Run Store StoredBook StoredInbox StoredJournal StoredVersions audit open
+        MemoryJournal MemoryVersions News Operation Row Run Store StoredBook StoredInbox StoredJournal
+        StoredVersions audit open
     """,
     "atoll.testing": """
         ChooserSuite ClusterSuite DyingJournal ExecutorSuite FakeClock Fault GateSuite InboxSuite JournalSuite
