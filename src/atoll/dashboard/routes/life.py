@@ -101,7 +101,7 @@ def turns(
         if not shown and over is not None:
             raise errors.NotFound(_missing(episode))
         page = shown[:limit]
-        found = [lives.read_turn(text) for _, text in page]
+        found: Sequence[Any] = [lives.read_turn(text) for _, text in page]
         place = page[-1][0] if page else after
     else:
         found = list(_turns(kept, run, episode)[after : after + limit])

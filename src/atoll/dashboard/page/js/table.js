@@ -5,8 +5,8 @@ import { button, h, put } from "./dom.js";
 /**
  * A table whose rows can be replaced.
  *
- * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?, wrap?}; caption for screen readers.
- * options: key(row), onSort(name, descending), sort: [name, descending], empty, rowClass(row), href(row).
+ * columns: {name, title?, number?, cell(row) -> node or text, sort?(row) -> value, wide?, wrap?, minor?}; what is minor is
+ * not shown on a phone. options: sort: [name, descending], class, empty, rowClass(row). The caption is for screen readers.
  */
 export function table(caption, columns, options = {}) {
   let rows = [];
@@ -50,7 +50,7 @@ export function table(caption, columns, options = {}) {
 
   function rowOf(row) {
     return h("tr", { class: options.rowClass?.(row) }, columns.map((column) => {
-      const kind = [column.number ? "number" : "", column.wide ? "wide" : "", column.wrap ? "wrap" : ""].join(" ").trim() || null;
+      const kind = [column.number ? "number" : "", column.wide ? "wide" : "", column.wrap ? "wrap" : "", column.minor ? "minor" : ""].join(" ").trim() || null;
       return h("td", { class: kind, "data-label": column.title ?? column.name }, column.cell(row));
     }));
   }

@@ -9,9 +9,6 @@ import { rollouts } from "./governance/rollouts.js";
 const PARTS = { proposals, parameters, rollouts, audit };
 
 export default {
-  title: "Governance",
-  path: "governance",
-  scope: "store",
   mount(root, context) {
     const chosen = Object.hasOwn(PARTS, context.more[0] ?? "") ? context.more[0] : "proposals";
     const tabs = Object.keys(PARTS).map((name) => button(name[0].toUpperCase() + name.slice(1),

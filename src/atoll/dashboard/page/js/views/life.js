@@ -20,10 +20,6 @@ const FOLLOW_MS = 1000;
 const LARGEST_FILE = 200e6;
 
 export default {
-  title: "Life",
-  path: "life",
-  scope: "run",
-  shows: (summary) => summary?.system === "survival",
   mount(root, context) { new LifeView(root, context); },
 };
 

@@ -13,9 +13,6 @@ const OUTCOMES = { applied: "finished", held: "paused", rejected: "failed" };
 
 /** All playbooks of the store. */
 export default {
-  title: "Playbooks",
-  path: "playbooks",
-  scope: "store",
   mount(root, context) {
     const problem = h("div", {});
     const place = h("div", {});
@@ -37,10 +34,6 @@ export default {
 
 /** The playbook of one run of lives. */
 export const ofRun = {
-  title: "Playbook",
-  path: "playbook",
-  scope: "run",
-  shows: (summary) => summary?.system === "survival",
   mount(root, context) { playbook(root, context, `playbook/${context.run}`); },
 };
 

@@ -10,10 +10,6 @@ import { graph } from "./worldlines/graph.js";
 import { reviews } from "./worldlines/reviews.js";
 
 export default {
-  title: "Worldlines",
-  path: "worldlines",
-  scope: "run",
-  shows: (summary) => summary?.system === "mind",
   mount(root, context) {
     const problem = h("div", {});
     const bar = h("div", { class: "bar" });
