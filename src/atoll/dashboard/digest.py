@@ -42,6 +42,8 @@ class Digest:
         settings: What was set from outside, by name.
         sessions: How often it was started.
         reason: Why it ended; None: it has not.
+        is_braked: It was paused.
+        number: Of the last command that it read between two steps.
         result: What its system says of it; empty where it says nothing.
     """
 
@@ -56,7 +58,7 @@ class Digest:
         self.started: Mapping[str, Any] = {}
         self.reason: str | None = None
         self.result: Mapping[str, Any] = {}
-        self.is_braked = False
+        self.is_braked, self.number = False, 0
         self._steps, self._evaluations = array("q"), array("q")
         self._usd, self._tokens = array("d"), array("q")
         self.watched: tuple[float, int] | None = None  # when and at how many evaluations it was seen first, live
@@ -145,6 +147,7 @@ class Digest:
         self._tokens.append(self.cost.tokens_in + self.cost.tokens_out)
 
     def _obey(self, data: Mapping[str, Any]) -> None:
+        self.number = max(self.number, int(data.get("number", 0)))
         if "refused" in data:
             return
         match data.get("kind"):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from atoll import store
+from atoll import config, store
 from atoll.dashboard import plain
 from atoll.dashboard.digest import Digest
 from atoll.store import census, runs
@@ -79,7 +79,7 @@ class Look:
     def status(self) -> tuple[Status, str]:
         """Returns how it stands, and why it ended."""
         if self.kept.holder(self.run.id) is not None:
-            return "paused" if self.digest.is_braked else "running", ""
+            return "paused" if self._is_paused() else "running", ""
         reason = self.digest.reason
         if not self.digest.is_counted:
             last = self.kept.journal(self.run.id).last()
@@ -91,6 +91,14 @@ class Look:
         if reason.startswith("failed"):
             return "failed", reason
         return "interrupted" if reason.startswith("interrupted") else "finished", reason
+
+    def _is_paused(self) -> bool:
+        """Says whether it waits; a life obeys between its turns, before its step is over and the journal says so."""
+        if config.lives(str(self.run.config.get("system", ""))) is None:
+            return self.digest.is_braked
+        asked = [each.kind for each in self.kept.inbox(self.run.id).read(self.digest.number)]
+        brakes = [kind for kind in asked if kind in ("pause", "resume")]
+        return brakes[-1] == "pause" if brakes else self.digest.is_braked
 
     def used(self) -> Used:
         digest, cost = self.digest, self.digest.cost
@@ -113,13 +121,13 @@ class Look:
         digest, census = self.digest, self.census
         best, start = census.best(), census.find(["0.0"])
         status, reason = self.status()
-        config, started = self.run.config, digest.started
+        own, started = self.run.config, digest.started
         num_candidates = census.count()
-        target = _plan(started, config).get("target")
+        target = _plan(started, own).get("target")
         return RunRow(
             id=self.run.id,
-            system=plain.text(str(config.get("system", "")), MAX_TEXT),
-            task=plain.text(str(config.get("folder", "")), MAX_TEXT),
+            system=plain.text(str(own.get("system", "")), MAX_TEXT),
+            task=plain.text(str(own.get("folder", "")), MAX_TEXT),
             status=status,
             reason=plain.text(reason, MAX_TEXT),
             began=self.run.created_at.isoformat(),
@@ -140,14 +148,14 @@ class Look:
             goal=_goal(digest.budget, target),
             llm=plain.text(str(started.get("llm", "none")), MAX_TEXT),
             sandbox=plain.text(str(started.get("sandbox", "")), MAX_TEXT),
-            baseline_of=config.get("baseline_of"),
+            baseline_of=own.get("baseline_of"),
             events=digest.end,
         )
 
 
-def _plan(started: Any, config: Any) -> dict[str, Any]:
+def _plan(started: Any, own: Any) -> dict[str, Any]:
     """Returns the section `run` of a run's configuration, as it was started last."""
-    found = (started.get("plan") or config).get("run")
+    found = (started.get("plan") or own).get("run")
     return found if isinstance(found, dict) else {}
 
 
