@@ -172,6 +172,28 @@ def test_it_has_one_moment_while_others_write(both):
     assert target.candidates("second").count() == 17
 
 
+def test_a_shared_run_goes_on_in_a_copy_and_owes_what_it_owed(tmp_path):
+    with store.open(tmp_path / "old.db") as source, store.open(tmp_path / "new.db") as target:
+        target.create("other")
+        run = source.create("shared")
+        held = source.leases(run, "ann", 60.0)
+        held.open(2)
+        held.beat()
+        held.take(range(-1, 2))
+        store.SharedJournal(held).write(samples.judged("1.0", 1.0))
+        held.release([1], done=True)
+        copying.copy(source.database, target.database)
+        again = target.leases(run, "bob", 60.0)
+        standing = again.beat()
+        assert (standing.num_open, standing.free) == (1, (0,))  # whoever leads it in the source does not do so here
+        assert again.take([-1, 0, 1]) == [-1, 0]
+        assert again.tokens[0] == held.tokens[0] + 1
+        journal = store.SharedJournal(again)
+        journal.write(samples.judged("2.0", 1.0))
+        assert journal.totals.evaluations == 2
+        store.SharedJournal(held).write(samples.judged("2.0", 1.0))
+
+
 def test_a_store_is_not_copied_into_itself(opened):
     with store.open(opened.database.name) as again, pytest.raises(errors.SetupError, match="one and the same store"):
         copying.copy(opened.database, again.database)

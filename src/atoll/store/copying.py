@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Table, func, insert, inspect, select
 
 from atoll import errors
-from atoll.store import audit, contents, schema, timeline
+from atoll.store import audit, contents, leases, schema, timeline
 from atoll.store.blobs import keep
 from atoll.store.changes import CHANGES
 from atoll.store.contents import Contents, Kept
-from atoll.store.database import Database
+from atoll.store.database import EVERYTHING, Database
 from atoll.store.packing import Body
 from atoll.store.runs import RUNS
 
@@ -36,8 +36,12 @@ def copy(source: Database, target: Database, tell: Tell = lambda sentence: None)
         raise errors.SetupError(f"{source.name} and {target.name} are one and the same store: name two.")
     with source.reading() as connection:
         has_streams = contents.has_streams(connection)
+        has_leases = inspect(connection).has_table(leases.migrants.name)
     if has_streams:
         timeline.prepare(target)
+    if has_leases:
+        with target.writing(EVERYTHING) as connection:
+            leases.metadata.create_all(connection)
     with source.snapshot() as old, target.writing(RUNS, CHANGES) as new:
         _check_clashes(old, new, target.name)
         num_blobs = _copy_bodies(old, new)
@@ -45,6 +49,8 @@ def copy(source: Database, target: Database, tell: Tell = lambda sentence: None)
         runs = list[Kept]()
         for number, *run in contents.runs(old):
             runs.append(_copy_run(old, target, new, number, run))
+            if has_leases:
+                _copy_shares(old, new, number, run[0])
             tell("run {}: {:,} records, {:,} candidates, {:,} commands, {}".format(*runs[-1]))
         changes = _copy_changes(old, target, new)
         tell(f"{changes.seq:,} changes, ending in {changes.hash}")
@@ -100,6 +106,18 @@ def _copy_run(old: Connection, target: Database, new: Connection, number: int, r
     again = contents.kept(new, there, new.execute(select(schema.runs).where(schema.runs.c.number == there)).one()[1:])
     _demand(again == made, f"Run {made.run}")
     return made
+
+
+def _copy_shares(old: Connection, new: Connection, number: int, id: str) -> None:
+    """Copies how far the islands of a shared run are and what was used; here nobody leads them yet."""
+    there = new.execute(select(schema.runs.c.number).where(schema.runs.c.id == id)).scalar_one()
+    free = {"run": there, "owner": None, "expires": 0.0}
+    for table in (leases.leases, leases.accounts, leases.migrants):
+        columns = [column for column in table.c if column.name != "number"]
+        own = {name: value for name, value in free.items() if name in table.c}
+        query = select(*columns).where(table.c.run == number).order_by(*table.primary_key)
+        if rows := [{**row, **own} for row in old.execute(query).mappings()]:
+            new.execute(insert(table), rows)
 
 
 def _copy_changes(old: Connection, target: Database, new: Connection) -> audit.Report:
