@@ -44,11 +44,11 @@ def test_only_what_somebody_else_approved_is_merged(capsys, place):
     merge = ("merge", place.workspace, id)
     assert "is not approved" in told(capsys, place, *merge, status=2).err
     approve = ("approve", place.workspace, id, "--reason")
-    assert "needs a reason" in told(capsys, place, *approve, " ", "--by", "ann", status=2).err
-    assert "cannot approve it" in told(capsys, place, *approve, "mine", "--by", "atoll", status=2).err
-    wrong = (*approve, "it adds", "--by", "ann", "--commit", "0" * 40)
+    assert "needs a reason" in told(capsys, place, *approve, " ", "--author", "ann", status=2).err
+    assert "cannot approve it" in told(capsys, place, *approve, "mine", "--author", "atoll", status=2).err
+    wrong = (*approve, "it adds", "--author", "ann", "--commit", "0" * 40)
     assert "looked at" in told(capsys, place, *wrong, status=2).err
-    assert "is approved at" in told(capsys, place, *approve, "it adds", "--by", "ann").out
+    assert "is approved at" in told(capsys, place, *approve, "it adds", "--author", "ann").out
     assert told(capsys, place, *merge).out.startswith("Merged, as ")
     assert "return a + b" in (place.repository / "sums.py").read_text()
     assert waiting(capsys, place)["state"] == "merged"
@@ -58,7 +58,7 @@ def test_only_what_somebody_else_approved_is_merged(capsys, place):
 def test_a_rejection_ends_an_approval(capsys, place):
     id = waiting(capsys, place)["id"]
     for verb in ("approve", "reject"):
-        told(capsys, place, verb, place.workspace, id, "--reason", "on second thoughts", "--by", "ann")
+        told(capsys, place, verb, place.workspace, id, "--reason", "on second thoughts", "--author", "ann")
     assert waiting(capsys, place)["state"] == "rejected"
     assert "is not approved" in told(capsys, place, "merge", place.workspace, id, status=2).err
 
