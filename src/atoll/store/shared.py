@@ -64,7 +64,11 @@ class SharedJournal(StoredJournal):
             self._leaving.clear()
 
     def write_end(self, reason: str) -> None:
-        """Writes the end of the whole run."""
+        """Writes the end of the whole run, once.
+
+        Raises:
+            Conflict: Another coordinator has written it.
+        """
         super().write(journal.Record("ended", 0, ALL, {"reason": reason}))
 
     def read(self, island: int | None = None) -> Iterator[journal.Record]:
@@ -104,8 +108,16 @@ class SharedJournal(StoredJournal):
             lost = sorted(island for island in about if held.get(island) != self._held.tokens.get(island, 0))
             if lost:
                 raise errors.Conflict(f"Island {lost[0]} is led by another coordinator by now: nothing was written.")
+        if any(record.kind == "ended" for record in records):
+            self._close(connection)
         self._account(connection, records)
         self._travel(connection, records)
+
+    def _close(self, connection: Connection) -> None:
+        """Says that the end is written, with it: one who dies between the two would leave a run without an end."""
+        here = and_(accounts.c.run == self._run, accounts.c.is_ended.is_(False))
+        if not connection.execute(update(accounts).where(here).values(is_ended=True)).rowcount:
+            raise errors.Conflict("Another coordinator has written the end of this run.")
 
     def _account(self, connection: Connection, records: Sequence[journal.Record]) -> None:
         used = Cost()
