@@ -7,7 +7,7 @@ from atoll.dashboard import server
 from atoll.journal import Record
 from tests.dashboard.browser import stage
 from tests.runs import samples
-from tests.store import samples as records
+from tests.store.samples import applied, founded, judged
 
 PATHS = ("", "/curve", "/improvements", "/lineage", "/candidates", "/islands", "/models", "/control")
 
@@ -27,20 +27,20 @@ def test_numbers_as_great_as_there_are_can_be_shown_and_paged_through():
     great = 1.7e308
     with store.Store("sqlite://") as kept:
         kept.create("great", samples.plan())
-        written = [samples.started(), records.founded(-great, "start\n")]
+        written = [samples.started(), founded(-great, "start\n")]
         for step, score in enumerate((great, great, -great), 1):
             measures = {"complexity": score, "diversity": -score}
             found = evaluation.to_data(evaluation.Evaluation(score, (score, -score), measures))
-            data = {**records.judged(f"{step}.0", score, content="x", parents=["0.0"]).data, "evaluation": found}
+            data = {**judged(f"{step}.0", score, content="x", parents=["0.0"]).data, "evaluation": found}
             decision = {"id": f"{step}.0", "decision": ["accept", "", "", None]}
-            written += [Record("judged", step, 0, data), records.applied(step, decision)]
+            written += [Record("judged", step, 0, data), applied(step, decision)]
         kept.journal("great").write(*written)
         with TestClient(server.application(kept), base_url="http://127.0.0.1:8765") as client:
             for path in (*PATHS, "/worldlines"):
                 assert client.get(f"/api/runs/great{path}").status_code == 200, path
-            asked: dict[str, str | int] = {"sort": "best", "limit": 1}
-            first = client.get("/api/runs/great/candidates", params=asked).json()
-            second = client.get("/api/runs/great/candidates", params={**asked, "after": first["next"]}).json()
+            path = "/api/runs/great/candidates?sort=best&limit=1"
+            first = client.get(path).json()
+            second = client.get(f"{path}&after={first['next']}").json()
             assert [each["candidates"][0]["score"] for each in (first, second)] == [great, great]
             assert first["candidates"] != second["candidates"]
 

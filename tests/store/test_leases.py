@@ -119,6 +119,10 @@ def test_a_function_travels_with_a_step_and_arrives_once(opened, run):
 def test_only_one_writes_the_end(opened, run):
     first, second = holders(opened, run, "first", "second")
     assert sorted(opened.leaders(run)) == ["first", "second"]
-    assert [first.close_run(), second.close_run(), first.close_run()] == [True, False, False]
+    store.SharedJournal(first).write_end("budget used")
+    for late in (second, first):
+        with pytest.raises(errors.Conflict, match="has written the end"):
+            store.SharedJournal(late).write_end("again")
+    assert [each.data["reason"] for each in opened.journal(run).of_kind("ended")] == ["budget used"]
     first.leave()
     assert opened.leaders(run) == ["second"]

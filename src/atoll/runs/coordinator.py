@@ -1,5 +1,6 @@
 """A coordinator among others: takes its share of a run's islands, works on them, and takes over those of the dead."""
 
+import contextlib
 import math
 import os
 import socket
@@ -78,8 +79,9 @@ class Coordinator:
                 while part := self._session or self._next(on_turn):
                     reason = self._lead(part, on_turn)
                 reason = self._pulse.latest.reason or reason or "its islands were led by others"
-                if (self._pulse.latest.reason or not self._pulse.latest.num_open) and self._held.close_run():
-                    store.SharedJournal(self._held).write_end(reason)
+                if self._pulse.latest.reason or not self._pulse.latest.num_open:
+                    with contextlib.suppress(errors.Conflict):  # another one was first
+                        store.SharedJournal(self._held).write_end(reason)
         finally:
             self._held.leave()
         return reason

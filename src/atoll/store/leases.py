@@ -237,12 +237,6 @@ class Leases:
             here = and_(accounts.c.run == self.run, accounts.c.reason == "")
             connection.execute(update(accounts).where(here).values(reason=reason))
 
-    def close_run(self) -> bool:
-        """Says whether this coordinator is the one that writes the end of the run, once all islands are done."""
-        with self.database.writing(topic_of(self.run)) as connection:
-            here = and_(accounts.c.run == self.run, accounts.c.is_ended.is_(False))
-            return bool(connection.execute(update(accounts).where(here).values(is_ended=True)).rowcount)
-
     def leave(self) -> None:
         """Gives everything back."""
         self.release(list(self.tokens))

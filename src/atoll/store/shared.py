@@ -74,7 +74,11 @@ class SharedJournal(StoredJournal):
             self._leaving.clear()
 
     def write_end(self, reason: str) -> None:
-        """Writes the end of the whole run."""
+        """Writes the end of the whole run, once.
+
+        Raises:
+            Conflict: Another coordinator has written it.
+        """
         super().write(journal.Record("ended", 0, ALL, {"reason": reason}))
 
     def read(self, island: int | None = None) -> Iterator[journal.Record]:
@@ -113,8 +117,16 @@ class SharedJournal(StoredJournal):
             tokens = [row[0] for row in self._token.rows(cursor, self._run, island, self._held.owner)]
             if tokens != [self._held.tokens.get(island)]:
                 raise errors.Conflict(f"Island {island} is led by another coordinator by now: nothing was written.")
+        if any(record.kind == "ended" for record in records):
+            self._close(connection)
         self._account(cursor, records)
         self._travel(connection, records)
+
+    def _close(self, connection: Connection) -> None:
+        """Says that the end is written, with it: one who dies between the two would leave a run without an end."""
+        here = and_(accounts.c.run == self._run, accounts.c.is_ended.is_(False))
+        if not connection.execute(update(accounts).where(here).values(is_ended=True)).rowcount:
+            raise errors.Conflict("Another coordinator has written the end of this run.")
 
     def _account(self, cursor: Any, records: Sequence[journal.Record]) -> None:
         used = Cost()
