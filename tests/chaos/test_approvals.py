@@ -13,7 +13,7 @@ from atoll.governed import evolution
 from atoll.governed.proposals import deciders
 from tests.governed.parameters import workers
 
-NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "10"))
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))
 ROOT = Path(__file__).resolve().parents[2]
 LIFE = """\
 import random, sys

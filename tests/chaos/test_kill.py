@@ -13,7 +13,7 @@ import pytest
 from atoll import store
 
 ROOT = Path(__file__).resolve().parents[2]
-NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "10"))  # the long form: ATOLL_KILLS=50
+NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))  # the long form: ATOLL_KILLS=50
 NUM_WORKERS = 4
 
 

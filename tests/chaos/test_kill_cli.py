@@ -15,7 +15,7 @@ import pytest
 from atoll import store, testing
 from tests.cli import tasks
 
-NUM_KILLS = max(4, int(os.environ.get("ATOLL_KILLS", "10")) // 2)
+NUM_KILLS = max(3, int(os.environ.get("ATOLL_KILLS", "6")) // 2)
 NUM_WORKERS = 4
 NUM_STEPS = 60 * NUM_KILLS
 

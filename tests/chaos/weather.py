@@ -51,8 +51,8 @@ class Model:
         self._server = testing.ModelServer(self._answer, port=port)
 
     def close(self) -> None:
-        self._earlier = self.num_requests
         self._server.close()
+        self._earlier = self.num_requests  # those that came while it closed too
 
 
 class Voyage(NamedTuple):

@@ -150,7 +150,7 @@ PARSERS = {
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@hypothesis.settings(max_examples=50, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=30, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(data=hypothesis.strategies.data())
 def test_foreign_text_is_read_or_refused_in_words(name, data):
     parser = PARSERS[name]

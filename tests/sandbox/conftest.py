@@ -20,7 +20,9 @@ def temp_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     yield folder
     if boxes.traces() != before:
         gc.collect()  # (too slow for every test)
-        assert boxes.traces() == before
+        num_open, *others = boxes.traces()
+        assert others == list(before[1:])
+        assert num_open <= before[0]  # what tests before this one left may have been closed meanwhile
 
 
 @pytest.fixture

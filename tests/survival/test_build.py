@@ -53,7 +53,7 @@ class TestCommand:  # B17, B31
     @pytest.mark.parametrize(
         ("change", "why"),
         [
-            ("env=moon", "there are grid, minigrid:ID, crafter, os and hybrid"),
+            ("env=moon", "there are grid, minigrid:ID, crafter, os, hybrid and file.py:Name"),
             ("fears=off", "the nearest is survival.fear"),
             ("thinker=llm", "needs a model"),
             ("env=minigrid:Nowhere-v0", "Nowhere-v0"),

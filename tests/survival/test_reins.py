@@ -1,6 +1,7 @@
 """A life under way is steered and watched: what is wished is in force on the next turn. # B20, B21, B22"""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_what_was_set_holds_for_later_lives_and_is_in_the_journal(kept):
     def hear(run, turn):
         if (turn["episode"], turn["turn"]) == (1, 1):
             kept.inbox(run).post("set", danger_threshold=0.3)
+            time.sleep(0.3)  # the inbox is read ten times a second
 
     run, turns = live(kept, plan_of(episodes=2), hear)
     second = [turn["view"]["in_force"]["danger_threshold"] for turn in turns if turn["episode"] == 2]

@@ -35,7 +35,7 @@ class WorldSuite(ABC):
         """The same actions after the same reset tell the same."""
         assert [each.to_data() for each in self._life(seed=3)] == [each.to_data() for each in self._life(seed=3)]
 
-    def test_time_passes(self) -> None:
+    def test_time_never_goes_back(self) -> None:
         """Ticks never go back."""
         ticks = [seen.tick for seen in self._life(seed=2)]
         assert ticks == sorted(ticks)
