@@ -95,9 +95,10 @@ def _comes_home(voyage: weather.Voyage, seen: set[str], told: str) -> None:
     voyage.wait_for_work(last)
     weather.stop(last)
     assert "Traceback" not in voyage.said(), told
-    result = json.loads((voyage.folder / "out").read_text().splitlines()[-1])
     judged, bought, run = stored(voyage.store)
-    assert (seen <= judged, result["run"]) == (True, run), told
+    assert seen <= judged, told
+    for line in (voyage.folder / "out").read_text().splitlines():  # none where it was stopped before it had begun
+        assert json.loads(line)["run"] == run, told
     if voyage.model is not None:
         assert len(bought) <= voyage.model.num_requests, told
     _nobody_is_left(voyage)
