@@ -8,29 +8,32 @@ from atoll.testing import claims
 
 
 @pytest.mark.parametrize(
-    ("budget", "below", "reached"),
+    ("budget", "below", "reached", "said"),
     [
-        (control.Budget(iterations=10), control.Spending(iterations=9), control.Spending(iterations=10)),
-        (control.Budget(evaluations=10), control.Spending(evaluations=9), control.Spending(evaluations=11)),
-        (control.Budget(calls=10), control.Spending(cost=Cost(calls=9)), control.Spending(cost=Cost(calls=10))),
+        (control.Budget(iterations=10), control.Spending(iterations=9), control.Spending(iterations=10), "iterations"),
+        (control.Budget(evaluations=10), control.Spending(evaluations=9), control.Spending(0, 11), "evaluations"),
+        (
+            control.Budget(calls=10),
+            control.Spending(0, 0, Cost(calls=9)),
+            control.Spending(0, 0, Cost(calls=10)),
+            "calls",
+        ),
         (
             control.Budget(tokens=10),
             control.Spending(cost=Cost(tokens_in=5, tokens_out=4)),
             control.Spending(cost=Cost(tokens_in=5, tokens_out=5)),
+            "tokens",
         ),
-        (control.Budget(usd=10), control.Spending(cost=Cost(usd=9.99)), control.Spending(cost=Cost(usd=10.0))),
-        (control.Budget(seconds=10), control.Spending(seconds=9.9), control.Spending(seconds=10.0)),
+        (control.Budget(usd=10), control.Spending(0, 0, Cost(usd=9.99)), control.Spending(0, 0, Cost(usd=10.0)), "usd"),
+        (control.Budget(seconds=10), control.Spending(seconds=9.9), control.Spending(seconds=10.0), "seconds"),
     ],
     ids=["iterations", "evaluations", "calls", "tokens", "usd", "seconds"],
 )
 def test_a_budget_is_used_when_its_limit_is_reached(
-    budget: control.Budget, below: control.Spending, reached: control.Spending
+    budget: control.Budget, below: control.Spending, reached: control.Spending, said: str
 ) -> None:
     assert budget.exhausted(below) is None
-    reason = budget.exhausted(reached)
-    assert reason is not None
-    assert reason.startswith("budget of 10 ")
-    assert reason.endswith(" used")
+    assert budget.exhausted(reached) == f"budget of 10 {said} used"
 
 
 def test_without_limits_nothing_is_ever_used_up() -> None:
@@ -62,6 +65,9 @@ def test_the_first_reason_to_stop_stays() -> None:
     switch.stop("dinner")
     switch.stop("boredom")
     assert (switch.is_set(), switch.reason) == (True, "dinner")
+    nameless = control.Switch()
+    nameless.stop("")
+    assert (nameless.is_set(), nameless.reason) == (True, "stopped")
 
 
 def test_a_switch_that_is_set_has_its_reason_whoever_set_it() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import evaluation
+from atoll.candidate import NOTHING
 from atoll.evaluation import BlobRef, Cost, Evaluation
 
 
@@ -147,7 +148,9 @@ def test_a_failure_has_no_score_whatever_it_claims() -> None:
 
 
 def test_a_failure_without_a_reason_gets_one() -> None:
-    check(evaluation.clean(Evaluation(None, failure="")))
+    found = evaluation.clean(Evaluation(None, failure=""))
+    assert found.failure == "it failed and gave no reason"
+    check(found)
 
 
 def test_an_exception_given_as_the_failure_becomes_its_text() -> None:
@@ -157,25 +160,54 @@ def test_an_exception_given_as_the_failure_becomes_its_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd",
+    ("odd", "said"),
     [
-        Unspeakable(),
-        Evaluation(1.0, None),  # type: ignore[arg-type]
-        Evaluation(1.0, (Unspeakable(),)),  # type: ignore[arg-type]
-        Evaluation(1.0, metrics=[1.0]),  # type: ignore[arg-type]
+        (Unspeakable(), "RuntimeError: no words"),
+        (Evaluation(1.0, None), "TypeError: 'NoneType' object is not iterable"),  # type: ignore[arg-type]
+        (Evaluation(1.0, (Unspeakable(),)), "RuntimeError: no words"),  # type: ignore[arg-type]
+        (Evaluation(1.0, metrics=[1.0]), "AttributeError: 'list' object has no attribute 'items'"),  # type: ignore[arg-type]
     ],
     ids=["no repr", "no scores", "a score without repr", "metrics without names"],
 )
-def test_what_cannot_even_be_read_is_a_failure(odd: object) -> None:
+def test_what_cannot_even_be_read_is_a_failure(odd: object, said: str) -> None:
     found = evaluation.clean(odd)
-    assert found.failure is not None
+    assert found == Evaluation(None, failure=f"the judge returned what raised {said}")
     check(found)
+
+
+def test_of_what_is_no_number_and_no_body_all_is_said() -> None:
+    artifacts = {"log": "text", 3: None, 4: BlobRef("0", 1, "a")}
+    odd: dict[str, Any] = {"metrics": {7: 1.0, "odd": "x"}, "feedback": None, "artifacts": artifacts, "cost": 7}
+    assert evaluation.clean(Evaluation("good", **odd)) == Evaluation(  # type: ignore[arg-type]
+        None,
+        metrics={"7": 1.0},
+        feedback="Left out, no finite number or no stored body: odd, log, 3.",
+        artifacts={"4": BlobRef("0", 1, "a")},
+        failure="the score is 'good', which is no finite number",
+    )
+
+
+def test_an_input_without_a_score_is_named_with_what_it_gave() -> None:
+    found = evaluation.clean(Evaluation(1.0, (1.0, "x" * 200, None)))  # type: ignore[arg-type]
+    assert found.failure == f"the score of input 1 is '{'x' * 79}"
+
+
+def test_a_cost_that_is_no_finite_number_is_none() -> None:
+    assert evaluation.clean(Evaluation(1.0, cost=Cost(math.nan))).cost == Cost()
+    assert evaluation.clean(Evaluation(1.0, cost=Cost(1.0, 2, 3, 0.5, 1))).cost == Cost(1.0, 2, 3, 0.5, 1)
+
+
+def test_what_is_left_empty_is_the_one_shared_nothing() -> None:
+    found = evaluation.clean(Evaluation(1.0, metrics={"odd": math.nan}, artifacts={}))
+    assert all(each is NOTHING for each in (found.metrics, found.artifacts))
+    again = evaluation.from_data({"score": 1.0})
+    assert all(each is NOTHING for each in (again.metrics, again.artifacts))
+    assert again.cost is evaluation.FREE
 
 
 def test_a_long_answer_is_shown_by_its_beginning() -> None:
     found = evaluation.clean("x" * 10_000)
-    assert found.failure is not None
-    assert len(found.failure) < 200
+    assert found.failure == f"the score is '{'x' * 79}, which is no finite number"
 
 
 def test_what_is_clean_stays_as_it_is() -> None:
@@ -225,4 +257,26 @@ def test_what_is_empty_takes_no_room_in_the_journal() -> None:
 
 
 def test_costs_add_up() -> None:
-    assert Cost(1.0, 2, 3, 0.5) + Cost(0.5, 1, 1, 0.25) == Cost(1.5, 3, 4, 0.75)
+    assert Cost(1.0, 2, 3, 0.5, 5) + Cost(0.5, 1, 1, 0.25, 2) == Cost(1.5, 3, 4, 0.75, 7)
+
+
+def test_all_of_an_evaluation_is_plain_data_under_these_names() -> None:
+    found = Evaluation(1.0, (0.5,), {"a": 1.0}, "good", {"log": BlobRef("0", 3, "abc")}, cost=Cost(1.0, 2, 3, 0.5, 4))
+    data = {
+        "score": 1.0,
+        "scores": (0.5,),
+        "metrics": {"a": 1.0},
+        "feedback": "good",
+        "artifacts": {"log": ["0", 3, "abc"]},
+        "cost": (1.0, 2, 3, 0.5, 4),
+    }
+    assert evaluation.to_data(found) == data
+    assert evaluation.from_data(data) == found
+    late = evaluation.failed("it timed out", feedback="shorter, please", cost=Cost(2.0))
+    assert late == Evaluation(None, feedback="shorter, please", failure="it timed out", cost=Cost(2.0))
+    assert evaluation.to_data(late) == {
+        "score": None,
+        "feedback": "shorter, please",
+        "failure": "it timed out",
+        "cost": (2.0, 0, 0, 0.0, 0),
+    }

@@ -69,7 +69,7 @@ def test_what_failed_did_not_run_for_that_reason() -> None:
 
 
 def test_as_a_screen_ran_lets_everything_be_judged() -> None:
-    assert gate.ran(proposal(None)).verdict == "accept"
+    assert gate.ran(proposal(None)) == Decision("accept", "it ran", "ran")
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,16 @@ def test_improved_asks_for_more_than_the_best_parent_and_a_margin(score: float, 
 
 
 def test_an_equal_is_no_improvement() -> None:
-    assert gate.improved()(proposal(scored(2.0), scored(2.0))).verdict == "reject"
+    decision = gate.improved()(proposal(scored(2.0), scored(2.0)))
+    assert decision == Decision("reject", "2 is not above 2 + 0", "improved")
+    assert gate.improved()(proposal(scored(2.5), scored(2.0))) == Decision("accept", "2.5 against 2", "improved")
+    assert gate.improved()(proposal(scored(2e9), scored(1e9))) == Decision("accept", "2e+09 against 1e+09", "improved")
 
 
 def test_anything_improves_on_parents_without_a_score() -> None:
-    assert gate.improved()(proposal(scored(-1e9), evaluation.failed("it crashed"))).verdict == "accept"
-    assert gate.improved()(proposal(scored(-1e9))).verdict == "accept"
+    expected = Decision("accept", "-1e+09 against None", "improved")
+    assert gate.improved()(proposal(scored(-1e9), evaluation.failed("it crashed"))) == expected
+    assert gate.improved()(proposal(scored(-1e9))) == expected
 
 
 @pytest.mark.parametrize("found", [None, evaluation.failed("it crashed")])
@@ -175,8 +179,7 @@ def test_equal_scores_are_not_significant() -> None:
 def test_without_a_parent_that_ran_there_is_nothing_to_compare_with() -> None:
     for rivals in ((), (evaluation.failed("it crashed"),)):
         decision = gate.significant()(proposal(scored(1.0, 2.0), *rivals))
-        assert decision.verdict == "accept"
-        assert "nothing to compare" in decision.reason
+        assert decision == Decision("accept", "there is nothing to compare with", "significant")
 
 
 def test_what_cannot_be_compared_on_the_same_inputs_is_not_proven_better() -> None:
@@ -184,16 +187,60 @@ def test_what_cannot_be_compared_on_the_same_inputs_is_not_proven_better() -> No
         (scored(1.0, 2.0), scored(1.0, 2.0, 3.0)),
         (Evaluation(1.0), Evaluation(0.0)),
         (Evaluation(1.0), scored(1.0)),
+        (None, scored(1.0)),
+        (None, Evaluation(0.0)),
     ):
         decision = gate.significant()(proposal(ours, rival))
-        assert decision.verdict == "reject"
-        assert "same inputs" in decision.reason
+        reason = "it cannot be compared with its parent on the same inputs"
+        assert decision == Decision("reject", reason, "significant")
 
 
 def test_a_stricter_alpha_accepts_less() -> None:
     asked = proposal(scored(*[1.0] * 5), scored(*[0.0] * 5))
     assert gate.significant(alpha=0.04)(asked).verdict == "accept"
     assert gate.significant(alpha=0.03)(asked).verdict == "reject"
+
+
+def test_a_p_as_small_as_alpha_is_small_enough_and_the_reason_tells_both() -> None:
+    asked = proposal(scored(*[1.0] * 5), scored(*[0.0] * 5))
+    said = "p = 0.0312 on 5 inputs, alpha = 0.03125"
+    assert gate.significant(alpha=1 / 32)(asked) == Decision("accept", said, "significant")
+    assert gate.significant()(asked).reason == "p = 0.0312 on 5 inputs, alpha = 0.05"
+
+
+@pytest.mark.parametrize(
+    ("num_gains", "num_equal", "p"),
+    [(12, 0, "0.0002"), (12, 9, "0.0002"), (13, 0, "0.0100"), (13, 4, "0.0100"), (6, 0, "0.0156")],
+)
+def test_up_to_12_inputs_that_differ_every_flip_counts_and_above_they_are_drawn(
+    num_gains: int, num_equal: int, p: str
+) -> None:
+    ours, theirs = scored(*[1.0] * num_gains, *[3.0] * num_equal), scored(*[0.0] * num_gains, *[3.0] * num_equal)
+    decision = gate.significant(resamples=99)(proposal(ours, theirs))
+    assert decision.reason == f"p = {p} on {num_gains + num_equal} inputs, alpha = 0.05"
+
+
+def test_what_is_drawn_comes_from_the_id_of_the_candidate() -> None:
+    gains = [0.1 * place for place in range(-9, 12)]
+    asked = [proposal(scored(*gains), scored(*[0.0] * 21), id=id) for id in ("7.0", "7.0", "8.0")]
+    assert [p_of(gate.significant(resamples=199)(each)) for each in asked] == [0.25, 0.25, 0.235]
+    by_default = [proposal(scored(*gains), scored(*[0.0] * 21), id=f"{number}.0") for number in range(6)]
+    assert [p_of(gate.significant()(each)) for each in by_default] == [0.2405, 0.2421, 0.246, 0.2461, 0.2373, 0.2373]
+
+
+def test_a_parent_that_scores_0_may_be_the_best() -> None:
+    found = scored(*[0.5] * 6)
+    zero, below = scored(*[0.0] * 6), scored(*[-1.0] * 6)
+    above = Evaluation(0.25, (0.5,) * 6)
+    assert gate.significant()(proposal(found, below, zero)).verdict == "accept"
+    assert gate.significant()(proposal(found, zero, above)).verdict == "reject"
+    assert gate.significant()(proposal(found, above, zero)).verdict == "reject"
+
+
+def test_a_loss_is_no_gain_whatever_the_flips_say() -> None:
+    for lost in ((-1.0,) * 5, (-3.0, 1.0, 1.0, 0.5, 0.25), (-3.0, 1.0, 1.0, 0.5, 0.5)):
+        decision = gate.significant()(proposal(scored(*lost), scored(*[0.0] * 5)))
+        assert decision == Decision("reject", "p = 1.0000 on 5 inputs, alpha = 0.05", "significant")
 
 
 @pytest.mark.parametrize("content", ["def f():\n    return 1", "def f():  return 1\n\n", "\tdef f(): return 1"])
@@ -236,10 +283,10 @@ def test_all_of_asks_in_order_ends_at_a_rejection_and_remembers_the_first_hold(
 
 
 def test_all_of_nothing_accepts() -> None:
-    assert gate.all_of()(proposal(None)).verdict == "accept"
+    assert gate.all_of()(proposal(None)) == Decision("accept", "no gate", "all_of")
 
 
 def test_ask_holds_and_deny_rejects_whatever_it_is() -> None:
     for found in (None, scored(1e9), evaluation.failed("it crashed")):
-        assert gate.ask(proposal(found)).verdict == "hold"
-        assert gate.deny(proposal(found)).verdict == "reject"
+        assert gate.ask(proposal(found)) == Decision("hold", "waits for approval", "ask")
+        assert gate.deny(proposal(found)) == Decision("reject", "nothing may change here", "deny")

@@ -111,10 +111,13 @@ def test_a_purchase_that_raises_counts_for_nothing_and_keeps_its_number() -> Non
 def test_a_guarded_journal_fails_as_a_journal_with_its_cause() -> None:
     guarded = journal.Guarded(DyingJournal(memory.MemoryJournal(), 1))
     guarded.write(Record("begun", 1, 0, {}))
-    with pytest.raises(errors.JournalFailed, match="The power went out") as caught:
+    with pytest.raises(errors.JournalFailed) as caught:
         guarded.write(Record("begun", 2, 0, {}))
+    assert str(caught.value) == "The journal could not be written: OSError: The power went out at commit 1."
     assert isinstance(caught.value.__cause__, OSError)
     assert [record.step for record in guarded.read()] == [1]
+    assert [record.step for record in guarded.read(0)] == [1]
+    assert list(guarded.read(1)) == []
 
 
 def test_a_journal_that_keeps_nothing_takes_everything() -> None:

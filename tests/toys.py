@@ -33,6 +33,16 @@ class Walker:
         return [function.draft(parent, function.Text(text), stride=stride) for text in texts]
 
 
+class Of:
+    """Proposes these texts, whatever it is asked."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        return [task.parents[-1].clone(function.Text(text)) for text in self._texts]
+
+
 class Asking:
     """Asks a model how far to go, twice a step."""
 

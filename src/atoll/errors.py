@@ -12,6 +12,9 @@
     └── RunFailed             a run ended before its time; everything written until then is saved
         └── JournalFailed     the journal could not be written
 
+Others stand beside the parts that raise them, right below `AtollError`: what a model wrote (`llm.Unreadable`), what a
+log holds (`governed.logs`), quotas, cancellations and forgeries (`governed.errors` and its neighbours).
+
 A bad candidate is never an exception: it is an `Evaluation` with a `failure`.
 """
 

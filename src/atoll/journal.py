@@ -12,6 +12,8 @@
 | observed        | same commit: a late judgement             | candidate id, evaluation                        |
 | held, decided   | a gate said hold; somebody decided later  | content hash; decision                          |
 | controlled      | a command was obeyed, or refused          | its number, kind and data                       |
+| concluded       | after the end, by a system                | its result, such as plans and what solved them  |
+| executed        | after the end, where a cluster judged     | what it did: seats, nodes, requests sent again  |
 
 A record of island -1 concerns all islands.
 """
