@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from atoll import errors
 from atoll.governed import feedback, logs, reflectors, replay
@@ -104,11 +106,34 @@ def test_a_small_cache_asks_again_and_finds_the_same():  # G50
     assert small == replayed(log, channel)[0]
 
 
+@pytest.mark.parametrize("confidence", [1.0, 0.5])
+@pytest.mark.parametrize("name", ["first", "last", "mean", "all"])
+def test_what_does_not_fit_into_memory_waits_in_a_file_and_is_found_there(name, confidence):  # G50
+    noted = [told(HOUR * n, n, entity=f"e{n % 3}", confidence=confidence) for n in range(3 * 900)]
+    channel = Counting(*noted)
+    log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 3}") for n in range(0, 3 * 900, 7)))
+    terms = {"attribution": replay.ATTRIBUTIONS[name]}
+    small, _ = replayed(log, channel, cache_bytes=30_000, **terms)  # a page of each column fits, not all of them
+    assert channel.asked == 3
+    assert small == replayed(log, channel, **terms)[0]
+
+
 def test_a_log_out_of_order_is_paired_as_well():
     hours = [5, 1, 9, 3, 3, 0, 8]
     channel = feedback.MemoryFeedback(*(told(HOUR * n, n) for n in range(0, 10, 2)))
     seen, _ = replayed(logs.MemoryLog(*(entry(n, HOUR * n) for n in hours)), channel)
     assert values(seen) == [6, 2, None, 4, 4, 0, 8]
+
+
+@given(st.lists(st.integers(0, 30), max_size=20), st.lists(st.integers(-1, 31), max_size=40), st.integers(1, 10))
+def test_first_touch_is_the_earliest_measurement_in_the_window(times, moments, window):  # G51
+    ordered = sorted(times)
+    found = replay.History("e", [told(timedelta(microseconds=at), place) for place, at in enumerate(ordered)])
+    epoch = int((START - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
+    for at in moments:
+        slow = next((place for place, each in enumerate(ordered) if at <= each < at + window), None)
+        touched = [column.touch(epoch + at, epoch + at + window) for column in found.columns]
+        assert [each and each.value for each in touched] == ([] if not times else [slow])
 
 
 ATTRIBUTED = {

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from atoll import errors
+from atoll.governed import shelves
 from atoll.governed.errors import ParameterNotFound
 from atoll.governed.parameters import ParameterStore
 from atoll.governed.proposals.proposals import Clock, now
-from atoll.governed.tools.toolbox import LoadResult
 
 PREFIX = "reflections/"
 PERIOD = 10  # runs between two periodic reflections
@@ -137,17 +137,14 @@ class SelfReflector:
         self._store.set(PREFIX + made.id, made.to_json(), f"reflected: {made.type}", author=author, expected_version=0)
         return made
 
-    def load_recent_reflections(self, limit: int = 10) -> LoadResult[Reflection]:
+    def load_recent_reflections(self, limit: int = 10) -> shelves.LoadResult[Reflection]:
         """Returns the newest reflections, newest first, and a sentence for each that cannot be read."""
-        found: list[Reflection] = []
-        wrong: list[str] = []
-        for key in self._store.list(PREFIX):
-            try:
-                found.append(from_json(self._store.get(key).value))
-            except ReflectionRefused as error:
-                wrong.append(f"{key}: {error}")
+        found, wrong = shelves.load_all(self._store, PREFIX, self._read, ReflectionRefused)
         newest = sorted(found, key=lambda each: (datetime.fromisoformat(each.created_at), each.id), reverse=True)
-        return LoadResult(newest[: max(0, limit)], wrong)
+        return shelves.LoadResult(newest[: max(0, limit)], wrong)
+
+    def _read(self, name: str) -> Reflection:
+        return from_json(self._store.get(PREFIX + name).value)
 
     def get_lessons(self) -> Sequence[Adjustment]:
         """Returns all adjustments that are lessons, the most urgent first."""

@@ -67,4 +67,4 @@ def test_versions_of_other_systems_are_parameters_too(tmp_path):
 def test_an_alias_has_its_place_in_the_log(parameters):
     parameters.set("key", 1, "because", author="ann")
     parameters.alias("key", "production", 1, "tried", author="ann")
-    assert [(change.kind, change.is_version) for change in parameters.changes()] == [("set", True), ("alias", False)]
+    assert [change.kind for change in parameters.changes()] == ["set", "alias"]

@@ -46,10 +46,6 @@ class Change:
     def is_lock(self) -> bool:
         return self.kind in (entry.LOCK, entry.UNLOCK)
 
-    @property
-    def is_version(self) -> bool:
-        return self.kind in (entry.SET, entry.ROLLBACK)
-
 
 class Gap(NamedTuple):
     """Changes that a slow watcher did not get; `changes(after=first - 1, upto=last)` reads them."""

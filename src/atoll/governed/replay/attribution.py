@@ -84,12 +84,12 @@ def _within(history: History, at: int, end: int) -> Sequence[tuple[Column, range
 
 
 def _blend(column: Column, places: range, weigh: Callable[[int], float]) -> Feedback:
-    weights = [weigh(place) * column.confidence[place] for place in places]
+    weights = [weigh(place) * column.confidence(place) for place in places]
     if not (total := sum(weights)):  # nobody is sure of anything: all count alike
         weights, total = [1.0] * len(places), float(len(places))
-    value = sum(weight * column.value[place] for weight, place in zip(weights, places, strict=True)) / total
+    value = sum(weight * column.value(place) for weight, place in zip(weights, places, strict=True)) / total
     last = column.feedback(places[-1])
-    confidence = sum(column.confidence[place] for place in places) / len(places)
+    confidence = sum(column.confidence(place) for place in places) / len(places)
     return Feedback(last.timestamp, last.entity, last.metric, value, confidence, {"count": len(places)})
 
 

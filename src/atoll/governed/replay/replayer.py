@@ -37,7 +37,7 @@ class Replayer:
         window: How long after a decision its feedback may come.
         attribution: Which feedback belongs to a decision; the earliest of each metric.
         by_observed: Counts feedback from when it happened, where somebody said so, and not from its record.
-        cache_bytes: How much feedback is kept at hand.
+        cache_bytes: How much feedback is kept in memory; the rest waits in a temporary file.
         max_errors: Gives up when reflectors have raised so often; None: never.
         tell: Told what a reflector raised.
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from atoll import errors
+from atoll.governed import shelves
 from atoll.governed.errors import ParameterNotFound, VersionConflict
 from atoll.governed.parameters import ParameterStore
 from atoll.governed.skills.skill import SkillDefinition, SkillRefused, from_json
-from atoll.governed.tools.toolbox import LoadResult
 
 PREFIX = "skills/"
 
@@ -28,16 +28,9 @@ class SkillLearner:
         """
         return self._read(name)[0]
 
-    def load_all(self) -> LoadResult[SkillDefinition]:
+    def load_all(self) -> shelves.LoadResult[SkillDefinition]:
         """Returns all skills; one that cannot be read hides no other."""
-        found: list[SkillDefinition] = []
-        wrong: list[str] = []
-        for key in self._store.list(PREFIX):
-            try:
-                found.append(self.find(key.removeprefix(PREFIX)))
-            except SkillRefused as error:
-                wrong.append(f"{key}: {error}")
-        return LoadResult(found, wrong)
+        return shelves.load_all(self._store, PREFIX, self.find, SkillRefused)
 
     def checked(self, content: Mapping[str, Any]) -> SkillDefinition:
         """Returns the skill that a content describes, as it would be kept: one version on, its counts its own.
@@ -64,9 +57,7 @@ class SkillLearner:
         Raises:
             SkillRefused: It cannot be kept.
         """
-        skill = self.checked(content)
-        version = self._store.set(PREFIX + skill.name, skill.to_json(), reason, author=author, token=token)
-        return f"{PREFIX}{skill.name}@{version}"
+        return shelves.keep(self._store, PREFIX, self.checked(content), reason, author, token)
 
     def record_usage(self, name: str, success: bool, *, author: str = "usage") -> SkillDefinition:
         """Counts a use; the success rate is the mean over all of them.

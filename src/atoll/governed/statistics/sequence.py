@@ -13,8 +13,6 @@ reaches 1/alpha with a probability of at most alpha, over all its length; 1/e is
 import math
 from dataclasses import dataclass, field, replace
 
-from scipy import special
-
 from atoll import errors
 from atoll.governed.statistics import intervals
 from atoll.governed.statistics.intervals import EVERYWHERE, Interval
@@ -41,9 +39,6 @@ class Evidence:
     p_value: float
 
 
-NO_EVIDENCE = Evidence(0, 0.0, EVERYWHERE, 1.0, 1.0)
-
-
 def tightness(alpha: float, expected: float) -> float:
     """Returns the variance of the mixture, times the variance of one value, that is best after `expected` values.
 
@@ -61,13 +56,6 @@ def log_e(estimate: float, information: float, mixture: float) -> float:
     """Returns the logarithm of the two-sided e-value of an estimate against 0."""
     spread = 1 + information * mixture
     return estimate**2 * information**2 * mixture / (2 * spread) - math.log(spread) / 2
-
-
-def log_e_above(estimate: float, information: float, mixture: float) -> float:
-    """Returns the logarithm of the e-value against an effect of 0 or less: only effects above 0 are in the mixture."""
-    spread = 1 + information * mixture
-    z = estimate * information * math.sqrt(mixture / spread)
-    return log_e(estimate, information, mixture) + math.log(2) + float(special.log_ndtr(z))
 
 
 def reach(information: float, mixture: float, alpha: float) -> float:

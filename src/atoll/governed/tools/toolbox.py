@@ -1,22 +1,16 @@
 """The tools that were approved: kept as parameters, so each has a history and can be rolled back."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from atoll import errors
+from atoll.governed import shelves
 from atoll.governed.errors import ParameterNotFound
 from atoll.governed.parameters import ParameterStore
 from atoll.governed.tools.definition import DEEPEST, ToolDefinition, ToolRefused, from_json
 
 PREFIX = "tools/"
-
-
-class LoadResult[T](NamedTuple):
-    """What could be read, and a sentence for each that could not."""
-
-    items: Sequence[T]
-    errors: Sequence[str]
 
 
 class Toolbox:
@@ -42,16 +36,9 @@ class Toolbox:
         except ParameterNotFound:
             raise errors.NotFound(f"There is no tool {name!r:.80}.") from None
 
-    def load_all(self) -> LoadResult[ToolDefinition]:
+    def load_all(self) -> shelves.LoadResult[ToolDefinition]:
         """Returns all tools; one that cannot be read hides no other."""
-        found: list[ToolDefinition] = []
-        wrong: list[str] = []
-        for key in self._store.list(PREFIX):
-            try:
-                found.append(self.find(key.removeprefix(PREFIX)))
-            except ToolRefused as error:
-                wrong.append(f"{key}: {error}")
-        return LoadResult(found, wrong)
+        return shelves.load_all(self._store, PREFIX, self.find, ToolRefused)
 
     def checked(self, content: Mapping[str, Any]) -> ToolDefinition:
         """Returns the tool that a content describes, as it would be kept: checked, and one version on.
@@ -75,9 +62,7 @@ class Toolbox:
         Raises:
             ToolRefused: It cannot work.
         """
-        tool = self.checked(content)
-        version = self._store.set(PREFIX + tool.name, tool.to_json(), reason, author=author, token=token)
-        return f"{PREFIX}{tool.name}@{version}"
+        return shelves.keep(self._store, PREFIX, self.checked(content), reason, author, token)
 
     def _check_steps(self, tool: ToolDefinition, above: tuple[str, ...], checked: set[str]) -> None:
         for step in tool.steps:
