@@ -282,3 +282,67 @@ def test_a_ranking_of_thousands_is_a_sorted_list_too() -> None:
         found.take_out(index)
         found.put_back(index)
     assert [found.at(rank)[0] for rank in range(len(plain))] == expected
+
+
+# Draws of one seed, three at 0, 30, 60, 90, 99, 130, 140 and 150 functions.
+DRAWN = {
+    "softmax": "25 22 4, 25 16 9, 17 28 25, 25 25 25, 25 25 25, 16 11 20, 25 17 17, 10 25 25",
+    "softmax without replacement": "25 10 27, 39 25 5, 25 28 11, 25 10 17, 25 10 17, 11 20 25, 17 25 28, 25 34 39",
+    "ranks": "10 21 27, 17 35 28, 39 4 25, 25 21 28, 33 25 28, 20 17 14, 30 25 10, 35 15 34",
+    "weights": "6 34 29, 11 22 19, 26 32 4, 1 34 17, 30 0 18, 29 10 38, 35 1 2, 22 38 15",
+    "uniform with replacement": "5 33 30, 10 19 17, 26 31 3, 1 33 17, 30 0 17, 28 9 37, 36 1 1, 21 37 15",
+}
+
+
+def seeded(kind: str) -> cluster.Chooser:
+    rng = Random(1)
+    match kind:
+        case "softmax" | "softmax without replacement":
+            return cluster.SoftmaxChooser(rng, 0.8, 100, replace=kind == "softmax")
+        case "ranks":
+            return cluster.RankChooser(rng, 0.2)
+        case "weights":
+            return cluster.WeightChooser(rng, lambda score, size: size + max(0.0, score))
+        case _:
+            return cluster.WeightChooser(rng, replace=True)
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_a_seed_draws_today_what_it_drew_when_a_run_was_begun(kind: str) -> None:
+    chooser = seeded(kind)
+    for index in range(40):
+        chooser.set(index, index * 7 % 40 / 10 - 1.5, 1 + index % 3)
+    for index in range(0, 40, 5):
+        chooser.set(index, index * 3 % 40 / 12, 2)
+    drawn = [chooser.choose(3, registered) for registered in (0, 30, 60, 90, 99, 130, 140, 150)]
+    assert ", ".join(" ".join(map(str, each)) for each in drawn) == DRAWN[kind]
+
+
+def test_of_few_clusters_ranks_are_drawn_as_they_were_when_a_run_was_begun() -> None:
+    chooser = filled(cluster.RankChooser(Random(3)))
+    drawn = [chooser.choose(5, 0) for _ in range(6)]
+    assert ["".join(map(str, each)) for each in drawn] == ["04231", "04321", "10243", "04321", "40321", "02431"]
+    chooser.clear()
+    assert chooser.choose(2, 0) == []
+    chooser.set(0, 1.0, 1)
+    assert chooser.choose(2, 0) == [0]
+
+
+def test_a_draw_right_on_the_edge_between_two_weights_is_of_the_second() -> None:
+    class Half(Random):
+        def random(self) -> float:
+            return 0.5
+
+    tree = choosers.SumTree()
+    tree.fill([1.0, 1.0])
+    assert tree.draw(Half()) == 1
+
+
+def test_a_draw_that_rounding_puts_past_the_last_weight_is_of_that_weight() -> None:
+    class Nearly(Random):
+        def random(self) -> float:
+            return 0.9
+
+    tree = choosers.SumTree()
+    tree.fill([5e-324, 0.0])  # nine tenths of the smallest number are that number
+    assert tree.draw(Nearly()) == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from atoll import cluster, function, testing
+from atoll import cluster, errors, function, profiler, testing
 
 DRAWS = 100_000
 
@@ -151,3 +151,90 @@ def test_a_pool_keeps_a_text_once_and_takes_it_again_after_it_was_dropped(
         if str(fn.skeleton()) not in [str(each.skeleton()) for each in kept]:
             kept = sorted([*kept, fn], key=lambda each: -function.rank_of(each))[:limit]
     assert [str(fn.skeleton()) for fn in pool.members()] == [str(fn.skeleton()) for fn in kept]
+
+
+# What one seed offers of texts of 36, 49, 64, ... 196 letters, by length.
+OFFERED = {
+    "default": "64 169 121 81 121 49 64 49 121 81 81 144 100 144 81 144 49 144 121 100 36 81 36 64",
+    "by range": "64 169 121 81 121 49 64 49 121 81 144 144 81 144 49 144 121 100 36 81 36 64 36 49",
+    "ties": "49 49 49 169 49 100 100 169 169 100 49 100 49 100 100 49 169 100 169 100 100 169 100 169",
+    "pool": "49 49 169 100 100 169 49 169 36 36 100 36 100 49 100 100 36 169 169 49 169 169 81 100",
+}
+
+
+@pytest.mark.parametrize("kind", OFFERED)
+def test_a_seed_offers_today_what_it_offered_when_a_run_was_begun(kind: str) -> None:
+    rng = Random(2)
+    every: dict[str, cluster.Kept] = {
+        "default": cluster.DefaultCluster(rng),
+        "by range": cluster.DefaultCluster(rng, by_range=True),
+        "ties": cluster.EliteCluster(rng, ties=True),
+        "pool": cluster.PoolCluster(rng, limit=6),
+    }
+    kept = every[kind]
+    for root in (3, 1, 2, 9, 8, 4, 5, 7, 6):
+        kept.add_fn(testing.settled(float(root % 3), "x" * (root + 5) ** 2))
+    assert " ".join(str(len(str(kept.select_fn().skeleton()))) for _ in range(24)) == OFFERED[kind]
+    assert len(str(kept.best_fn().skeleton())) == 49
+
+
+def test_an_empty_cluster_says_what_to_do() -> None:
+    for kept in (cluster.DefaultCluster(Random(0)), cluster.EliteCluster(Random(0)), cluster.PoolCluster(Random(0))):
+        for ask in (kept.select_fn, kept.best_fn):
+            with pytest.raises(errors.NotFound) as refused:
+                ask()
+            assert str(refused.value) == "The cluster is empty: add a function first."
+
+
+def test_what_is_added_and_offered_is_told() -> None:
+    heard = list[cluster.ClusterEvent]()
+    kept = cluster.DefaultCluster(Random(0))
+    fns = [testing.settled(1.0, "one"), testing.settled(2.0, "other")]
+    kept.add_fn(fns[0])
+    remove = kept.use_profiler(heard.append)
+    kept.add_fn(fns[1])
+    offered = kept.select_fn()
+    remove()
+    kept.select_fn()
+    assert heard == [cluster.OnFnAdded("on_fn_added", fns[1]), cluster.OnFnSelected("on_fn_selected", (fns, offered))]
+
+
+def test_a_value_that_raises_or_is_no_number_is_worth_least() -> None:
+    def value(fn: function.Function) -> float:
+        return {"none": math.nan, "some": -1e300}[str(fn.skeleton())]
+
+    for ties in (False, True):
+        kept = cluster.EliteCluster(Random(0), value=value, ties=ties)
+        for text in ("unknown", "none", "some", "none", "unknown"):
+            kept.add_fn(testing.settled(1.0, text))
+        assert [str(fn.skeleton()) for fn in kept.members()] == ["some"]
+    both = cluster.EliteCluster(Random(0), value=value, ties=True)
+    for text in ("unknown", "none"):
+        both.add_fn(testing.settled(1.0, text))
+    assert [str(fn.skeleton()) for fn in both.members()] == ["unknown", "none"]
+
+
+@pytest.mark.parametrize("kind", ["default", "elite", "pool"])
+def test_clusters_tell_who_was_given_to_them(kind: str) -> None:
+    heard, profilers = list[cluster.ClusterEvent](), profiler.Profilers[cluster.ClusterEvent]()
+    profilers.use(heard.append)
+    every: dict[str, cluster.Kept] = {
+        "default": cluster.DefaultCluster(Random(0), profilers),
+        "elite": cluster.EliteCluster(Random(0), profilers),
+        "pool": cluster.PoolCluster(Random(0), profilers),
+    }
+    kept, fn = every[kind], testing.settled(1.0)
+    kept.add_fn(fn)
+    assert kept.select_fn() is fn
+    assert heard == [cluster.OnFnAdded("on_fn_added", fn), cluster.OnFnSelected("on_fn_selected", ([fn], fn))]
+
+
+def test_a_pool_keeps_a_hundred_by_default_and_forgets_the_texts_of_those_it_drops() -> None:
+    kept = cluster.PoolCluster(Random(0))
+    for number in range(102):
+        kept.add_fn(testing.settled(float(number), f"text {number}"))
+    assert [fn.score() for fn in kept.members()] == [float(number) for number in range(101, 1, -1)]
+    kept.add_fn(testing.settled(1000.0, "text 0"))
+    kept.add_fn(testing.settled(1001.0, "text 50"))
+    assert str(kept.best_fn().skeleton()) == "text 0"
+    assert len(kept.members()) == 100

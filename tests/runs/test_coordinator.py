@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from atoll import config, errors, runs, store
+from atoll.runs import orders
+from tests import toys
 from tests.chaos.test_coordinators import TASK, TOML
 
 pytestmark = pytest.mark.timeout(600)
@@ -57,6 +59,38 @@ def test_a_score_that_is_enough_ends_the_run_for_all(tmp_path, task):
     assert reasons == ["score -0.5 reached"] * 2
     with store.Store(url) as kept:
         assert runs.summarise(kept, run).status == "done"
+
+
+def test_whoever_is_told_to_stop_ends_the_run_for_all(tmp_path, task):
+    url = str(tmp_path / "atoll.db")
+    plan = config.load(task, [{"run": {"workers": WORKERS, "iterations": 100_000}}])
+    with store.Store(url) as kept, store.Store(url) as other, store.Store(url) as mine, ThreadPoolExecutor() as threads:
+        first = runs.Coordinator(kept, plan, lease_seconds=4.0)
+        second = runs.join(other, first.run, lease_seconds=4.0)
+        ends = [threads.submit(each.go) for each in (first, second)]
+        toys.until(lambda: len(mine.leaders(first.run)) == 2 and mine.candidates(first.run).count() > 20)
+        assert runs.summarise(mine, first.run).status == "running"
+        told = orders.tell(mine, first.run, [("stop", {})], by="a test")
+        assert told.is_alive
+        assert [each.result(300) for each in ends] == ["stopped"] * 2
+        assert runs.summarise(mine, first.run).status == "stopped"
+        with pytest.raises(errors.SetupError, match=f"nothing to stop: 'atoll join {first.run}'"):
+            orders.tell(mine, first.run, [("stop", {})], by="a test")
+
+
+def test_a_pause_holds_for_whoever_joins_until_it_is_over(tmp_path, task):
+    url = str(tmp_path / "atoll.db")
+    plan = config.load(task, [{"run": {"workers": WORKERS, "budget": "60evals"}}])
+    with store.Store(url) as kept, store.Store(url) as other, store.Store(url) as mine, ThreadPoolExecutor() as threads:
+        first = runs.Coordinator(kept, plan, lease_seconds=4.0)
+        orders.tell(mine, first.run, [("pause", {})], by="a test")
+        ends = [threads.submit(first.go)]
+        toys.until(lambda: runs.summarise(mine, first.run).status == "paused")
+        ends.append(threads.submit(runs.join(other, first.run, lease_seconds=4.0).go))
+        toys.until(lambda: len(list(mine.journal(first.run).of_kind("controlled"))) > 1)  # its islands changed hands
+        assert not list(mine.journal(first.run).of_kind("applied"))
+        orders.tell(mine, first.run, [("resume", {})], by="a test")
+        assert [each.result(300) for each in ends] == ["budget of 60 evaluations used"] * 2
 
 
 def test_a_run_that_is_not_shared_is_not_joined(tmp_path, task):

@@ -8,6 +8,11 @@ from atoll import errors, store
 from tests.store import workers
 
 
+def _writer(opened: store.Store) -> int | None:
+    """Returns who holds what this process claimed; a store in memory is one process's and names nobody."""
+    return os.getpid() if opened.database.dialect.is_shared else None
+
+
 def test_a_second_claimant_in_the_process_is_refused(either):
     with either.claim(either.create("run")), pytest.raises(errors.Conflict, match="Run run is being written"):
         either.claim("run")
@@ -23,10 +28,12 @@ def test_what_is_released_may_be_claimed_again(either):
     either.create("run")
     for _ in range(3):
         with either.claim("run"):
-            pass
+            assert either.holder("run") == _writer(either)
+        assert either.holder("run") is None
     claim = either.claim("run")
     claim.release()
     claim.release()
+    assert either.holder("run") is None
 
 
 def test_a_release_leaves_no_file(tmp_path, file):
@@ -37,15 +44,19 @@ def test_a_release_leaves_no_file(tmp_path, file):
 
 
 def test_different_runs_are_claimed_apart(either):
-    with either.claim(either.create("a")), either.claim(either.create("b")):
-        pass
+    with either.claim(either.create("a")):
+        with either.claim(either.create("b")):
+            assert either.holder("a") == either.holder("b") == _writer(either)
+        assert (either.holder("a"), either.holder("b")) == (_writer(either), None)
 
 
 def test_closing_the_store_frees_its_claims(url):
     with store.open(url) as opened:
         opened.claim(opened.create("run"))
-    with store.open(url) as opened, opened.claim("run"):
-        pass
+    with store.open(url) as opened:
+        assert opened.holder("run") is None
+        with opened.claim("run"):
+            assert opened.holder("run") == os.getpid()
 
 
 def test_another_process_keeps_its_claim_until_it_is_killed(url, opened):

@@ -1,17 +1,19 @@
 """What is peculiar to a server: who lets one in, connections that are lost, locks, texts that it would refuse."""
 
+import itertools
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import psycopg
 import pytest
 from psycopg import conninfo
 
-from atoll import errors, store
+from atoll import errors, function, store
 from atoll.cli import options
 from atoll.journal import Record
 from atoll.store import audit, packing, schema
@@ -154,6 +156,19 @@ class TestTexts:
         assert not kept.runs()
 
 
+class Halting(toys.Walker):
+    """Proposes some, and waits with the others until it may go on."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self._left, self.may_go_on = itertools.count(after, -1), threading.Event()
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        if next(self._left) <= 0:
+            assert self.may_go_on.wait(60)
+        return super().propose(task)
+
+
 class TestLostConnections:
     def test_writers_and_readers_go_on(self, kept, postgres_server):
         journal, versions = kept.journal(kept.create("run")), kept.versions()
@@ -218,11 +233,13 @@ class TestLostConnections:
         with postgres_server.database() as url, store.open(url) as kept:
             name, run = conninfo.conninfo_to_dict(url)["dbname"], kept.create("run")
             with kept.claim(run):
-                evolver = toys.evolver(toys.Walker(naps=0.002), records=kept.journal(run), inbox=kept.inbox(run))
+                engine = Halting(after=20)
+                evolver = toys.evolver(engine, records=kept.journal(run), inbox=kept.inbox(run))
                 evolver.start()
                 toys.until(lambda: kept.candidates(run).count() > 10)
                 postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
                 postgres_server.cut(url)
+                engine.may_go_on.set()
                 time.sleep(0.3)
                 postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
                 evolver.join()

@@ -161,15 +161,12 @@ class Evolver:
         self._mail.deliver()
 
     def _load(self) -> Sequence[journal.Record]:
-        replay = Replay(self._population, self._memo).fold(self._journal.read())
-        if replay.setup not in (None, self._setup):
-            raise errors.SetupError(f"This run was begun with {replay.setup}; go on with that, not with {self._setup}.")
+        replay = Replay(self._population, self._memo, self._setup).fold(self._journal.read())
         self._mail.discard()
         self._steering.recall(replay.controlled)
-        self._step, self._stored = replay.last_step, replay.stored
+        self._step, self._stored, self._is_open = replay.last_step, replay.stored, True
         self._flying = dict(sorted(replay.tickets.items()))
         self._ready.extend(self._flying.values())
-        self._is_open = True
         return self._found() if replay.setup is None else ()
 
     @property

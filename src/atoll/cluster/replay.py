@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atoll import evaluation, function, gate
+from atoll import errors, evaluation, function, gate
 from atoll.archipelago import Pick, Ticket
 from atoll.candidate import NOTHING, digest
 from atoll.cluster import records
@@ -21,10 +21,14 @@ class Replay:
     """Folds records in their order; afterwards holds what was begun and not applied, with what is stored of it.
 
     A begun step finds its parents at once, while they are members: later they may be gone.
+
+    Attributes:
+        given: The set-up that goes on with the run, which must be the one that it was begun with; None: any.
     """
 
     population: Population
     memo: Memo
+    given: Mapping[str, Any] | None = None
     setup: Mapping[str, Any] | None = None
     last_step: int = 0
     tickets: dict[int, Ticket] = field(default_factory=dict)
@@ -32,6 +36,11 @@ class Replay:
     controlled: list[Mapping[str, Any]] = field(default_factory=list)
 
     def fold(self, journal: Iterable[Record]) -> "Replay":
+        """Takes in all records.
+
+        Raises:
+            SetupError: The run was begun with another set-up, under which they mean something else.
+        """
         for record in journal:
             self._take(record)
         return self
@@ -41,8 +50,10 @@ class Replay:
         population = self.population
         match record.kind:
             case "founded":
+                self.setup = begun = data.get("setup", {})
+                if self.given not in (None, begun):
+                    raise errors.SetupError(f"This run was begun with {begun}; go on with that, not with {self.given}.")
                 population.found(population.make_fn(data), [gate.Decision(*each) for each in data["decisions"]])
-                self.setup = data.get("setup", {})
                 self.memo.put(digest(data["content"]), 0, evaluation.from_data(data["evaluation"]))
             case "begun":
                 self.tickets[step] = self._ticket(record)

@@ -45,7 +45,7 @@ class Baseline:
 def wanted(llm: str) -> list[str]:
     """Returns the names of what a run with that model is compared with."""
     has_model = llm.strip().lower() not in ("", "none")
-    return list(NAMES) if has_model else ["best_of_n"]
+    return [name for name in NAMES if has_model or name != "no_llm"]  # it has none anyway
 
 
 def equal(limits: control.Budget, used: Totals, name: str) -> control.Budget:
@@ -59,7 +59,7 @@ def equal(limits: control.Budget, used: Totals, name: str) -> control.Budget:
 def told(limits: control.Budget, llm: str) -> str:
     """Says before a run what its baselines will use."""
     names = wanted(llm)
-    bought = [name for name in names if name != "no_llm"] if len(names) > 1 else []
+    bought = [name for name in names if name != "no_llm"] if "no_llm" in names else []
     said = f"{', '.join(NAMES[name] for name in names)}: each gets as many evaluations"
     said += " and calls as this run will have used" if bought else " as this run will have used"
     amounts = {field.name: getattr(limits, field.name) for field in fields(limits)}

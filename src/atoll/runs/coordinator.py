@@ -142,14 +142,22 @@ class Coordinator:
         """Gives back what is done, or too much."""
         standing = self._pulse.beat()
         if reason == MOVED or reason.startswith("failed: The journal"):
-            surplus = sorted(standing.owned)[standing.fair :]
-            self._held.release(surplus)
-            return ""
+            reason = self._told_to_stop()
+            if not reason:
+                surplus = sorted(standing.owned)[standing.fair :]
+                self._held.release(surplus)
+                return ""
         self._held.release(owned, done=True)
         if not reason.startswith("budget"):
             self._held.end(reason)
         self._pulse.beat()
         return reason
+
+    def _told_to_stop(self) -> str:
+        """Returns why somebody stopped the run, if so: an evolver that reads it may be ending for another reason."""
+        told = self._kept.journal(self.run).of_kind("controlled")
+        orders = (record.data for record in told if record.data["kind"] == "stop")
+        return next((str(each["data"].get("reason", "stopped")) for each in orders), "")
 
     def _has_moved(self, owned: frozenset[int]) -> bool:
         now = self._pulse.latest

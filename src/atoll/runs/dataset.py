@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from atoll import store
+from atoll.runs import progress
 
 type Place = tuple[int, int]  # step and call
 
@@ -106,7 +107,7 @@ def _outcomes(kept: store.Store, run: str) -> Mapping[int, Outcome]:
         if row.is_draft or not row.step:
             continue
         step = steps.setdefault(row.step, _Step())
-        if step.best is None or _score(row) > _score(step.best):
+        if step.best is None or progress.score_of(row) > progress.score_of(step.best):
             step.best = row
     return {number: _outcome(step, scores) for number, step in steps.items()}
 
@@ -124,7 +125,3 @@ def _outcome(step: _Step, scores: Mapping[str, float | None]) -> Outcome:
 def _refusal(row: store.Row) -> str | None:
     """Returns why a child was never judged; None of one that has a score, whatever a gate said to it."""
     return row.reason if row.score is None else None
-
-
-def _score(row: store.Row) -> float:
-    return -float("inf") if row.score is None else row.score

@@ -67,6 +67,9 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "held": lambda data: f"{data['id']} waits for a decision",
     "decided": lambda data: f"{data['id']} {data['decision'][0]}: {data['decision'][1]}",
     "ended": lambda data: str(data["reason"]),
+    "executed": lambda data: (
+        f"on the cluster: {', '.join(f'{name} {number}' for name, number in data['executor'].items())}"
+    ),
     "concluded": lambda data: f"the result: {', '.join(data['result'])}",
 }
 

@@ -45,8 +45,9 @@ def _from_start(island: int, rng: Random, announce: cluster.Announce) -> cluster
     return FromStart(cluster.everyone, lambda key: cluster.EliteCluster(rng, announce), cluster.WeightChooser(rng))
 
 
-def _from_best(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+def from_best(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+    """Returns a pool that keeps and offers the best alone: what comes of it is sequential conditioning."""
     return cluster.Niches(cluster.everyone, lambda key: cluster.EliteCluster(rng, announce), cluster.WeightChooser(rng))
 
 
-_POOLS: dict[str, cluster.MakePool] = {"best_of_n": _from_start, "sequential": _from_best}
+_POOLS: dict[str, cluster.MakePool] = {"best_of_n": _from_start, "sequential": from_best}

@@ -48,12 +48,13 @@ def tell(kept: store.Store, run: str, posts: Sequence[Post], *, by: str, reason:
         NotFound: There is no such run.
         SetupError: A setting is not known or its value is wrong; or nobody is there to pause, resume or stop.
     """
-    system = kept.run(run).config.get("system", "")
+    begun = kept.run(run).config
+    system = begun.get("system", "")
     checked = [(kind, config.told(system, data) if kind == "set" else data) for kind, data in posts]
-    is_alive = kept.holder(run) is not None
+    is_alive = kept.is_written(run)
     for kind, _ in checked:
         if not is_alive and kind in ("pause", "resume", "stop"):
-            raise errors.SetupError(_refusal(run, kind))
+            raise errors.SetupError(_refusal(run, kind, is_shared="shared" in begun))
     numbers = []
     for kind, data in checked:
         said = json.dumps({"kind": kind, "data": dict(data)}, sort_keys=True)
@@ -62,8 +63,8 @@ def tell(kept: store.Store, run: str, posts: Sequence[Post], *, by: str, reason:
     return Told(run, numbers, checked, is_alive)
 
 
-def _refusal(run: str, kind: str) -> str:
-    again = f"'atoll resume {run}' goes on with it"
+def _refusal(run: str, kind: str, *, is_shared: bool) -> str:
+    again = f"'atoll join {run}' goes on unless it is over" if is_shared else f"'atoll resume {run}' goes on with it"
     if kind == "resume":
         return f"No process writes run {run} now, so nothing is paused: {again}."
     return f"No process writes run {run} now, so there is nothing to {kind}: {again}."

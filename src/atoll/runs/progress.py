@@ -3,11 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from atoll import errors, store
 
 START, BEST = "start", "best"  # names of candidates that every run has
+
+
+class Scored(Protocol):
+    """A candidate with its score; None: it has failed, or is not judged yet."""
+
+    @property
+    def score(self) -> float | None: ...
 
 
 class Improvement(NamedTuple):
@@ -188,10 +195,11 @@ def candidate(kept: store.Store, run: str, name: str) -> store.Row:
 def link(rows: store.Candidates, row: store.Row) -> Link:
     """Returns a candidate with the best of its parents; of equal ones the last, as engines put the best last."""
     found = [parent for parent in (rows.find(id) for id in reversed(row.parents)) if parent is not None]
-    return Link(row, max(found, key=_score, default=None))
+    return Link(row, max(found, key=score_of, default=None))
 
 
-def _score(row: store.Row) -> float:
+def score_of(row: Scored) -> float:
+    """Returns a score to compare by: who has none comes after everybody else."""
     return -float("inf") if row.score is None else row.score
 
 

@@ -124,29 +124,15 @@ class Session:
         self._patience = Patience(asked, self._give_up) if asked is not None else None
         limits.check_budget(self.budget, has_model=asked is not None)
         durable = self._durable(asked, run)
-        where = self._where = place.place_of(plan, allowed, has_model=asked is not None)
-        parts = system.Parts(
-            plan.folder,
-            durable,
-            where,
-            plan.run.workers,
-            plan.run.seed,
-            kept.blobs(),
-            kept.versions(),
-            lambda: self.run,
-            lambda: self._contact,
-            has_dashboard,
-        )
+        self._where = place.place_of(plan, allowed, has_model=asked is not None)
+        parts = self._parts(durable, has_dashboard)
         built = methods.changed(plan.run.method, plan.builder().build(plan.task, plan.options, parts))
         if isinstance(asked, llm.Ensemble):
             built = built._replace(config=_routed(built.config, plan.llm, asked))
         try:
             order, files = self._order(run, built), limits.fingerprints(built.files)
-            if run is not None and files != kept.run(run).config["files"]:
-                raise errors.SetupError(
-                    f"The files of {plan.folder} are not those that run {run} began with, so its scores would not "
-                    "compare with new ones: put them back, or start a new run."
-                )
+            if run is not None:
+                self._check_files(run, files)
             self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files, **link})
             self._claim, self._close = self._claimed(built), built.close
             self._contact = StoredContact(kept, self.run)
@@ -156,6 +142,29 @@ class Session:
             if claim := getattr(self, "_claim", None):
                 claim.release()
             raise
+
+    def _parts(self, durable: llm.LLM | None, has_dashboard: bool) -> system.Parts:
+        """Returns what the system is built from; what it asks for by a function is there when it runs."""
+        wanted, kept = self.plan.run, self._kept
+        return system.Parts(
+            self.plan.folder,
+            durable,
+            self._where,
+            wanted.workers,
+            wanted.seed,
+            kept.blobs(),
+            kept.versions(),
+            lambda: self.run,
+            lambda: self._contact,
+            has_dashboard,
+        )
+
+    def _check_files(self, run: str, files: Mapping[str, str]) -> None:
+        if files != self._kept.run(run).config["files"]:
+            raise errors.SetupError(
+                f"The files of {self.plan.folder} are not those that run {run} began with, so its scores would not "
+                "compare with new ones: put them back, or start a new run."
+            )
 
     def go(self, on_turn: Callable[[], None] = lambda: None) -> None:
         """Evolves to the end: of the budget, of the time, or of all hope that the model answers.
@@ -278,7 +287,7 @@ class Session:
         if wanted.deterministic and is_timed:
             raise errors.SetupError(
                 "A deterministic run cannot depend on seconds, dollars or tokens, which hang on timing: give its "
-                "budget in iterations, evals or calls, and its resets in evaluations."
+                "budget in iterations, evals or calls, its resets in evaluations, and islands no budget of their own."
             )
         fixed = built.config.window or config.DETERMINISTIC_WINDOW  # a system may know what its order needs
         usual = fixed if wanted.deterministic else 2 * wanted.workers
@@ -306,6 +315,7 @@ def resume(
     *,
     model: MakeLLM | None = None,
     allowed: place.Allowed = place.NOTHING,
+    has_dashboard: bool = False,
 ) -> Session:
     """Goes on with a run where it ended; limits among the changes replace the old ones and count from there.
 
@@ -336,7 +346,7 @@ def resume(
     plan = config.Plan.from_data(old, changes)
     standing = plan.budget() if allowance is None else control.Budget(**allowance)  # a resume that was cut had its own
     budget = limits.further(plan.budget(), totals(kept, run)) if is_limit else standing
-    return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed)
+    return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed, has_dashboard=has_dashboard)
 
 
 def _mailboxes(model: llm.LLM | None) -> list[llm.Mailbox]:

@@ -104,13 +104,23 @@ class SharedEvolver(system.Evolver):
 
 
 class _OwnCommands:
-    """The commands of a run without those about islands of others."""
+    """The commands of a run without those about islands of others; first of all the pause that it may be in.
+
+    An evolver forgets a pause when it ends, and here one ends whenever islands change hands.
+    """
 
     def __init__(self, inbox: control.Inbox, share: Share, ring: archipelago.Schedule) -> None:
         self._inbox, self._share, self._ring = inbox, share, ring
+        self._is_new = True
 
     def read(self, after: int) -> Sequence[control.Command]:
-        return [each for each in self._inbox.read(after) if self._concerns(each)]
+        found = [each for each in self._inbox.read(after) if self._concerns(each)]
+        before, self._is_new = self._pause(after) if self._is_new else (), False
+        return [*before, *found]
+
+    def _pause(self, after: int) -> Sequence[control.Command]:
+        brakes = [each for each in self._inbox.read(0) if each.number <= after and each.kind in ("pause", "resume")]
+        return [each._replace(number=after) for each in brakes[-1:] if each.kind == "pause"]
 
     def _concerns(self, command: control.Command) -> bool:
         match command.kind:

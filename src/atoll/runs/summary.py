@@ -4,9 +4,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from atoll import evaluation, store
+from atoll import evaluation, journal, store
 
 type Status = Literal["running", "paused", "done", "interrupted", "stopped", "failed", "cut"]
+
+_ENDS = ("ended", "concluded", "executed")  # records that a run ends with
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +107,30 @@ def summarise(kept: store.Store, run: str) -> Summary:
     )
 
 
+def end_of(kept: store.Store, run: str) -> journal.Record | None:
+    """Returns the record that tells how a run ended; None: none does.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    written = kept.journal(run)
+    if "shared" in kept.run(run).config:  # what another coordinator still wrote may stand behind the end
+        return next(reversed(list(written.of_kind("ended"))), None)
+    last = written.last()
+    return last if last is not None and last.kind in _ENDS else None
+
+
 def _ending(kept: store.Store, run: str) -> tuple[Status, str]:
-    if kept.holder(run) is not None:
+    if kept.is_written(run):
         orders = list[str]()
         for record in kept.journal(run).of_kind("started", "controlled"):  # a pause ends with the process that obeyed
             orders = [] if record.kind == "started" else [*orders, record.data["kind"]]
         brakes = [kind for kind in orders if kind in ("pause", "resume")]
         return "paused" if brakes[-1:] == ["pause"] else "running", ""
-    if kept.leaders(run):
-        return "running", ""
-    last = kept.journal(run).last()
-    if "shared" in kept.run(run).config:  # what another coordinator still wrote may stand behind the end
-        last = next(reversed(list(kept.journal(run).of_kind("ended"))), None)
-    if last is None or last.kind not in ("ended", "concluded", "executed"):
+    end = end_of(kept, run)
+    if end is None:
         return "cut", ""
-    reason = str(last.data["reason"])
+    reason = str(end.data["reason"])
     for status in ("interrupted", "stopped", "failed"):
         if reason.startswith(status):
             return status, reason

@@ -1,4 +1,4 @@
-"""The records of a run as they come: what live pages show."""
+"""The records of a run as they come, for programs of one's own; the dashboard looks for new ones itself."""
 
 import time
 from collections.abc import Iterator, Sequence

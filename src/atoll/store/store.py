@@ -77,6 +77,14 @@ class Store:
         """
         return self.database.dialect.holder(self._runs.number(run))
 
+    def is_written(self, run: str) -> bool:
+        """Says whether a process writes a run at this moment: one that has claimed it, or coordinators that share it.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        return self.holder(run) is not None or bool(self.leaders(run))
+
     def claim(self, run: str) -> dialect.Claim:
         """Takes the right to write a run until `release`, the end of a `with` block, or the death of the process.
 

@@ -57,10 +57,6 @@ class Fleet:
         """That of the weakest node so far."""
         return self._harbour.level
 
-    @property
-    def num_nodes(self) -> int:
-        return len(self._connection.nodes())
-
     def warm(self) -> None:
         """Starts a seat unless one is there, so that a wrong job shows before the first candidate.
 

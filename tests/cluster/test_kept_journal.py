@@ -1,0 +1,307 @@
+"""A journal that was kept: today's kernel writes the same records, word for word, and goes on with those it finds.
+
+The run has a bit of everything: replies, drafts, late judgements, faults, repeats, holds, commands, migrations, resets.
+A change of these records is a change of the format: what was begun before could no longer be gone on with.
+"""
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from atoll import cluster, control, errors, evaluation, function, gate, journal, llm, profiler
+from atoll.candidate import JSON, Candidate, digest
+from atoll.store import memory
+from atoll.testing import DyingJournal
+from tests import toys
+
+DATA = Path(__file__).parent / "data"
+KEPT, TOLD, HEADS = (DATA / name for name in ("everything.jsonl", "everything.txt", "heads.jsonl"))
+
+
+def scored(value: float) -> evaluation.Evaluation:
+    scores = tuple(-abs(value - at) for at in (2.0, 3.0))
+    return evaluation.Evaluation(-abs(value - 3.0), scores, {"value": value}, f"it is {value}")
+
+
+class Model:
+    """Answers by place, as one that is asked again after a cut would."""
+
+    def __call__(self, prompt: str) -> llm.Reply:
+        ledger = journal.Ledger.current.get()
+        assert ledger is not None
+        step, call = ledger.place
+        cost = evaluation.Cost(tokens_in=len(prompt), tokens_out=1, usd=0.25)
+        return llm.Reply(str((step + len(call)) % 5 - 2), "model", cost)
+
+
+class Judge:
+    """Fails what is far off and asks a model about halves."""
+
+    def __init__(self) -> None:
+        self._model = llm.Durable(Model())
+
+    def __call__(self, skeleton: object) -> evaluation.Evaluation:
+        value = float(str(skeleton))
+        if abs(value) > 5:
+            raise ValueError("too far")
+        if value % 1:
+            self._model(f"is {value} good?")
+        return scored(value)
+
+
+class Anything:
+    """Proposes by the number of its step: faults, drafts, late judgements, no child or several."""
+
+    def __init__(self) -> None:
+        self._model = llm.Durable(Model())
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        parent, step = task.parents[-1], task.step
+        here = float(str(parent.skeleton()))
+        if step % 3 == 0:
+            here += float(self._model(f"from {here}").text)
+        if step % 7 == 0:
+            raise RuntimeError("not today")
+        if step % 4 == 0:
+            drafts = [parent.clone(function.Text(repr(here + each))) for each in (0.5, 1.0, 9.0)]
+            here += sum(found.score is not None for found in task.judge(drafts)) / 2
+        if step % 5 == 0:
+            task.observe(task.parents[0], scored(float(task.rng.randrange(-2, 3))))
+        texts = [repr(here + task.rng.randrange(-4, 5) / 2) for _ in range(step % 6 != 1 and 1 + step % 3)]
+        return [function.draft(parent, function.Text(text), step=step, shown=sorted(task.others)) for text in texts]
+
+
+def by_turns(proposal: gate.Proposal) -> gate.Decision:
+    assert proposal.evaluation is not None
+    number = int(proposal.candidate.id.partition(".")[0]) % 6
+    if number == 5:
+        raise KeyError("threshold")
+    verdict: gate.Verdict = "hold" if number == 4 else "reject" if number == 3 else "accept"
+    return gate.Decision(verdict, f"{proposal.evaluation.score} beside {len(proposal.rivals)}", "turns")
+
+
+def by_side(island: int, found: evaluation.Evaluation) -> float:
+    return found.scores[island % 2]
+
+
+class Inbox:
+    """Posts a command each time that it is read, from the third time on."""
+
+    def __init__(self) -> None:
+        held = digest("-1.0")
+        said = {"candidate": "4.0", "content_hash": held, "verdict": "accept", "reason": "good", "by": "ann"}
+        late = {"island": 0, "candidate": "0.0", "evaluation": evaluation.to_data(scored(-1.0))}
+        self._wishes: list[tuple[Any, dict[str, Any]]] = [
+            ("set", {"flavour": "sour"}), ("raise", {"bananas": 3}), ("raise", {"iterations": 26}), ("observe", late),
+            ("decide", {**said, "verdict": "maybe"}), ("decide", {**said, "content_hash": "0"}), ("decide", said),
+            ("bark", {}), ("pause", {}), ("resume", {}),
+        ]  # fmt: skip
+        self._reads = 0
+
+    def read(self, after: int) -> Sequence[control.Command]:
+        self._reads += 1
+        posted = self._wishes[: max(0, self._reads - 2)]
+        return [control.Command(number, *wish) for number, wish in enumerate(posted, 1) if number > after]
+
+
+def pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+    return cluster.Niches(
+        cluster.by_signature,
+        lambda key: cluster.DefaultCluster(rng, announce),
+        cluster.SoftmaxChooser(rng, 3.0, 12),
+        others=lambda niches: {"best": [niches.best_fn()]},
+    )
+
+
+def everything(
+    records: journal.Journal, hears: Any = profiler.default_fn, engine: function.Proposer | None = None, **options: Any
+) -> cluster.Evolver:
+    plugs: dict[str, Any] = {"screen": gate.novel, "gate": by_turns, "rank": by_side, "make_pool": pool}
+    shared = cluster.IslandConfig(3, 2, toys.initial(by=Judge()), engine or Anything(), hears, hears, **plugs)
+    clock = itertools.count()  # every look is a second later: the inbox is read at each chance
+    settings: dict[str, Any] = {
+        "num_parallel": 1,
+        "schedule": cluster.RoundRobin(3, block=2, migrate_every=4, reset_every=5),
+        "budget": control.Budget(iterations=20, evaluations=28, calls=90),
+        "learner": toys.Bandit(),
+        "seed": 4,
+        "ordered": True,
+        "window": 3,
+        "clock": lambda: float(next(clock)),
+    } | options
+    return cluster.Evolver(cluster.EvolverConfig(shared, journal=records, **settings))
+
+
+def lines(records: journal.Journal) -> list[str]:
+    return [json.dumps(record, sort_keys=True) for record in records.read()]
+
+
+def members(island: cluster.Island) -> list[str]:
+    assert isinstance(island.pool, cluster.Niches)
+    fns = (fn for each in island.pool.clusters.values() for fn in each.members())
+    return [f"{fn.candidate.id}: {fn.score()}" for fn in fns if fn.candidate]
+
+
+def test_today_the_same_records_are_written() -> None:
+    records = memory.MemoryJournal()
+    everything(records, inbox=Inbox()).run()
+    assert lines(records) == KEPT.read_text().splitlines()
+
+
+def test_they_fold_to_the_same_run() -> None:
+    records, bandit = memory.MemoryJournal(), toys.Bandit()
+    records.write(*(journal.Record(*json.loads(line)) for line in KEPT.read_text().splitlines()))
+    evolver = everything(records, learner=bandit)
+    evolver.run()
+    assert [(each.epoch, members(each)) for each in evolver.islands] == [
+        (2, ["0.0: -0.0"]),
+        (2, ["0.0: -1.0"]),
+        (1, ["2.2: -0.0", "0.0: -0.0", "18.0: -1.0", "24.0: -2.0"]),
+    ]
+    best, spent = evolver.best_fn(), evolver.spending
+    assert (best.candidate, best.evaluation) == (
+        Candidate("18.0", "3.0", ("2.2",), 2, 18, {"shown": ["best"], "step": 18}),
+        evaluation.Evaluation(-0.0, (-1.0, -0.0), {"value": 3.0}, "it is 3.0"),
+    )
+    assert (spent.iterations, spent.evaluations) == (26, 20)
+    assert spent.cost == evaluation.Cost(tokens_in=150, tokens_out=15, usd=3.75, calls=15)
+    assert bandit.taught == list(range(1, 27))
+    assert bandit.gains == {0.1: 0.0, 0.5: pytest.approx(0.27619, abs=1e-5), 2.0: 0.0}
+    assert evolver.reason == "budget of 26 iterations used"
+
+
+def test_what_happens_is_told_in_its_order() -> None:
+    heard = list[str]()
+
+    def hear(event: Any) -> None:
+        shown = event.payload
+        match event.type:
+            case "on_islands_removed" | "on_islands_revived":
+                heard.append(f"{event.type} {[(each.index, each.epoch) for each in shown]}")
+            case "on_best_island_improved":
+                heard.append(f"{event.type} {shown.index}")
+            case "on_fn_selected":
+                heard.append(f"{event.type} {shown[1].candidate.id} of {len(shown[0])}")
+            case _:
+                heard.append(f"{event.type} {shown.candidate.id}")
+
+    evolver = everything(journal.Nowhere(), hears=hear, inbox=Inbox())
+    evolver.use_profiler(hear)
+    evolver.run()
+    assert heard == TOLD.read_text().splitlines()
+
+
+class Next:
+    """Proposes the next texts that it was given."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+
+    def propose(self, task: function.Task) -> Sequence[function.Function]:
+        return [task.parents[-1].clone(function.Text(text)) for text in self._texts]
+
+
+class Notes:
+    """Learns nothing and notes what it is taught."""
+
+    def __init__(self) -> None:
+        self.taught = list[str]()
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        return {}
+
+    def learn(self, outcome: function.Outcome) -> None:
+        seen = [f"{fn.candidate.id} {fn.score()}" for fn in outcome.parents if fn.candidate]
+        born = [f"{fn.candidate.id} {decision.verdict}" for fn, decision in outcome.children if fn.candidate]
+        self.taught.append(f"{outcome.step} on {outcome.island}: {', '.join(seen)} gave {', '.join(born)}")
+
+
+def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_ever_after() -> None:
+    store, records = memory.MemoryVersions(), memory.MemoryJournal()
+
+    def going_on(*texts: str, **budget: int) -> list[str]:
+        notes = Notes()
+        plugs = {
+            "make_pool": lambda *_: cluster.Head(store, "prompt", toys.initial(), function.Text, run="run"),
+            "gate": gate.improved(),
+            "rank": lambda island, found: found.score + island,
+        }
+        options: dict[str, Any] = {"num_islands": 1, "islands": plugs, "learner": notes, "ordered": True, "window": 1}
+        toys.evolver(Next(*texts), records=records, budget=control.Budget(**budget), **options).run()
+        return notes.taught
+
+    going_on("1.0", iterations=1)
+    store.set("prompt", "2.0", "by hand", "ann")
+    live = going_on("2.5", "7.0", iterations=2)
+    assert live[1:] == ["2 on 0: prompt@3 -1.0 gave 2.0 accept, 2.1 reject"]
+    store.set("prompt", "2.25", "by hand", "ann")
+    going_on("2.75", "2.25", evaluations=6, iterations=3)
+    store.set("prompt", "2.125", "by hand", "ann")
+    going_on("2.875", iterations=4, evaluations=6)
+    assert lines(records) == HEADS.read_text().splitlines()
+    assert going_on("3.0", iterations=5) == [
+        "1 on 0: prompt@1 -9.0 gave 1.0 accept",
+        "2 on 0: prompt@3 -1.0 gave 2.0 accept, 2.1 reject",
+        "3 on 0: prompt@5 -0.5625 gave 3.0 reject, 3.1 reject",
+        "4 on 0: prompt@6 -0.765625 gave 4.0 accept",
+        "5 on 0: prompt@7 0.0 gave 5.0 reject",
+    ]
+
+
+class Taught(toys.Bandit):
+    """Learns, and notes word for word what it was taught."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes = list[str]()
+
+    def learn(self, outcome: function.Outcome) -> None:
+        super().learn(outcome)
+        parents = [(fn.candidate, fn.evaluation, fn.score()) for fn in outcome.parents]
+        children = [(fn.candidate, fn.evaluation, decision) for fn, decision in outcome.children]
+        rest = (dict(outcome.advice), outcome.failure, outcome.spent)
+        self.notes.append(f"{outcome.step} {outcome.island} {parents} {children} {rest}")
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_run_that_was_cut_anywhere_goes_on_word_for_word(learns: bool) -> None:
+    def begun(records: journal.Journal) -> tuple[Taught, cluster.Evolver]:
+        taught = Taught()
+        return taught, everything(records, learner=taught if learns else None)
+
+    whole = memory.MemoryJournal()
+    live, evolver = begun(whole)
+    evolver.run()
+    dying = DyingJournal(memory.MemoryJournal())
+    begun(dying)[1].run()
+    for commits in range(1, dying.num_commits, 11):
+        parts = memory.MemoryJournal()
+        with pytest.raises(errors.JournalFailed):
+            begun(DyingJournal(parts, commits))[1].run()
+        again, evolver = begun(parts)
+        evolver.run()
+        assert lines(parts) == lines(whole), f"cut at commit {commits}"
+        assert again.notes == live.notes
+
+
+def test_who_asks_is_told_what_the_run_is_like() -> None:
+    asked = list[str]()
+
+    class Asking(Anything):
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            others = {role: [fn.candidate and fn.candidate.id for fn in fns] for role, fns in task.others.items()}
+            parents = [fn.candidate and fn.candidate.id for fn in task.parents]
+            told = (task.island, task.step, task.seen, parents, others, dict(task.advice), task.allowance)
+            asked.append(f"{told} {task.rng.randrange(1000)}")
+            return super().propose(task)
+
+    everything(memory.MemoryJournal(), engine=Asking()).run()
+    assert (asked[0], asked[12]) == (
+        "(0, 1, 0, ['0.0'], {'best': ['0.0']}, {'stride': 0.1}, 9) 772",
+        "(0, 13, 10, ['0.0'], {'best': ['0.0']}, {'stride': 0.5}, 2) 518",
+    )

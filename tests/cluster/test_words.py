@@ -1,0 +1,344 @@
+"""What the kernel says when it refuses, stops or fails: whole sentences, which name the value and what to do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from atoll import archipelago, cluster, control, errors, evaluation, function, gate, journal, profiler, testing
+from atoll.candidate import NOTHING, Candidate, digest
+from atoll.cluster import records as kept
+from atoll.store import memory
+from tests import toys
+
+
+def said(error: type[Exception], call: Callable[[], object]) -> str:
+    with pytest.raises(error) as raised:
+        call()
+    assert raised.type is error
+    return str(raised.value)
+
+
+def test_before_a_run_has_begun_nothing_is_the_best() -> None:
+    assert said(errors.NotFound, toys.evolver().best_fn) == "The run has not begun."
+
+
+def test_a_run_is_started_once() -> None:
+    evolver = toys.evolver(iterations=1)
+    evolver.run()
+    words = "This evolver was started before: make a new one on the same journal to go on."
+    assert said(errors.SetupError, evolver.start) == words
+
+
+def test_a_step_that_was_asked_for_returns_the_best_child_or_says_why_there_is_none() -> None:
+    best = toys.evolver(toys.Of("1.0", "2.5", "2.0")).islands[0].request_mutation()
+    assert str(best.skeleton()) == "2.5"
+    asked = toys.evolver(toys.Of()).islands[0].request_mutation
+    assert said(errors.RunFailed, asked) == "The step made no child that was judged: none was proposed."
+
+    class Broken:
+        def propose(self, task: function.Task) -> Sequence[function.Function]:
+            raise OSError("no model")
+
+    asked = toys.evolver(Broken()).islands[0].request_mutation
+    words = "The step made no child that was judged: the engine raised OSError: no model."
+    assert said(errors.RunFailed, asked) == words
+
+
+def test_a_stop_has_its_reason_and_an_end_with_nothing_to_do_too() -> None:
+    evolver = toys.evolver(iterations=None)
+    evolver.start()
+    evolver.stop()
+    assert evolver.reason == "stopped"
+    idle = toys.evolver(iterations=None, budget=control.Budget(evaluations=1))
+    idle.run()
+    assert idle.reason == "budget of 1 evaluations used"
+
+
+def test_what_breaks_a_run_is_named_and_kept_as_its_cause() -> None:
+    class Broken(cluster.RoundRobin):
+        def due(self, *_: object) -> Sequence[archipelago.Migrate | archipelago.Reset]:
+            raise ZeroDivisionError("no turns")
+
+    records = memory.MemoryJournal()
+    evolver = toys.evolver(records=records, schedule=Broken(3))
+    with pytest.raises(errors.RunFailed) as raised:
+        evolver.run()
+    assert str(raised.value) == "The run broke: ZeroDivisionError('no turns')"
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    assert evolver.reason == "failed: no turns"
+    assert toys.of_kind(records, "ended") == [journal.Record("ended", 1, -1, {"reason": "failed: no turns"})]
+
+
+def test_an_error_of_ours_ends_a_run_as_it_is() -> None:
+    class Broken(cluster.RoundRobin):
+        def due(self, *_: object) -> Sequence[archipelago.Migrate | archipelago.Reset]:
+            raise errors.Conflict("two schedules")
+
+    evolver = toys.evolver(schedule=Broken(3))
+    assert said(errors.Conflict, evolver.run) == "two schedules"
+    assert evolver.reason == "failed: two schedules"
+
+
+def test_a_resume_with_another_set_up_is_told_both() -> None:
+    records = memory.MemoryJournal()
+    toys.evolver(records=records, iterations=1, ordered=True, window=3, seed=9).run()
+    other = toys.evolver(records=records, num_islands=2, iterations=1, start=toys.initial("1.0"))
+    was = {"num_islands": 3, "ordered": True, "initial": digest("0.0")[:12], "seed": 9, "window": 3}
+    now = {"num_islands": 2, "ordered": False, "initial": digest("1.0")[:12]}
+    assert said(errors.SetupError, other.run) == f"This run was begun with {was}; go on with that, not with {now}."
+
+
+def test_a_skeleton_that_is_not_given_back_is_refused() -> None:
+    evolver = toys.evolver(make_skeleton=lambda text: function.Text(text + "1"))
+    words = "make_skeleton does not give back the initial function's text: pass one that does."
+    assert said(errors.SetupError, evolver.run) == words
+
+
+def test_an_initial_function_without_a_score_says_why() -> None:
+    start = toys.initial(by=lambda skeleton: evaluation.failed("no data"))
+    words = "The initial function has no score: no data"
+    assert said(errors.RunFailed, toys.evolver(start=start).run) == words
+
+
+@pytest.mark.parametrize("name", ["num_islands", "num_parallel", "window"])
+def test_a_number_out_of_range_is_refused_with_its_name_and_value(name: str) -> None:
+    options: Mapping[str, Any] = {"schedule": cluster.RoundRobin(1), name: 0}
+    assert said(errors.SetupError, lambda: toys.evolver(**options)) == f"{name} is 0; it must be at least 1."
+    toys.evolver(**{**options, name: 1})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schedule": cluster.RoundRobin(3, reset_seconds=1.0)},
+        {"budget": control.Budget(seconds=9.0)},
+        {"budget": control.Budget(usd=9.0)},
+        {"schedule": None},
+    ],
+)
+def test_an_ordered_run_says_what_to_count_instead_of_seconds(options: Mapping[str, Any]) -> None:
+    assert said(errors.SetupError, lambda: toys.evolver(ordered=True, **options)) == (
+        "An ordered run cannot depend on seconds or dollars: count resets in steps (reset_period=None) "
+        "and the budget in iterations, evaluations, calls or tokens."
+    )
+    toys.evolver(ordered=False, **options)
+
+
+def test_a_rank_that_is_no_number_is_told_with_the_score() -> None:
+    def config(rank: Callable[[int, evaluation.Evaluation], float]) -> cluster.IslandConfig:
+        return cluster.IslandConfig(3, 2, toys.initial(), toys.Walker(), rank=rank)
+
+    found = evaluation.Evaluation(2.0)
+    assert config(lambda island, each: island + (each.score or 0)).ranked(4, found) == 6.0
+    assert str(config(lambda *_: float("inf")).ranked(0, found)) == "ValueError: a score of 2.0 ranked as inf"
+    assert str(config(lambda *_: 1.0).ranked(0, evaluation.failed("no"))) == "ValueError: a score of None ranked as 1.0"
+    assert str(config(lambda *_: 1 / 0).ranked(0, found)) == "ZeroDivisionError: division by zero"
+    assert cluster.by_score(1, found) == 2.0
+    assert cluster.by_score(1, evaluation.failed("no")) == -float("inf")
+
+
+@pytest.mark.parametrize("num_bins", [0, 1, 3, -2])
+def test_a_number_of_bins_that_cannot_be_halved_is_named(num_bins: int) -> None:
+    words = f"A feature needs an even number of bins, at least 2, not {num_bins}."
+    assert said(errors.SetupError, lambda: cluster.Bins([], num_bins)) == words
+    cluster.Bins([], 2)
+
+
+def niches(keys: cluster.Keys = cluster.everyone) -> cluster.Niches:
+    rng = Random(0)
+    return cluster.Niches(keys, lambda key: cluster.PoolCluster(rng), cluster.RankChooser(rng))
+
+
+ACCEPT = gate.Decision("accept", "it ran", "test")
+
+
+def test_a_pool_says_what_it_lacks() -> None:
+    pool, fn = niches(), testing.settled(1.0, id="3.0")
+    assert said(errors.NotFound, pool.best_fn) == "The pool is empty."
+    assert said(errors.NotFound, lambda: pool.find("3.0")) == "The pool keeps no candidate 3.0."
+    assert said(errors.NotFound, lambda: pool.observe(fn)) == "The pool keeps no candidate 3.0."
+
+
+def test_keys_that_raise_reject_with_what_they_raised() -> None:
+    def keys(fn: function.Function) -> Sequence[Any]:
+        return [[]] if fn.score() == 1.0 else [1 // 0]
+
+    pool = niches(keys)
+    for score, words in ((1.0, "TypeError: unhashable type: 'list'"), (2.0, "ZeroDivisionError: integer division")):
+        decision = pool.add_fn(testing.settled(score), ACCEPT)
+        assert (decision.verdict, decision.by, decision.version) == ("reject", "keys", None)
+        assert decision.reason.startswith(f"the keys raised {words}")
+
+
+class Due(cluster.RoundRobin):
+    """Says these actions once."""
+
+    def __init__(self, make: Callable[[Sequence[archipelago.Island]], list[Any]]) -> None:
+        super().__init__(3)
+        self._make = make
+
+    def due(self, applied: int, islands: Sequence[archipelago.Island], seed: str) -> Sequence[Any]:
+        return self._make(islands)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda islands: [archipelago.Migrate(islands[0].best_fn(), 3)],
+            "There is no island 3 of 3: ring and schedule differ.",
+        ),
+        (
+            lambda islands: [archipelago.Reset(-1, [islands[0].best_fn()])],
+            "There is no island -1 of 3: ring and schedule differ.",
+        ),
+        (
+            lambda islands: [archipelago.Reset(1, [])],
+            "The schedule resets island 1 with no founder: give at least one.",
+        ),
+    ],
+)
+def test_a_schedule_that_does_not_fit_the_ring_is_told_where(make: Any, words: str) -> None:
+    assert said(errors.SetupError, toys.evolver(schedule=Due(make)).run) == words
+
+
+def test_an_island_that_cannot_keep_the_initial_function_is_named() -> None:
+    evolver = toys.evolver(islands={"make_pool": lambda *_: niches(lambda fn: [1 // 0])})
+    words = "Island 0 is empty: the keys raised ZeroDivisionError: integer division or modulo by zero."
+    assert said(errors.RunFailed, evolver.run) == words
+
+
+def test_commands_that_make_no_sense_are_refused_in_words() -> None:
+    records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
+    held: Mapping[str, Any] = {"iterations": 1, "islands": {"gate": gate.ask}, "inbox": inbox, "num_islands": 1}
+    toys.evolver(toys.Of("1.0"), records=records, **held).run()
+    decision = {"candidate": "1.0", "content_hash": digest("1.0"), "verdict": "accept", "reason": "good", "by": "ann"}
+    late = {"island": 3, "candidate": "0.0", "evaluation": {"score": 1.0}}
+    wishes: list[tuple[Any, dict[str, Any]]] = [
+        ("bark", {}),
+        ("decide", decision | {"candidate": "9.9"}),
+        ("decide", decision | {"content_hash": "0"}),
+        ("decide", decision | {"verdict": "hold"}),
+        ("observe", late),
+        ("decide", decision),
+        ("decide", decision),
+    ]
+    for kind, data in wishes:
+        inbox.post(kind, **data)
+    toys.evolver(toys.Of("1.0"), records=records, **held).run()
+    obeyed = [record.data for record in toys.of_kind(records, "controlled")]
+    assert [(each["number"], each["kind"], each["data"]) for each in obeyed] == [
+        (number, kind, data) for number, (kind, data) in enumerate(wishes, 1)
+    ]
+    assert [each.get("refused") for each in obeyed] == [
+        "SetupError: There is no command 'bark'.",
+        "Conflict: 9.9 is not held with the content that was decided on.",
+        "Conflict: 1.0 is not held with the content that was decided on.",
+        "Conflict: 'hold' decides nothing: accept or reject.",
+        "SetupError: There is no island 3 of 1: ring and schedule differ.",
+        None,
+        "Conflict: 1.0 is not held with the content that was decided on.",
+    ]
+    (decided,) = toys.of_kind(records, "decided")
+    data = {"id": "1.0", "content_hash": digest("1.0"), "decision": ["accept", "good", "ann", None]}
+    assert decided == journal.Record("decided", 1, 0, data)
+
+
+def test_a_stop_by_command_says_its_reason_or_that_it_was_one() -> None:
+    for data, reason in (({}, "stopped"), ({"reason": "dinner"}, "dinner")):
+        inbox = memory.MemoryInbox()
+        inbox.post("stop", **data)
+        evolver = toys.evolver(inbox=inbox)
+        evolver.run()
+        assert evolver.reason == reason
+
+
+def head(key: str = "a@b") -> cluster.Head:
+    return cluster.Head(memory.MemoryVersions(), key, toys.initial(), function.Text, run="run")
+
+
+def test_a_key_may_hold_an_at_sign() -> None:
+    pool = head()
+    first = testing.settled(1.0, "one", id="1.0")
+    assert pool.add_fn(first, ACCEPT) == gate.Decision("accept", "it ran", "test", "a@b@1")
+    second = testing.settled(2.0, "two", id="2.0", parents=("a@b@1",))
+    assert pool.add_fn(second, ACCEPT).version == "a@b@2"
+    assert [str(pool.find(f"a@b@{n}").skeleton()) for n in (1, 2)] == ["one", "two"]
+
+
+def test_a_head_says_what_is_no_version_of_its_key() -> None:
+    pool = head()
+    assert said(errors.NotFound, lambda: pool.find("c@1")) == "c@1 is no version of a@b."
+    assert said(errors.NotFound, lambda: pool.observe(testing.settled(1.0, id="c@1"))) == "c@1 is no version of a@b."
+    assert said(errors.NotFound, lambda: pool.observe(toys.initial())) == "None is no version of a@b."
+
+
+def test_a_version_that_its_store_refuses_is_rejected_with_its_words() -> None:
+    decision = head().add_fn(testing.settled(1.0, id="1.0"), gate.Decision("accept", "", "test"))
+    assert decision == gate.Decision("reject", "A version needs a reason: say which, why and who.", "versions")
+
+
+def test_a_head_that_nobody_judged_stays_so() -> None:
+    pool = head()
+    draft = toys.initial().settle(Candidate("1.0", "0.0"))
+    assert pool.add_fn(draft, ACCEPT).version == "a@b@1"
+    assert pool.best_fn().evaluation is None
+
+
+def test_a_generation_is_one_migration_by_default_and_resets_as_it_is_told() -> None:
+    def never(islands: object, rng: object) -> Sequence[archipelago.Reset]:
+        return ()
+
+    schedule = cluster.generations(3, 2, reset_every=1, resets=never)
+    assert (schedule.migrate_every, schedule.reset_every, schedule.block, schedule.resets) == (6, 6, 2, never)
+    assert cluster.generations(3, 2, migrate_every=None).migrate_every is None
+    assert cluster.generations(3, 2).reset_every is None
+
+
+def test_a_profiler_of_one_island_hears_all_of_the_ring() -> None:
+    heard = list[Any]()
+    evolver = toys.evolver(iterations=3)
+    evolver.islands[0].use_profiler(heard.append)
+    evolver.run()
+    assert {event.type for event in heard} == {"on_best_fn_improved"}
+    assert [event.payload.candidate.id for event in heard[:3]] == ["0.0"] * 3
+
+
+def test_a_function_that_nobody_judged_has_no_instances() -> None:
+    assert list(cluster.by_instance(toys.initial())) == []
+    assert list(cluster.by_instance(testing.settled(1.0))) == [0]
+
+
+def test_cells_of_a_grid_lie_where_they_lay_when_a_run_was_begun() -> None:
+    bins = cluster.Bins([lambda fn: float(str(fn.skeleton()))], 4)
+    values = [0.5, 0.5 + 2.0**-19, 0.5 + 2.0**-18, 0.5, -3.0, 1e9, 1e301, float("nan"), -1e301, 0.0]
+    cells = [bins(testing.settled(1.0, repr(value))) for value in values]
+    assert cells == [((cell,),) for cell in [0, 1, 2, 0, 0, 2, 3, -1, 0, 2]]
+    assert bins.generation == 4
+
+
+def test_records_of_a_candidate_hold_it_whole_and_give_it_back() -> None:
+    whole = Candidate("3.1", "text", ("1.0", "2.0"), 2, 3, {"engine": "swap"})
+    data = {"id": "3.1", "content": "text", "parents": ["1.0", "2.0"], "island": 2, "step": 3}
+    assert kept.candidate_data(whole) == {**data, "meta": {"engine": "swap"}}
+    assert kept.to_candidate({**data, "meta": {"engine": "swap"}}) == whole
+    bare = kept.to_candidate(data)
+    assert bare == replace(whole, meta=NOTHING)
+    assert kept.candidate_data(bare) == data
+    assert said(AssertionError, lambda: kept.require(toys.initial())) == "the kernel keeps only what it settled"
+    draft = toys.initial()
+    assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"
+
+
+def test_the_pool_of_funsearch_offers_as_many_parents_as_clusters_are_selected() -> None:
+    heard = profiler.Profilers[cluster.ClusterEvent]()
+    for number in (1, 2, 3):
+        pool = cluster.funsearch_pool(number)(0, Random(0), heard)
+        assert isinstance(pool, cluster.Niches)
+        assert (pool.num_parents, pool.keys) == (number, cluster.by_signature)
+        for score in range(5):
+            pool.add_fn(testing.settled(float(score), id=f"{score}.0"), ACCEPT)
+        assert len(pool.pick().parents) == number
