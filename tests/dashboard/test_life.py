@@ -1,13 +1,18 @@
 """Lives in the browser: those that are over, the one under way, and what is steered."""
 
+import json
+import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from atoll import config, runs, store
+from atoll import config, dashboard, runs, store
 from atoll.dashboard import server
+from atoll.survival import lives
+from atoll.survival.grid import presets
 from tests.dashboard import filled
 
 
@@ -24,6 +29,14 @@ def test_lives_are_told_in_numbers_with_reliability_and_the_curve(decider, place
     assert sum(each["size"] for each in bins) == found["reliability"]["size"] > 100
     assert all(0 <= each["explored"] <= 1 for each in found["curve"])
     assert found["settings"]["danger_threshold"] == 0.7
+    assert found["settings"].keys() == {*lives.STEERED}
+
+
+def test_the_page_knows_every_setting_and_every_sign():
+    scripts = Path(dashboard.__file__).parent / "page" / "js"
+    controls, drawing = (scripts / "controls.js").read_text(), (scripts / "views" / "life" / "map.js").read_text()
+    assert set(re.findall(r'\{ name: "(\w+)", label', controls)) == {*lives.STEERED}
+    assert f"const SIGNS = {json.dumps(presets.SIGNS)};" in drawing
 
 
 def test_the_turns_of_a_life_come_in_pages(decider, place):

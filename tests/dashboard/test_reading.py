@@ -3,8 +3,10 @@
 import pytest
 
 from atoll import store
-from atoll.dashboard import digest, finding, memo, warmth
+from atoll.dashboard import digest, finding, memo, standing, sums, warmth
 from atoll.journal import Record
+from atoll.runs import gists
+from atoll.store import events
 from tests import toys
 
 
@@ -22,7 +24,7 @@ def step(number: int) -> list[Record]:
 
 
 def test_a_digest_reads_only_what_is_new(kept, monkeypatch):
-    monkeypatch.setattr(digest, "SPAN", 3)
+    monkeypatch.setattr(sums, "SPAN", 3)
     kept.journal("run").write(Record("started", 0, -1, {"budget": {"iterations": 10}}), *step(1), *step(2), *step(3))
     found = digest.Digest(kept, "run")
     assert not found.advance(0.0)
@@ -43,6 +45,38 @@ def test_a_digest_passes_over_records_of_another_form(kept):
     found = digest.Digest(kept, "run")
     assert found.advance(10.0)
     assert found.evaluations >= 1
+
+
+@pytest.mark.parametrize("kind", ["ended", "concluded", "executed"])
+def test_how_a_run_ended_is_known_before_its_journal_is_added_up(kind, kept, monkeypatch):
+    monkeypatch.setattr(sums, "SPAN", 1)
+    said = {"reason": "iterations: 3 of 3", "result": {}, "executor": {"evaluations": 3, "again": 0}}
+    kept.journal("run").write(*step(1), Record(kind, 0, -1, said))
+    found = digest.Digest(kept, "run")
+    assert not found.advance(0.0)
+    assert standing.Look(kept, kept.run("run"), found).status() == ("finished", "iterations: 3 of 3")
+
+
+def test_a_shared_run_lives_by_its_leases_and_ends_by_its_end_whoever_still_wrote(kept):
+    run = kept.create(config={"shared": "yes"})
+    leases = kept.leases(run, "a coordinator", 60.0)
+    leases.open(2)
+    leases.beat()
+    found = digest.Digest(kept, run)
+    assert standing.Look(kept, kept.run(run), found).status() == ("running", "")
+    leases.leave()
+    assert standing.Look(kept, kept.run(run), found).status()[0] == "interrupted"
+    kept.journal(run).write(Record("ended", 0, -1, {"reason": "stopped"}), *step(1))
+    assert found.advance(10.0)
+    assert standing.Look(kept, kept.run(run), found).status() == ("stopped", "stopped")
+
+
+def test_a_record_of_a_cluster_says_what_it_counted(kept):
+    counted = {"reason": "", "executor": {"evaluations": 3, "again": 1}}
+    kept.journal("run").write(Record("executed", 0, -1, counted), Record("executed", 0, -1, {"executor": 7}))
+    odd, known = map(gists.gist, events.Events(kept, "run").before(3, 2))
+    assert known == "on the cluster: evaluations 3, again 1"
+    assert odd == '{"executor":7}'
 
 
 @pytest.mark.parametrize("is_warm", [False, True])

@@ -31,6 +31,7 @@ def test_a_run_shows_what_its_summary_says(run, client, kept):
     assert found["best_score"] == summary.best_score
     assert found["initial_score"] == summary.initial_score
     assert found["evaluations"] == summary.totals.evaluations
+    assert found["used"]["failures"] == summary.totals.failures
     assert found["used"]["calls"] == summary.totals.cost.calls
     assert found["used"]["tokens_out"] == summary.totals.cost.tokens_out
     assert found["status"] == "finished"

@@ -70,6 +70,7 @@ def test_the_address_with_the_token_leaves_a_cookie_that_no_script_reads(kept):
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
         assert TOKEN not in cookie
+        assert "Secure" not in cookie  # there is no certificate on loopback
         assert browser.get("/api/session").json()["can_change"] is True
         assert browser.post(CONTROL, json=ORDER, headers={"origin": OURS}).status_code == 200
         assert browser.post(CONTROL, json=ORDER).status_code == 403  # no page of ours: a browser says its origin
@@ -77,6 +78,7 @@ def test_the_address_with_the_token_leaves_a_cookie_that_no_script_reads(kept):
 
 def test_a_wrong_token_leaves_no_cookie(client):
     found = client.get("/", params={"token": "guess"}, follow_redirects=False)
+    assert found.text == "That is not the token: open the address that 'atoll dashboard' printed.\n"
     assert found.status_code == 401
     assert "set-cookie" not in found.headers
 

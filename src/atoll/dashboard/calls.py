@@ -1,20 +1,16 @@
 """What models were asked in a run and what that took, added up reply by reply and kept."""
 
-import contextlib
-import time
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from threading import Lock
 from typing import Any
 
 import msgspec
 
 from atoll import evaluation, store
+from atoll.dashboard.sums import Sums
 from atoll.store import decoding
-from atoll.store.events import Events
 
-SPAN = 20_000  # records looked through at a time
 RECENT = 200  # latencies that are told one by one
 LLM = "llm"  # what advice names a model by
 
@@ -54,35 +50,17 @@ class Model:
         return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None for share in shares]
 
 
-class Calls:
+class Calls(Sums):
     """The calls of one run, as far as its journal was read."""
 
+    kinds = ("replied", "begun", "applied")
+
     def __init__(self, kept: store.Store, run: str) -> None:
-        self._events, self._lock = Events(kept, run), Lock()
-        self.seq = self.end = 0
+        super().__init__(kept, run)
         self.models: dict[str, Model] = {}
         self.failures = Counter[str]()
         self._steps, self._advised = array("q"), list[str]()
         self._open: dict[int, str] = {}
-
-    @property
-    def is_counted(self) -> bool:
-        return self.seq >= self.end
-
-    def advance(self, seconds: float) -> bool:
-        """Reads on for so long at most; returns whether it came to the end."""
-        deadline = time.monotonic() + seconds
-        with self._lock:
-            self.end = self._events.end()
-            while self.seq < self.end:
-                last = min(self.seq + SPAN, self.end)
-                for kind, step, _, text in self._events.folded(("replied", "begun", "applied"), self.seq + 1, last):
-                    with contextlib.suppress(msgspec.ValidationError):  # a record of others may look different
-                        self._take(kind, step, text)
-                self.seq = last
-                if time.monotonic() >= deadline:
-                    break
-        return self.is_counted
 
     def advised(self, step: int) -> str | None:
         """Returns the model that a step was advised to ask; None: it was not advised."""
@@ -94,7 +72,7 @@ class Calls:
         recent = Counter(self._advised[-newest:])
         return {name: count / recent.total() for name, count in recent.items()}
 
-    def _take(self, kind: str, step: int, text: str) -> None:
+    def _take(self, kind: str, step: int, island: int, text: str) -> None:
         if kind == "replied":
             reply = _reply.read(text)
             model = self._model(reply.model or "unnamed")

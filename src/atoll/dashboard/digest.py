@@ -1,24 +1,21 @@
-"""A run in numbers, added up record by record and kept: a look at a long run costs only what is new.
+"""A run in numbers: what it has used, and how it stands.
 
 Nothing here holds a request up: `advance` reads until its deadline and says whether it came to the end.
 """
 
-import contextlib
 import math
 import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping
-from threading import Lock
 from typing import Any
 
 import msgspec
 
 from atoll import evaluation, store
-from atoll.store import decoding, events
-
-SPAN = 20_000  # records looked through at a time: about 10 ms
-KINDS = ("applied", "founded", "started", "controlled", "ended", "concluded")
+from atoll.dashboard import memo
+from atoll.dashboard.sums import Sums
+from atoll.store import decoding
 
 
 class _Applied(msgspec.Struct):
@@ -30,12 +27,10 @@ class _Applied(msgspec.Struct):
 _applied = decoding.Reader(_Applied)
 
 
-class Digest:
+class Digest(Sums):
     """What a run has used and how it stands, as far as its journal was read.
 
     Attributes:
-        seq: How far it was read.
-        end: How long the journal was at the last look.
         evaluations: Candidates and drafts judged, the start included.
         failures: Proposals that gave no child.
         budget: The limits, as they were raised.
@@ -47,10 +42,12 @@ class Digest:
         result: What its system says of it; empty where it says nothing.
     """
 
+    kinds = ("applied", "founded", "started", "controlled", "ended", "concluded")
+
     def __init__(self, kept: store.Store, run: str) -> None:
+        super().__init__(kept, run)
         self.run = run
-        self._events, self._lock = events.Events(kept, run), Lock()
-        self.seq = self.end = self.steps = self.evaluations = self.failures = self.sessions = 0
+        self.steps = self.evaluations = self.failures = self.sessions = 0
         self.cost = evaluation.FREE
         self.budget: dict[str, float | None] = {}
         self.settings: dict[str, Any] = {}
@@ -62,27 +59,6 @@ class Digest:
         self._steps, self._evaluations = array("q"), array("q")
         self._usd, self._tokens = array("d"), array("q")
         self.watched: tuple[float, int] | None = None  # when and at how many evaluations it was seen first, live
-
-    @property
-    def is_counted(self) -> bool:
-        """Says whether all that was there at the last look is in the numbers."""
-        return self.seq >= self.end
-
-    def advance(self, seconds: float) -> bool:
-        """Reads on for so long at most; returns whether it came to the end."""
-        deadline = time.monotonic() + seconds
-        with self._lock:
-            self.end = self._events.end()
-            while self.seq < self.end:
-                last = min(self.seq + SPAN, self.end)
-                for row in self._events.folded(KINDS, self.seq + 1, last):
-                    with contextlib.suppress(msgspec.ValidationError, TypeError):  # a record of others
-                        self._take(*row)
-                self.seq = last
-                if time.monotonic() >= deadline:
-                    break
-            self._watch()
-        return self.is_counted
 
     def at_step(self, step: int) -> tuple[int, float, int]:
         """Returns the evaluations, dollars and tokens up to a step."""
@@ -112,7 +88,7 @@ class Digest:
         found = left / (done / took)
         return found if math.isfinite(found) else None
 
-    def _watch(self) -> None:
+    def _look(self) -> None:
         if self.watched is None and self.is_counted and self.reason is None:
             self.watched = time.monotonic(), self.evaluations
 
@@ -161,22 +137,8 @@ class Digest:
                     self.budget[name] = None if standing is None else max(standing, limit)
 
 
-class Digests:
+class Digests(memo.PerRun[Digest]):
     """The digests of a store's runs, each made once."""
 
     def __init__(self, kept: store.Store) -> None:
-        self._kept, self._found, self._lock = kept, dict[str, Digest](), Lock()
-
-    def of(self, run: str) -> Digest:
-        """Returns the digest of a run, however far it is.
-
-        Raises:
-            NotFound: There is no such run.
-        """
-        with self._lock:
-            found = self._found.get(run)
-        if found is None:
-            made = Digest(self._kept, run)
-            with self._lock:
-                found = self._found.setdefault(run, made)
-        return found
+        super().__init__(kept, Digest)

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from atoll import store
+from atoll.dashboard import memo
 from atoll.store.events import Event, Events
 
 SPAN = 32_768  # records of a stretch
@@ -122,25 +123,11 @@ class Finder:
             return self._stretches.setdefault(number, made)
 
 
-class Finders:
+class Finders(memo.PerRun[Finder]):
     """The finders of a store's runs, each made once."""
 
     def __init__(self, kept: store.Store) -> None:
-        self._kept, self._found, self._lock = kept, dict[str, Finder](), Lock()
-
-    def of(self, run: str) -> Finder:
-        """Returns the finder of a run.
-
-        Raises:
-            NotFound: There is no such run.
-        """
-        with self._lock:
-            found = self._found.get(run)
-        if found is None:
-            made = Finder(self._kept, run)
-            with self._lock:
-                found = self._found.setdefault(run, made)
-        return found
+        super().__init__(kept, Finder)
 
 
 def _page(found: Sequence[Event], looked: int, limit: int) -> Page:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, NamedTuple
 
+from atoll import store
+
 MOST = 256
 PATIENCE = 5.0  # an answer that took a second is good for five
 
@@ -44,3 +46,24 @@ class Memo:
             while len(self._kept) > MOST:
                 self._kept.popitem(last=False)
         return value
+
+
+class PerRun[T]:
+    """What is made once for each run of a store."""
+
+    def __init__(self, kept: store.Store, make: Callable[[store.Store, str], T]) -> None:
+        self._kept, self._make, self._found, self._lock = kept, make, dict[str, T](), Lock()
+
+    def of(self, run: str) -> T:
+        """Returns what there is of a run, however far it is.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        with self._lock:
+            found = self._found.get(run)
+        if found is None:
+            made = self._make(self._kept, run)
+            with self._lock:
+                found = self._found.setdefault(run, made)
+        return found

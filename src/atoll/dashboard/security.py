@@ -18,7 +18,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from atoll import errors
@@ -143,19 +143,21 @@ class Guard:
             return self._refused_change(headers, scope["scheme"], cookie_name)
         if self._lock.is_local or self._lock.is_opened(headers, cookie_name):
             return None
-        return refusal(401, "Open the address that 'atoll dashboard' printed, with its token.")
+        deny = plain_refusal if scope["path"] == "/" else refusal
+        return deny(401, "Open the address that 'atoll dashboard' printed, with its token.")
 
     def _login(self, scope: Scope, cookie_name: str) -> Response | None:
         try:
             said = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token")
         except ValueError:
-            return refusal(400, "The address has too many fields: open the one that 'atoll dashboard' printed.")
+            return plain_refusal(400, "The address has too many fields: open the one that 'atoll dashboard' printed.")
         if not said:
             return None
         if not self._lock.fits(said[0]):
-            return refusal(401, "That is not the token: open the address that 'atoll dashboard' printed.")
+            return plain_refusal(401, "That is not the token: open the address that 'atoll dashboard' printed.")
         answer = RedirectResponse("/", 303)  # the token leaves the address bar and the history
-        answer.set_cookie(cookie_name, self._lock.cookie, httponly=True, samesite="strict", path="/")
+        is_https = scope["scheme"] == "https"  # behind a proxy that says so; loopback has no certificate
+        answer.set_cookie(cookie_name, self._lock.cookie, httponly=True, samesite="strict", path="/", secure=is_https)
         return answer
 
     def _refused_change(self, headers: Headers, scheme: str, cookie_name: str) -> Response | None:
@@ -186,6 +188,11 @@ class _Bounded:
 
 def refusal(status: int, sentence: str) -> Response:
     return JSONResponse({"detail": sentence}, status, {"cache-control": "no-store"})
+
+
+def plain_refusal(status: int, sentence: str) -> Response:
+    """Returns a refusal for the one address that people open by hand."""
+    return PlainTextResponse(f"{sentence}\n", status, {"cache-control": "no-store"})
 
 
 def cookie_name_of(scope: Scope) -> str:

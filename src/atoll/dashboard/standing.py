@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from atoll import config, store
 from atoll.dashboard import plain
 from atoll.dashboard.digest import Digest
+from atoll.runs import summary
 from atoll.store import census, runs
 
 MAX_TEXT = 1000
@@ -44,7 +45,6 @@ class RunRow(BaseModel):
     status: Status
     reason: str
     began: str
-    ended: str | None
     best: str | None
     best_score: float | None
     initial_score: float | None
@@ -78,12 +78,12 @@ class Look:
 
     def status(self) -> tuple[Status, str]:
         """Returns how it stands, and why it ended."""
-        if self.kept.holder(self.run.id) is not None:
+        if self.kept.is_written(self.run.id):
             return "paused" if self._is_paused() else "running", ""
         reason = self.digest.reason
-        if not self.digest.is_counted:
-            last = self.kept.journal(self.run.id).last()
-            reason = str(last.data.get("reason", "")) if last and last.kind in ("ended", "concluded") else None
+        if not self.digest.is_counted or "shared" in self.run.config:
+            end = summary.end_of(self.kept, self.run.id)
+            reason = None if end is None else str(end.data.get("reason", ""))
         if reason is None:
             return "interrupted", "its process ended before the run did"
         if reason.startswith("stopped"):
@@ -100,12 +100,13 @@ class Look:
         brakes = [kind for kind in asked if kind in ("pause", "resume")]
         return brakes[-1] == "pause" if brakes else self.digest.is_braked
 
-    def used(self) -> Used:
+    def used(self, num_failed: int) -> Used:
+        """Returns what it has used; `num_failed`: children that were judged and got no score."""
         digest, cost = self.digest, self.digest.cost
         return Used(
             steps=digest.steps,
             evaluations=digest.evaluations,
-            failures=digest.failures,
+            failures=digest.failures + num_failed,
             calls=cost.calls,
             tokens_in=cost.tokens_in,
             tokens_out=cost.tokens_out,
@@ -131,7 +132,6 @@ class Look:
             status=status,
             reason=plain.text(reason, MAX_TEXT),
             began=self.run.created_at.isoformat(),
-            ended=None,
             best=best[0].id if best else None,
             best_score=best[0].score if best else None,
             initial_score=start["0.0"].score if "0.0" in start else None,

@@ -87,6 +87,7 @@ class Live:
 
     def __init__(self, kept: store.Store, name: str = LIVE) -> None:
         section = {"danger_threshold": 0.7, "exploration_bonus": 1.0, "log_detail": "normal", "notifications": "all"}
+        section |= {"tick_delay": None}
         plan = samples.plan(system="survival", survival=section)
         kept.create(name, plan)
         self._claim = kept.claim(name)

@@ -49,7 +49,7 @@ def test_a_parameter_is_compared_locked_and_rolled_back(scene):
     expect(page.get_by_role("form", name="lock risk/penalty", exact=True)).to_be_visible()
     known = governed.StoredParameters(scene.kept)
     assert (known.get("risk/penalty"), known.lock_of("risk/penalty")) == ((0.5, 3), None)
-    page.get_by_label("also playbooks, proposals, rollouts and tools").check()
+    page.get_by_label("also playbooks, proposals, rollouts, tools and what runs were told").check()
     expect(page.get_by_role("link", name="playbook/cook")).to_be_visible()
 
 

@@ -113,4 +113,9 @@ def test_numbers_read_as_on_the_command_line(ask):
     shown = [ask("format.js", "score", value) for value in (None, 0, 1.23456789, -0.5, 1e-9, 123456789)]
     assert shown == ["\N{EN DASH}", "0", "1.23457", "\N{MINUS SIGN}0.5", "1.0000e-9", "1.2346e+8"]
     assert ask("format.js", "duration", 4000) == "1 h 7 min"
+    assert [ask("format.js", "duration", each) for each in (59.7, 1439.8, 7199)] == [
+        "1 min 0 s",
+        "24 min 0 s",
+        "2 h 0 min",
+    ]
     assert ask("format.js", "usd", 0.00123) == "$0.0012"

@@ -95,11 +95,13 @@ def test_budget_and_settings_go_both_ways_and_are_written_down(steering: Page, s
     page.get_by_label("Exploration bonus").fill("2")
     page.get_by_label("Log detail").select_option("verbose")
     page.get_by_label("Notifications").select_option("alerts")
+    page.get_by_label("Seconds between turns").fill("7")
     page.get_by_role("button", name="Apply").click()
     expect(other.get_by_label("Danger threshold")).to_have_value("0.25")
     expect(other.get_by_label("Exploration bonus")).to_have_value("2")
     expect(other.get_by_label("Log detail")).to_have_value("verbose")
     expect(other.get_by_label("Notifications")).to_have_value("alerts")
+    expect(other.get_by_label("Seconds between turns")).to_have_value("7")
     expect(page.get_by_role("table", name="What was asked of this run")).to_contain_text("danger_threshold=0.25")
     stage.wait(lambda: len(orders(shown, live)) == 2)
     assert orders(shown, live)[1].data["data"]["danger_threshold"] == 0.25
@@ -113,6 +115,11 @@ def test_what_makes_no_sense_is_refused_with_a_reason(watched, steering: Page, s
     page.get_by_text("Adjust", exact=True).click()
     page.get_by_role("button", name="Raise").click()
     expect(page.locator(".answer")).to_have_text("Give a higher limit first.")
+    page.get_by_role("spinbutton", name="iterations").fill("40")
+    page.get_by_role("button", name="Raise").click()
+    expect(page.locator(".answer")).to_contain_text(
+        "Nothing was sent: a limit can only be raised, and iterations is 5000"
+    )
     page.get_by_label("Another setting").fill("danger_treshold")
     page.get_by_label("Its value").fill("0.5")
     page.get_by_role("button", name="Apply").click()

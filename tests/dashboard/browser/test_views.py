@@ -35,6 +35,7 @@ def test_several_runs_are_compared_in_one_chart(page: Page, shown: Stage):
         page.get_by_label(f"Compare {run}", exact=True).check()
     chart = page.get_by_role("region", name="Comparison")
     expect(chart.locator("path.series")).to_have_count(2)
+    expect(page.get_by_label(f"Compare {stage.OTHER}", exact=True)).to_be_focused()  # though its row was made anew
     assert "compare=walk%2Cagain" in page.url  # it can be sent to somebody
     page.reload()
     expect(page.get_by_role("region", name="Comparison").locator("path.series")).to_have_count(2)
@@ -49,8 +50,9 @@ def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page
     expect(lines).to_have_count(7)  # the best of all, and best and mean of three islands
     page.get_by_label("Show").select_option("best")
     expect(lines).to_have_count(4)
-    page.get_by_label("Over", exact=True).select_option("cost_usd")
-    expect(page.locator(".axis-name", has_text="cost in USD")).to_be_visible()
+    page.get_by_label("Over", exact=True).select_option("step")
+    expect(page.locator(".axis-name", has_text="steps")).to_be_visible()
+    expect(page.locator("option[value=cost_usd]")).to_be_disabled()  # this run was free
     page.get_by_label("Over", exact=True).select_option("evaluations")
     page.get_by_role("button", name="island 0 best").click()
     expect(lines).to_have_count(3)
@@ -58,7 +60,7 @@ def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page
     rows = page.get_by_role("table", name="Improvements").get_by_role("row")
     expect(rows.nth(1)).to_contain_text(best.id)
     page.get_by_text("As a table").click()
-    expect(page.get_by_role("table", name="Best and mean score by island, as numbers")).to_contain_text("island 2 best")
+    expect(page.get_by_role("table", name="Score by island, as numbers")).to_contain_text("island 2 best")
 
 
 def test_a_chart_is_read_by_keys_and_says_its_values(page: Page, shown: Stage):
@@ -143,6 +145,7 @@ def test_islands_show_clusters_map_front_and_moves(page: Page, shown: Stage):
     page.goto(shown.at(f"runs/{stage.ELITES}/islands"))
     expect(page.get_by_role("table", name="Islands").locator("tbody tr")).to_have_count(3)
     expect(page.locator(".heat rect").first).to_be_attached()
+    expect(page.locator(".shade")).to_have_count(5)  # what the shades mean stands beside
     expect(page.get_by_role("heading", name="Clusters by score")).to_be_visible()
     page.get_by_label("Across").select_option("cheap")
     page.get_by_label("Upwards").select_option("value")

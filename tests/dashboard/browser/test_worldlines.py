@@ -7,12 +7,14 @@ from tests.mind.workspace import repositories
 
 def test_the_graph_leads_to_conversations(scene):
     page = scene.go(f"/runs/{scene.place.texts}/worldlines?island=1")
-    nodes = page.locator(".graph-node")
+    nodes = page.locator(".graph-frame .graph-node")
+    expect(page.get_by_role("heading", name="Worldlines of island 1, one of 2")).to_be_visible()
+    expect(page.get_by_role("list", name="What the graph shows")).to_contain_text("solved: larger and green")
     expect(nodes).to_have_count(12)
     expect(page.locator(".graph-lines path").first).to_be_attached()
     nodes.nth(11).click()
     expect(page.locator(".dialogue > li")).to_have_count(2)
-    expect(page.locator(".graph-node.chosen")).to_have_count(1)
+    expect(page.locator(".graph-frame .graph-node.chosen")).to_have_count(1)
     expect(page.locator(".terms").first).to_contain_text("task progress")
     page.get_by_label("Island").select_option("0")
     expect(page).to_have_url(f"{scene.base}/#/runs/{scene.place.texts}/worldlines?island=0")

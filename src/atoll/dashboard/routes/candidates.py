@@ -1,4 +1,4 @@
-"""The candidates of a run: in lists, in their family tree, and one of them with all that is known about it."""
+"""The candidates of a run: in lists, and one of them with all that is known about it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -189,7 +189,10 @@ def _artifacts(record: events.Events, head: census.Head, run: str) -> list[Artif
     base = f"/api/runs/{run}/candidates/{head.id}/artifacts"
     return [
         Artifact(
-            name=texts.sound(name), size=ref.size, head=texts.sound(ref.head[:400]), url=f"{base}/{texts.quoted(name)}"
+            name=texts.sound(name),
+            size=ref.size,
+            head=texts.sound(ref.head[:MAX_HEAD]),
+            url=f"{base}/{texts.quoted(name)}",
         )
         for name, ref in found
     ]

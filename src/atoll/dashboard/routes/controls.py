@@ -24,7 +24,7 @@ class Order(plain.Body):
     """What is asked of a run.
 
     `limits` belong to `budget`, and raise; `values` belong to `set`, such as `danger_threshold`, `exploration_bonus`,
-    `log_detail` and `notifications` of a run of lives.
+    `log_detail`, `notifications` and `tick_delay` of a run of lives.
     """
 
     action: Literal["pause", "resume", "stop", "budget", "set"]

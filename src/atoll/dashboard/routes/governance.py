@@ -16,7 +16,17 @@ from atoll.store import refusals
 router = APIRouter(prefix="/api/governance", tags=["governance"])
 
 # Keys that are kept among the parameters and have a place of their own.
-TAKEN = ("playbook/", "proposals/", "rollout/", standings.SHADOWS, "tools/", "skills/", "reflections/", "nonces/")
+TAKEN = (
+    "control/",
+    "playbook/",
+    "proposals/",
+    "rollout/",
+    standings.SHADOWS,
+    "tools/",
+    "skills/",
+    "reflections/",
+    "nonces/",
+)
 MAX_VALUE = 20_000  # characters of a value
 KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which parameter.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]

@@ -19,7 +19,6 @@ SHOWN = 500  # lives that an overview lists, the newest
 MEASURED = 60  # lives whose forecasts make the reliability diagram, the newest
 DRAWN = 6  # kept lives whose turns make the curve of fear and curiosity, the newest
 MAX_TEXT = 8000
-STEERED = ("danger_threshold", "exploration_bonus", "log_detail", "notifications", "tick_delay")
 
 
 def reader(kept: store.Store, run: str) -> Any:
@@ -38,7 +37,7 @@ def reader(kept: store.Store, run: str) -> Any:
 @router.get("")
 def overview(kept: Kept, run: RunId, memo: Remembered) -> dict[str, Any]:
     """Shows the lives of a run: the newest in numbers, how reliable forecasts were, and what is set."""
-    lives, is_live = reader(kept, run), kept.holder(run) is not None
+    lives, is_live = reader(kept, run), kept.is_written(run)
     summed = memo.get(("life", run), kept.candidates(run).count(), lambda: _summed(kept, run, lives))
     under_way = contact.shown(kept, run) if is_live else None
     return {"run": run, "is_live": is_live, "under_way": under_way, "settings": in_force(kept, run), **summed}
@@ -70,15 +69,16 @@ def _summed(kept: store.Store, run: str, lives: Any) -> dict[str, Any]:
 def in_force(kept: store.Store, run: str) -> dict[str, Any]:
     """Returns what can be steered and how it is set: as the run began, and as somebody has changed it since."""
     own = kept.run(run).config.get("survival", {})
-    return {name: own.get(name) for name in STEERED} | heard(kept, run)
+    return {name: own.get(name) for name in reader(kept, run).STEERED} | heard(kept, run)
 
 
 def heard(kept: store.Store, run: str) -> dict[str, Any]:
     """Returns what a run of lives was told since it began; it obeys between turns, and its journal says so later."""
-    if config.lives(kept.run(run).config.get("system", "")) is None:
+    lives = config.lives(kept.run(run).config.get("system", ""))
+    if lives is None:
         return {}
     told = [command.data for command in kept.inbox(run).read(0) if command.kind == "set"]
-    return {name: value for data in told for name, value in data.items() if name in STEERED}
+    return {name: value for data in told for name, value in data.items() if name in lives.STEERED}
 
 
 @router.get("/turns/{episode}")

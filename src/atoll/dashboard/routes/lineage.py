@@ -158,8 +158,6 @@ def _best(rows: census.Census, names: Sequence[str]) -> tuple[census.Head, str] 
     aliases = {name: head.id for name, head in rows.find([name for name in names if "@" in name]).items()}
     ids = [aliases.get(name, name) for name in names]
     found = rows.born(ids)
-    return max((found[id] for id in reversed(ids) if id in found), key=lambda each: _score(each[0]), default=None)
-
-
-def _score(head: census.Head) -> float:
-    return -float("inf") if head.score is None else head.score
+    return max(
+        (found[id] for id in reversed(ids) if id in found), key=lambda each: progress.score_of(each[0]), default=None
+    )

@@ -50,7 +50,7 @@ def opened(kept: store.Store, key: str) -> playbook.Store:
 
 
 def _limits(kept: store.Store, key: str) -> playbook.Config:
-    with suppress(errors.NotFound, ValueError):
+    with suppress(errors.NotFound, ValueError, KeyError):
         own = kept.run(key.removeprefix(PREFIX)).config.get("survival", {})
         return playbook.Config(max_tokens=own["playbook_max_tokens"], max_sections=own["playbook_max_sections"])
     return playbook.Config()

@@ -115,9 +115,10 @@ def overview(kept: Kept, run: RunId, looking: Looking, memo: Remembered) -> Over
     """Shows how a run stands, what it was given and what it has found."""
     look = looking(run, RUN_SECONDS)
     digest = look.digest
+    num_failed = memo.get(("failed", run), digest.end, kept.candidates(run).num_failed)
     return Overview(
         **look.row().model_dump(),
-        used=look.used(),
+        used=look.used(num_failed),
         config=plain.data(look.run.config),
         setup=plain.data({**digest.setup, **{name: digest.started.get(name) for name in ("llm", "sandbox")}}),
         settings=plain.data({**digest.settings, **life.heard(kept, run)}),
@@ -125,7 +126,7 @@ def overview(kept: Kept, run: RunId, looking: Looking, memo: Remembered) -> Over
         islands=memo.get(("counts", run), digest.end, lambda: _islands(look.census, curves.num_islands(digest))),
         baselines=_baselines(kept, run, looking),
         result=plain.data(digest.result),
-        eta_seconds=digest.eta_seconds() if kept.holder(run) is not None else None,
+        eta_seconds=digest.eta_seconds() if look.status()[0] == "running" else None,
         writer=kept.holder(run),
     )
 

@@ -38,7 +38,7 @@ def snapshots(
     """Shows the turns of the lives that were kept, and of the one under way; `after` goes on where a page ended."""
     found = runs.find(kept, run)
     reader = config.lives(kept.run(found).config.get("system", ""))
-    is_live = kept.holder(found) is not None
+    is_live = kept.is_written(found)
     if reader is None:
         return Snapshots(run=found, snapshots=[], is_live=is_live, has_more=False, next=None)
     episode, turn = paging.place(after, int, int) if after else (0, 0)

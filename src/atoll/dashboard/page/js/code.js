@@ -15,7 +15,7 @@ const PYTHON = /(#[^\n]*)|([rRbBfFuU]{0,2}(?:"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:
 const OTHER = /(\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|#[^\n]*)|("(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?)|(^[ \t]*@[\w.]+)|(\b\d[\w.]*)|([A-Za-z_]\w*)/gm;
 
 /** Guesses what a text is written in: "python", "json", "other" or "text". */
-export function languageOf(text) {
+function languageOf(text) {
   const head = text.slice(0, 4000);
   if (/^\s*[[{]/.test(head) && /"\s*:|^\s*\[/.test(head)) return "json";
   if (/^\s*(def |class |import |from \w+ import |async def |@\w)/m.test(head)) return "python";

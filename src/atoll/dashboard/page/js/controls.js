@@ -6,12 +6,14 @@ import { moment, score } from "./format.js";
 import { table } from "./table.js";
 import { inline } from "./text.js";
 
+export const ALIVE = new Set(["running", "paused"]); // how a run stands that somebody writes
 const LIMITS = ["iterations", "evaluations", "calls", "tokens", "usd", "seconds"];
 const SETTINGS = [
-  { name: "danger_threshold", label: "Danger threshold", kind: "number", min: 0, max: 1, step: 0.01, hint: "0 to 1: above this chance of damage an action is not done" },
-  { name: "exploration_bonus", label: "Exploration bonus", kind: "number", min: 0, max: 10, step: 0.05, hint: "0 to 10: multiplies the worth of what is new" },
+  { name: "danger_threshold", label: "Danger threshold", kind: "number", min: 0, max: 1, step: "any", hint: "0 to 1: above this chance of damage an action is not done" },
+  { name: "exploration_bonus", label: "Exploration bonus", kind: "number", min: 0, max: 10, step: "any", hint: "0 to 10: multiplies the worth of what is new" },
   { name: "log_detail", label: "Log detail", kind: "choice", choices: ["quiet", "normal", "verbose"] },
   { name: "notifications", label: "Notifications", kind: "choice", choices: ["off", "alerts", "all"] },
+  { name: "tick_delay", label: "Seconds between turns", kind: "number", min: 0, max: 3600, step: "any", hint: "0 to 3600: for whoever watches" },
 ];
 
 export class Controls {
@@ -39,7 +41,7 @@ export class Controls {
   /** Shows the values in force; a field that somebody is editing is left alone. */
   update(now) {
     this.#now = now;
-    const isAlive = now.status === "running" || now.status === "paused";
+    const isAlive = ALIVE.has(now.status);
     this.#updateButtons(isAlive ? (now.status === "paused" ? "Resume" : "Pause") : null);
     this.#panel.hidden = !isAlive;
     let num = 0;
@@ -109,6 +111,8 @@ export class Controls {
     const limits = {};
     for (const [name, [input]] of this.#limits) if (input.value !== "") limits[name] = Number(input.value);
     if (!Object.keys(limits).length) { this.#say("Give a higher limit first.", true); return; }
+    const low = Object.keys(limits).filter((name) => limits[name] <= (this.#now?.budget?.[name] ?? -Infinity));
+    if (low.length) { this.#say(`Nothing was sent: a limit can only be raised, and ${low.map((name) => `${name} is ${score(this.#now.budget[name])}`).join(", ")} now. Stop ends the run earlier.`, true); return; }
     const isDone = await this.#send({ action: "budget", limits });
     if (isDone) for (const [input] of this.#limits.values()) input.value = "";
   }

@@ -7,7 +7,7 @@ const NAME = "atoll-name";
 const MOST = 2000; // characters of a reason
 
 /** Who decided last in this browser. */
-export function signature() {
+function signature() {
   try { return localStorage.getItem(NAME) ?? ""; } catch { return ""; }
 }
 

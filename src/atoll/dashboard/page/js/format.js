@@ -1,7 +1,7 @@
 // How numbers, times and amounts read.
 
 const integers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-export const NONE = "–";
+const NONE = "–";
 
 export function count(value) {
   return Number.isFinite(value) ? integers.format(value) : NONE;
@@ -44,9 +44,11 @@ export function percent(value, digits = 0) {
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return NONE;
   if (seconds < 1) return `${Math.round(1000 * seconds)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  if (seconds < 59.5) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  const whole = Math.round(seconds); // rounded before it is divided: there is no "23 min 60 s"
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  if (seconds < 172800) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
   return `${Math.round(seconds / 86400)} days`;
 }
 
@@ -57,7 +59,7 @@ export function bytes(size) {
 }
 
 /** A moment: ISO text or seconds since 1970. */
-export function date(value) {
+function date(value) {
   if (value === null || value === undefined || value === "") return null;
   const found = typeof value === "number" ? new Date(value * 1000) : new Date(value);
   return Number.isNaN(found.getTime()) ? null : found;

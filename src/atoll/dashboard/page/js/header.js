@@ -1,7 +1,7 @@
 // The header of a run: what it is, how it stands, and its controls.
 
 import { get, ofRun } from "./api.js";
-import { Controls } from "./controls.js";
+import { ALIVE, Controls } from "./controls.js";
 import { h, put } from "./dom.js";
 import { ago, count, duration, leaf, score, usd } from "./format.js";
 import { inline } from "./text.js";
@@ -9,8 +9,6 @@ import { watch } from "./watch.js";
 
 const EVERY = 5000; // milliseconds: also a run that somebody resumes is seen
 const AFTER_END = 1500;
-
-export const ALIVE = new Set(["running", "paused"]);
 
 /** A badge that says how a run stands, by word and by colour. */
 export function badge(status) {

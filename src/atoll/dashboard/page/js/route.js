@@ -2,7 +2,7 @@
 
 import { VIEWS } from "./views.js";
 
-export const HOME = "runs";
+const HOME = "runs";
 
 /** The parts of the address after `#`. */
 export function parse(hash) {

@@ -45,7 +45,10 @@ export function table(caption, columns, options = {}) {
   function render() {
     put(head, columns.map(heading));
     const shown = sorted();
+    const focused = nameOf(body.contains(document.activeElement) ? document.activeElement : null);
     put(body, shown.length ? shown.map(rowOf) : h("tr", {}, h("td", { colspan: columns.length, class: "empty" }, options.empty ?? "nothing yet")));
+    // Whoever goes by keyboard stays where they were, though the row is a new one.
+    if (focused) [...body.querySelectorAll("a, button, input, select, summary")].find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
   }
 
   function rowOf(row) {
@@ -57,6 +60,11 @@ export function table(caption, columns, options = {}) {
 
   render();
   return { element, update(next) { rows = next; render(); } };
+}
+
+/** What tells a control of a row from all others: where it leads, or what it is called. */
+function nameOf(control) {
+  return control && (control.getAttribute("href") ?? control.getAttribute("aria-label") ?? control.textContent);
 }
 
 function compare(a, b, sign) {

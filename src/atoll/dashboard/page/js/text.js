@@ -12,8 +12,8 @@ const NAMES = {
 // Controls but for tab and line end, marks of direction, what has no width, tags, and halves of characters.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\uffff]|\udb40[\udc00-\udfff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-export const LINE_LIMIT = 2000; // characters of one line
-export const LINES_SHOWN = 400; // lines at once
+const LINE_LIMIT = 2000; // characters of one line
+const LINES_SHOWN = 400; // lines at once
 const MOST_LINES = 20000; // that a reader can ask for
 
 function nameOf(character) {

@@ -6,6 +6,7 @@ import { table } from "../table.js";
 import { frame } from "./frame.js";
 import { extent } from "./scale.js";
 
+const SHADES = 5; // of the scale
 const MARGIN = { left: 50, right: 10, top: 22, bottom: 36 };
 
 /**
@@ -28,18 +29,20 @@ export function heat(options) {
     const box = { left: MARGIN.left, top: MARGIN.top, right: width - MARGIN.right, bottom: height - MARGIN.bottom };
     if (!grid.cells.length) {
       put(svg, s("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no cell is filled yet"));
+      put(view.legend);
       return;
     }
     const side = Math.min((box.right - box.left) / grid.width, (box.bottom - box.top) / grid.height, 64);
     const range = extent(grid.cells.map((cell) => cell.value)) ?? [0, 1];
     const share = (value) => (range[0] === range[1] ? 1 : (value - range[0]) / (range[1] - range[0]));
+    put(view.legend, scale(range));
     const placeX = (x) => box.left + x * side;
     const placeY = (y) => box.bottom - (y + 1) * side;
     const [everyX, everyY] = [Math.ceil(44 / side), Math.ceil(16 / side)]; // so that labels have room
     put(svg,
       s("rect", { x: box.left, y: placeY(grid.height - 1), width: side * grid.width, height: side * grid.height, class: "heat-ground" }),
       s("g", { class: "heat" }, grid.cells.map((cell) => s("rect", {
-        x: placeX(cell.x), y: placeY(cell.y), width: side, height: side, "fill-opacity": (0.12 + 0.88 * share(cell.value)).toFixed(3),
+        x: placeX(cell.x), y: placeY(cell.y), width: side, height: side, "fill-opacity": shade(share(cell.value)),
         class: at && at[0] === cell.x && at[1] === cell.y ? "chosen" : null,
         on: { click: () => options.onOpen?.(cell), pointerenter: () => tell(cell) },
       }))),
@@ -85,6 +88,17 @@ export function heat(options) {
       view.redraw();
     },
   };
+}
+
+function shade(share) {
+  return (0.12 + 0.88 * share).toFixed(3);
+}
+
+/** What the shades mean, from the lowest score to the highest; one that all cells share needs no steps. */
+function scale([low, high]) {
+  if (low === high) return h("span", { class: "note" }, `all cells ${score(low, 4)}`);
+  const steps = upTo(SHADES).map((place) => h("i", { class: "shade", style: { opacity: shade(place / (SHADES - 1)) } }));
+  return h("span", { class: "note" }, `score ${score(low, 4)} `, steps, ` ${score(high, 4)}`);
 }
 
 function upTo(number) {

@@ -79,8 +79,12 @@ export function lines(options) {
     return [linear(padded(range), span), false, isCut];
   }
 
+  function kindOf(each) {
+    return `series ${tone(each.tone ?? series.indexOf(each))}${each.baseline ? " baseline" : ""}${each.soft ? " soft" : ""}${each.main ? " main" : ""}`;
+  }
+
   function path(each, x, y) {
-    const kind = `series ${tone(each.tone ?? series.indexOf(each))}${each.baseline ? " baseline" : ""}${each.soft ? " soft" : ""}${each.main ? " main" : ""}`;
+    const kind = kindOf(each);
     const points = thinned(each.points, x.domain).map(([a, b]) => [x.of(a), clamp(y.of(b))]);
     let d = "";
     points.forEach(([a, b], place) => {
@@ -136,7 +140,7 @@ export function lines(options) {
   });
 
   function renderLegend() {
-    put(view.legend, series.map((each, place) => button([h("i", { class: `key ${tone(each.tone ?? place)}${each.baseline ? " baseline" : ""}${each.soft ? " soft" : ""}` }), each.name], () => {
+    put(view.legend, series.map((each, place) => button([s("svg", { class: "key", width: 30, height: 8, "aria-hidden": "true" }, s("line", { x2: 30, y1: 4, y2: 4, class: kindOf(each) })), each.name], () => {
       if (!off.delete(each.name)) off.add(each.name);
       renderLegend();
       view.redraw();

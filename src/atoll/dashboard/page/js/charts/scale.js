@@ -25,7 +25,7 @@ export function symlog([low, high], [start, end], small) {
 }
 
 /** Round numbers from low to high, about as many as asked for. */
-export function ticks(low, high, number = 5) {
+function ticks(low, high, number = 5) {
   if (!(high > low) || !Number.isFinite(high - low)) return [low];
   const raw = (high - low) / Math.max(1, number);
   const power = 10 ** Math.floor(Math.log10(raw));

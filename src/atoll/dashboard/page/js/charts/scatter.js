@@ -10,7 +10,7 @@ const MARGIN = { left: 58, right: 14, top: 20, bottom: 38 };
 const MOST = 3000; // points drawn
 
 /** The points that are best in one measure at no loss in the other; more is better in both. */
-export function front(points) {
+function front(points) {
   const found = [];
   let high = -Infinity;
   for (const point of [...points].sort((a, b) => b.x - a.x || b.y - a.y)) {
@@ -19,10 +19,11 @@ export function front(points) {
   return found.reverse();
 }
 
-/** update(points, {xLabel, yLabel}): [{x, y, id?, tone?, label?}]; options: title, onOpen(point), hasFront. */
+/** update(points, {xLabel, yLabel}): [{x, y, id?, tone?, label?}]; options: title, note, onOpen(point), hasFront. */
 export function scatter(options) {
   let points = [];
   const view = frame({ height: 300, ...options, alternative }, draw);
+  say(view.note, options.note ?? "");
 
   function draw(svg, width, height) {
     const box = { left: MARGIN.left, top: MARGIN.top, right: width - MARGIN.right, bottom: height - MARGIN.bottom };

@@ -22,7 +22,7 @@ function mount(root, context) {
   const list = islandTable(context);
   const clusters = bars({ title: "Clusters by score" });
   const map = heat({ title: "MAP-Elites: the best of each cell", onOpen: open });
-  const front = scatter({ title: "Pareto front", hasFront: true, onOpen: open });
+  const front = scatter({ title: "Pareto front", note: "The axes are the first two measures, unless you choose others. The stairs join those that no other beats in both.", hasFront: true, onOpen: open });
   const moves = moveTable(context);
   const island = h("div", {});
   const axes = h("div", { class: "row" });

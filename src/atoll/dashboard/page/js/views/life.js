@@ -11,7 +11,7 @@ import { watch } from "../watch.js";
 import { lifeMap } from "./life/map.js";
 import { memory } from "./life/memory.js";
 import { read, upTo } from "./life/story.js";
-import { actions, thoughts, vitals } from "./life/turn.js";
+import { TONES, actions, thoughts, vitals } from "./life/turn.js";
 
 const PAGE = 500; // turns asked for at once
 const MOST_TURNS = 20000;
@@ -176,9 +176,9 @@ class LifeView {
   #drawCourse() {
     const of = (pick) => this.#turns.map((turn) => [turn.tick, pick(turn)]).filter(([, value]) => Number.isFinite(value));
     this.#course.update([
-      { name: "life", points: of((turn) => turn.state.life), tone: 3 },
-      { name: "danger", points: of((turn) => turn.forecast), tone: 4 },
-      { name: "unknown", points: of((turn) => turn.view?.unknown), tone: 6 },
+      { name: "life", points: of((turn) => turn.state.life), tone: TONES.life },
+      { name: "danger", points: of((turn) => turn.forecast), tone: TONES.danger },
+      { name: "unknown", points: of((turn) => turn.view?.unknown), tone: TONES.unknown },
     ]);
   }
 
@@ -231,7 +231,7 @@ class Overall {
     if (state === this.#drawn) return;
     this.#drawn = state;
     put(this.#facts, facts([["danger threshold", score(found.settings.danger_threshold, 3)], ["exploration bonus", score(found.settings.exploration_bonus, 3)],
-      ["log detail", found.settings.log_detail ?? "–"], ["notifications", found.settings.notifications ?? "–"], ["forecasts", count(said.size)], ["Brier skill", score(said.brier_skill, 3)], ["AUROC", score(said.auroc, 3)], ["calibration error", score(said.ece, 3)]]));
+      ["log detail", found.settings.log_detail ?? "–"], ["notifications", found.settings.notifications ?? "–"], ["seconds between turns", score(found.settings.tick_delay, 3)], ["forecasts", count(said.size)], ["Brier skill", score(said.brier_skill, 3)], ["AUROC", score(said.auroc, 3)], ["calibration error", score(said.ece, 3)]]));
     this.#diagram.update(said.bins.map((each) => ({ foretold: each.forecast, came: each.happened, number: each.size })));
     this.#curve.update([{ name: "steps into the new", points: found.curve.map((each) => [each.danger, each.explored]) }]);
     this.#course.update([{ name: "score", points: found.lives.map((each) => [each.episode, each.score]) }]);

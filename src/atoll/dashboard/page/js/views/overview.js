@@ -19,14 +19,15 @@ function mount(root, context) {
   let what = context.query.get("show");
   let curve = null;
   const problem = h("div", {});
-  const chart = lines({ title: "Best and mean score by island", xLabel: AXES[over]?.[0], yLabel: "score", height: 320 });
+  const chart = lines({ title: "Score by island", xLabel: AXES[over]?.[0], yLabel: "score", height: 320 });
   const used = h("div", { class: "card" }, h("h2", {}, "Budget"));
   const about = h("div", { class: "card" }, h("h2", {}, "The run"));
   const steps = improvementTable(context);
   const remember = () => { context.setQuery({ over, show: what }); draw(); };
   const shown = select([["both", "best and mean"], ["best", "best only"], ["mean", "mean only"], ["all", "the whole run only"]], what ?? "both", (value) => { what = value; remember(); });
+  const axis = select(Object.entries(AXES).map(([name, [label]]) => [name, label]), over, (value) => { over = value; remember(); });
   const controls = h("div", { class: "bar" },
-    field("Over", select(Object.entries(AXES).map(([name, [label]]) => [name, label]), over, (value) => { over = value; remember(); })),
+    field("Over", axis),
     field("Show", shown));
   root.append(problem, h("div", { class: "card" }, controls, chart.element), h("div", { class: "cards" }, used, about),
     h("div", { class: "card" }, h("h2", {}, "Improvements, newest first"), steps.element));
@@ -40,6 +41,8 @@ function mount(root, context) {
   watch(context, () => context.get(context.ofRun("curve")), (data) => {
     curve = data;
     what ??= data.islands.length > FEW ? "best" : "both";
+    for (const each of axis.options) each.disabled = !data.whole[each.value].some((x) => x > 0); // a free run has no cost
+    if (axis.selectedOptions[0]?.disabled) axis.value = over = "evaluations";
     shown.value = what;
     draw();
   }, problem);
@@ -74,8 +77,10 @@ function budget(now) {
   const limits = Object.entries(now.budget ?? {}).filter(([, limit]) => Number.isFinite(limit));
   if (!limits.length) return h("p", { class: "empty" }, "No limit is set: it runs until it is stopped.");
   const rows = limits.map(([name, limit]) => {
+    // The clock of the run is not in its journal; what its workers took together is something else.
+    if (name === "seconds") return h("p", { class: "soft" }, `At most ${duration(limit)} by the clock; its workers took ${duration(spent.seconds)} together.`);
     const share = Math.min(1, (spent[name] ?? 0) / (limit || 1));
-    const label = `${score(spent[name] ?? 0)} of ${score(limit)} ${name}`;
+    const label = name === "usd" ? `${usd(spent.usd ?? 0)} of ${usd(limit)}` : `${count(spent[name] ?? 0)} of ${count(limit)} ${name}`;
     return h("div", { class: "budget-row" }, h("span", {}, label), h("span", { class: "soft" }, percent(share)),
       h("div", { class: "meter", role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share) }, h("i", { class: share >= 1 ? "full" : "", style: { width: `${100 * share}%` } })));
   });

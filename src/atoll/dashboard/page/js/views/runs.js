@@ -57,7 +57,7 @@ function runTable(chosen, onChoose) {
     { name: "status", cell: (run) => badge(run.status), sort: (run) => run.status },
     { name: "system", minor: true, cell: (run) => run.system, sort: (run) => run.system },
     { name: "task", wrap: true, cell: (run) => [inline(leaf(run.task), 60), run.baseline_of ? h("span", { class: "soft" }, ` baseline of ${run.baseline_of}`) : null], sort: (run) => leaf(run.task) },
-    { name: "model", minor: true, wrap: true, cell: (run) => inline(run.llm, 50), sort: (run) => run.llm },
+    { name: "model", minor: true, cell: (run) => inline(run.llm, 50), sort: (run) => run.llm },
     { name: "start", minor: true, number: true, cell: (run) => score(run.initial_score), sort: (run) => run.initial_score },
     { name: "best", number: true, cell: (run) => h("b", {}, score(run.best_score)), sort: (run) => run.best_score },
     { name: "evaluations", number: true, cell: (run) => count(run.evaluations), sort: (run) => run.evaluations },

@@ -32,7 +32,7 @@ export default {
       const state = JSON.stringify(found.generations.map((each) => [each.generation, each.worldlines.length, each.best]));
       if (state === drawn) return;
       drawn = state;
-      put(about, facts([["kind", found.kind], ["strategy", found.strategy], ["generations", count(found.generations.length)],
+      put(about, h("h2", {}, `Worldlines of island ${island}`, found.islands.length > 1 ? h("span", { class: "soft" }, `, one of ${found.islands.length}: choose another at the top`) : null), facts([["kind", found.kind], ["strategy", found.strategy], ["generations", count(found.generations.length)],
         ["worldlines", count(found.generations.reduce((sum, each) => sum + each.worldlines.length, 0))],
         ["fitness", Object.entries(found.weights).map(([name, weight]) => `${weight} ${name.replaceAll("_", " ")}`).join(" + ") || "–"]]),
       found.is_cut ? h("p", { class: "warn" }, "Only the first part is drawn: 'atoll tree' prints all of it.") : null);

@@ -37,7 +37,7 @@ export function parameters(root, context, chosen) {
   }
 
   root.append(problem, h("div", { class: "card" },
-    h("div", { class: "bar" }, field("Begins with", prefix), h("label", { class: "check" }, everything, " also playbooks, proposals, rollouts and tools")),
+    h("div", { class: "bar" }, field("Begins with", prefix), h("label", { class: "check" }, everything, " also playbooks, proposals, rollouts, tools and what runs were told")),
     counted, list.element, more));
   const refresh = watch(context, () => load(""), (found) => {
     rows = [];

@@ -75,7 +75,7 @@ function shadow(found) {
 }
 
 /** An interval as numbers and as a small drawing: where it lies beside zero. */
-export function interval(ends, { zero = false, limit = null } = {}) {
+function interval(ends, { zero = false, limit = null } = {}) {
   const [low, high] = Array.isArray(ends) ? ends : [ends?.low ?? null, ends?.high ?? null];
   const told = `${low === null ? "?" : brief(low)} to ${high === null ? "?" : brief(high)}`;
   if (low === null || high === null) return h("span", { class: "interval" }, told);

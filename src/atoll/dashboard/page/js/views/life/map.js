@@ -4,16 +4,26 @@ import { h, put, s } from "../../dom.js";
 import { count, percent } from "../../format.js";
 import { inline } from "../../text.js";
 
-const KNOWN = [[/water|pool|river|spring/i, 6], [/bush|tree|grass|leaf|plant|berry/i, 3], [/lava|fire|pit|gas|thorn/i, 7], [/stone|rock|wall|mountain|iron|coal/i, 8], [/wolf|beast|zombie|skeleton|hunter|spider/i, 4], [/sand|path|table|nest/i, 5]];
+const KNOWN = [[/water|pool|river|spring/i, 6], [/bush|tree|grass|leaf|plant|berry/i, 3], [/lava|fire|pit|gas|thorn/i, 7], [/stone|rock|wall|mountain|iron|coal/i, 8], [/wolf|beast|zombie|skeleton|hunter|spider/i, 4], [/sand|path|table|nest|shelter/i, 5]];
+const SIGNS = ["arrow", "comb", "cross", "hook", "ring", "spiral", "star", "triangle", "wave"]; // what a sign means, a life finds out
+const SIGN_TONES = [0, 1, 2, 3, 4, 5, 9, 7, 8];
+const DASHES = [[], [6, 2], [3, 2], [1.5, 1.5], [6, 2, 2, 2], [1, 3], [9, 3], [4, 4], [4, 2, 1, 2]]; // of their frames, in this order
+const SPENT = /^(bare|dry) /i;
 const PLAIN = /^(ground|floor|empty|grass)$/i;
 
 /** The class of a look's colour; the same look has the same one everywhere. */
 function tone(look) {
+  if (sign(look) >= 0) return `tone-${SIGN_TONES[sign(look)]}`;
   const known = KNOWN.find(([pattern]) => pattern.test(look));
   if (known) return `tone-${known[1]}`;
   let sum = 0;
   for (const letter of look) sum = (sum * 31 + letter.codePointAt(0)) % 997;
   return `tone-${[0, 1, 2, 9][sum % 4]}`;
+}
+
+/** The place of a sign among all, each with a tone and a dash of its own; -1: it is no sign. */
+function sign(look) {
+  return SIGNS.indexOf(/^sign (\w+)$/i.exec(look)?.[1]);
 }
 
 export function lifeMap() {
@@ -54,9 +64,17 @@ export function lifeMap() {
 
   function fill(paper, cell, [x, y], size, colour) {
     const isPlain = PLAIN.test(cell.look);
-    paper.globalAlpha = isPlain ? 0.12 : 0.75;
+    paper.globalAlpha = isPlain ? 0.12 : SPENT.test(cell.look) ? 0.35 : 0.75;
     paper.fillStyle = isPlain ? colour.text : colour.of(tone(cell.look));
     paper.fillRect(x + 0.5, y + 0.5, size - 1, size - 1);
+    if (sign(cell.look) >= 0) {
+      paper.globalAlpha = 1;
+      paper.strokeStyle = colour.text;
+      paper.lineWidth = 1.5;
+      paper.setLineDash(DASHES[sign(cell.look)]);
+      paper.strokeRect(x + 2, y + 2, size - 4, size - 4);
+      paper.setLineDash([]);
+    }
     const risk = story.fears[cell.look] ?? 0;
     if (risk > 0.2) { // feared: a cross, so that nothing hangs on colour alone
       paper.globalAlpha = Math.min(1, 0.3 + risk);
@@ -89,14 +107,19 @@ export function lifeMap() {
     paper.fill();
   }
 
+  function swatch(look) {
+    const kind = PLAIN.test(look) ? "plain-cell" : `cell ${tone(look)}${SPENT.test(look) ? " spent" : ""}`;
+    return s("svg", { width: 20, height: 20, "aria-hidden": "true" }, s("rect", { x: 1, y: 1, width: 18, height: 18, class: kind }),
+      sign(look) >= 0 ? s("rect", { x: 2.5, y: 2.5, width: 15, height: 15, class: "sign-frame", "stroke-dasharray": DASHES[sign(look)].join(" ") || null }) : null);
+  }
+
   function list() {
     const counts = new Map();
     for (const { look } of story.cells.values()) counts.set(look, (counts.get(look) ?? 0) + 1);
     const rows = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 40);
     const here = story.path.at(-1);
     put(legend, here ? h("li", {}, h("b", {}, "● "), `the agent, at ${here[0]},${here[1]}`) : null,
-      rows.map(([look, number]) => h("li", {}, s("svg", { width: 14, height: 14, "aria-hidden": "true" }, s("rect", { x: 1, y: 1, width: 12, height: 12, class: PLAIN.test(look) ? "plain-cell" : `cell ${tone(look)}` })),
-        " ", inline(look, 40), h("span", { class: "soft" }, ` ${count(number)}`), story.fears[look] > 0.2 ? h("span", { class: "warn" }, ` feared ${percent(story.fears[look])}`) : null)));
+      rows.map(([look, number]) => h("li", {}, swatch(look), " ", inline(look, 40), h("span", { class: "soft" }, ` ${count(number)}`), story.fears[look] > 0.2 ? h("span", { class: "warn" }, ` feared ${percent(story.fears[look])}`) : null)));
   }
 
   new ResizeObserver(draw).observe(place);

@@ -1,5 +1,6 @@
 // One turn: state, plan, what was done, reflection, what the thinker was given.
 
+import { tone } from "../../charts/frame.js";
 import { folded } from "../../code.js";
 import { h, put } from "../../dom.js";
 import { brief, percent, score } from "../../format.js";
@@ -7,21 +8,24 @@ import { facts, table } from "../../table.js";
 import { block, inline } from "../../text.js";
 import { loss, reward } from "./story.js";
 
+export const TONES = { life: 3, danger: 4, unknown: 6 }; // of the signs that every life has, here and in the chart
+const OTHERS = [0, 1, 2, 5, 7, 8, 9]; // of resources, in their order
+
 /** The numbers on top. */
 export function vitals() {
   const element = h("div", { class: "vitals" });
-  const gauge = (name, value, text, kind = "") => h("div", { class: "vital" }, h("p", {}, h("span", { class: "soft" }, name), " ", h("b", {}, text)),
-    Number.isFinite(value) ? h("div", { class: "meter", role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": value.toFixed(2) }, h("i", { class: kind, style: { width: `${100 * Math.max(0, Math.min(1, value))}%` } })) : null);
+  const gauge = (name, value, text, place, isLow) => h("div", { class: "vital" }, h("p", {}, h("span", { class: "soft" }, name), " ", h("b", {}, text)),
+    Number.isFinite(value) ? h("div", { class: "meter", role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": value.toFixed(2) }, h("i", { class: `${tone(place)}${isLow ? " full" : ""}`, style: { width: `${100 * Math.max(0, Math.min(1, value))}%` } })) : null);
   return { element, update(turn) {
     const { state, view } = turn;
     const danger = turn.forecast;
     const limit = view?.in_force?.danger_threshold ?? 1;
     put(element,
       gauge("survival score", NaN, score(view?.score ?? turn.tick, 4)),
-      gauge("life", state.life, percent(state.life), state.life < 0.3 ? "full" : ""),
-      gauge("danger", danger, percent(danger), danger > limit ? "full" : ""),
-      gauge("unknown", view?.unknown ?? NaN, Number.isFinite(view?.unknown) ? percent(view.unknown) : `${view?.edge ?? "?"} cells at the edge`),
-      Object.entries(state.resources ?? {}).map(([name, level]) => gauge(name, level, percent(level), level < 0.2 ? "full" : "")),
+      gauge("life", state.life, percent(state.life), TONES.life, state.life < 0.3),
+      gauge("danger", danger, percent(danger), TONES.danger, danger > limit),
+      gauge("unknown", view?.unknown ?? NaN, Number.isFinite(view?.unknown) ? percent(view.unknown) : `${view?.edge ?? "?"} cells at the edge`, TONES.unknown),
+      Object.entries(state.resources ?? {}).map(([name, level], place) => gauge(name, level, percent(level), OTHERS[place % OTHERS.length], level < 0.2)),
       gauge("curiosity", NaN, score(turn.scores?.curiosity ?? NaN, 3)),
       gauge("tick", NaN, `${turn.tick}${state.is_dark ? ", night" : ""}`));
   } };
