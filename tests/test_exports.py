@@ -11,7 +11,8 @@ import atoll
 NAMES = {
     "atoll": """
         __version__ archipelago candidate cluster config control errors evaluation evolve executor function gate
-        governed journal llm llmsr mind mutation playbook profiler programs runs sandbox store system testing versions
+        governed journal llm llmsr mind mutation playbook profiler programs runs sandbox store survival system testing
+        versions
     """,
     "atoll.cluster": """
         Announce Bins Chooser Cluster ClusterEvent DefaultCluster EliteCluster Evolver EvolverConfig Head Island

@@ -37,7 +37,7 @@ def test_one_that_raises_is_reported_once_and_the_others_still_hear(caplog: pyte
             profilers.emit(Happened("happened", number))
     assert len(before) == len(after) == 5
     (report,) = caplog.records
-    assert "happened" in report.getMessage()
+    assert report.getMessage() == "a profiler raised on happened; it is reported once and the run goes on"
     assert report.exc_info is not None
     assert str(report.exc_info[1]) == "no time for 0"
 
@@ -112,6 +112,39 @@ def test_mail_that_is_discarded_is_never_heard() -> None:
     mail.post(lambda: heard.append(1))
     mail.discard()
     mail.post(lambda: heard.append(2))
+    mail.deliver()
+    assert heard == [2]
+
+
+def test_with_mail_and_nobody_to_hear_nothing_is_posted() -> None:
+    posted = list[object]()
+
+    class Box(profiler.Mail):
+        def post(self, delivery: Callable[[], None]) -> None:
+            posted.append(delivery)
+
+    profiler.Profilers[Happened](Box()).emit(Happened("happened", 1))
+    assert posted == []
+
+
+def test_one_that_exits_is_reported_and_ctrl_c_passes(caplog: pytest.LogCaptureFixture) -> None:
+    def leave(event: Happened) -> None:
+        raise SystemExit if event.payload == 0 else KeyboardInterrupt
+
+    profilers = profiler.Profilers[Happened]()
+    profilers.use(leave)
+    profilers.emit(Happened("happened", 0))
+    assert len(caplog.records) == 1
+    with pytest.raises(KeyboardInterrupt):
+        profilers.emit(Happened("happened", 1))
+
+
+def test_a_delivery_that_raises_leaves_the_mail_to_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    mail, heard = profiler.Mail(), list[int]()
+    mail.post(lambda: heard.append(1 // 0))
+    mail.post(lambda: heard.append(2))
+    with pytest.raises(ZeroDivisionError):
+        mail.deliver()
     mail.deliver()
     assert heard == [2]
 

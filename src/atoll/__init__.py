@@ -40,6 +40,7 @@ __all__ = [
     "runs",
     "sandbox",
     "store",
+    "survival",
     "system",
     "testing",
     "versions",

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from bench import all as every
+from bench import outcome
 
 BENCH = Path(every.__file__).parent
 PARTS_OF_OTHERS = {"all", "governed", "sr_run", "gepa_peer"}
@@ -31,3 +32,8 @@ def test_what_is_done_is_known_at_the_next_start_and_forgotten_when_wanted(tmp_p
 def test_what_was_done_at_another_commit_is_not_done(tmp_path):
     (tmp_path / "state.json").write_text('{"commit": "0000000", "minutes": {"engine": 1.5}}')
     assert every.Ledger(tmp_path / "state.json", tmp_path, is_fresh=False).minutes("engine") is None
+
+
+def test_a_result_names_no_folder_of_a_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["bench/fit.py", "--data", str(tmp_path), "--seeds", "5"])
+    assert outcome.command("fit") == "scripts/bench fit --data DIR --seeds 5"

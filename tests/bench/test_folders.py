@@ -30,3 +30,18 @@ def test_noisy_scores_are_told_as_a_range(found, said):
 def test_a_gain_counts_only_if_the_best_program_scores_more_whenever_it_is_judged(best, again, said):
     run = folders.Run(0.4, best, 0, 0, "done", 1.0)
     assert folders._gained(run, [0.4, 0.6], again) == said
+
+
+def test_plain_ways_are_shown_beside_their_run_and_what_was_not_run_by_a_dash():
+    told = {"best_of_n": {"best_score": 0.25}, "no_llm": "not run: nothing to change"}
+    run = folders.Run(0.1, 0.5, 0, 3, "done", 1.0, "r", told)
+    assert folders._plain(run, ("best_of_n", "sequential", "no_llm")) == ["0.25", "-", "-"]
+
+
+def test_a_plain_way_that_is_as_good_or_better_is_named():
+    columns = ["folder", "best", "best, scripted", *folders.PLAIN]
+    rows = [["a", "1", "2", "1", "2", "3", "-"], ["b", "1", "2", "0.5", "1", "1", "-"]]
+    said = list(folders.verdicts(columns, rows))
+    assert "evolution is better on 1, MATCHED on 1 (a), BEATEN on 0." in said[0]
+    assert "evolution is better on 1, MATCHED on 0, BEATEN on 1 (a)." in said[2]
+    assert "0 folders" in said[3]

@@ -30,3 +30,13 @@ def test_the_table_counts_exact_laws_and_what_is_no_number():
         "no number": 1,
         "exact": "1 of 2",
     }
+
+
+def test_plain_ways_are_compared_in_digits_and_what_is_exact_is_no_better_than_exact():
+    runs = [made("ours", "a", seed, 1e-30, 1e-4) for seed in range(4)]
+    runs += [made("sequential", "a", seed, 1e-16, math.nan) for seed in range(3)]
+    assert sr.plain_ways(runs) == {
+        "a, test_id": {"Atoll": [15.0] * 3, "sequential": [15.0] * 3},
+        "a, test_ood": {"Atoll": [4.0] * 3, "sequential": [-3.0] * 3},
+    }
+    assert "better on 1, MATCHED on 1" in sr.verdicts(runs)[0]

@@ -35,7 +35,7 @@ def report(capsys):
 
 def test_without_them_everything_says_so_with_the_command(capsys):  # P19
     result, said = run(capsys, "run", "task", "--iterations", "3")
-    assert result["baselines"] == {"best_of_n": "not run"}
+    assert result["baselines"] == {"best_of_n": "not run", "sequential": "not run"}
     assert "Baselines: not run: " in said
     assert f"resume {result['run']} --baselines" in said
     assert f"Baselines: not run: 'atoll resume {result['run']} --baselines' runs them." in report(capsys)

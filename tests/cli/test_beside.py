@@ -11,11 +11,12 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "survival"
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
 
 
-def test_a_dashboard_stands_beside_a_run_and_ends_with_it(tmp_path):
-    command = [sys.executable, "-m", "atoll", "run", str(EXAMPLE), "--episodes", "1", "--dashboard", "--linger", "10"]
-    told = tmp_path / "told"
+def watch(*words, folder):
+    """Runs a command with a dashboard and opens its page while it lasts."""
+    told, store = folder / words[0], str(folder / "atoll.db")
+    command = [sys.executable, "-m", "atoll", *words, "--dashboard", "--linger", "3", "--store", store]
     with told.open("w") as screen:
-        started = subprocess.Popen([*command, "--store", str(tmp_path / "atoll.db")], stderr=screen, stdout=screen)
+        started = subprocess.Popen(command, stderr=screen, stdout=screen)
         try:
             while not (found := ADDRESS.search(told.read_text())):
                 assert started.poll() is None, told.read_text()
@@ -26,3 +27,8 @@ def test_a_dashboard_stands_beside_a_run_and_ends_with_it(tmp_path):
         finally:
             started.kill()
             started.wait()
+
+
+def test_a_dashboard_stands_beside_a_run_and_ends_with_it(tmp_path):
+    watch("run", str(EXAMPLE), "--episodes", "1", folder=tmp_path)
+    watch("resume", "latest", "--iterations", "1", folder=tmp_path)

@@ -9,6 +9,7 @@ import pytest
 
 from atoll import cli, sandbox
 from atoll.cli import checking
+from atoll.llm import endpoint
 from atoll.store import schema
 from tests.cli import apps
 from tests.runs import samples
@@ -33,9 +34,8 @@ def test_a_machine_with_all_that_is_needed_is_well(shell):
     assert found["sandbox"]["found"] == f"{level}: {sandbox.LEVELS[level]}"
     assert found["store"]["found"].endswith(f", schema {schema.VERSION}, 9 runs, writable")
     assert {"python", "cores", "memory"} <= set(found)
-    # Those that change anything so far.
-    extras = {f"extra {name}" for name in ("anthropic", "google", "local", "postgres", "ray", "envs", "mcp")}
-    assert extras == {name for name in found if name.startswith("extra")}
+    wanted = set(metadata.metadata("atoll").get_all("Provides-Extra") or ()) - {"all", "dev"}
+    assert {f"extra {name}" for name in wanted} == {name for name in found if name.startswith("extra")}
 
 
 def test_every_line_says_ok_or_missing_and_fits_a_terminal(shell, monkeypatch):
@@ -55,6 +55,25 @@ def test_a_key_is_told_by_its_name_only(shell, monkeypatch):
     assert (found["OPENAI_API_KEY"]["status"], found["OPENAI_API_KEY"]["found"]) == ("ok", "set")
     monkeypatch.setenv("OPENAI_API_KEY", "")
     assert checks(shell("doctor", "--json"))["OPENAI_API_KEY"]["found"] == "not set"
+
+
+def test_every_service_that_wants_a_key_is_told_of(shell, monkeypatch):
+    for service in endpoint.SERVICES.values():
+        for name in service.key_variables:
+            monkeypatch.delenv(name, raising=False)
+    found = checks(shell("doctor", "--json"))
+    keys = {name: check for name, check in found.items() if name.endswith("_API_KEY")}
+    assert {check["status"] for check in keys.values()} == {"missing"}
+    assert keys["MINIMAX_API_KEY"]["advice"] == "needed for minimax:NAME"
+    assert keys["GOOGLE_API_KEY"]["advice"] == "this or GEMINI_API_KEY is needed for google:NAME"
+    assert not {"OLLAMA_API_KEY", "VLLM_API_KEY"} & set(keys), "own servers mostly want none"
+
+
+def test_either_of_two_keys_will_do(shell, monkeypatch):
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    monkeypatch.setenv("GEMINI_API_KEY", "secret")
+    found = checks(shell("doctor", "--json"))["GOOGLE_API_KEY"]
+    assert (found["status"], found["found"], found["advice"]) == ("ok", "set as GEMINI_API_KEY", "")
 
 
 def test_a_missing_extra_is_no_fault_and_has_a_command(shell, monkeypatch):

@@ -156,8 +156,7 @@ class TestRepetition:
         results = [run(capsys, *given, "--workers", workers)[0]["run"] for workers in ("4", "1")]
         assert len({self.export(capsys, each) for each in results}) == 1
 
-    @pytest.mark.parametrize("workers", ["1", "4"])
-    def test_what_programs_print_and_raise_is_the_same_in_every_worker(self, capsys, folder, workers):
+    def test_what_programs_print_and_raise_is_the_same_in_every_worker(self, capsys, folder):
         """No folder of a worker, no address in memory and no warning that is shown only once gets into the bytes."""
         (folder / "open").mkdir()
         (folder / "open" / "initial_program.py").write_text("KNOB = 0.5\nOTHER = 2.0\n")
@@ -171,11 +170,10 @@ class TestRepetition:
             "    return {'combined_score': names['KNOB']}\n"
         )
         exports = set()
-        for _ in range(2):
-            result, _ = run(capsys, "run", "open", "--deterministic", "--iterations", "40", "--workers", workers)
+        for workers in ("1", "2", "4", "4"):
+            result, _ = run(capsys, "run", "open", "--deterministic", "--iterations", "30", "--workers", workers)
             exports.add(self.export(capsys, result["run"]))
-        one, _ = run(capsys, "run", "open", "--deterministic", "--iterations", "40", "--workers", "2")
-        assert {self.export(capsys, one["run"])} == exports
+        assert len(exports) == 1
         assert result["failures"] > 0
 
     def test_an_exported_line_has_what_programs_look_for(self, capsys):
@@ -288,12 +286,12 @@ class TestBadInput:
         with store.Store("atoll.db") as kept:
             assert kept.runs() == []
 
-    def test_a_lambda(self, capsys, folder):
+    def test_a_task_that_is_a_lambda_is_told_to_be_a_def(self, capsys, folder):
         _, _, rest = tasks.TASK.partition("    return x\n")
         tasks.make(folder / "task", f"line = lambda x, y: x\n{rest}")
         self.refuse(capsys, ["run", "task"], 2, "is a lambda; write it with 'def'")
 
-    def test_a_store_of_a_newer_atoll(self, capsys):
+    def test_every_verb_refuses_a_store_of_a_newer_atoll(self, capsys):
         with store.Store("newer.db"):
             pass
         database = sqlite3.connect("newer.db")

@@ -75,3 +75,20 @@ def pages() -> list[str]:
 @pytest.mark.parametrize("page", pages())
 def test_a_page_does_what_it_says(tmp_path, page):
     go_through(ROOT / page, tmp_path)
+
+
+def test_the_reference_is_what_the_sources_say():
+    run([sys.executable, str(ROOT / "scripts" / "api_reference.py"), "--check"], ROOT)
+
+
+def links(page: Path) -> Iterator[str]:
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" not in target and not target.startswith("#"):
+            yield target.partition("#")[0]
+
+
+def test_every_link_between_documents_leads_somewhere():
+    listed = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("src/**/*.md")]
+    broken = [(page.name, each) for page in listed for each in links(page) if not (page.parent / each).exists()]
+    assert not broken

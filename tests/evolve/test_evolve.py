@@ -233,6 +233,7 @@ class TestResults:
     def test_baselines_are_run_when_asked_for(self):
         found = atoll.evolve("go", letters, data=list("abc"), llm=obliging, budget="60evals", baselines=True)
         assert isinstance(found.baselines["best-of-N"], float)
+        assert isinstance(found.baselines["sequential conditioning"], float)
         assert isinstance(found.baselines["no LLM"], float)
         assert found.baselines["start"] == found.start
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -33,8 +32,6 @@ def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -
 
 @pytest.mark.parametrize(("example", "evaluations"), [("llmsr_oscillator", 80), ("funsearch_capset", 400)])
 def test_syntax_finds_more_than_changes_of_constants_alone(example, evaluations):
-    syntax = [best(EXAMPLES / example, mutation.Syntax(), evaluations, seed) for seed in range(5)]
-    constants = [best(EXAMPLES / example, mutation.Constants(), evaluations, seed) for seed in range(5)]
-    assert median(syntax) > median(constants)
-    assert sum(one > other for one, other in zip(syntax, constants, strict=True)) >= 4
-    assert min(syntax) >= min(constants)
+    syntax = [best(EXAMPLES / example, mutation.Syntax(), evaluations, seed) for seed in range(3)]
+    constants = [best(EXAMPLES / example, mutation.Constants(), evaluations, seed) for seed in range(3)]
+    assert all(one > other for one, other in zip(syntax, constants, strict=True))

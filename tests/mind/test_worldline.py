@@ -34,10 +34,6 @@ def test_a_worldline_comes_back_from_its_json():  # A1
     assert worldline.from_json(line.to_json()) == line
 
 
-def test_a_plan_comes_back_from_its_json():
-    assert worldline.plan_from_json(worldline.Plan(TRACE).to_json()).actions == TRACE
-
-
 @pytest.mark.parametrize("data", [{"do": "fly"}, {"do": "think"}, {"do": "run", "command": "ls"}])
 def test_what_is_no_action_is_refused_with_a_sentence(data):
     with pytest.raises(errors.SetupError, match="is no"):

@@ -17,14 +17,8 @@ from atoll.cli import extras, options
 
 type Status = Literal["ok", "missing", "broken"]
 
-KEYS = {
-    "OPENAI_API_KEY": "openai:NAME",
-    "ANTHROPIC_API_KEY": "anthropic:NAME",
-    "GOOGLE_API_KEY": "google:NAME",
-    "OPENROUTER_API_KEY": "openrouter:NAME",
-}
-# Those that change anything so far; the others are declared for later.
-EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "postgres", "ray", "envs", "mcp"})
+# Those that a user may want: `all` is all of them, and `dev` is for who works on Atoll.
+EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "dashboard", "postgres", "ray", "envs", "mcp", "columnar"})
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")
@@ -68,14 +62,20 @@ def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.
     width = max(len(check.name) for check in checks)
     colours = {"ok": "", "missing": "dim", "broken": "bold red"}
     for check in checks:
-        line = f"{check.status:7}  {check.name:{width}}  {check.found}"
-        advice = f"; {check.advice}" if check.advice else ""
-        if advice and len(line + advice) > console.width:
-            room = max(console.width - width - 11, 40)
-            more = textwrap.wrap(check.advice, room, break_long_words=False, break_on_hyphens=False)
-            line, advice = f"{line};", "".join(f"\n{'':7}  {'':{width}}  {each}" for each in more)
-        output.say(console, line + advice, colours[check.status])
+        told = f"\n{'':{width + 11}}".join(_lines(check, max(console.width - width - 11, 40)))
+        output.say(console, f"{check.status:7}  {check.name:{width}}  {told}", colours[check.status])
     return 0 if is_ok else 1
+
+
+def _lines(check: Check, room: int) -> Sequence[str]:
+    """Returns what was found and what to do, on one line where they have room."""
+    whole = f"{check.found}; {check.advice}" if check.advice else check.found
+    if len(whole) <= room:
+        return [whole]
+    texts = (f"{check.found};", check.advice) if check.advice else (check.found,)
+    return [
+        each for text in texts for each in textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    ]
 
 
 def examine(store: str) -> Iterator[Check]:
@@ -85,15 +85,9 @@ def examine(store: str) -> Iterator[Check]:
     yield from _packages()
     yield _attempted("store", lambda: _store(store), "give another with --store, or put it in order")
     yield _attempted("sandbox", _sandbox, "candidates cannot run until this works")
-    for name, use in KEYS.items():
-        is_set = bool(os.environ.get(name))
-        yield Check(name, "ok" if is_set else "missing", "set" if is_set else "not set", _key_advice(name, use, is_set))
+    yield from _keys()
     yield Check("cores", "ok", str(len(os.sched_getaffinity(0))))
     yield Check("memory", "ok", f"{_memory_bytes() / 2**30:.1f} GiB")
-
-
-def _key_advice(name: str, use: str, is_set: bool) -> str:
-    return "" if is_set else f"needed for {use}"
 
 
 def _attempted(name: str, look: Callable[[], Check], advice: str) -> Check:
@@ -103,6 +97,21 @@ def _attempted(name: str, look: Callable[[], Check], advice: str) -> Check:
         return found
     is_told = isinstance(found.error, errors.AtollError)
     return Check(name, "broken", str(found.error) if is_told else str(found), advice)
+
+
+def _keys() -> Iterator[Check]:
+    """Yields a check for each service that wants a key; any of its variables will do."""
+    from atoll.llm import endpoint
+
+    for service, about in endpoint.SERVICES.items():
+        if about.is_own:
+            continue
+        name, *others = about.key_variables
+        if found := next((each for each in about.key_variables if os.environ.get(each)), None):
+            yield Check(name, "ok", "set" if found == name else f"set as {found}")
+        else:
+            wanted = f"this or {' or '.join(others)} is needed" if others else "needed"
+            yield Check(name, "missing", "not set", f"{wanted} for {service}:NAME")
 
 
 def _packages() -> Iterator[Check]:

@@ -203,6 +203,6 @@ def next_commands(kept: store.Store, summary: runs.Summary, several: Sequence[st
     name, run, rest = output.own_name(), summary.run, rivals.place_of(kept)
     found = [("what was found", f"{name} best {run}{rest}")]
     found += [("one of them, by its id", f"{name} show {run} {several[0]}{rest}")] if several else []
-    if summary.status != "done":
+    if summary.status != "done" and "shared" not in kept.run(run).config:  # what its coordinators ended is over
         return [*found, ("go on", f"{name} resume {run}{rest}")]
     return [*found, ("how it came about", f"{name} lineage {run}{rest}")]

@@ -1,4 +1,4 @@
-"""Rollouts by what somebody typed, and where they stand as plain data."""
+"""Rollouts by what somebody typed."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,10 @@ UnsafeEnvOption = Annotated[
     typer.Option("--unsafe-env", metavar="NAME", help="Show candidates a secret of the environment; repeatable."),
 ]
 BaselinesOption = Annotated[
-    bool, typer.Option("--baselines", help="Then run best-of-N and no LLM too, at equal budget: costs about 3 times.")
+    bool,
+    typer.Option(
+        "--baselines", help="Then run best-of-N, sequential and, with a model, no LLM too: costs 3 or 4 times."
+    ),
 ]
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LogOption = Annotated[
@@ -141,6 +145,8 @@ def run(
     recorder.check(plan.system)
     recording.check_lives(plan.system, episodes, iterations)
     if shared:
+        recorded = {"--save-run": save_run, "--save-report": save_report, "--output": folder}
+        check_shared({**recorded, "--baselines": baselines, "--dashboard": dashboard, "--linger": linger})
         with stores.Store(store) as kept:
             terms: dict[str, Any] = {"allowed": allowed, "lease_seconds": lease_seconds}
             return leading.lead(kept, lambda **rest: runs.Coordinator(kept, plan, **terms, **rest), as_json, quiet)
@@ -155,6 +161,19 @@ def run(
         recorder.finish()
         recording.stay(linger)
     return status
+
+
+def check_shared(given: Mapping[str, object]) -> None:
+    """Checks that nothing is asked for that a run of several coordinators does not do.
+
+    Raises:
+        SetupError: Something is.
+    """
+    from atoll import errors
+
+    for name, value in given.items():
+        if value:
+            raise errors.SetupError(f"{name} is not for a run of several coordinators: leave it or --shared out.")
 
 
 def set_level(name: str | None) -> None:
@@ -184,6 +203,8 @@ def resume(
     unsafe: UnsafeOption = False,
     unsafe_env: UnsafeEnvOption = None,
     baselines: BaselinesOption = False,
+    linger: recording.LingerOption = 0.0,
+    dashboard: beside.DashboardOption = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
     quiet: QuietOption = False,
@@ -197,17 +218,21 @@ def resume(
       atoll resume latest
       atoll resume 20261115-142233-x7k2 --iterations 500
       atoll resume latest --baselines
+      atoll resume latest --dashboard --linger 600
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs
     from atoll.cli import following
 
     given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "workers": workers}
     allowed = runs.Allowed(unsafe, unsafe_env or ())
-    with options.opened(store) as kept:
+    with options.opened(store) as kept, beside.dashboard(kept, dashboard):
         said = layers(changes, given, require_sandbox, executor)
-        session = runs.resume(kept, runs.find(kept, run), said, allowed=allowed)
+        watched = dashboard and not as_json
+        session = runs.resume(kept, runs.find(kept, run), said, allowed=allowed, has_dashboard=watched)
         compared = allowed if baselines else None
-        return following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
+        status = following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
+        recording.stay(linger)
+    return status
 
 
 def layers(

@@ -47,6 +47,8 @@ _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 def parse_budget(text: str | None) -> control.Budget:
     """Reads `60s`, `$1`, `500evals`, `100calls`, `20000tokens`, or several with commas.
 
+    Time is `10m` or `1h` too, and `50steps` limits the steps of a run.
+
     Raises:
         SetupError: It is none of these.
     """

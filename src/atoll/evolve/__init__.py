@@ -55,7 +55,8 @@ def evolve(
         seed: All dice come from it.
         workers: Steps at work at once.
         store: A file that keeps the run; None: nothing is kept but the result.
-        baselines: Whether best-of-N and a run without the model are made too, each with the same budget.
+        baselines: Whether best-of-N, sequential conditioning and, with a model, a run without it are made too, each
+            with the same budget.
         kind: "program" or "text", where a text is not what it seems.
         jail: Whether candidates are judged in a jail; by default all that is code, and no text and no parameters,
             whose evaluators are your own code and may call models.

@@ -100,8 +100,9 @@ def _chosen(
     if subject.kind in ("text", "texts", "folder"):
         return _of_texts(subject, data, wishes, model, initial)
     engine = _engine(subject, wishes, model)
-    islands = cluster.IslandConfig(_ISLANDS, 2, initial, engine, make_pool=_pool(2, wishes.from_start))
-    schedule = cluster.RoundRobin(_ISLANDS, migrate_every=_MIGRATION * _ISLANDS)
+    count = 1 if wishes.method == "sequential" else _ISLANDS
+    islands = cluster.IslandConfig(count, 2, initial, engine, make_pool=_pool(2, wishes.method))
+    schedule = cluster.RoundRobin(count, migrate_every=_MIGRATION * count)
     return cluster.EvolverConfig(islands, schedule=schedule, learner=engine.learner)
 
 
@@ -112,7 +113,7 @@ def _of_texts(
     batches = data.batches(wishes.minibatch, wishes.seed) if data else ()
     merging = 0.2 if wishes.merge else 0.0
     engine = texts.Texts(texts.Form(subject.kind != "text"), writer, batches, wishes.target, merging)
-    pool = front.pareto_pool if data and not wishes.from_start else _pool(2, wishes.from_start)
+    pool = front.pareto_pool if data and wishes.method == "evolve" else _pool(2, wishes.method)
     islands = cluster.IslandConfig(1, 2, initial, engine, screen=texts.better_on_batch, make_pool=pool)
     learner = Notes(len(data.validation) if data else 1)
     return cluster.EvolverConfig(islands, reset_period=None, learner=learner)
@@ -153,8 +154,10 @@ def _nothing_new(meter: instances.Meter) -> control.StopRule:
     return rule
 
 
-def _pool(num_parents: int, from_start: bool = False) -> cluster.MakePool:
-    made = methods.FromStart if from_start else cluster.Niches
+def _pool(num_parents: int, method: str = "evolve") -> cluster.MakePool:
+    if method == "sequential":
+        return methods.from_best
+    made = methods.FromStart if method == "best_of_n" else cluster.Niches
     return lambda island, rng, announce: made(
         cluster.by_signature,
         lambda key: cluster.DefaultCluster(rng, announce),

@@ -184,11 +184,15 @@ def _baselines(
     subject: subjects.Subject, evaluator: Callable[..., Any], data: dataset.Data | None, wishes: Wishes
 ) -> dict[str, float | str]:
     """Runs what the result should be compared with, each with the whole budget, in no store."""
-    if not wishes.baselines:
-        return {"best-of-N": NOT_RUN, **({"no LLM": NOT_RUN} if wishes.llm is not None else {})}
     plain = wishes._replace(store=None)
-    rivals = {"best-of-N": plain._replace(from_start=True)}
-    rivals |= {"no LLM": plain._replace(llm=None)} if wishes.llm is not None else {}
+    rivals = {
+        "best-of-N": plain._replace(method="best_of_n"),
+        "sequential conditioning": plain._replace(method="sequential"),
+    }
+    if wishes.llm is not None:
+        rivals["no LLM"] = plain._replace(llm=None)
+    if not wishes.baselines:
+        return dict.fromkeys(rivals, NOT_RUN)
     return {name: _rival(subject, evaluator, data, each) for name, each in rivals.items()}
 
 

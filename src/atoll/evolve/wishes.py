@@ -25,4 +25,4 @@ class Wishes(NamedTuple):
     seconds: float = 30.0
     minibatch: int = 3
     merge: bool = True
-    from_start: bool = False  # every child is made from the start: best-of-N, a baseline
+    method: str = "evolve"  # or a plain way that it is compared with: "best_of_n", "sequential"

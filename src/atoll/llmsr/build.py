@@ -35,6 +35,7 @@ def spawn_evolver(
     ordered: bool = False,
     records: journal.Journal | None = None,
     place: executor.Place | None = None,
+    change: Callable[[system.Built], system.Built] = lambda built: built,
 ) -> system.Evolver:
     """Makes an evolver of one function; `start()` begins and returns, `stop()` ends and waits.
 
@@ -50,6 +51,8 @@ def spawn_evolver(
         records: Where the run is kept, e.g. `store.Store("atoll.db").journal(run)`; one that holds a run continues it.
         place: What judging one function may use, and how strong its jail must be; by default 30 s, 2 GiB, and the
             strongest jail that this machine has. Where it has none, functions of a model need `is_unsafe`.
+        change: Makes the parts of the run other ones, e.g. `partial(methods.changed, "best_of_n")` (`atoll.runs`) those
+            of a plain way that evolution is compared with.
 
     Raises:
         SetupError: The equation is no function defined with `def`, or something cannot be sent to another process.
@@ -68,7 +71,7 @@ def spawn_evolver(
     options = system.check("EvolverConfig", Options, {**given, "reset_evaluations": reset_evaluations})
     model = _model(config.llm)
     usual = executor.Place(num_slots=min(config.num_parallel, executor.cores()), is_unsafe=model is None)
-    built = subject.build(options, model, place or usual, config.num_parallel, seed)
+    built = change(subject.build(options, model, place or usual, config.num_parallel, seed))
     records = records or journal.Nowhere()
     run = replace(built.config, num_parallel=config.num_parallel, seed=seed, ordered=ordered)
     evolver = system.Evolver(replace(run, journal=records, budget=budget), built.report, built.close)

@@ -66,7 +66,7 @@ class Options(system.Settings):
     """Section `[llmsr]`: how it evolves.
 
     Attributes:
-        preset: Whose formulas choose parents and reset islands; see the README beside this file.
+        preset: Whose formulas choose parents and reset islands; see the table in `presets.py`.
         num_islands: Populations that evolve apart.
         num_selected_clusters: Functions that a new one is made from.
         reset_period: Seconds between resets; by default the preset's.

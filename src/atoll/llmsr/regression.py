@@ -11,10 +11,10 @@ from atoll import evaluation, function
 from atoll.candidate import JSON
 from atoll.evaluation import Evaluation
 from atoll.llmsr import fit
+from atoll.llmsr.laws.pool import score_of
 
 NAMES: Mapping[str, Any] = {"np": np, "numpy": np, "math": math}  # what a skeleton finds without importing it
 USUAL_PARAMS = 10  # as many as LLM-SR gives every skeleton
-FLOOR = 1e-32  # NMSE: below it are rounding errors, and an exact law is as good as another
 SHARD_DIGITS = 1  # of a shard's score that count for its signature
 
 
@@ -96,11 +96,6 @@ class Regression:
             "note": "; ".join(each for each in (note, self._warning) if each),
             "law": law,
         }
-
-
-def score_of(nmse: float) -> float:
-    """Returns -log10(NMSE), at most 32."""
-    return -math.log10(max(nmse, FLOOR))
 
 
 def read(value: JSON) -> Evaluation:

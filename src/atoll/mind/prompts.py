@@ -13,7 +13,6 @@ from atoll.mind.tasks.problem import Problem
 
 _PLAN = re.compile(r"<plan>(.*?)(?:</plan>|\Z)", re.DOTALL)
 _CRITIC = re.compile(r"<critic>(.*?)</critic>", re.DOTALL)
-_POINT = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.MULTILINE)
 
 GENERAL = "You solve a planning task together with others. A judge checks every plan and says what is wrong with it."
 CRITIC = (
@@ -128,11 +127,6 @@ def plan_in(reply: str) -> str:
 def critique_in(reply: str) -> str:
     """Returns what the critic said in a reply; empty if it said nothing."""
     return "\n".join(each.strip() for each in _CRITIC.findall(reply))
-
-
-def points_in(critique: str) -> list[str]:
-    """Returns the points of a critique, each of which could be a worldline of its own."""
-    return [each.strip() for each in _POINT.findall(critique)]
 
 
 def numbers_in(reply: str, most: int) -> list[int]:

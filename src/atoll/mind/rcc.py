@@ -24,7 +24,6 @@ class Draft(NamedTuple):
     fn: function.Function
     plan: str
     found: evaluation.Evaluation
-    critique: str
 
     def shown(self) -> Shown:
         score = self.found.metrics.get(judge.SCORE, self.found.score or 0.0)
@@ -121,7 +120,7 @@ class Conversations:
             ids = () if self.manner.is_fresh else before
             fn = self.base.clone(content).settle(Candidate("", content, ids, meta=meta))
             (found,) = task.judge([fn])
-            draft = Draft(fn, plan, found, critique)
+            draft = Draft(fn, plan, found)
             drafts.append(draft)
             yield draft
             if judge.is_solved(found) or found.failure is not None:

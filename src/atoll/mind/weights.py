@@ -21,7 +21,7 @@ class WeightBook:
 
     Attributes:
         kept: The parameters, such as `governed.StoredParameters("atoll.db")`.
-        guard: Asked about every change; by default nothing changes without somebody's word.
+        guard: Asked about every change, such as `gate.ask`, which lets nothing change without somebody's word.
         key: Under which they are kept.
     """
 

@@ -54,16 +54,6 @@ class Plan:
         return json.dumps(data, ensure_ascii=False, sort_keys=True, indent=1)
 
 
-def plan_from_json(text: str) -> Plan:
-    """Reads back the actions of a plan.
-
-    Raises:
-        SetupError: An entry is no action.
-        ValueError: It is no JSON.
-    """
-    return Plan(tuple(actions.from_data(each) for each in json.loads(text)["actions"]))
-
-
 @dataclass(frozen=True, slots=True)
 class Worldline:
     """A state of the world and how it came about; frozen: what changes is another one with the same id.

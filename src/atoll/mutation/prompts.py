@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from atoll import errors, function
+from atoll.mutation.cuts import middle_cut
 from atoll.mutation.fences import fenced
 
 _MAX_OTHERS = 2
-_CUT = "\n[... cut ...]\n"
 
 
 def program_prompt(
@@ -33,7 +33,7 @@ def program_prompt(
             "shorten it."
         )
     spare = max_chars - len(_prompt("?", parent, language, (), "", "")) + 1
-    return _prompt(_middle_cut(task_description.strip(), spare), parent, language, (), "", "")
+    return _prompt(middle_cut(task_description.strip(), spare), parent, language, (), "", "")
 
 
 def _prompt(
@@ -105,13 +105,5 @@ def _shorter(
     for count in range(len(others), -1, -1):
         yield others[:count], feedback, metrics
     for size in (4_000, 1_000, 300, 0):
-        yield (), _middle_cut(feedback, size), metrics
+        yield (), middle_cut(feedback, size), metrics
     yield (), "", ""
-
-
-def _middle_cut(text: str, size: int) -> str:
-    """Returns beginning and end of a text that is too long: an error says at its end what happened."""
-    if len(text) <= size:
-        return text
-    half = (size - len(_CUT)) // 2
-    return text[:half] + _CUT + text[-half:] if half > 0 else ""

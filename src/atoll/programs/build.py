@@ -53,9 +53,8 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     stages = stages_of(judging) if options.cascade else WHOLE
     measure = Measure(task.metric, task.minimize, task.features)
     hint = surroundings.hint(judging, parts.place.profile.env)
-    judge: function.Judge = FolderJudge(
-        place, parts.bodies, stages, options.cascade_thresholds, measure, task.repeats, hint
-    )
+    thresholds = options.cascade_thresholds
+    judge: function.Judge = FolderJudge(place, parts.bodies, stages, thresholds, measure, task.repeats, hint)
     if options.llm_feedback and parts.llm is not None:
         judge = _reviewed(judge, options, parts, parts.llm, measure, suffix)
     files = [*_files(program), *(() if task.command else (evaluator,))]
@@ -69,27 +68,38 @@ def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
     shelf = _shelf(task, options, num_parents, parts.llm)
     screen = novel if parts.llm else None
     islands = cluster.IslandConfig(options.num_islands, num_parents, initial, engine, screen=screen, make_pool=shelf)
-    interval = options.migration_interval
-    every = interval * options.num_islands if interval else None
-    schedule = cluster.RoundRobin(
-        options.num_islands, migrate_every=every, emigrants=pool.emigrants(options.migration_rate)
-    )
-    report: dict[str, JSON] = {
+    config = cluster.EvolverConfig(islands, schedule=_schedule(options), learner=_learner(mixed, options, known))
+    plain = None if parts.llm is None else _bounded(next(iter(mixed.engines.values())), options)
+    report = _report(task, options, parts, stages, shelf) | _remarks(task, options, parts, hint)
+    return system.Built(config, report, files, place.level, place.close, plain=plain)
+
+
+def _migrate_every(options: Options) -> int | None:
+    """Returns after how many steps of the run programs migrate: an interval counts the steps of each island."""
+    return options.migration_interval * options.num_islands if options.migration_interval else None
+
+
+def _schedule(options: Options) -> cluster.RoundRobin:
+    emigrants = pool.emigrants(options.migration_rate)
+    return cluster.RoundRobin(options.num_islands, migrate_every=_migrate_every(options), emigrants=emigrants)
+
+
+def _report(
+    task: Task, options: Options, parts: system.Parts, stages: Sequence[str], shelf: pool.Shelf
+) -> dict[str, JSON]:
+    every = _migrate_every(options)
+    return {
         "program": task.program,
         "description": task.description,
         "engine": _said(options, parts.llm),
         "islands": options.num_islands,
-        "parents": num_parents,
+        "parents": shelf.num_parents,
         "pool": shelf.kind,
         "workers": parts.workers,
         "evaluator": system.BESIDE,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
         "migration": f"the best of each island every {every} steps" if every else "never",
-        **_remarks(task, options, parts, hint),
     }
-    config = cluster.EvolverConfig(islands, schedule=schedule, learner=_learner(mixed, options, known))
-    plain = None if parts.llm is None else _bounded(next(iter(mixed.engines.values())), options)
-    return system.Built(config, report, files, place.level, place.close, plain=plain)
 
 
 def _bounded(engine: function.Proposer, options: Options) -> function.Proposer:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from atoll import function
 from atoll.candidate import digest
 
-BUILT_IN = ("complexity", "diversity", "score")
 USUAL = ("complexity", "diversity")
 
 type Feature = Callable[[function.Function], float]

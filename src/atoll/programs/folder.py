@@ -9,7 +9,7 @@ import yaml
 
 from atoll import errors
 from atoll.programs import naming
-from atoll.programs.config import EVALUATOR, Options
+from atoll.programs.config import EVALUATOR
 from atoll.programs.translation import Found, translated
 
 PROGRAMS = ("initial_program.*", "init_program.*", "initial_prompt.*", "*_prompt.txt")
@@ -56,12 +56,11 @@ def sections(program: str, evaluator: str, file: Path | None, said: Sequence[str
         SetupError: The configuration is no YAML, or holds something else than keys with values.
     """
     found = read(file) if file else {}
-    known = [f"programs.{name}" for name in Options.model_fields]
-    settings, notes = translated(found, known)
+    settings, notes = translated(found)
     model, about = naming.named(found.get("llm"))
     settings["task.model"] = model
     settings["task.notes"] = [*said, *(f"{file.name if file else ''}: {note}" for note in (*about, *notes))]
-    if Path(program).suffix in TEXTS and "programs.diff_based_evolution" in known:
+    if Path(program).suffix in TEXTS:
         settings.setdefault("programs.diff_based_evolution", False)
     _mend(settings, found, file)
     made: dict[str, dict[str, Any]] = {"task": {"program": program, "evaluator": evaluator}, "programs": {}, "run": {}}

@@ -1,4 +1,4 @@
-"""All programs that a run has judged, so that none is judged again in other words (P16).
+"""All programs that a run has judged, so that none is judged again in other words.
 
 An index that steps share would make them depend on timing. So it is a learner, taught in the order in which steps are
 applied, and a step sees only what was applied when it was issued: a resume that teaches it again finds the same.

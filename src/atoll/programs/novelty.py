@@ -1,4 +1,4 @@
-"""Refuses what was there before, before its evaluation is paid (P16).
+"""Refuses what was there before, before its evaluation is paid.
 
 A screen decides from the proposal alone, so that neither timing nor a resume can change what it says: it compares with
 the parents and with all that the model was shown, and reads what `known.Noting` says of all the rest of the run. What

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from atoll import mutation
+from atoll.mutation import cuts
 from atoll.programs.texts import Order, Written
 
 _MAX_LESSONS = 12_000  # characters
-_CUT = "\n[... cut ...]\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def reflection_prompt(order: Order, objective: str) -> str:
     parts += [
         f"# The part `{name}` beside it, which stays\n{mutation.fenced(text, 'text')}" for name, text in rest.items()
     ]
-    parts += [f"# How it did\n{mutation.fenced(_middle_cut(order.lessons))}"] if order.lessons else []
+    parts += [f"# How it did\n{mutation.fenced(cuts.middle_cut(order.lessons, _MAX_LESSONS))}"] if order.lessons else []
     parts += _learned(order.advice)
     return "\n\n".join([*parts, _answer(order)]) + "\n"
 
@@ -69,7 +69,11 @@ def merge_prompt(order: Order, objective: str) -> str:
     parts = [f"# Objective\n{objective.strip()}"] if objective.strip() else []
     parts += [f"# The text to improve{_named(order)}\n{mutation.fenced(order.parts[order.part], 'text')}"]
     parts += [f"# Another text, better on other inputs\n{mutation.fenced(order.other[order.part], 'text')}"]
-    parts += [f"# How the first one did\n{mutation.fenced(_middle_cut(order.lessons))}"] if order.lessons else []
+    parts += (
+        [f"# How the first one did\n{mutation.fenced(cuts.middle_cut(order.lessons, _MAX_LESSONS))}"]
+        if order.lessons
+        else []
+    )
     return "\n\n".join([*parts, _answer(order, "Merge both: keep what each does well, without repeating it.")]) + "\n"
 
 
@@ -105,10 +109,3 @@ def _digest(advice: Mapping[str, Any]) -> Sequence[tuple[str, Sequence[str]]]:
 def _note(reply: str) -> str:
     said = re.split(r"^\s*(?:`{3,}|~{3,})", reply, maxsplit=1, flags=re.M)[0]
     return " ".join(said.split())[:400]
-
-
-def _middle_cut(text: str) -> str:
-    if len(text) <= _MAX_LESSONS:
-        return text
-    half = (_MAX_LESSONS - len(_CUT)) // 2
-    return text[:half] + _CUT + text[-half:]

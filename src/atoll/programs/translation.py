@@ -1,7 +1,7 @@
 """The keys of OpenEvolve's config.yaml: what each one is here, or why it has no effect."""
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 type Found = Mapping[str, Any]
@@ -12,11 +12,11 @@ class Key(NamedTuple):
 
     Attributes:
         ours: The setting that it gives, `section.key`; empty: none.
-        why: Why it has no effect: said where there is no such setting.
+        why: Why it has no effect, where it gives none.
     """
 
     ours: str = ""
-    why: str = "there is no such setting here"
+    why: str = ""
 
 
 _STORED = Key(why="every step is stored as it happens, with its prompts, replies and artifacts")
@@ -25,7 +25,7 @@ _UNUSED = Key(why="OpenEvolve has never used it either")
 _MODEL = Key(why="a model is asked as --llm and the section [llm] say")
 _NAMED = Key("task.model")
 _FILE = Key(why="the language is read from the name of the program's file")
-_PROMPT = "the prompt has no such part"
+_PROMPT = Key(why="the prompt has no such part")
 
 TOP: Mapping[str, Key] = {
     "max_iterations": Key("run.iterations"),
@@ -35,10 +35,10 @@ TOP: Mapping[str, Key] = {
     "random_seed": Key("run.seed"),
     "language": _FILE,
     "file_suffix": _FILE,
-    "diff_based_evolution": Key("programs.diff_based_evolution", "a model writes whole programs"),
+    "diff_based_evolution": Key("programs.diff_based_evolution"),
     "max_code_length": Key("programs.max_code_length"),
-    "enforce_evolve_blocks": Key("programs.enforce_evolve_blocks", "what is outside the markers never changes"),
-    "diff_pattern": Key("programs.diff_pattern", "a model writes whole programs"),
+    "enforce_evolve_blocks": Key(why="what is outside the markers never changes"),
+    "diff_pattern": Key("programs.diff_pattern"),
     "early_stopping_patience": Key("run.patience"),
     "convergence_threshold": Key("run.least_gain"),
     "early_stopping_metric": Key(why="stopping early looks at the score; task.metric makes another metric the score"),
@@ -72,18 +72,22 @@ LLM: Mapping[str, Key] = {
     "init_client": _MODEL,
 }
 PROMPT: Mapping[str, Key] = {
-    "template_dir": Key("programs.template_dir", "prompts are built in"),
+    "template_dir": Key("programs.template_dir"),
     "system_message": Key("task.description"),
     "evaluator_system_message": Key("programs.llm_feedback_prompt"),
     **{
-        name: Key(f"programs.{name}", _PROMPT)
+        name: Key(f"programs.{name}")
         for name in (
             "num_top_programs",
             "num_diverse_programs",
             "use_template_stochasticity",
-            "template_variations",
             "include_artifacts",
             "max_artifact_bytes",
+        )
+    },
+    **dict.fromkeys(
+        (
+            "template_variations",
             "artifact_security_filter",
             "suggest_simplification_after_chars",
             "include_changes_under_chars",
@@ -94,35 +98,36 @@ PROMPT: Mapping[str, Key] = {
             "programs_as_changes_description",
             "system_message_changes_description",
             "initial_changes_description",
-        )
-    },
+        ),
+        _PROMPT,
+    ),
     "code_length_threshold": _UNUSED,
     "use_meta_prompting": _UNUSED,
     "meta_prompt_weight": _UNUSED,
 }
-_POOL = "islands keep programs in clusters by their scores"
+_NEW = Key(why="no program is judged twice, and no model is asked what is new")
 DATABASE: Mapping[str, Key] = {
     "num_islands": Key("programs.num_islands"),
     "migration_interval": Key("programs.migration_interval"),
-    "migration_rate": Key("programs.migration_rate", "the best of an island migrates"),
+    "migration_rate": Key("programs.migration_rate"),
     "random_seed": Key("run.seed"),
-    "population_size": Key("programs.population_size", "nothing is thrown away"),
+    "population_size": Key(why="nothing is thrown away"),
     "feature_dimensions": Key("task.features"),
     **{
-        name: Key(f"programs.{name}", _POOL)
+        name: Key(f"programs.{name}")
         for name in (
             "archive_size",
-            "elite_selection_ratio",
             "exploration_ratio",
             "exploitation_ratio",
             "feature_bins",
             "diversity_reference_size",
+            "similarity_threshold",
         )
     },
-    "novelty_llm": Key("programs.novelty_llm", "no program is judged twice, and no model is asked what is new"),
-    "embedding_model": Key("programs.embedding_model", "no program is judged twice, and no model is asked what is new"),
-    "embedding_api_base": Key(why="no program is judged twice, and no model is asked what is new"),
-    "similarity_threshold": Key("programs.similarity_threshold", "no program is judged twice"),
+    "elite_selection_ratio": Key(why="prompt.num_top_programs says how many of the best a model is shown"),
+    "novelty_llm": _NEW,
+    "embedding_model": _NEW,
+    "embedding_api_base": _NEW,
     "diversity_metric": _UNUSED,
     **dict.fromkeys(
         (
@@ -150,7 +155,7 @@ EVALUATOR: Mapping[str, Key] = {
     "cpu_limit": Key("sandbox.cpu_seconds"),
     "enable_artifacts": _STORED,
     "max_artifact_storage": _STORED,
-    "distributed": Key(why="evaluations run on this machine"),
+    "distributed": Key(why="--executor ray judges on a cluster"),
 }
 _TRACE = Key(why="everything is in the store: 'atoll export RUN --jsonl' writes it out")
 TRACE: Mapping[str, Key] = dict.fromkeys(
@@ -178,20 +183,15 @@ def flat(found: Found) -> Iterator[tuple[str, Any]]:
             yield str(name), value
 
 
-def translated(found: Found, known: Collection[str]) -> tuple[dict[str, Any], list[str]]:
-    """Returns our settings by their names, and sentences about the keys that have no effect.
-
-    Args:
-        found: What the file holds.
-        known: The settings of a section that may grow: only what is among them is set. Others are always there.
-    """
+def translated(found: Found) -> tuple[dict[str, Any], list[str]]:
+    """Returns our settings by their names, and sentences about the keys that have no effect."""
     settings: dict[str, Any] = {}
     idle: dict[str, list[str]] = {}
     for name, value in flat(found):
         key = KNOWN.get(name)
         if key is None:
             idle.setdefault(f"is no key of OpenEvolve's{_nearest(name)}", []).append(name)
-        elif key.ours and (key.ours.partition(".")[0] != "programs" or key.ours in known):
+        elif key.ours:
             settings.setdefault(key.ours, value)
         elif not _is_agreed(name, value):
             idle.setdefault(f"has no effect: {key.why}", []).append(name)
@@ -202,7 +202,6 @@ def _is_agreed(name: str, value: Any) -> bool:
     """Says whether a key without effect asks for what happens anyway."""
     return (name, value) in (
         ("enforce_evolve_blocks", True),
-        ("diff_based_evolution", False),
         ("early_stopping_metric", "combined_score"),
         ("evolution_trace.enabled", False),
         ("llm.manual_mode", False),

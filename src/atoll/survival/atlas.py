@@ -101,9 +101,6 @@ class Atlas:
         self.bits -= math.log2((self.kinds[look] + 0.5) / (total + 0.5 * (len(self.kinds) + 2)))
         self.kinds[look] += 1
 
-    def num_visited(self) -> int:
-        return len(self.visits)
-
     def ways(self, start: Spot, prices: Mapping[str, float | None], tolls: Mapping[Spot, float]) -> Ways:
         """Finds the cheapest ways over known cells.
 

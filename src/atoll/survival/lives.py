@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from atoll import errors, journal, store
 from atoll.evaluation import BlobRef
-from atoll.survival import measures
+from atoll.survival import measures, reins
 from atoll.survival.episodes import SNAPSHOTS, unpacked
 
+STEERED = reins.SETTINGS  # what can be set while somebody lives
 NUM_BINS = 8
 FEW = 5  # turns that a bin of the curve needs to say anything
 

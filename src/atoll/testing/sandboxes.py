@@ -265,6 +265,10 @@ def children() -> set[int]:
         return set()
     found = set()
     for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/children") as children:
+        # A thread may end between the list and the look.
+        with (
+            contextlib.suppress(FileNotFoundError, ProcessLookupError),
+            open(f"/proc/self/task/{task}/children") as children,
+        ):
             found |= {int(pid) for pid in children.read().split()}
     return found

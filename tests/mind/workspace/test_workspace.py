@@ -27,12 +27,11 @@ def mended(space: workspace.Workspace, worldline_id: str = "1.0") -> str:
 def test_a_worldline_is_a_worktree_on_a_branch_of_its_own(folder):
     space = opened(folder)
     commit = mended(space)
-    desk = space.folder_of("1.0")
-    assert desk is not None
-    assert (desk / "sums.py").read_text() == repositories.MENDED
-    assert repositories.git(desk, "symbolic-ref", "HEAD").strip() == "refs/heads/atoll/run/1.0"
-    assert repositories.git(desk, "rev-parse", "HEAD").strip() == commit
-    assert repositories.git(desk, "status", "--porcelain") == ""
+    with space.seated("1.0", commit) as desk:
+        assert (desk / "sums.py").read_text() == repositories.MENDED
+        assert repositories.git(desk, "symbolic-ref", "HEAD").strip() == "refs/heads/atoll/run/1.0"
+        assert repositories.git(desk, "rev-parse", "HEAD").strip() == commit
+        assert repositories.git(desk, "status", "--porcelain") == ""
     space.close()
 
 
@@ -65,7 +64,10 @@ def test_more_worldlines_than_desks_take_turns(folder):
     space = opened(folder, num_desks=1)
     commits = {name: mended(space, name) for name in ("1.0", "2.0", "3.0")}
     assert len(repositories.git(folder, "worktree", "list").splitlines()) == 2
-    assert space.folder_of("1.0") == space.folder_of("2.0")
+    with space.seated("1.0", commits["1.0"]) as first:
+        pass
+    with space.seated("2.0", commits["2.0"]) as second:
+        assert second == first
     assert {name: space.tip(name) for name in commits} == commits
     space.close()
     assert repositories.leftovers(folder) == []
@@ -74,7 +76,7 @@ def test_more_worldlines_than_desks_take_turns(folder):
 def test_without_desks_worldlines_are_commits_alone(folder):
     space = opened(folder, num_desks=0)
     commit = mended(space)
-    assert space.folder_of("1.0") is None
+    assert not space.has_desks
     assert repositories.git(folder, "show", f"{commit}:sums.py") == repositories.MENDED
     space.close()
     assert repositories.leftovers(folder) == []
@@ -262,11 +264,10 @@ def test_uncommitted_changes_are_refused_or_ignored_or_taken_along_and_never_tou
     assert repositories.look(folder) == before
 
 
-def test_a_run_belongs_to_one_process_at_a_time(folder, monkeypatch):
+def test_a_run_belongs_to_one_process_at_a_time(folder):
     space = opened(folder)
-    monkeypatch.setattr("atoll.mind.workspace.workspace.Claim.__init__.__defaults__", (0.05,))
     with pytest.raises(Refused, match="Another process works on the run"):
-        opened(folder)
+        opened(folder, patience_seconds=0.05)
     other = workspace.Workspace(folder, "other")
     assert space.tip(mended_id(space)) == space.tip("1.0")
     other.close()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atoll.programs.prompt.window import CUT, Part, Piece, fitted, middle_cut
+from atoll.programs.prompt.window import Part, Piece, fitted
 
 
 def assemble(texts) -> str:
@@ -30,16 +30,6 @@ def test_a_long_text_is_cut_in_the_middle_before_it_goes():
 def test_half_a_program_is_worth_nothing():
     text, cut = fitted([Piece("a", [Part("x" * 1000, is_whole=True), Part("y" * 9)], 1)], assemble, 400)
     assert (text, cut) == ("", ["a 2 left out", "a 1 left out"])
-
-
-@given(st.text(max_size=200), st.integers(0, 200))
-def test_a_middle_cut_is_never_too_long_and_keeps_both_ends(text, size):
-    cut = middle_cut(text, size)
-    assert len(cut) <= max(size, 0) or cut == ""
-    if len(text) > size and cut:
-        first, last = cut.split(CUT, 1) if cut.count(CUT) == 1 else (cut[:1], cut[-1:])
-        assert text.startswith(first)
-        assert text.endswith(last)
 
 
 SIZES = st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=4)

@@ -24,16 +24,17 @@ class TestMiniGrid:
         assert lives[-1].reward > 0.9
 
 
+@pytest.fixture(scope="module")
+def world():
+    from atoll.survival.worlds.crafters import CrafterWorld
+
+    made = CrafterWorld(area=32)
+    made.reset(1)
+    return made
+
+
 @needs_envs
 class TestCrafter:
-    @pytest.fixture(scope="class")
-    def world(self):
-        from atoll.survival.worlds.crafters import CrafterWorld
-
-        made = CrafterWorld(area=32)
-        made.reset(1)
-        return made
-
     def test_one_sees_nine_by_seven_and_no_more(self, world):
         assert len(world.reset(1).looks) == 63
 

@@ -49,10 +49,6 @@ class Equation:
     columns: tuple[str, ...]
     expression: Expression
 
-    @property
-    def num_params(self) -> int:
-        return max(self.expression.params, default=-1) + 1
-
 
 def parse(source: str, columns: Sequence[str] | None = None) -> Equation:
     """Reads a function of columns and, as its last argument, parameters: `def equation(x, v, params): ...`.

@@ -43,9 +43,6 @@ class Domain:
         gaps = [float(np.diff(np.unique(each)).max(initial=0.0)) for each in columns]
         return cls(seen, declared or [_widened(*each) for each in seen], gaps)
 
-    def is_positive(self, variable: int) -> bool:
-        return self.declared[variable][0] > 0.0
-
     def is_safe(self, factor: Factor) -> bool:
         """Proves that a factor is finite wherever the law must hold."""
         low, high = _product([self.declared[each] for each in factor.variables])

@@ -9,17 +9,14 @@ from atoll import cluster, function
 from atoll.llmsr.laws import search
 
 SMALLER = 0.98  # a larger law must have less than this share of the error to stand on the front
+_FLOOR = 1e-32  # NMSE: below it are rounding errors, and an exact law is as good as another
 _PER_SIZE = 5
 _FROM_FRONT = 0.6
 
 
 def score_of(error: float) -> float:
-    """Returns the digits that a law gets right: minus the decimal logarithm of its error (NMSE), in 0.. 32 or so."""
-    return -math.log10(max(error, 1e-32))
-
-
-def error_of(score: float) -> float:
-    return float(10.0**-score)
+    """Returns the digits that a law gets right: minus the decimal logarithm of its error (NMSE), at most 32."""
+    return -math.log10(max(error, _FLOOR))
 
 
 def by_structure(fn: function.Function) -> Sequence[Hashable]:

@@ -128,13 +128,6 @@ class Workspace:
         """Says whether worldlines get worktrees at all."""
         return self._desks.has_any
 
-    def folder_of(self, worldline_id: str) -> Path | None:
-        """Returns the worktree that shows a worldline, until others need it; None in a run that has none."""
-        if not self._desks.has_any:
-            return None
-        with self.seated(worldline_id, self.tip(worldline_id)) as folder:
-            return folder
-
     def seated(self, worldline_id: str, commit: str) -> AbstractContextManager[Path]:
         """Lends a worktree that shows a worldline, and is nobody else's meanwhile; the run must have some."""
         return self._desks.seated(self._branch(worldline_id), commit)

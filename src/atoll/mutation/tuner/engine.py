@@ -87,13 +87,6 @@ class Tuner:
             trials += 1
         return skeleton_of(fn, found.written(rounding.point)), trials
 
-    def can_tune(self, text: str) -> bool:
-        """Says whether a text has something to tune."""
-        try:
-            return bool(self._declared(text).tunables)
-        except ValueError:
-            return False
-
     def _declared(self, text: str, rng: Random | None = None) -> Declared:
         try:
             found = declared(text)

@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any
 
 from atoll import errors, evaluation, function, system
+from atoll.mutation import cuts
 from atoll.programs.prompt.templates import Templates
-from atoll.programs.prompt.window import Part, middle_cut
+from atoll.programs.prompt.window import Part
 from atoll.secrets import redacted
 
 _LONGEST_NAME, _MOST_METRICS, _MOST_ARTIFACTS = 60, 30, 20
@@ -73,7 +74,7 @@ def artifacts(fn: function.Function, bodies: system.Bodies, templates: Templates
     own = _own_words(found.feedback, texts)
     named = {**({"failure": found.failure} if found.failure else {}), **({"feedback": own} if own else {}), **texts}
     return [
-        Part(middle_cut(text, longest), partial(_filled, templates, "artifact", "body", {"key": label(name)}))
+        Part(cuts.middle_cut(text, longest), partial(_filled, templates, "artifact", "body", {"key": label(name)}))
         for name, said in named.items()
         if (text := redacted(said).strip())
     ]
@@ -90,7 +91,7 @@ def _body(bodies: system.Bodies, ref: evaluation.BlobRef) -> str:
         return ref.head
     if b"\0" in body[:1000]:
         return f"[{len(body)} bytes]"
-    return middle_cut(body.decode("utf-8", "replace"), _LONGEST_READ)
+    return cuts.middle_cut(body.decode("utf-8", "replace"), _LONGEST_READ)
 
 
 def _own_words(feedback: str, texts: Mapping[str, str]) -> str:

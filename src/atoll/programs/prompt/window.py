@@ -4,18 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-CUT = "\n[... cut ...]\n"
+from atoll.mutation import cuts
 
 type Texts = Mapping[str, Sequence[str]]
-
-
-def middle_cut(text: str, size: int) -> str:
-    """Returns beginning and end of a text that is too long: an error says at its end what happened."""
-    if len(text) <= size:
-        return text
-    half = (size - len(CUT)) // 2
-    return text[:half] + CUT + text[-half:] if half > 0 else ""
-
 
 _PIECES = re.compile(r"[A-Za-z]+|[0-9]|\n[ \t]*|[ \t]+|[\x21-\x7e]|[^\x00-\x7f]")
 _LETTERS = 3  # of a word that make a token, at least, but for the rarest
@@ -53,7 +44,7 @@ class Part:
     def shorter(self, excess: int, shortest: int) -> "Part | None":
         """Returns it with less in it by about `excess` characters, or None if that leaves too little."""
         size = max(shortest, len(self.text) - excess)
-        return None if self.is_whole or size >= len(self.text) else replace(self, text=middle_cut(self.text, size))
+        return None if self.is_whole or size >= len(self.text) else replace(self, text=cuts.middle_cut(self.text, size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ def test_a_budget_that_is_none_is_refused(text):
 
 @pytest.mark.parametrize("name", config.SYSTEMS)
 def test_every_key_and_its_default_is_in_the_reference(name):
-    page = (Path(__file__).resolve().parents[1] / "docs" / "settings.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
     for key, default in config.describe(name):
         said = "none" if default == "null" else f"`{default}`"
         assert f"| `{key}` | {said} |" in page

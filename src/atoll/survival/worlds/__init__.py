@@ -1,0 +1,1 @@
+"""Worlds: what an agent lives in, our own and those of others."""

@@ -1,0 +1,43 @@
+"""Runs of several coordinators by the command line, here of one that leads all islands."""
+
+import json
+
+import pytest
+
+from atoll import cli
+from tests.chaos.test_coordinators import TASK, TOML
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(autouse=True)
+def task(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "atoll.toml").write_text(TOML)
+    (tmp_path / "task" / "task.py").write_text(TASK.replace("0.2", "0.0"))
+
+
+def test_a_shared_run_says_how_others_join_and_ends_as_any_other(capsys):
+    assert cli.main(["run", "task", "--shared", "--budget", "20evals", "--workers", "2"]) == 0
+    told = capsys.readouterr()
+    assert "Others join with: " in told.err
+    assert "leads islands 0, 1, 2" in told.err
+    assert "budget of 20 evaluations used" in told.out
+    assert " resume " not in told.out
+    assert cli.main(["join", "latest", "--json"]) == 0  # it is over: nothing is left to lead
+    found = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["reason"]) == ("done", "budget of 20 evaluations used")
+
+
+@pytest.mark.parametrize("option", [["--dashboard"], ["--baselines"], ["--linger", "5"], ["--output", "there"]])
+def test_what_only_one_process_can_do_is_refused(capsys, option):
+    assert cli.main(["run", "task", "--shared", *option]) == 2
+    assert f"{option[0]} is not for a run of several coordinators" in capsys.readouterr().err
+
+
+def test_a_run_of_one_coordinator_is_not_joined(capsys):
+    assert cli.main(["run", "task", "--iterations", "2", "--quiet"]) == 0
+    capsys.readouterr()
+    assert cli.main(["join", "latest"]) == 2
+    assert "begin one that others may join with 'atoll run TASK --shared'" in capsys.readouterr().err
