@@ -50,12 +50,12 @@ BENCHES = (
     Bench("sr", quick=("--seeds", "1", "--seconds", "5"), needs="llmsr"),
     Bench("packing", quick=("--seeds", "1"), needs="binpacking"),
     Bench("capset", quick=("--seeds", "1", "--evaluations", "500", "--dimensions", "6")),
-    Bench("folders", quick=("--iterations", "5"), needs="--folders"),
-    Bench("tuner", quick=("--seeds", "2", "--groups", "test")),
+    Bench("folders", quick=("--iterations", "3"), needs="--folders"),
+    Bench("tuner", quick=("--seeds", "1", "--groups", "test")),
     Bench("gepa", quick=("--seeds", "2")),
     Bench("concurrency", quick=()),
     Bench("mind", quick=("--seeds", "0", "--tasks", "trip"), takes="natural_plan"),
-    Bench("mind_alone", quick=("--seeds", "0"), takes="natural_plan"),
+    Bench("mind_alone", quick=("--methods", "Mind Evolution"), takes="natural_plan"),
     Bench("mind_model", whole=("--llm", "local"), quick=None, needs="natural_plan"),
     Bench("workspace", quick=("--num", "10")),
     Bench("playbook", quick=("--turns", "1000")),
@@ -125,7 +125,7 @@ def _run(bench: Bench, given: argparse.Namespace, ledger: Ledger, results: Path)
     if usual is None:
         return bench.name, "left out, has no short form", 0, ""
     said = [*usual, *_data(bench, given)]
-    shown = " ".join("DIR" if Path(each).is_dir() else each for each in said)
+    shown = outcome.spoken(said)
     if bench.needs and len(said) == len(usual):
         flag = bench.needs if bench.needs.startswith("--") else f"--data with {bench.needs}/"
         return bench.name, f"left out, needs {flag}", 0, shown

@@ -33,7 +33,7 @@ PEERS_DIR = Path(".venv-peers")
 SEED = 42
 LIMIT_SECONDS = 1800.0
 # A run's number of iterations and how often it is made: single runs of the same thing differ by a fifth. Long ones of
-# OpenEvolve take minutes, so there is one: about six minutes in all on two idle cores.
+# OpenEvolve take minutes, so there is one: about eight minutes in all on two idle cores.
 QUICK: Mapping[int, int] = {200: 3}
 FULL: Mapping[int, int] = {200: 3, 1500: 1}
 SLICES = [
@@ -56,11 +56,13 @@ WANTED_TRUSTED: Bars = {(100, 200): 2.0}
 
 
 OPENEVOLVE_SETTINGS = (
-    "OpenEvolve with openai {openai} asks for full rewrites, logs warnings only, carries neither prompts nor artifacts "
-    "with its programs (log_prompts false, max_snapshot_artifacts 0), writes no checkpoints and has no cascade: all in "
-    "its favour. It keeps all programs, as Atoll does (population_size 100000), which is not: with its usual 1000 it "
-    "drops programs from the 1,001st on and an iteration costs less from there; long runs show both. All else is its "
-    "default. Atoll keeps every prompt, reply and evaluation in its store meanwhile."
+    "OpenEvolve with openai {openai} has its own prompts, artifacts, MAP-Elites and five islands on, and keeps the "
+    "prompts of its programs, as is its default. It asks for full rewrites, logs warnings only, writes no checkpoints"
+    " and has no cascade: all in its favour. It keeps all programs, as Atoll does (population_size 100000), which is "
+    "not: with its usual 1000 it drops programs from the 1,001st on and an iteration costs less from there. `lean` is"
+    " without prompts and artifacts in what it sends to its workers (log_prompts false, max_snapshot_artifacts 0), so"
+    " that its model never sees an artifact; all else is its default. Atoll keeps every prompt, reply, artifact and "
+    "evaluation in its store."
 )
 
 
@@ -193,10 +195,13 @@ def systems(with_peers: bool) -> list[System]:
     if not with_peers:
         return ours
     peer = System(f"OpenEvolve {peer_version('openevolve')}", openevolve_command, openevolve_failures)
-    command = partial(openevolve_command, config="config_usual.yaml")
-    # Up to 1,000 programs it is the same thing.
-    usual = System(f"{peer.name}, population 1000", command, openevolve_failures, shortest=1001)
-    return [peer, usual, *ours]
+    others = {"population 1000": "config_usual.yaml", "lean": "config_lean.yaml"}
+    # They matter in long runs: up to 1,000 programs the first is the same thing.
+    beside = [
+        System(f"{peer.name}, {name}", partial(openevolve_command, config=config), openevolve_failures, shortest=1001)
+        for name, config in others.items()
+    ]
+    return [peer, *beside, *ours]
 
 
 def run(system: System, iterations: int) -> Run:

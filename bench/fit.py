@@ -11,7 +11,6 @@ with a train.csv); without it the six skeletons are fitted to data made from the
 import argparse
 import math
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -302,8 +301,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="the six skeletons only; nothing is kept")
     options = parser.parse_args()
-    if options.data is not None:
-        sys.argv = ["DIR" if each == str(options.data) else each for each in sys.argv]  # results name no folder
     tables, notes = skeleton_table(options.data, options.seeds)
     threads = os.environ.get("OPENBLAS_NUM_THREADS", "not set")
     notes.append(f"numpy {np.__version__}, scipy {scipy.__version__}; OPENBLAS_NUM_THREADS {threads}; CPU time.")

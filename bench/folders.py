@@ -1,9 +1,11 @@
-"""Ten example folders of OpenEvolve, unmodified: with no LLM and with a scripted model.
+"""Ten example folders of OpenEvolve, unmodified: with no LLM and with a scripted model, beside plain ways.
 
     scripts/bench folders --folders DIR
 
 DIR is the folder `examples` of a checkout of OpenEvolve, which you fetch yourself. Each folder's initial program is
 also judged by OpenEvolve's own evaluator, in .venv-peers, a few times, and so is the best: some of them are noisy.
+After each run its baselines have as many evaluations and calls (`atoll run --baselines`): best of N, and with the model
+sequential conditioning and the engine with no LLM too.
 What is done is kept in `results/folders.parts.json` until `--fresh`.
 """
 
@@ -16,11 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from atoll.runs import baselines
 from atoll.testing import server
 from bench import outcome
 
@@ -28,7 +31,7 @@ PEERS = True
 ROOT = Path(__file__).parent.parent
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 PARTS = outcome.RESULTS_DIR / "folders.parts.json"
-LIMIT_SECONDS = 900.0
+LIMIT_SECONDS = 2400.0
 TIMES = 3
 LIBRARIES = ("bs4", "soupsieve")  # what the folders import and Atoll does not; lent from the peers' environment
 FOLDERS = (
@@ -45,6 +48,13 @@ FOLDERS = (
 )
 # One judgement takes this one up to 20 seconds, and a step of the tuner judges several times.
 SLOW: Mapping[str, Sequence[str]] = {"background_blur": ("--budget", "40evals")}
+# The columns of plain ways, each with that of the run that it stands beside.
+PLAIN = {
+    "best of N, no LLM": "best",
+    "best of N, scripted": "best, scripted",
+    "sequential, scripted": "best, scripted",
+    "no LLM, as scripted": "best, scripted",
+}
 # Judges a folder's initial program, or another one, with OpenEvolve's own evaluator and prints its fitness.
 THEIRS = """
 import asyncio, json, logging, sys
@@ -64,6 +74,19 @@ metrics = asyncio.run(judge.evaluate_program(program.read_text(), "initial"))
 print("\\n" + json.dumps(get_fitness_score(metrics, config.database.feature_dimensions)))
 """
 
+_ONCE = ("best", "failed", "status", "wall s")
+COLUMNS = (
+    "folder",
+    "OpenEvolve's initial",
+    "initial",
+    *_ONCE,
+    "best, judged anew",
+    "gained",
+    *(f"{each}, scripted" for each in _ONCE),
+    "calls",
+    *PLAIN,
+)
+
 
 class Run(NamedTuple):
     """What a run of Atoll gave."""
@@ -74,6 +97,8 @@ class Run(NamedTuple):
     calls: int
     status: str
     seconds: float
+    run: str = "latest"
+    rivals: Mapping[str, Any] = {}  # by name, as `atoll run --baselines --json` tells them
 
     @property
     def gain(self) -> float:
@@ -104,7 +129,7 @@ def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequ
     command += [] if seed is None else ["--seed", str(seed)]
     since = time.monotonic()
     ended = subprocess.run(
-        [*command, "--store", store, "--json", "--quiet", *more],
+        [*command, "--store", store, "--json", "--quiet", "--baselines", *more],
         capture_output=True,
         text=True,
         check=False,
@@ -122,7 +147,9 @@ def ours(folder: Path, store: str, iterations: int, seed: int | None, more: Sequ
         said["failures"],
         said["calls"],
         said["status"],
-        time.monotonic() - since,
+        said["seconds"],
+        said["run"],
+        said["baselines"],
     )
 
 
@@ -167,19 +194,20 @@ def measured(
             folder = examples / name
             peer = theirs(folder)
             alone = ours(folder, f"{place}/atoll.db", iterations, seed, SLOW.get(name, ()), libraries)
-            again = theirs(folder, best(place)) if alone.gain > 0 else []
+            again = theirs(folder, best(place, alone.run)) if alone.gain > 0 else []
             asked = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
             led = ours(folder, f"{place}/atoll.db", iterations, seed, asked, libraries)
             said = [_range(again) if again else "-", _gained(alone, peer, again)]
-            parts[name] = [name, _range(peer), *_row(alone), *said, *_row(led)[1:], led.calls]
+            plain = [*_plain(alone, ("best_of_n",)), *_plain(led, tuple(baselines.NAMES))]
+            parts[name] = [name, _range(peer), *_row(alone), *said, *_row(led)[1:], led.calls, *plain]
             PARTS.write_text(json.dumps(parts) + "\n")
     return [parts[name] for name in names]
 
 
-def best(place: str) -> Path:
-    """Writes down the best program of the last run."""
+def best(place: str, run: str) -> Path:
+    """Writes down the best program of a run."""
     made = Path(place) / "best.py"
-    command = [sys.executable, "-m", "atoll", "best", "latest", "--store", f"{place}/atoll.db", "-o", str(made)]
+    command = [sys.executable, "-m", "atoll", "best", run, "--store", f"{place}/atoll.db", "-o", str(made)]
     subprocess.run(command, capture_output=True, check=True, timeout=LIMIT_SECONDS)
     return made
 
@@ -201,6 +229,60 @@ def _row(run: Run) -> list[object]:
     return [*shown, run.failures, run.status, round(run.seconds, 1)]
 
 
+def _plain(run: Run, names: Sequence[str]) -> list[object]:
+    """Returns what each plain way beside a run reached; what was not run is told by a dash."""
+    found = [run.rivals.get(name) for name in names]
+    scores = [each["best_score"] if isinstance(each, dict) else None for each in found]
+    return ["-" if score is None else f"{score:.6g}" for score in scores]
+
+
+def verdicts(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Says of each plain way on which folders it is as good as the run that it stands beside."""
+    for title, run in PLAIN.items():
+        pairs = [(row[0], row[columns.index(run)], row[columns.index(title)]) for row in rows]
+        known = [
+            (name, float(str(ours)), float(str(theirs))) for name, ours, theirs in pairs if "-" not in (ours, theirs)
+        ]
+        beaten = [str(name) for name, ours, theirs in known if theirs > ours]
+        equal = [str(name) for name, ours, theirs in known if theirs == ours]
+        yield (
+            f"'{title}' against '{run}', {len(known)} folders, one run each: evolution is better on "
+            f"{len(known) - len(beaten) - len(equal)}, MATCHED on {len(equal)}{_named(equal)}, BEATEN on "
+            f"{len(beaten)}{_named(beaten)}."
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def told(rows: Sequence[Sequence[object]], asked: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """Returns what to say below the table."""
+    gained = sum(row[8] == "yes" for row in rows)
+    finished = sum(row[5] == "done" and row[11] == "done" for row in rows)
+    seed = "the seed of each folder" if asked.seed is None else f"seed {asked.seed}"
+    return [
+        f"{asked.iterations} iterations, {seed}, one run each; OpenEvolve's initial score is the range of "
+        f"{TIMES} judgements by its own evaluator, which judged the best program with no LLM anew as often.",
+        "A gain counts where the lowest of these is above the highest initial score.",
+        "signal_processing has no combined_score, so that OpenEvolve's rule takes the mean of all its metrics; errors "
+        "are among them, and a gain there need not be a better filter.",
+        f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
+        f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}; besides, within the noise of the initial score: "
+        f"{sum(row[8] == 'noise' for row in rows)}.",
+        *([f"Left out, and not counted: {', '.join(asked.without)}."] if asked.without else []),
+        *(
+            f"{name} had a budget of {SLOW[name][1]} besides, since each takes it many seconds."
+            for name in SLOW
+            if name in names
+        ),
+        *verdicts(COLUMNS, rows),
+        "Plain ways have as many evaluations as the run beside them, and as many calls; wall seconds are the run's "
+        "alone. Where a folder's score is noisy the higher of two may be chance.",
+        "The scripted model changes one line with a number at random: it shows that replies are read, no more.",
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folders", type=Path, required=True, help="the folder examples of a checkout of OpenEvolve")
@@ -218,37 +300,7 @@ def main() -> int:
     done: dict[str, list[object]] = json.loads(PARTS.read_text()) if PARTS.exists() and not asked.fresh else {}
     names = [name for name in FOLDERS if name not in asked.without]
     rows = measured(names, asked.folders, asked.iterations, asked.seed, done)
-    once = ["best", "failed", "status", "wall s"]
-    columns = [
-        "folder",
-        "OpenEvolve's initial",
-        "initial",
-        *once,
-        "best, judged anew",
-        "gained",
-        *(f"{each}, scripted" for each in once),
-    ]
-    gained = sum(row[8] == "yes" for row in rows)
-    finished = sum(row[5] == "done" and row[11] == "done" for row in rows)
-    seed = "the seed of each folder" if asked.seed is None else f"seed {asked.seed}"
-    notes = [
-        f"{asked.iterations} iterations, {seed}, one run each; OpenEvolve's initial score is the range of "
-        f"{TIMES} judgements by its own evaluator, which judged the best program with no LLM anew as often.",
-        "A gain counts where the lowest of these is above the highest initial score.",
-        "signal_processing has no combined_score, so that OpenEvolve's rule takes the mean of all its metrics; errors "
-        "are among them, and a gain there need not be a better filter.",
-        f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
-        f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}; besides, within the noise of the initial score: "
-        f"{sum(row[8] == 'noise' for row in rows)}.",
-        *([f"Left out, and not counted: {', '.join(asked.without)}."] if asked.without else []),
-        *(
-            f"{name} had a budget of {SLOW[name][1]} besides, since each takes it many seconds."
-            for name in SLOW
-            if name in names
-        ),
-        "The scripted model changes one line with a number at random: it shows that replies are read, no more.",
-    ]
-    outcome.keep("folders", {"Folders": ([*columns, "calls"], rows)}, notes)
+    outcome.keep("folders", {"Folders": (COLUMNS, rows)}, told(rows, asked, names))
     return 0
 
 

@@ -1,15 +1,14 @@
-"""Texts beside GEPA: the same task, the same scripted model, the same number of evaluator calls.
+"""Texts beside GEPA and beside plain ways: the same task, the same scripted model, the same number of evaluator calls.
 
-The task (bench/tasks/rules.py) is a list of rules whose optimum is known. Both systems choose by the same validation
-part; the test part is scored once at the end. What an engine takes itself is CPU time of a run whose model and
-evaluator do nothing, with every child kept, as GEPA's own pool grows then.
+The task (bench/tasks/rules.py) is a list of rules whose optimum is known. All choose by the same validation part; the
+test part is scored once at the end. Best of N writes every child from the start, sequential conditioning from the best
+so far; with no LLM lines are dropped, doubled and moved. What an engine takes itself is CPU time of a run whose model
+and evaluator do nothing, with every child kept, as GEPA's own pool grows then.
 """
 
 import argparse
 import importlib
 import json
-import os
-import platform
 import statistics
 import subprocess
 import tempfile
@@ -20,11 +19,14 @@ from typing import Any
 
 import atoll
 from atoll import control
-from bench import outcome
+from atoll.evolve import running, wishes
+from bench import baselines, outcome
 from bench.tasks import rules
 
 PEERS = True
 ROOT = Path(__file__).parent.parent
+GEPA = "GEPA 0.1.4"
+NO_LLM = "no LLM"
 CALLS = 600
 SEEDS = range(10)
 PROPOSALS = (100, 1000)
@@ -32,21 +34,22 @@ LIMIT_SECONDS = 600.0
 LEAST_TIMES = 5.0
 
 
-def atoll_contest(seed: int, calls: int) -> dict[str, Any]:
+def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict[str, Any]:
+    """Runs Atoll, or a plain way of it, and returns its scores and what it used."""
     bench, sets = rules.Bench(seed), rules.sets(seed)
-    found = atoll.evolve(
-        rules.START,
-        bench.evaluate,
+    wished = wishes.Wishes(
+        llm=None if way == NO_LLM else bench.reply,
         data=sets.train,
         validation=sets.validation,
         test=sets.test,
-        llm=bench.reply,
         budget=f"{calls}evals",
         target=1.0,
         seed=seed,
         workers=1,
         merge=False,
+        method=baselines.METHODS.get(way, "evolve"),
     )
+    found = running.run(rules.START, bench.evaluate, wished)
     used = {"calls": found.cost.evaluator_calls, "replies": found.cost.llm_calls}
     return {"test": found.test, "validation": found.score, **used}
 
@@ -86,60 +89,76 @@ def peer(*words: object) -> dict[str, Any]:
     return found
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    shown = [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *shown))
+def contest(seed: int, calls: int, has_peers: bool) -> dict[str, Any]:
+    """Runs all on the task of a seed."""
+    found = {way: atoll_contest(seed, calls, way) for way in (*baselines.METHODS, NO_LLM)}
+    return found | ({GEPA: peer("contest", seed, calls)} if has_peers else {})
 
 
-def machine() -> Mapping[str, object]:
-    found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    facts = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
-    return {**facts, "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2), "commit": found.stdout.strip()}
+def overhead(proposals: int, has_peers: bool) -> dict[str, Any]:
+    """Measures what a proposal takes in each engine, and in ours with a store."""
+    each: dict[str, Any] = {"proposals": proposals, "systems": {baselines.EVOLUTION: atoll_overhead(proposals)}}
+    if has_peers:
+        each["systems"][GEPA] = peer("overhead", proposals)
+        each["times"] = each["systems"][GEPA]["cpu_ms"] / each["systems"][baselines.EVOLUTION]["cpu_ms"]
+    with tempfile.TemporaryDirectory() as folder:
+        each["kept_cpu_ms"] = atoll_overhead(proposals, Path(folder) / "atoll.db")["cpu_ms"]
+    return each
 
 
-def report(data: Mapping[str, Any]) -> str:
-    contests, overheads = data["contest"], data["overhead"]
+def tests(contests: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Returns the test scores of each system, seed by seed."""
+    return {name: [each["systems"][name]["test"] for each in contests] for name in contests[0]["systems"]}
+
+
+def tables(calls: int, contests: Sequence[Mapping[str, Any]], overheads: Sequence[Mapping[str, Any]]) -> outcome.Tables:
     names = list(contests[0]["systems"])
-    rows = [
-        [
-            each["seed"],
-            *(each["systems"][name][key] for name in names for key in ("test", "validation", "calls", "replies")),
-        ]
-        for each in contests
-    ]
     means = [
-        statistics.fmean(each["systems"][name][key] for each in contests)
-        for name in names
-        for key in ("test", "validation", "calls", "replies")
-    ]
-    headings = ["seed", *(f"{name} {key}" for name in names for key in ("test", "validation", "calls", "replies"))]
-    lines = [f"Command: `scripts/bench gepa`. Machine: {json.dumps(data['machine'])}.", ""]
-    lines += [f"### A prompt task with a known optimum (1.0), {data['calls']} evaluator calls", ""]
-    lines += [table(headings, [*rows, ["mean", *means]]), "", "### What the engine takes for a proposal", ""]
-    cells = [
         [
-            each["proposals"],
-            *(each["systems"][name]["cpu_ms"] for name in names),
-            *([each["times"]] if "times" in each else []),
+            name,
+            baselines.shown(scores),
+            *(statistics.fmean(each["systems"][name][key] for each in contests) for key in _MEANS),
         ]
+        for name, scores in tests(contests).items()
+    ]
+    engines = list(overheads[0]["systems"])
+    takes = [
+        [each["proposals"], *(each["systems"][name]["cpu_ms"] for name in engines), each.get("times", "-")]
         for each in overheads
     ]
-    lines += [table(["proposals", *(f"CPU ms, {name}" for name in names), "times less"], cells), "", *data["notes"], ""]
-    return "\n".join(lines)
+    return {
+        f"A prompt task with a known optimum (1.0), {calls} evaluator calls, means over {len(contests)} seeds": (
+            ["system", "test, 95 %", *_MEANS],
+            means,
+        ),
+        "Test score, seed by seed": (
+            ["seed", *names],
+            [[each["seed"], *(each["systems"][name]["test"] for name in names)] for each in contests],
+        ),
+        "What the engine takes for a proposal": (
+            ["proposals", *(f"CPU ms, {name}" for name in engines), "times less"],
+            takes,
+        ),
+    }
 
 
-def verdicts(data: Mapping[str, Any]) -> Sequence[str]:
-    """Says what was to be shown and whether it was."""
-    names = list(data["contest"][0]["systems"])
-    if len(names) < 2:
-        return ["GEPA was not run (--no-peers)."]
-    ours, theirs = (statistics.fmean(each["systems"][name]["test"] for each in data["contest"]) for name in names)
-    times = data["overhead"][-1]["times"]
+_MEANS = ("validation", "calls", "replies")
+
+
+def verdicts(contests: Sequence[Mapping[str, Any]], overheads: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Says what was to be shown and whether it was, and which plain way does as well."""
+    scores = tests(contests)
+    plain = baselines.verdicts("Test score", {name: each for name, each in scores.items() if name != GEPA})
+    if GEPA not in scores:
+        return [*plain, "GEPA was not run (--no-peers)."]
+    means = {name: statistics.fmean(each) for name, each in scores.items()}
+    ours, theirs, times = means[baselines.EVOLUTION], means[GEPA], overheads[-1]["times"]
+    better = [name for name in scores if name not in (GEPA, baselines.EVOLUTION) and means[name] >= theirs]
     return [
-        f"- Mean test score {ours:.4f} against GEPA's {theirs:.4f}: {'reached' if ours >= theirs else 'MISSED'}.",
-        f"- At {data['overhead'][-1]['proposals']} proposals {times:.1f} times less than GEPA; wanted {LEAST_TIMES:g}: "
+        f"Mean test score {ours:.4f} against GEPA's {theirs:.4f}: {'reached' if ours >= theirs else 'MISSED'}.",
+        *plain,
+        f"Plain ways that reach GEPA's mean too: {', '.join(better) or 'none'}.",
+        f"At {overheads[-1]['proposals']} proposals {times:.1f} times less than GEPA; wanted {LEAST_TIMES:g}: "
         f"{'reached' if times >= LEAST_TIMES else 'MISSED'}.",
     ]
 
@@ -150,29 +169,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     parser.add_argument("--calls", type=int, default=CALLS)
     chosen = parser.parse_args()
-    contests, overheads = [], []
+    contests, overheads = list[dict[str, Any]](), list[dict[str, Any]]()
     for seed in range(chosen.seeds):
-        systems = {"Atoll": atoll_contest(seed, chosen.calls)}
-        systems |= {} if chosen.no_peers else {"GEPA 0.1.4": peer("contest", seed, chosen.calls)}
-        contests.append({"seed": seed, "systems": systems})
-        print(seed, json.dumps(systems), flush=True)
+        contests.append({"seed": seed, "systems": contest(seed, chosen.calls, not chosen.no_peers)})
+        print(json.dumps(contests[-1]), flush=True)
     for proposals in PROPOSALS:
-        systems = {"Atoll": atoll_overhead(proposals)}
-        systems |= {} if chosen.no_peers else {"GEPA 0.1.4": peer("overhead", proposals)}
-        each: dict[str, Any] = {"proposals": proposals, "systems": systems}
-        if not chosen.no_peers:
-            each["times"] = systems["GEPA 0.1.4"]["cpu_ms"] / systems["Atoll"]["cpu_ms"]
-        with tempfile.TemporaryDirectory() as folder:
-            each["kept_cpu_ms"] = atoll_overhead(proposals, Path(folder) / "atoll.db")["cpu_ms"]
-        overheads.append(each)
-        print(proposals, json.dumps(systems), flush=True)
-    data: dict[str, Any] = {"machine": machine(), "calls": chosen.calls, "contest": contests, "overhead": overheads}
+        overheads.append(overhead(proposals, not chosen.no_peers))
+        print(json.dumps(overheads[-1]), flush=True)
     kept = ", ".join(f"{each['kept_cpu_ms']:.3g} at {each['proposals']}" for each in overheads)
-    data["notes"] = [*verdicts(data), f"- Neither writes a file in the tables above; with a store Atoll takes {kept}."]
-    outcome.RESULTS_DIR.mkdir(parents=True, exist_ok=True)
-    (outcome.RESULTS_DIR / "gepa.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    (outcome.RESULTS_DIR / "gepa.md").write_text(report(data), encoding="utf-8")
-    print(report(data))
+    notes = [
+        *verdicts(contests, overheads),
+        "Atoll and the plain ways end before another step might not fit, at the optimum of the validation part, and "
+        "where 300 steps gave nothing new to judge; GEPA ends with the step that reaches the limit.",
+        f"Neither writes a file in the last table; with a store Atoll takes {kept}.",
+    ]
+    facts: dict[str, Any] = {"calls": chosen.calls, "contest": contests, "overhead": overheads}
+    outcome.keep("gepa", tables(chosen.calls, contests, overheads), notes, **facts)
 
 
 if __name__ == "__main__":

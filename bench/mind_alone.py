@@ -1,5 +1,9 @@
 """Mind Evolution without a model: how many problems are solved, and how many plans are judged for it.
 
+Beside it, on the same problems and with as many plans at most: best of N, where every plan is drawn anew, and
+sequential revision, ten conversations that each change the best they have so far. All stop at the first plan that
+satisfies the judge; Mind Evolution also where it has not risen for long.
+
 Traces are recombined and changed with the settings that a run has by default. The problems are the public Natural Plan
 samples, given by --data; without it, made-up ones of the same shape. A problem counts as solved by comparison with its
 solution, in another process than the search; a trip whose constraints, as the data's own parse has them, contradict its
@@ -10,6 +14,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,35 +24,51 @@ from bench import outcome
 from bench.mind import TASKS, problems_of
 
 LEAST = 95.0  # per cent
+METHODS: Mapping[str, str] = {"Mind Evolution": "mind", "best of N": "best_of_n", "sequential": "sequential"}
+COLUMNS = (
+    "task", "seed", "method", f"solved (Mind Evolution wanted >= {LEAST:g} %)", "plans judged: mean", "median", "most",
+    "unsolved", "CPU s",
+)  # fmt: skip
 
 
-def contest(task: str, path: Path, seed: int) -> list[object]:
+def contest(task: str, path: Path, seed: int, method: str) -> Sequence[object]:
+    """Searches all problems of a file by one method and returns its row."""
     problems, since = data.read(path, seed), time.process_time()
-    found = mind.MindEvolutionEngine(problems, seed=seed).run()
+    found = mind.MindEvolutionEngine(problems, options={"method": METHODS[method]}, seed=seed).run()
+    seconds = round(time.process_time() - since, 1)
     grades = grading.graded(path, found.plans)
     solved = sum(bool(each) for each in grades.values())
+    share = 100 * solved / len(problems)
+    verdict = "" if METHODS[method] != "mind" else " MET" if share >= LEAST else " MISSED"
     rows: Any = found.facts["instances"]
     judged = [row["evaluations"] for row in rows]
-    unsolved = ", ".join(id.rpartition("_")[2] for id, is_good in grades.items() if not is_good) or "none"
-    share = 100 * solved / len(problems)
-    verdict = "MET" if share >= LEAST else "MISSED"
-    effort = [statistics.fmean(judged), statistics.median(judged), max(judged)]
-    seconds = time.process_time() - since
-    return [task, seed, f"{solved} of {len(problems)}", f"{share:.1f} {verdict}", *effort, unsolved, round(seconds, 1)]
+    effort = [round(statistics.fmean(judged), 1), statistics.median(judged), max(judged)]
+    unsolved = [id.rpartition("_")[2] for id, is_good in grades.items() if not is_good]
+    told = f"{solved} of {len(problems)}, {share:.1f} %{verdict}"
+    return [task, seed, method, told, *effort, listed(unsolved), seconds]
+
+
+def listed(unsolved: Sequence[str], most: int = 5) -> str:
+    """Names the problems that were not solved, the first few where there are many."""
+    if len(unsolved) > most:
+        return f"{', '.join(unsolved[:most])} and {len(unsolved) - most} more"
+    return ", ".join(unsolved) or "none"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="a folder with the public samples")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     given = parser.parse_args()
-    columns = ["task", "seed", "solved", f"% (wanted >= {LEAST:g})", "plans judged: mean", "median", "most", "unsolved"]
-    rows = list[list[object]]()
+    rows = list[Sequence[object]]()
     with tempfile.TemporaryDirectory() as made:
         for seed in given.seeds:
             for task in TASKS:
-                rows.append(contest(task, problems_of(task, given.data, Path(made)), seed))
-                outcome.keep("mind_alone", {"Without a model": ([*columns, "CPU s"], rows)})
+                path = problems_of(task, given.data, Path(made))
+                for method in given.methods:
+                    rows.append(contest(task, path, seed, method))
+                    outcome.keep("mind_alone", {"Without a model": (COLUMNS, rows)})
 
 
 if __name__ == "__main__":

@@ -64,8 +64,15 @@ def keep(name: str, tables: Tables, notes: Sequence[str] = (), bench: str = "", 
 
 
 def command(name: str) -> str:
+    if (Path(__file__).parent.parent / "scripts" / name).exists():
+        return f"scripts/{name}"  # it runs by a script of its own
     script = Path(sys.argv[0]).stem  # one that keeps several results is not called as they are
-    return f"scripts/bench {' '.join([script if name.startswith(script) else name, *sys.argv[1:]])}"
+    return f"scripts/bench {spoken([script if name.startswith(script) else name, *sys.argv[1:]])}"
+
+
+def spoken(arguments: Sequence[str]) -> str:
+    """Returns arguments for people elsewhere: where somebody keeps data is nobody's business."""
+    return " ".join("DIR" if Path(each).is_dir() else each for each in arguments)
 
 
 def _shown(cell: object) -> str:

@@ -1,10 +1,12 @@
-"""Symbolic regression without an LLM on folders of CSV files: ours, gplearn and pyoperon, one core, equal seconds.
+"""Symbolic regression without an LLM on folders of CSV files: ours, plain ways, gplearn and pyoperon on one core.
 
 Every run is a process of its own, pinned to one core, that sees `train.csv` alone and has the same seconds by the
 clock, the choice of its model included; then its model is scored on the test files. pyoperon may search on all rows or
 on 1,000 (its better setting on large data), and is told with both; its model is the one of its front with the best
-training error, which serves it better than its own choice. Runs that are stored are not run again, so a benchmark that
-was cut goes on: bench/results/sr.json holds each of them.
+training error, which serves it better than its own choice. The plain ways beside ours, best of N and sequential
+conditioning, differ from it in the parents alone: they search until they have used the CPU seconds that ours took in
+all with that problem and seed, and their choice comes on top. Runs that are stored are not run again, so a benchmark
+that was cut goes on: bench/results/sr.json holds each of them.
 """
 
 import argparse
@@ -19,13 +21,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import outcome
+from bench import baselines, outcome
 
 PEERS = True
 PYTHONS = {"ours": Path(sys.executable), "gplearn": Path(".venv-peers/bin/python")}
-METHODS = ("ours", "gplearn", "pyoperon", "pyoperon, 1000 rows")
+PLAIN = ("best of N", "sequential")
+PLAIN_TITLE = "Plain ways at equal CPU seconds: digits that a law gets right (-log10 NMSE, at most 15), 95 %"
+METHODS = ("ours", *PLAIN, "gplearn", "pyoperon", "pyoperon, 1000 rows")
 SPLITS = ("test_id", "test_ood")
-EXACT = 1e-15
+EXACT, WORST = 1e-15, 1e3
 RUNS = outcome.RESULTS_DIR / "sr.json"
 
 
@@ -53,11 +57,11 @@ class Run(NamedTuple):
         return all(self.nmse[split] < EXACT for split in SPLITS)
 
 
-def ask(method: str, problem: Path, seed: int, seconds: float, core: int) -> Run:
-    """Runs one method in a process of its own."""
-    python = PYTHONS["ours" if method == "ours" else "gplearn"]
+def ask(method: str, problem: Path, seed: int, seconds: float, core: int, cpu: float | None = None) -> Run:
+    """Runs one method in a process of its own; `cpu`: the seconds of a plain way."""
+    python = PYTHONS["ours" if method in ("ours", *PLAIN) else "gplearn"]
     script = Path(__file__).with_name("sr_run.py")
-    command = [str(python), str(script), method, str(problem), str(seed), str(seconds)]
+    command = [str(python), str(script), method, str(problem), str(seed), str(cpu or seconds)]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     found = subprocess.run(
         ["taskset", "-c", str(core), *command],
@@ -80,14 +84,20 @@ def stored() -> list[Run]:
     return [Run(**each) for each in json.loads(RUNS.read_text()).get("runs", [])]
 
 
-def contest(data: Path, methods: Sequence[str], seeds: int, seconds: float, core: int) -> Iterator[Run]:
+def contest(
+    data: Path, methods: Sequence[str], seeds: int, seconds: float, core: int, plain_seeds: int
+) -> Iterator[Run]:
     """Yields all runs, seed by seed, so that a benchmark that is cut has compared everybody equally often."""
     known = {(run.method, run.problem, run.seed): run for run in stored() if run.seconds == seconds}
     problems = sorted(path.parent for path in data.glob("*/train.csv"))
     if not problems:
         sys.exit(f"{data} holds no folder with train.csv.")
     for seed, problem, method in itertools.product(range(seeds), problems, methods):
-        run = known.get((method, problem.name, seed)) or ask(method, problem, seed, seconds, core)
+        if method in PLAIN and seed >= plain_seeds:
+            continue
+        cpu = known["ours", problem.name, seed].cpu if method in PLAIN else None
+        run = known.get((method, problem.name, seed)) or ask(method, problem, seed, seconds, core, cpu)
+        known[method, problem.name, seed] = run
         print(f"{method:20} {problem.name:14} {seed}  {_told(run.nmse)}  {run.cpu:5.1f} s", file=sys.stderr)
         yield run
 
@@ -113,7 +123,27 @@ def medians(runs: Sequence[Run]) -> outcome.Tables:
     return {
         "NMSE, medians over the seeds": (told, errors),
         "Work, medians": (["problem", "method", "tried per CPU second", "CPU seconds", "size"], work),
+        **({PLAIN_TITLE: baselines.compared("problem", found)} if (found := plain_ways(runs)) else {}),
     }
+
+
+def plain_ways(runs: Sequence[Run]) -> Mapping[str, baselines.Figures]:
+    """Returns what ours and the plain ways reached on the same seeds, by problem and part; empty where none was run."""
+    ways = [way for way in PLAIN if any(run.method == way for run in runs)]
+    found: dict[str, baselines.Figures] = {}
+    for problem, split in itertools.product(sorted({run.problem for run in runs}), SPLITS) if ways else ():
+        figures = {way: _digits(runs, way, problem, split) for way in ways}
+        ours = _digits(runs, "ours", problem, split)[: max(map(len, figures.values()))]
+        found[f"{problem}, {split}"] = {baselines.EVOLUTION: ours, **figures}
+    return found
+
+
+def _digits(runs: Sequence[Run], method: str, problem: str, split: str) -> list[float]:
+    """Returns -log10(NMSE) seed by seed; beyond `EXACT` are rounding errors, and what is no number is as bad as any."""
+    own = sorted((run.seed, run.nmse[split]) for run in runs if (run.method, run.problem) == (method, problem))
+    return [
+        -math.log10(min(max(error, EXACT), WORST)) if math.isfinite(error) else -math.log10(WORST) for _, error in own
+    ]
 
 
 def _ordered(error: float) -> float:
@@ -124,12 +154,13 @@ def verdicts(runs: Sequence[Run]) -> list[str]:
     """Says for each peer on how many of the numbers ours is better, or not worse."""
     told: list[str] = []
     problems = sorted({run.problem for run in runs})
-    for peer in [method for method in METHODS[1:] if any(run.method == method for run in runs)]:
+    for peer in [method for method in METHODS[len(PLAIN) + 1 :] if any(run.method == method for run in runs)]:
         better = worse = 0
         for problem, split in itertools.product(problems, SPLITS):
             ours, theirs = (_median(runs, method, problem, split) for method in ("ours", peer))
             better, worse = better + (ours < theirs), worse + (ours > theirs)
         told.append(f"ours against {peer}: better on {better}, worse on {worse} of {2 * len(problems)} numbers")
+    told += baselines.tally(found) if (found := plain_ways(runs)) else ()
     lost = sum(not math.isfinite(run.nmse[split]) for run in runs if run.method == "ours" for split in SPLITS)
     return [*told, f"numbers of ours that are none: {lost}"]
 
@@ -151,19 +182,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--methods", default=",".join(METHODS).replace(", ", " "), help="some of them, with commas")
     parser.add_argument("--core", type=int, default=0, help="the core that all runs are pinned to")
-    parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    parser.add_argument("--plain-seeds", type=int, help="seeds of best of N and sequential conditioning, if fewer")
+    parser.add_argument("--no-peers", action="store_true", help="ours and the plain ways alone")
     options = parser.parse_args()
     wanted = (
-        ["ours"] if options.no_peers else [each.replace("n 1000", "n, 1000") for each in options.methods.split(",")]
+        ["ours", *PLAIN]
+        if options.no_peers
+        else [each.replace("n 1000", "n, 1000") for each in options.methods.split(",")]
     )
+    if "ours" not in wanted and set(wanted) & set(PLAIN):
+        parser.error("best of N and sequential have the seconds of ours: name ours too")
+    plain_seeds = options.seeds if options.plain_seeds is None else options.plain_seeds
+    wanted.sort(key=lambda each: each != "ours")
     runs: list[Run] = []
-    for run in contest(options.data, wanted, options.seeds, options.seconds, options.core):
+    for run in contest(options.data, wanted, options.seeds, options.seconds, options.core, plain_seeds):
         runs.append(run)
         here = {(each.method, each.problem, each.seed, each.seconds) for each in runs}
         others = [each for each in stored() if (each.method, each.problem, each.seed, each.seconds) not in here]
         plain = [each._asdict() for each in (*others, *runs)]
         RUNS.write_text(json.dumps({"runs": plain}, indent=1) + "\n")
-    sys.argv[1:] = ["DIR" if each == str(options.data) else each for each in sys.argv[1:]]  # no path of this machine
     keep(runs, [each for each in stored() if each not in runs])
 
 

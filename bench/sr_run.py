@@ -1,5 +1,7 @@
 """One run of `bench/sr.py` in a process of its own: METHOD FOLDER SEED SECONDS, and a line of JSON on stdout.
 
+For the plain ways beside ours the seconds are those of the processor.
+
 Needs numpy and the method, nothing of Atoll unless it is the method: peers live in an environment of their own.
 """
 
@@ -8,6 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +39,50 @@ def ours(x: Any, y: Any, seed: int, seconds: float) -> Found:
 
     found = llmsr.Regressor(seconds=seconds - CHOICE_SECONDS, seed=seed).fit(x, y)
     return Found(found.predict, found.law_.size, found.num_fits_, found.law)
+
+
+def best_of_n(x: Any, y: Any, seed: int, seconds: float) -> Found:
+    """Makes every child from the start, which has no terms."""
+    from atoll import archipelago, cluster
+    from atoll.runs import methods
+
+    class FromStart(methods.FromStart):
+        def pick(self) -> archipelago.Pick:
+            return super().pick()._replace(others=self.others(self))
+
+    return _plain(x, y, seed, seconds, FromStart, cluster)
+
+
+def sequential(x: Any, y: Any, seed: int, seconds: float) -> Found:
+    """Makes every child from the law that fits the training rows best so far."""
+    from atoll import archipelago, cluster
+
+    class FromBest(cluster.Niches):
+        def pick(self) -> archipelago.Pick:
+            return archipelago.Pick((self.best_fn(),), self.others(self))
+
+    return _plain(x, y, seed, seconds, FromBest, cluster)
+
+
+def _plain(x: Any, y: Any, seed: int, seconds: float, kind: Any, cluster: Any) -> Found:
+    """Searches as ours does but for the parents: moves, screens, what is kept and the choice from it are the same."""
+    from atoll.llmsr.laws import assembly, pool, result, search, table
+
+    def make_pool(island: int, rng: Any, announce: Any) -> Any:
+        usual = pool.make_pool(island, rng, announce)
+        return kind(usual.keys, usual.make_cluster, usual.chooser, others=usual.others)
+
+    train = table.Table([f"x{place}" for place in range(x.shape[1])], "y", x, y)
+    searched = search.Search(train.rows, train.domain)
+    config = assembly.config_of(train, searched, 1)
+    islands = replace(config.island_config, make_pool=make_pool)
+    is_over = (lambda now: "all seconds used" if time.process_time() >= seconds else None,)
+    evolver = cluster.Evolver(replace(config, island_config=islands, num_parallel=1, seed=seed, stop_rules=is_over))
+    evolver.run()
+    found = result.conclude(evolver, train).chosen.law
+    return Found(
+        lambda rows: found.predict(np.ascontiguousarray(rows.T)), found.size, searched.num_fits, found.text(train.names)
+    )
 
 
 def gplearn(x: Any, y: Any, seed: int, seconds: float) -> Found:
@@ -105,7 +152,14 @@ def pyoperon_few(x: Any, y: Any, seed: int, seconds: float) -> Found:
     return pyoperon(x[chosen], y[chosen], seed, seconds, 500)
 
 
-METHODS = {"ours": ours, "gplearn": gplearn, "pyoperon": pyoperon, "pyoperon, 1000 rows": pyoperon_few}
+METHODS = {
+    "ours": ours,
+    "best of N": best_of_n,
+    "sequential": sequential,
+    "gplearn": gplearn,
+    "pyoperon": pyoperon,
+    "pyoperon, 1000 rows": pyoperon_few,
+}
 
 
 def main(method: str, folder: Path, seed: int, seconds: float) -> None:

@@ -18,6 +18,9 @@ import numpy as np
 from atoll.survival import build, grid, measures, results
 from atoll.survival.life import Life
 from bench import outcome
+from bench.baselines import interval
+
+type Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 
 SEEDS = range(30_000, 30_200)
 WORLDS = tuple(grid.PRESETS)
@@ -32,6 +35,15 @@ CONTENDERS: Mapping[str, tuple[Mapping[str, Any], int, int]] = {
     "native, curiosity off": ({"curiosity": False}, 8, 80),
     "ceiling": ({"thinker": "ceiling"}, 1, 200),
 }
+PAIRS = (  # who is compared with whom, by what
+    ("native", "random", "ticks"),
+    ("native", "greedy", "ticks"),
+    ("native", "greedy", "reward"),
+    ("native", "greedy", "coverage"),
+    *(("native", f"native, {part} off", "ticks") for part in ("playbook", "fear", "curiosity")),
+    ("native", "native, fear off", "damage per 100 ticks"),
+    ("native", "native, curiosity off", "coverage"),
+)
 FORECAST_SEEDS, FORECAST_LIVES = range(31_000, 31_006), 28
 CRAFTER_LIVES, CRAFTER_SEED, RANDOM_LIVES = 50, 33_000, 12
 MINIGRIDS = ("MiniGrid-LavaGapS6-v0", "MiniGrid-Dynamic-Obstacles-6x6-v0")
@@ -66,14 +78,6 @@ def numbers(lives: Sequence[Life]) -> dict[str, float]:
         "bits": fmean(life.bits for life in lives),
         "last": fmean(life.ticks for life in lives[len(lives) // 2 :]),
     }
-
-
-def interval(values: Sequence[float], draws: int = 10_000) -> tuple[float, float, float]:
-    """Returns the mean with its bootstrap interval of 95 %."""
-    found = np.asarray(values)
-    picks = np.random.default_rng(0).integers(0, len(found), (draws, len(found)))
-    low, high = np.percentile(found[picks].mean(axis=1), (2.5, 97.5))
-    return float(found.mean()), float(low), float(high)
 
 
 def contest(
@@ -169,31 +173,9 @@ def drawn(bins: Sequence[Mapping[str, float]], width: int = 50) -> str:
 
 
 def tables(found: Mapping[str, Any]) -> outcome.Tables:
-    made: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {}
+    made: dict[str, Table] = {}
     if rows := found.get("contest"):
-        names = ("ticks", "reward", "coverage", "damage per 100 ticks", "bits", "last")
-        made["Lives, means over paired seeds"] = (
-            ["contender", "seeds", *(f"{name}, 95 %" for name in names)],
-            [
-                [who, len(each), *(_shown(interval([run[name] for run in each])) for name in names)]
-                for who, each in rows.items()
-            ],
-        )
-        pairs = [
-            ("native", "random", "ticks"),
-            ("native", "greedy", "ticks"),
-            ("native", "greedy", "reward"),
-            ("native", "greedy", "coverage"),
-        ]
-        pairs += [("native", f"native, {part} off", "ticks") for part in ("playbook", "fear", "curiosity")]
-        pairs += [
-            ("native", "native, fear off", "damage per 100 ticks"),
-            ("native", "native, curiosity off", "coverage"),
-        ]
-        made["Differences, paired"] = (
-            ["of", "against", "what", "difference, 95 %", "excludes zero"],
-            [_difference(rows, *pair) for pair in pairs],
-        )
+        made |= _of_contest(rows)
     if rows := found.get("parties"):
         told = ("ticks", "damage per 100 ticks", "coverage", "bits")
         made[f"{PARTY_SIZE} at once in one world, means over {len(PARTY_SEEDS)} seeds of {PARTY_LIVES} lives"] = (
@@ -208,24 +190,47 @@ def tables(found: Mapping[str, Any]) -> outcome.Tables:
         keys = ("size", "base_rate", "brier", "brier_skill", "log_loss", "auroc", "precision", "ece")
         made["Forecasts of damage after the first 20 lives"] = (list(keys), [[each[key] for key in keys]])
     if both := found.get("crafter"):
-        made["Crafter, 50 lives"] = (
-            ["who", "lives", "score, 95 %", "ticks", "reward"],
-            [
-                [who, e["lives"], _shown((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
-                for who, e in both.items()
-            ],
-        )
-        rates = both["native"]["rates"], both["random"]["rates"]
-        made["Crafter, share of lives that reached it"] = (
-            ["achievement", "native", "random"],
-            [[name, rates[0].get(name, 0.0), rates[1].get(name, 0.0)] for name in sorted({*rates[0], *rates[1]})],
-        )
+        made |= _of_crafter(both)
     if grids := found.get("minigrids"):
         made[f"MiniGrid, share of the first and the last {FEW} lives that died"] = (
             ["environment", "before", "after", "fewer, 95 %"],
             [[id, e["before"], e["after"], _shown(e["fewer"])] for id, e in grids.items()],
         )
     return made
+
+
+def _of_contest(rows: Mapping[str, Any]) -> dict[str, Table]:
+    names = ("ticks", "reward", "coverage", "damage per 100 ticks", "bits", "last")
+    return {
+        "Lives, means over paired seeds": (
+            ["contender", "seeds", *(f"{name}, 95 %" for name in names)],
+            [
+                [who, len(each), *(_shown(interval([run[name] for run in each])) for name in names)]
+                for who, each in rows.items()
+            ],
+        ),
+        "Differences, paired": (
+            ["of", "against", "what", "difference, 95 %", "excludes zero"],
+            [_difference(rows, *pair) for pair in PAIRS],
+        ),
+    }
+
+
+def _of_crafter(both: Mapping[str, Any]) -> dict[str, Table]:
+    ours, chance = both["native"]["rates"], both["random"]["rates"]
+    return {
+        "Crafter, 50 lives": (
+            ["who", "lives", "score, 95 %", "ticks", "reward"],
+            [
+                [who, e["lives"], _shown((e["score"], e["low"], e["high"])), e["ticks"], e["reward"]]
+                for who, e in both.items()
+            ],
+        ),
+        "Crafter, share of lives that reached it": (
+            ["achievement", "native", "random"],
+            [[name, ours.get(name, 0.0), chance.get(name, 0.0)] for name in sorted({*ours, *chance})],
+        ),
+    }
 
 
 def _shown(found: Sequence[float]) -> str:
