@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Writes docs/api.md, the reference of all public names, from the sources: scripts/api_reference.py [--check].
+
+Names, signatures and first sentences are read from the sources and nothing is imported, so that no extra is needed and
+the page is the same on every machine. `--check` writes nothing and fails where the page is not what it would write.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeGuard
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "src"
+PAGE = ROOT / "docs" / "api.md"
+# In the order of the house, from the kernel up. A package tells its own names; a module all that have no underscore.
+MODULES = [
+    *("evolve", "errors", "profiler", "candidate", "evaluation", "gate", "journal", "control", "function"),
+    *("archipelago", "versions", "cluster", "store", "llm", "sandbox", "executor", "mutation", "system", "playbook"),
+    *(
+        "governed",
+        "governed.parameters",
+        "governed.logs",
+        "governed.feedback",
+        "governed.replay",
+        "governed.reflectors",
+    ),
+    *("governed.evaluators", "governed.ope", "governed.statistics", "governed.evolver", "governed.shadow"),
+    *("governed.rollout", "governed.proposals", "governed.tools", "governed.skills", "governed.journals"),
+    *("governed.generators", "governed.meta", "governed.reflections", "llmsr", "llmsr.fit", "llmsr.laws", "mind"),
+    *("mind.context", "mind.workspace", "survival.grid", "survival.worlds.world", "config", "runs", "testing"),
+]
+HEAD = """# Reference
+
+Every public name with its signature and its first sentence, made from the sources by `scripts/api_reference.py`; the
+sources say more. How the parts work together is in [the kernel](kernel.md) and in [extending](extending.md), the
+commands are in `atoll --help`, the settings in [settings](settings.md), and the dashboard describes its own at
+`/openapi.json`.
+"""
+
+type Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Found(NamedTuple):
+    """A name and what it is; None where it is no module, class or function."""
+
+    name: str
+    node: ast.Module | Definition | None
+
+
+def path_of(module: str) -> Path:
+    base = SOURCES.joinpath(*module.split("."))
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+
+
+def public(module: str) -> list[Found]:
+    """Returns the public names of a module, in the order of the alphabet."""
+    tree = ast.parse(path_of(module).read_text("utf-8"))
+    told = declared(tree)
+    if told is None:
+        told = [each.name for each in tree.body if is_definition(each) and not each.name.startswith("_")]
+    return [Found(name, definition(module, name)) for name in sorted(told, key=str.lower)]
+
+
+def is_definition(node: ast.stmt) -> TypeGuard[Definition]:
+    return isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def declared(tree: ast.Module) -> list[str] | None:
+    """Returns what `__all__` says, if there is one."""
+    told = list(homes(tree)) or assigned(tree, "__all__")
+    return told and [name for name in told if not name.startswith("_")]
+
+
+def homes(tree: ast.Module) -> dict[str, str]:
+    """Returns where the names of a package are defined that imports them when they are first used."""
+    return dict(assigned(tree, "_HOMES") or {})
+
+
+def assigned(tree: ast.Module, name: str) -> Any:
+    """Returns what a module assigns to a name; None: nothing."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    return None
+
+
+def definition(module: str, name: str) -> ast.Module | Definition | None:
+    """Follows the imports of a name to what it is."""
+    if path_of(f"{module}.{name}").exists():
+        return ast.parse(path_of(f"{module}.{name}").read_text("utf-8"))
+    tree = ast.parse(path_of(module).read_text("utf-8"))
+    if home := homes(tree).get(name):
+        return definition(f"{module}.{home}", name)
+    for node in tree.body:
+        if is_definition(node) and node.name == name:
+            return node
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("atoll"):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name and path_of(node.module or "").exists():
+                    return definition(node.module or "", alias.name)
+    return None
+
+
+def sentence(node: ast.Module | Definition) -> str:
+    """Returns the first paragraph of a docstring on one line."""
+    text = ast.get_docstring(node)
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
+def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool = False) -> str:
+    arguments = ast.unparse(node.args)
+    if is_method and not any(ast.unparse(each) == "staticmethod" for each in node.decorator_list):
+        arguments = arguments.partition(", ")[2] if ", " in arguments else ""
+    returned = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"{node.name}({arguments}){returned}"
+
+
+def lines(found: Found) -> Iterator[str]:
+    node = found.node
+    if node is None or isinstance(node, ast.Module):
+        yield f"- `{found.name}` {sentence(node) if node else ''}".rstrip()
+    elif isinstance(node, ast.ClassDef):
+        made = next((each for each in node.body if is_definition(each) and each.name == "__init__"), None)
+        arguments = signature(made, is_method=True).removeprefix("__init__").rpartition(" -> ")[0] if made else ""
+        yield f"- `class {found.name}{arguments}` {sentence(node)}".rstrip()
+        yield from methods(node)
+    else:
+        yield f"- `{signature(node)}` {sentence(node)}".rstrip()
+
+
+def methods(node: ast.ClassDef) -> Iterator[str]:
+    for each in node.body:
+        if isinstance(each, ast.AnnAssign) and not ast.unparse(each.target).startswith("_"):
+            yield f"    - `{ast.unparse(each.target)}: {ast.unparse(each.annotation)}`"
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and not each.name.startswith("_"):
+            is_property = any(ast.unparse(mark) in ("property", "cached_property") for mark in each.decorator_list)
+            shown = each.name if is_property else signature(each, is_method=True)
+            yield f"    - `{shown}` {sentence(each)}".rstrip()
+
+
+def page() -> str:
+    parts = [HEAD]
+    for short in MODULES:
+        module = f"atoll.{short}"
+        about = sentence(ast.parse(path_of(module).read_text("utf-8")))
+        names = [line for found in public(module) for line in lines(found)]
+        parts.append("\n".join([f"## `{module}`", "", about, "", *names, ""]))
+    return "\n".join(parts)
+
+
+def main() -> None:
+    text = page()
+    if "--check" in sys.argv[1:]:
+        if not PAGE.exists() or PAGE.read_text("utf-8") != text:
+            sys.exit("docs/api.md is not what the sources say: run scripts/api_reference.py.")
+    else:
+        PAGE.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
