@@ -1,9 +1,9 @@
-"""Every benchmark, one after the other: `scripts/bench all [--quick] [--data DIR] [--folders DIR]`.
+"""Every benchmark, one after the other: `scripts/bench all [--quick] [--data DIR] [--folders DIR] [--llm NAME]`.
 
 What ended well is not run again at the same commit, so a run that was cut goes on where it was; `--fresh` begins again.
 Tables are in `bench/results/`; those of `--quick` (under half an hour in all, smaller than what anybody should quote)
 are in `.bench/quick/`, so that they never replace whole ones. What needs data that is not given is told, not left out
-in silence.
+in silence; so is what asks a real model, which takes a machine for it or about a day.
 """
 
 import argparse
@@ -31,6 +31,7 @@ class Bench(NamedTuple):
         quick: What is said to it for a look; None: there is no short form, and `--quick` leaves it out.
         needs: The folder of `--data` that it cannot do without, or `--folders`; "": none.
         takes: The folder of `--data` that it uses where there is one; "": none.
+        asks: Whether it needs the model that `--llm` names.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Bench(NamedTuple):
     quick: Sequence[str] | None = ("--quick",)
     needs: str = ""
     takes: str = ""
+    asks: bool = False
 
 
 BENCHES = (
@@ -56,7 +58,7 @@ BENCHES = (
     Bench("concurrency", quick=()),
     Bench("mind", quick=("--seeds", "0", "--tasks", "trip"), takes="natural_plan"),
     Bench("mind_alone", quick=("--methods", "Mind Evolution"), takes="natural_plan"),
-    Bench("mind_model", whole=("--llm", "local"), quick=None, needs="natural_plan"),
+    Bench("mind_model", quick=None, needs="natural_plan", asks=True),
     Bench("workspace", quick=("--num", "10")),
     Bench("playbook", quick=("--turns", "1000")),
     Bench("survival", quick=("--only", "contest", "--seeds", "4")),
@@ -76,6 +78,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small runs, whose tables are kept in .bench/quick")
     parser.add_argument("--data", type=Path, help="a folder with llmsr/, binpacking/ and natural_plan/")
     parser.add_argument("--folders", type=Path, help="the folder examples of a checkout of OpenEvolve")
+    parser.add_argument("--llm", help="a model as atoll run has it, for what asks one; local takes about a day")
     parser.add_argument("--only", nargs="+", choices=[each.name for each in BENCHES], help="these alone")
     parser.add_argument("--fresh", action="store_true", help="forget what is done")
     given = parser.parse_args()
@@ -124,11 +127,14 @@ def _run(bench: Bench, given: argparse.Namespace, ledger: Ledger, results: Path)
     usual = bench.quick if given.quick else bench.whole
     if usual is None:
         return bench.name, "left out, has no short form", 0, ""
-    said = [*usual, *_data(bench, given)]
+    found = _data(bench, given)
+    said = [*usual, *found, *(["--llm", given.llm] if bench.asks and given.llm else [])]
     shown = outcome.spoken(said)
-    if bench.needs and len(said) == len(usual):
+    if bench.needs and not found:
         flag = bench.needs if bench.needs.startswith("--") else f"--data with {bench.needs}/"
         return bench.name, f"left out, needs {flag}", 0, shown
+    if bench.asks and not given.llm:
+        return bench.name, "left out, needs --llm", 0, shown
     if (done := ledger.minutes(bench.name)) is not None:
         return bench.name, "done before", done, shown
     since = time.monotonic()

@@ -5,8 +5,8 @@ clock, the choice of its model included; then its model is scored on the test fi
 on 1,000 (its better setting on large data), and is told with both; its model is the one of its front with the best
 training error, which serves it better than its own choice. The plain ways beside ours, best of N and sequential
 conditioning, differ from it in the parents alone: they search until they have used the CPU seconds that ours took in
-all with that problem and seed, and their choice comes on top. Runs that are stored are not run again, so a benchmark
-that was cut goes on: bench/results/sr.json holds each of them.
+all with that problem and seed, and their choice comes on top. Runs that are done are kept in `results/sr.parts.json`
+until `--fresh`, so a benchmark that was cut goes on; `sr.json` holds each that the tables are of.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bench import baselines, outcome
 
@@ -28,9 +28,10 @@ PYTHONS = {"ours": Path(sys.executable), "gplearn": Path(".venv-peers/bin/python
 PLAIN = ("best of N", "sequential")
 PLAIN_TITLE = "Plain ways at equal CPU seconds: digits that a law gets right (-log10 NMSE, at most 15), 95 %"
 METHODS = ("ours", *PLAIN, "gplearn", "pyoperon", "pyoperon, 1000 rows")
+NOT_EVERYWHERE = ("pyoperon", "pyoperon, 1000 rows")
 SPLITS = ("test_id", "test_ood")
 EXACT, WORST = 1e-15, 1e3
-RUNS = outcome.RESULTS_DIR / "sr.json"
+PARTS = outcome.RESULTS_DIR / "sr.parts.json"
 
 
 class Run(NamedTuple):
@@ -77,18 +78,22 @@ def ask(method: str, problem: Path, seed: int, seconds: float, core: int, cpu: f
     return Run(method, problem.name, seed, seconds, **told)
 
 
-def stored() -> list[Run]:
-    """Returns the runs of earlier benchmarks."""
-    if not RUNS.is_file():
-        return []
-    return [Run(**each) for each in json.loads(RUNS.read_text()).get("runs", [])]
+def is_here(method: str) -> bool:
+    """Returns whether a method can be run: pyoperon is not packaged for every machine."""
+    if method not in NOT_EVERYWHERE:
+        return True
+    found = subprocess.run([PYTHONS["gplearn"], "-c", "import pyoperon"], capture_output=True, check=False)
+    return not found.returncode
 
 
 def contest(
-    data: Path, methods: Sequence[str], seeds: int, seconds: float, core: int, plain_seeds: int
+    data: Path, methods: Sequence[str], seeds: int, seconds: float, core: int, plain_seeds: int, parts: list[Run]
 ) -> Iterator[Run]:
-    """Yields all runs, seed by seed, so that a benchmark that is cut has compared everybody equally often."""
-    known = {(run.method, run.problem, run.seed): run for run in stored() if run.seconds == seconds}
+    """Yields all runs, seed by seed, so that a benchmark that is cut has compared everybody equally often.
+
+    Those in `parts` are done; the others are added to it.
+    """
+    known = {(run.method, run.problem, run.seed): run for run in parts if run.seconds == seconds}
     problems = sorted(path.parent for path in data.glob("*/train.csv"))
     if not problems:
         sys.exit(f"{data} holds no folder with train.csv.")
@@ -97,7 +102,10 @@ def contest(
             continue
         cpu = known["ours", problem.name, seed].cpu if method in PLAIN else None
         run = known.get((method, problem.name, seed)) or ask(method, problem, seed, seconds, core, cpu)
-        known[method, problem.name, seed] = run
+        if (method, problem.name, seed) not in known:
+            known[method, problem.name, seed] = run
+            parts.append(run)
+            PARTS.write_text(json.dumps([each._asdict() for each in parts], indent=1) + "\n")
         print(f"{method:20} {problem.name:14} {seed}  {_told(run.nmse)}  {run.cpu:5.1f} s", file=sys.stderr)
         yield run
 
@@ -170,9 +178,9 @@ def _median(runs: Sequence[Run], method: str, problem: str, split: str) -> float
     return statistics.median(map(_ordered, own)) if own else math.inf
 
 
-def keep(runs: Sequence[Run], others: Sequence[Run]) -> None:
-    plain: list[dict[str, Any]] = [run._asdict() for run in (*others, *runs)]
-    outcome.keep("sr", medians(runs), verdicts(runs), runs=plain)
+def keep(runs: Sequence[Run], absent: Sequence[str]) -> None:
+    missing = [f"Not run, since it is not packaged for this machine: {name}." for name in absent]
+    outcome.keep("sr", medians(runs), [*verdicts(runs), *missing], runs=[run._asdict() for run in runs])
 
 
 def main() -> None:
@@ -184,6 +192,7 @@ def main() -> None:
     parser.add_argument("--core", type=int, default=0, help="the core that all runs are pinned to")
     parser.add_argument("--plain-seeds", type=int, help="seeds of best of N and sequential conditioning, if fewer")
     parser.add_argument("--no-peers", action="store_true", help="ours and the plain ways alone")
+    parser.add_argument("--fresh", action="store_true", help="forget the runs that are done")
     options = parser.parse_args()
     wanted = (
         ["ours", *PLAIN]
@@ -194,14 +203,11 @@ def main() -> None:
         parser.error("best of N and sequential have the seconds of ours: name ours too")
     plain_seeds = options.seeds if options.plain_seeds is None else options.plain_seeds
     wanted.sort(key=lambda each: each != "ours")
-    runs: list[Run] = []
-    for run in contest(options.data, wanted, options.seeds, options.seconds, options.core, plain_seeds):
-        runs.append(run)
-        here = {(each.method, each.problem, each.seed, each.seconds) for each in runs}
-        others = [each for each in stored() if (each.method, each.problem, each.seed, each.seconds) not in here]
-        plain = [each._asdict() for each in (*others, *runs)]
-        RUNS.write_text(json.dumps({"runs": plain}, indent=1) + "\n")
-    keep(runs, [each for each in stored() if each not in runs])
+    absent = [each for each in wanted if not is_here(each)]
+    there = [each for each in wanted if each not in absent]
+    parts = [Run(**each) for each in json.loads(PARTS.read_text())] if PARTS.exists() and not options.fresh else []
+    runs = contest(options.data, there, options.seeds, options.seconds, options.core, plain_seeds, parts)
+    keep(list(runs), absent)
 
 
 if __name__ == "__main__":

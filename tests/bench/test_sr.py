@@ -40,3 +40,11 @@ def test_plain_ways_are_compared_in_digits_and_what_is_exact_is_no_better_than_e
         "a, test_ood": {"Atoll": [4.0] * 3, "sequential": [-3.0] * 3},
     }
     assert "better on 1, MATCHED on 1" in sr.verdicts(runs)[0]
+
+
+def test_runs_that_are_done_are_not_run_again(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "train.csv").touch()
+    parts = [made("ours", "a", seed, 1e-20, 1e-16) for seed in range(2)]
+    assert list(sr.contest(tmp_path, ["ours"], 2, 60.0, 0, 2, parts)) == parts
+    assert len(parts) == 2
