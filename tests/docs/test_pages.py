@@ -32,6 +32,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def run(command: list[str], folder: Path, status: int = 0) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in ("ATOLL_STORE", "OPENAI_API_KEY")}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a reader has pytest, not all that the tests here have
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == status, f"{command}: {result.stdout}{result.stderr}"
     return result.stdout + result.stderr
