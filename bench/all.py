@@ -110,6 +110,7 @@ class Ledger:
         else:
             for part in results.glob("*.parts.json"):
                 part.unlink()
+            self._write()  # at once, so that a cut within the first benchmark keeps what that one has done
 
     def minutes(self, name: str) -> float | None:
         """Returns what a benchmark took; None: it is not done."""
@@ -118,6 +119,9 @@ class Ledger:
     def note(self, name: str, minutes: float) -> None:
         """Keeps that a benchmark is done."""
         self._minutes[name] = minutes
+        self._write()
+
+    def _write(self) -> None:
         self._path.parent.mkdir(exist_ok=True)
         self._path.write_text(json.dumps({"commit": self._commit, "minutes": self._minutes}, indent=1) + "\n")
 
