@@ -1,6 +1,6 @@
 """Mind Evolution and its baselines with a real model on ten problems, run as anybody would run them.
 
-    scripts/bench mind_model --data ../shared/data/natural_plan --llm local             # a small model: many hours
+    scripts/bench mind_model --data DIR --llm local             # a small model: many hours
     scripts/bench mind_model --data DIR --llm llamacpp:NAME --workers 16                # a server of one's own
 
 The problems are every twelfth of the public samples of trips and of meetings, from the first one on: a choice made

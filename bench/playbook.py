@@ -1,7 +1,7 @@
 """The playbook: 10,000 turns, questions that need a rule among distractors, labelled pairs, formula questions.
 
     scripts/bench playbook                                          # some minutes; no model, no data
-    scripts/bench playbook --formulas ../shared/data/ace_formula --llm local --questions 50     # a real model: hours
+    scripts/bench playbook --formulas DIR --llm local --questions 50     # a real model: hours
 
 Turns: an agent of random habits tags and adds every turn; measured are the budget, the CPU time per turn, and the files
 before and after a rollback. Questions: the learner answers right only where a bullet that it was given states the rule.
