@@ -2,7 +2,6 @@
 
     scripts/bench governed_stores            # about two minutes
     scripts/bench governed_stores --quick    # a tenth of it, for a look
-    scripts/bench governed_stores --registry # single reads and writes beside MLflow's registry
 
 Rates are per second of CPU of one process, so that other work on the machine counts little; the compare-and-set of
 eight processes and the latency of a watch are by the clock, and say the load. MLflow's registry is asked where
@@ -321,14 +320,6 @@ def registry(measured: Sequence[Row]) -> Iterator[Row]:
             yield Row(f"{metric}, beside a registry", "-", ours[metric], theirs, "MLflow's model registry, SQLite")
 
 
-def beside_registry() -> Sequence[Row]:
-    """Measures single reads and writes of ours and of MLflow's registry, and nothing else."""
-    with tempfile.TemporaryDirectory() as folder:
-        names = ("get, SQLite", "set, SQLite, a commit each")
-        found = [row for part in (reads, writes) for row in part(Path(folder), 4_000) if row.metric in names]
-        return [*found, *registry(found)]
-
-
 def rows(*, is_quick: bool = False) -> Sequence[Row]:
     """Measures everything and returns the table."""
     size, times, ticks = (2_000, 50, 60) if is_quick else (20_000, 1_000, 500)
@@ -347,15 +338,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a tenth of the work; keeps nothing")
     parser.add_argument("--no-peers", action="store_true", help="without MLflow")
-    parser.add_argument(
-        "--registry", action="store_true", help="MLflow beside ours alone; keeps governed_stores_registry"
-    )
     given = parser.parse_args()
-    if given.registry:
-        note = "Per second of CPU. A registered model's version with one tag stands for a value; both commit each time."
-        table = [list(row) for row in beside_registry()]
-        outcome.keep("governed_stores_registry", {"Stores and a registry": (COLUMNS, table)}, [note])
-        return
     found = rows(is_quick=given.quick)
     notes = ["Per second of CPU unless the line says otherwise; a second goal is that of prepared statements."]
     if not any(row.of.startswith("MLflow") for row in found):

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def command(name: str) -> str:
 
 def spoken(arguments: Sequence[str]) -> str:
     """Returns arguments for people elsewhere: where somebody keeps data is nobody's business."""
-    return " ".join("DIR" if Path(each).is_dir() else each for each in arguments)
+    return shlex.join("DIR" if Path(each).is_dir() else each for each in arguments)
 
 
 def _shown(cell: object) -> str:

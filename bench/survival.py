@@ -115,7 +115,7 @@ def forecasts(told: Callable[[str], None]) -> dict[str, Any]:
 
 
 def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict[str, Any]:
-    """Lives 50 lives in Crafter with what it learns on the way, and as many by dice."""
+    """Lives 50 lives in Crafter with what it learns on the way, and a few by dice."""
     found: dict[str, Any] = {}
     both: Mapping[str, Mapping[str, Any]] = {"native": {}, "random": {"thinker": "random"}}
     counts = {"native": num_lives, "random": min(num_lives, RANDOM_LIVES)}
@@ -266,11 +266,12 @@ def main() -> None:
         since = time.process_time()
         found[name] = work[name](lambda line: print(line, flush=True))
         found.setdefault("cpu_seconds", {})[name] = round(time.process_time() - since, 1)
+        found.setdefault("commits", {})[name] = outcome.machine()["commit"]
         latest = json.loads(PARTS.read_text()) if PARTS.exists() and chosen.only else {}
         PARTS.write_text(json.dumps({**latest, **found}))
     notes = [
         f"Crafter's published scores: random {RANDOM_SCORE}, PPO {PPO_SCORE}.",
-        f"CPU seconds: {found['cpu_seconds']}.",
+        f"CPU seconds: {found['cpu_seconds']}. Commits: {found['commits']}.",
     ]
     if each := found.get("forecasts"):
         notes.append("Calibration; `|` is what was said, `o` what happened:\n\n" + drawn(each["bins"]))

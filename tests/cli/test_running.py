@@ -324,7 +324,7 @@ class TestBadInput:
         self.refuse(capsys, ["run", "task"], 2, "give at least one input")
 
     def test_a_folder_in_place_of_a_store(self, capsys, folder):
-        self.refuse(capsys, ["run", "task", "--store", str(folder)], 2, "")
+        self.refuse(capsys, ["run", "task", "--store", str(folder)], 2, "cannot be opened")
 
     def test_a_model_that_is_not_there_costs_the_steps_and_says_why(self, capsys):
         result, said = run(capsys, "run", "task", "--llm", "openai:m@http://127.0.0.1:9/v1", "--iterations", "2")

@@ -157,9 +157,12 @@ def test_the_line_is_kept_alive_by_comments(kept, monkeypatch, connect):
 def test_nobody_polls_when_nobody_watches(kept, connect):
     with stage.served(kept) as served:
         client = connect(served.address)
-        toys.until(lambda: served.app.state.tails.num_clients == 1, 60)
+        tails = served.app.state.tails
+        toys.until(lambda: tails.num_clients == 1, 60)
+        [tail] = tails._found.values()
         client.socket.close()
-        toys.until(lambda: served.app.state.tails.num_clients == 0, 60)
+        toys.until(lambda: tail._task is None, 60)
+        assert tails.num_clients == 0
 
 
 def test_who_goes_before_he_is_in_takes_no_place(kept):

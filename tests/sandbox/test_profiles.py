@@ -3,12 +3,14 @@
 import os
 import re
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from atoll import sandbox
 from atoll.sandbox import Jail, Limits, Profile, profile_of
-from tests.sandbox.boxes import is_alive, programs, until, value
+from tests.sandbox.boxes import family, is_alive, programs, until, value
 
 LEVEL = sandbox.level_of(sandbox.probe())
 LIMITS = Limits(seconds=20.0, memory_mb=1024, output_bytes=10_000, num_processes=16)
@@ -163,12 +165,17 @@ def test_neither_the_zygote_nor_a_stranger_can_be_killed(wide):
 @needs_jail
 @pytest.mark.parametrize("starts", ["os.setsid()", "pass"])
 def test_nothing_outlives_the_jail(starts):
-    with Jail(programs, LIMITS, profile=FORKING) as made:
+    program = f"import os, time\nif not os.fork():\n    {starts}\n    time.sleep(600)\ntime.sleep(0.5)\nos._exit(0)"
+    with Jail(programs, LIMITS, profile=FORKING) as made, ThreadPoolExecutor(1) as aside:
         made.warm()
         [process] = made._idle
-        children = [process._popen.pid]
-        made.run(f"import os, time\nif not os.fork():\n    {starts}\n    time.sleep(600)\nos._exit(0)")
-    until(lambda: not any(map(is_alive, children)))
+        before = set(family(process._popen.pid))
+        judged, seen = aside.submit(made.run, program), set(before)
+        while not judged.done():
+            seen.update(family(process._popen.pid))
+            time.sleep(0.01)
+    assert len(seen) > len(before)  # the sleeper among them
+    until(lambda: not any(map(is_alive, seen)))
 
 
 @needs_jail

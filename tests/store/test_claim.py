@@ -5,6 +5,7 @@ import os
 import pytest
 
 from atoll import errors, store
+from atoll.journal import Record
 from tests.store import workers
 
 
@@ -90,7 +91,7 @@ def test_a_claim_does_not_outlive_its_process_in_a_forked_child(url, opened):
 
 
 def test_a_claim_is_not_needed_to_write(url, opened):
-    journal = opened.journal(opened.create("run"))
+    opened.create("run")
     with opened.claim("run"), store.open(url) as other:
-        other.journal("run").write()
-        journal.write()
+        other.journal("run").write(Record("begun", 1, 0, {}))
+    assert [record.kind for record in opened.journal("run").read()] == ["begun"]

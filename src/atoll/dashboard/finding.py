@@ -1,6 +1,6 @@
 """Finding records of a kind, or with a word in them, among very many: newest first, and never for long.
 
-The store has no index for this, since whoever writes a run would pay for it: 13 to 20 us more of 137 a step. Instead
+The store has no index for this, since whoever writes a run would pay for it at each step. Instead
 what was seen once is remembered: of every stretch of the journal how many records there are of each kind, and where
 those are of which there are few. Stretches never change. A look takes its time at most, and says how far it came.
 """

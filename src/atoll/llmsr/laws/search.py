@@ -16,7 +16,6 @@ _NEARLY_EXACT, _FEW_NODES = 1e-24, 10  # the law itself may be a little larger t
 _SCREENED = (400, 1200, 4000)  # rows that candidates are tried on; more where few mislead
 _MOST_CELLS = 40_000  # screened rows times variables: a dictionary has some hundred columns for every variable
 _MISLED = 1.6  # by so much an error on all rows may exceed that on the screened ones
-_BATCH = 1  # moves in a batch
 _MARGIN = 4.0  # an error this much above the front's may still come down
 _CANCELLING = 30.0  # times the size of the target: terms this large live by cancelling each other
 _MOST_CHILDREN = 3
@@ -72,12 +71,11 @@ class Search:
     def _children(self, parent: Parent, other: law.Law, front: Front, rng: Random) -> Sequence[Parent]:
         rung, largest = self._rung(parent), _largest(front)
         found: dict[object, projection.Fit] = {}
-        for _ in range(_BATCH):
-            scene = moves.Scene(parent.law.terms, other.terms, self._rungs[rung], self._dictionary(rung), rng)
-            for terms in moves.trials(scene, largest):
-                made = self._tried(terms, rung, front)
-                if made is not None:
-                    found.setdefault(law.shape_of(made.law.terms), made)
+        scene = moves.Scene(parent.law.terms, other.terms, self._rungs[rung], self._dictionary(rung), rng)
+        for terms in moves.trials(scene, largest):
+            made = self._tried(terms, rung, front)
+            if made is not None:
+                found.setdefault(law.shape_of(made.law.terms), made)
         best = sorted(found.values(), key=lambda each: _rise(each, front))[:_MOST_CHILDREN]
         return [child for each in best if (child := self._finished(each, rung, front)) is not None]
 
