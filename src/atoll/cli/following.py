@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import signal
 import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +49,7 @@ def follow(
         output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
         rivalry = {"baselines": baselines.told(session.budget, session.plan.run.llm)} if compared is not None else {}
         session.evolver.use_profiler(lambda event: explain(screen, event, rivalry))
-    with session, _warnings_told(screen, quiet):
+    with session, _warnings_told(screen, quiet), output.terminated_as_interrupted():
         try:
             _watch(session, screen, quiet)
             result = session.conclude()
@@ -83,7 +82,7 @@ def _rivals(session: runs.Session, kept: store.Store, allowed: runs.Allowed, qui
     screen = output.err()
 
     def go(rival: runs.Session) -> None:
-        with _warnings_told(screen, quiet), suppress(errors.RunFailed):
+        with _warnings_told(screen, quiet), output.terminated_as_interrupted(), suppress(errors.RunFailed):
             _watch(rival, screen, quiet)
 
     return list(rivals.play(kept, session.run, allowed, screen, quiet, go))
@@ -104,12 +103,10 @@ class _Teller(logging.Handler):
 def _warnings_told(screen: Console, quiet: bool) -> Iterator[None]:
     log, teller = logging.getLogger("atoll"), logging.NullHandler() if quiet else _Teller(screen)
     log.addHandler(teller)
-    terminated = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end is that of Ctrl-C
     try:
         yield
     finally:
         log.removeHandler(teller)
-        signal.signal(signal.SIGTERM, terminated)
 
 
 def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:

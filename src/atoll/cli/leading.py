@@ -1,6 +1,5 @@
 """A coordinator at work, from its first island to the end of the run."""
 
-import signal
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -22,14 +21,12 @@ def lead(kept: Any, make: Callable[..., Any], as_json: bool, quiet: bool) -> int
     coordinator = make(say=lambda line: None if quiet else output.say(screen, line))
     if not quiet:
         output.say(screen, f"Others join with: {output.own_name()} join {coordinator.run} --store {kept.database.name}")
-    terminated = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end is that of Ctrl-C
     try:
-        coordinator.go()
+        with output.terminated_as_interrupted():
+            coordinator.go()
     except KeyboardInterrupt:
         output.say(screen, "Left the run: its islands are free for others, 'join' comes back to it.")
         raise
-    finally:
-        signal.signal(signal.SIGTERM, terminated)
     summary = runs.summarise(kept, coordinator.run)
     if as_json:
         output.print_json({**summary.to_data(), "coordinator": coordinator.name})

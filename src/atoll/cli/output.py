@@ -4,8 +4,10 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,16 @@ from atoll.runs import text
 PIPE_WIDTH = 200  # of tables in a pipe, where no terminal cuts them
 GAP = 2  # between columns
 LEAST = 10  # what the column that is cut keeps
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Makes a polite end (SIGTERM) the same as Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def out() -> Console:

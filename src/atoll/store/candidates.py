@@ -138,11 +138,7 @@ class Candidates:
             after = last
 
     def _fetch(self, query: Select[Any]) -> Sequence[Row]:
-        return [self._row(*each) for each in persistently(lambda: self._ask(query))]
-
-    def _ask(self, query: Select[Any]) -> Sequence[Any]:
-        with self._database.reading() as connection:
-            return connection.execute(query).all()
+        return [self._row(*each) for each in persistently(lambda: self._database.rows(query))]
 
     def _row(self, step: int, is_draft: bool, k: int, *rest: Any) -> Row:
         island, score, decision, text, links = rest

@@ -127,7 +127,7 @@ class Census:
         start = _rows.step - _rows.step % literal(width, literal_execute=True)
         query = select(_rows.island, func.max(_rows.step), func.max(_rows.score), func.avg(_rows.score), func.count())
         query = query.where(_rows.run == self.number).group_by(_rows.island, start).order_by(start, _rows.island)
-        return [Bucket(*each) for each in self._all(query)]
+        return [Bucket(*each) for each in self._database.rows(query)]
 
     def counts(self) -> Sequence[Counts]:
         """Returns how many there are on each island, in their order."""
@@ -140,7 +140,7 @@ class Census:
             func.count(_rows.score),
         )
         query = query.where(_rows.run == self.number, _rows.step > 0).group_by(_rows.island).order_by(_rows.island)
-        return [Counts(*(int(value or 0) for value in each)) for each in self._all(query)]
+        return [Counts(*(int(value or 0) for value in each)) for each in self._database.rows(query)]
 
     def clusters(self, limit: int) -> Mapping[int, Sequence[Cluster]]:
         """Returns the highest scores of every island with how many candidates have each, the best first."""
@@ -151,7 +151,7 @@ class Census:
         each = inner.subquery().c
         query = select(each.island, each.score, each.size, each.newest).where(each.place <= limit)
         found: dict[int, list[Cluster]] = {}
-        for island, score, size, last in self._all(query.order_by(each.island, each.place)):
+        for island, score, size, last in self._database.rows(query.order_by(each.island, each.place)):
             step, k = divmod(last, _MOST_CHILDREN)
             found.setdefault(island, []).append(Cluster(score, size, Place(step, False, k).id))
         return found
@@ -193,7 +193,7 @@ class Census:
         found = (inner if score is None else inner.where(_rows.score > score)).subquery().c
         query = select(found.step, found.is_draft, found.k, found.island, found.score)
         query = query.where(or_(found.so_far.is_(None), found.score > found.so_far))
-        rows = self._all(query.order_by(found.step, found.is_draft, found.k))
+        rows = self._database.rows(query.order_by(found.step, found.is_draft, found.k))
         return [Better(Place(step, is_draft, k).id, step, *rest) for step, is_draft, k, *rest in rows]
 
     def window(self, first: int, last: int, limit: int) -> Sequence[Head]:
@@ -207,7 +207,9 @@ class Census:
         seqs = sorted({head.seq for head in heads})
         for start in range(0, len(seqs), 500):
             chosen = _records.seq.in_(seqs[start : start + 500])
-            for seq, data in self._all(select(_records.seq, _records.data).where(_records.run == self.number, chosen)):
+            for seq, data in self._database.rows(
+                select(_records.seq, _records.data).where(_records.run == self.number, chosen)
+            ):
                 found[seq] = data
         return found
 
@@ -243,12 +245,9 @@ class Census:
 
     def _heads(self, query: Select[Any]) -> Sequence[Head]:
         return [
-            Head(Place(step, is_draft, k).id, step, is_draft, *rest) for step, is_draft, k, *rest in self._all(query)
+            Head(Place(step, is_draft, k).id, step, is_draft, *rest)
+            for step, is_draft, k, *rest in self._database.rows(query)
         ]
-
-    def _all(self, query: Select[Any]) -> Sequence[Any]:
-        with self._database.reading() as connection:
-            return connection.execute(query).all()
 
     def _scalar(self, query: Select[Any]) -> Any:
         with self._database.reading() as connection:

@@ -98,6 +98,11 @@ class Database:
         with self._explained(), self.connect() as connection:
             yield connection
 
+    def rows(self, query: sql.Select[Any]) -> Sequence[Any]:
+        """Returns all that a query finds; raises as `reading` does."""
+        with self.reading() as connection:
+            return connection.execute(query).all()
+
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Lends a connection to which the database stays as it is now, whoever writes; for a while, not for good.

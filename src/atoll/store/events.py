@@ -131,8 +131,7 @@ class Events:
         yield from self._fetch(query.where(_rows.step == step, _rows.kind == kind).order_by(_rows.seq))
 
     def _fetch(self, query: Select[Any]) -> Sequence[Event]:
-        with self._database.reading() as connection:
-            return [Event(*each) for each in connection.execute(query).all()]
+        return [Event(*each) for each in self._database.rows(query)]
 
 
 def holds(words: str) -> Any:

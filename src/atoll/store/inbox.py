@@ -1,9 +1,8 @@
 """Commands to one run, from any process."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Select, func, insert, select
+from sqlalchemy import func, insert, select
 
 from atoll import control
 from atoll.candidate import JSON
@@ -39,11 +38,7 @@ class StoredInbox:
     def read(self, after: int) -> Sequence[control.Command]:
         query = select(_rows.number, _rows.kind, _rows.data, _rows.links)
         query = query.where(_rows.run == self._run, _rows.number > after)
-        found = persistently(lambda: self._fetch(query.order_by(_rows.number)))
+        found = persistently(lambda: self._database.rows(query.order_by(_rows.number)))
         return [
             control.Command(number, kind, unpack(text, links, self._blobs.get)) for number, kind, text, links in found
         ]
-
-    def _fetch(self, query: Select[Any]) -> Sequence[Any]:
-        with self._database.reading() as connection:
-            return connection.execute(query).all()

@@ -87,11 +87,9 @@ class Runs:
         return found
 
     def _fetch(self, query: Select[Any]) -> Sequence[Run]:
-        with self._database.reading() as connection:
-            found = connection.execute(query).all()
         return [
             Run(id, datetime.fromisoformat(created_at), unpack(config, links, self._blobs.get))
-            for id, created_at, config, links in found
+            for id, created_at, config, links in self._database.rows(query)
         ]
 
     def _unknown(self, id: str) -> errors.NotFound:

@@ -102,9 +102,7 @@ class Timeline:
             return list(connection.execute(query).scalars())
 
     def _fetch(self, query: Any) -> Sequence[Found]:
-        with self._database.reading() as connection:
-            found = connection.execute(query.order_by(_rows.at, _rows.number)).all()
-        return [Found(*each) for each in found]
+        return [Found(*each) for each in self._database.rows(query.order_by(_rows.at, _rows.number))]
 
 
 def prepare(database: Database) -> None:
