@@ -83,6 +83,15 @@ def test_they_can_follow_later_and_grow_with_the_run(capsys):
     }
 
 
+def test_a_run_that_went_further_says_that_its_baselines_are_behind(capsys):
+    run(capsys, "run", "task", "--budget", "5evals", "--baselines")
+    assert "with as many evaluations and calls" in report(capsys)
+    run(capsys, "resume", "latest", "--budget", "4evals")
+    assert "of when this run had used less" in report(capsys)
+    run(capsys, "resume", "latest", "--baselines")
+    assert "with as many evaluations and calls" in report(capsys)
+
+
 def test_the_latest_run_is_never_a_baseline_and_one_has_none(capsys):
     first, _ = run(capsys, "run", "task", "--budget", "4evals", "--baselines")
     rival = first["baselines"]["best_of_n"]["run"]

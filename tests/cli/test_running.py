@@ -192,6 +192,16 @@ class TestResume:
         assert (again["steps"], again["calls"], server.num_requests) == (35, 35, 35)
         assert again["initial_score"] == first["initial_score"]
 
+    def test_only_what_beats_the_best_that_there_was_is_told_as_best(self, capsys):
+        first, _ = run(capsys, "run", "task", "--iterations", "60")
+        cli.main(["resume", "latest", "--iterations", "60"])
+        told = [float(line.split()[5]) for line in capsys.readouterr().err.splitlines() if " s  step " in line]
+        assert all(score > first["best_score"] for score in told)
+
+    def test_new_limits_take_the_place_of_a_target_unless_it_is_given_again(self, capsys):
+        run(capsys, "run", "task", "--iterations", "5", "--target", "-4")
+        assert run(capsys, "resume", "latest", "--iterations", "400", "--target", "-4")[0]["steps"] < 400
+
     def test_without_new_limits_a_run_that_is_done_stays_so(self, capsys):
         first, _ = run(capsys, "run", "task", "--iterations", "20")
         again, _ = run(capsys, "resume", first["run"])

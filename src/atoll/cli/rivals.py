@@ -41,7 +41,8 @@ def tell(console: Console, kept: store.Store, found: Sequence[baselines.Baseline
         how = f": {output.own_name()} resume {summary.run} --baselines{place_of(kept)}" if found else "."
         output.say(console, f"\nBaselines: not run{how}")
         return
-    output.say(console, "\nBaselines, with as many evaluations and calls, one run each:")
+    command = f"{output.own_name()} resume {summary.run} --baselines{place_of(kept)}"
+    output.say(console, f"\n{baselines.heading(found, command)}:")
     for each in found:
         if each.summary is None:
             output.say(console, f"  {each.title:24} not run{f': {each.why}' if each.why else ''}")
@@ -50,6 +51,9 @@ def tell(console: Console, kept: store.Store, found: Sequence[baselines.Baseline
         took = f"{used.evaluations:,} judged" + (f", {used.cost.calls:,} calls" if used.cost.calls else "")
         score = text.number(each.summary.best_score)
         output.say(console, f"  {each.title:24} {score:>12}  {took}, run {each.summary.run}{end}")
+    if (best := baselines.winner(found, summary.best_score)) is not None and best.summary is not None:
+        look = f"{output.own_name()} best {best.summary.run}{place_of(kept)}"
+        output.say(console, f"  {best.title} found more than this run: {look}")
 
 
 def place_of(kept: store.Store) -> str:

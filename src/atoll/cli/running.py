@@ -196,6 +196,7 @@ def resume(
     llm: LLMOption = None,
     iterations: Annotated[int | None, typer.Option(min=0, metavar="N", help="So many steps more.")] = None,
     budget: Annotated[str | None, typer.Option(metavar="LIMITS", help="So much more: 60s, '$1', 500evals.")] = None,
+    target: TargetOption = None,
     workers: WorkersOption = None,
     changes: SetOption = None,
     executor: ExecutorOption = None,
@@ -211,7 +212,8 @@ def resume(
 ) -> int:
     """Goes on with a run; nothing is judged or paid twice.
 
-    It goes on where it ended, was stopped or was killed. Without new limits it goes on to those that it began with.
+    It goes on where it ended, was stopped or was killed, to the limits that it last had. New limits take the place of
+    all old ones, of a target too.
 
     \b
     Examples:
@@ -223,7 +225,8 @@ def resume(
     from atoll import runs
     from atoll.cli import following
 
-    given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "workers": workers}
+    given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target}
+    given["workers"] = workers
     allowed = runs.Allowed(unsafe, unsafe_env or ())
     with options.opened(store) as kept, beside.dashboard(kept, dashboard):
         said = layers(changes, given, require_sandbox, executor)

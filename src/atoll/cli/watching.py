@@ -164,12 +164,25 @@ class Lines:
 
     def _hear(self, event: archipelago.IslandEvent) -> None:
         fn = event.payload
-        score = fn.evaluation.score if fn.evaluation else None
-        rivals, told = self._caption(fn)
+        if not self._bests:
+            self._remember(_step(fn))
+        if self._is_news(fn):
+            self._say(_step(fn), f"best {text.number(fn.score()):>12}  {self._caption(fn).text[:100]}")
+
+    def _remember(self, step: int) -> None:
+        """Notes what a run that goes on had found before that step, which others are to beat."""
+        with suppress(errors.NotFound):
+            for best in (self._evolver.best_fn(), *(island.best_fn() for island in self._evolver.islands)):
+                if _step(best) < step:
+                    self._is_news(best)
+
+    def _is_news(self, fn: function.Function) -> bool:
+        """Notes the score of a candidate and says whether it is better than all its rivals before."""
+        score, rivals = fn.evaluation.score if fn.evaluation else None, self._caption(fn).rivals
         if score is None or score <= self._bests.get(rivals, -float("inf")):
-            return
+            return False
         self._bests[rivals] = score
-        self._say(_step(fn), f"best {text.number(score):>12}  {told[:100]}")
+        return True
 
 
 def _step(fn: function.Function) -> int:

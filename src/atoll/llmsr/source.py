@@ -148,7 +148,8 @@ def of_file(path: Path, name: str) -> Source:
     except OSError as error:
         raise errors.SetupError(f"{path} cannot be read ({error.strerror}): task.file must name a file.") from error
     except (SyntaxError, ValueError) as error:
-        raise errors.SetupError(f"{path} is no Python: {error}.") from error
+        said = str(error).replace("<unknown>, ", "")  # a text has no name; the sentence gives it one
+        raise errors.SetupError(f"{path} is no Python: {said}.") from error
     if name in found:
         return found[name]
     if name in _lambdas(text):

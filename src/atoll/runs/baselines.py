@@ -11,7 +11,7 @@ from atoll.runs.summary import Summary, Totals, summarise, totals
 
 OF = "baseline_of"  # in the configuration of a baseline: the run that it is compared with
 NAMES: Mapping[str, str] = {"best_of_n": "best of N", "sequential": "sequential conditioning", "no_llm": "no LLM"}
-COLUMNS = ("baseline", "best", "this run is better by", "evaluations", "calls", "USD", "run")
+COLUMNS = ("baseline", "best", "lead of this run", "evaluations", "calls", "USD", "run")
 _STEPS = 10  # times as many as the run's: steps that judge nothing must end too
 
 
@@ -23,11 +23,13 @@ class Baseline:
         name: A key of `NAMES`.
         summary: Of its run; None: there is none.
         why: Why there is none, if somebody tried.
+        is_behind: Whether its run may use less than what it is compared with has used since.
     """
 
     name: str
     summary: Summary | None = None
     why: str = ""
+    is_behind: bool = False
 
     @property
     def title(self) -> str:
@@ -110,7 +112,7 @@ def find(kept: store.Store, run: str, *, has_model: bool | None = None) -> list[
     if "folder" not in own or OF in own:
         return []
     names = list(NAMES) if has_model else wanted(own["run"]["llm"])
-    return [Baseline(name, summarise(kept, there[name]) if name in there else None) for name in names]
+    return [_found(kept, name, there[name], run) if name in there else Baseline(name) for name in names]
 
 
 def of(config: Mapping[str, Any]) -> str:
@@ -125,12 +127,26 @@ def lines(found: Sequence[Baseline], best: float | None, run: str) -> Iterator[s
         command = f": 'atoll resume {run} --baselines' runs them" if found else ""
         yield f"Baselines: not run{command}."
         return
-    yield from ("Baselines, with as many evaluations and calls; one run each, so small differences may be chance:", "")
+    yield from (f"{heading(found, f'atoll resume {run} --baselines')}; small differences may be chance:", "")
     yield from (f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}")
     for each in found:
         yield f"| {' | '.join(cells(each, best))} |"
     if missing:
         yield from ("", f"Not run: 'atoll resume {run} --baselines' runs what is missing, or says why it cannot.")
+
+
+def heading(found: Sequence[Baseline], command: str) -> str:
+    """Says how far baselines can be compared; the command makes them equal."""
+    if any(each.is_behind for each in found):
+        return f"Baselines, one run each, of when this run had used less ('{command}' brings them level)"
+    return "Baselines, with as many evaluations and calls, one run each"
+
+
+def winner(found: Sequence[Baseline], best: float | None) -> Baseline | None:
+    """Returns the baseline that found most, if that is more than what it is compared with."""
+    scored = [(each.summary.best_score, each) for each in found if each.summary and each.summary.best_score is not None]
+    score, each = max(scored, key=lambda pair: pair[0], default=(None, None))
+    return each if score is not None and (best is None or score > best) else None
 
 
 def cells(each: Baseline, best: float | None) -> Sequence[str]:
@@ -142,6 +158,12 @@ def cells(each: Baseline, best: float | None) -> Sequence[str]:
     took = (f"{used.evaluations:,}", f"{used.cost.calls:,}", f"{used.cost.usd:.4f}")
     run = each.summary.run + ("" if each.summary.status == "done" else f", {each.summary.status}")
     return [each.title, text.number(score), text.number(lead), *took, run]
+
+
+def _found(kept: store.Store, name: str, own: str, run: str) -> Baseline:
+    given = [record.data["budget"].get("evaluations") for record in kept.journal(own).of_kind("started")]
+    level = equal(control.Budget(), totals(kept, run), name).evaluations
+    return Baseline(name, summarise(kept, own), is_behind=bool(given) and (given[-1] or 0) < (level or 0))
 
 
 def _runs(kept: store.Store, run: str) -> dict[str, str]:
