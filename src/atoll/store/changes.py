@@ -41,7 +41,7 @@ class Statements:
         of_key = select(*_ALL).where(_rows.key == _key)
         versions = of_key.where(_rows.n.is_not(None))
         beside = of_key.where(schema.BESIDE)
-        span = select(*_ALL).where(_rows.seq > _seq, _rows.seq <= bindparam("upto"))
+        span = select(*_ALL).where(_rows.seq >= _seq, _rows.seq <= bindparam("upto"))
         end = select(_rows.seq, _rows.hash, _rows.at).order_by(_rows.seq.desc()).limit(_ONE).offset(_NONE)
         self.tail = prepared(end)
         self.last = prepared(select(func.max(_rows.n)).where(_rows.key == _key), "key")
@@ -130,10 +130,10 @@ class StoredBook:
 
     def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[Entry]:
         last = sys.maxsize if upto is None else upto
-        return self._some(self._ask.forth, after, last, len(prefix), prefix, limit)
+        return self._some(self._ask.forth, after + 1, last, len(prefix), prefix, limit)
 
     def newest(self, prefix: str, after: int, limit: int) -> Sequence[Entry]:
-        return self._some(self._ask.back, after, sys.maxsize, len(prefix), prefix, limit)[::-1]
+        return self._some(self._ask.back, after + 1, sys.maxsize, len(prefix), prefix, limit)[::-1]
 
     def tail(self) -> Tail:
         with self._database.glance() as cursor:

@@ -15,6 +15,7 @@ from atoll.store.perseverance import persistently
 
 CHUNK = 256
 WAIT_SECONDS = 3600.0  # one turn of a watch without an end
+_BEFORE_ALL = -(2**63) - 1  # of any row that a database can hold
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
@@ -161,6 +162,10 @@ class Ledger:
     def upto(self, moment: Moment | None) -> int | None:
         """Returns how many entries stood at a moment: a number is that number already."""
         return self.book.seq_at(stamp(moment)) if isinstance(moment, datetime) else moment
+
+    def whole(self) -> Iterator[Entry]:
+        """Yields all entries and, before them, what only somebody who edits the database can have put there."""
+        return self.entries(after=_BEFORE_ALL)
 
     def entries(self, prefix: str = "", after: int = 0, upto: int | None = None) -> Iterator[Entry]:
         """Yields entries in their order, read in small portions."""

@@ -96,6 +96,20 @@ def test_every_changed_field_in_the_database_is_found(tmp_path, seq):
                 assert store.verify().seq == 26
 
 
+@pytest.mark.parametrize("seq", [0, -5, -(2**63)])
+def test_a_row_before_the_first_is_found(tmp_path, seq):
+    path = tmp_path / "parameters.db"
+    with governed.StoredParameters(path) as store:
+        fill(store, 10)
+        anchor = store.anchor(b"key")
+        with closing(sqlite3.connect(path)) as raw, raw:
+            raw.execute("CREATE TEMP TABLE forged AS SELECT * FROM changes WHERE seq = 1")
+            raw.execute("UPDATE forged SET seq = ?, n = 99, value = '666'", (seq,))
+            raw.execute("INSERT INTO changes SELECT * FROM forged")
+        with pytest.raises(errors.ChainBroken, match=f"change {seq} stands in its place"):
+            store.verify([anchor])
+
+
 def test_a_changed_body_of_a_long_value_is_found(tmp_path):
     path = tmp_path / "parameters.db"
     with governed.StoredParameters(path) as store:

@@ -163,7 +163,7 @@ class Parameters:
         return Snapshot(upto, {each.key: Value(json.loads(each.value or "null"), each.n or 0) for each in heads})
 
     def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
-        return audit.verify(self.ledger.entries(), anchors)
+        return audit.verify(self.ledger.whole(), anchors)
 
     def anchor(self, key: bytes | None = None) -> audit.Anchor:
         return audit.Anchor.of(self.ledger.book.tail(), key)
