@@ -52,6 +52,23 @@ def test_a_proposal_goes_from_the_table_to_a_new_version(told, place):
     assert "Nothing waits" in told("proposals", "apply").err
 
 
+def test_what_was_decided_is_no_parameter_and_cannot_be_set_or_rolled_back(told, place):
+    made = submitted(told, place)
+    told("proposals", "reject", made["id"], "--reason", "no", "--author", "ann")
+    key, why = f"proposals/{made['id']}", ("--reason", "oops", "--author", "bob")
+    values = written(place, {key: {"status": "approved"}})
+    for change in (["set", key, "{}"], ["rollback", key, "1"], ["alias", key, "now", "1"], ["import", values]):
+        assert "has a way of its own" in told("params", *change, *why, status=2).err
+    assert json.loads(told("proposals", "show", made["id"], "--json").out)["status"] == "rejected"
+
+
+@pytest.mark.parametrize("key", ["shadow/ema/alpha", "control/mine", "playbook/x", "rollout/speed"])
+def test_nobody_proposes_what_has_a_way_of_its_own(told, place, key):
+    path = written(place, {"key": key, "value": 1})
+    said = told("proposals", "submit", "optimize", path, "--title", "A title", "--author", "mallory", status=2)
+    assert "has a way of its own" in said.err
+
+
 def test_nobody_approves_their_own_and_nobody_twice(told, place):
     made = submitted(told, place)
     said = told("proposals", "approve", made["id"], "--reason", "mine", "--author", "AGENT", status=2)

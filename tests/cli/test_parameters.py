@@ -7,6 +7,8 @@ from contextlib import closing
 import pytest
 
 from atoll import cli
+from atoll.config import parameters
+from atoll.governed import reserved
 
 WHY = ("-m", "because", "--author", "ann")
 
@@ -90,6 +92,33 @@ def test_an_alias_stands_for_a_version(shell):
     assert "is no version" in shell("params", "alias", "ema/alpha", "production", "two", *WHY, status=2)
 
 
+@pytest.mark.parametrize("number", ["9223372036854775808", "9" * 5000])
+def test_a_number_that_no_store_can_hold_is_one_sentence(shell, number):
+    for arguments, said in (
+        (("get", "ema/alpha", "--as-of", number), "is no moment: no store has so many changes"),
+        (("export", "--as-of", number), "is no moment: no store has so many changes"),
+        (("get", f"ema/alpha@{number}"), "There is no version ema/alpha@9"),
+        (("diff", "ema/alpha", number), "There is no version ema/alpha@9"),
+        (("diff", "ema/alpha", "1", number), "There is no version ema/alpha@9"),
+        (("history", "ema/alpha", "-n", number), "Invalid value for '-n' / '--limit'"),
+        (("watch", "--after", number), "Invalid value for '--after'"),
+    ):
+        told = shell("params", *arguments, status=2)
+        assert said in told
+        assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("said", ["\N{SUPERSCRIPT TWO}", "0001-01-01T00:00+14:00", "soon"])
+def test_what_is_no_moment_is_one_sentence(shell, said):
+    assert "is no moment: give a number" in shell("params", "get", "ema/alpha", "--as-of", said, status=2)
+
+
+def test_the_greatest_moment_and_zeros_before_a_number_are_taken(shell):
+    for moment in ("9223372036854775807", "0001"):
+        assert shell("params", "get", "ema/alpha", "--as-of", moment) == "0.3\n"
+    assert shell("params", "get", "ema/alpha@" + "0" * 30 + "1") == "0.3\n"
+
+
 def test_a_watch_prints_what_was_changed(shell):
     shell("params", "set", "other", "1", *WHY)
     lines = shell("params", "watch", "ema/", "--after", "0", "--timeout", "0", "--json").splitlines()
@@ -154,20 +183,14 @@ def test_a_cut_log_is_found_by_a_signed_anchor(shell, tmp_path):
 
 
 def test_what_other_verbs_keep_is_listed_on_demand(shell):
-    for key in (
-        "playbook/main",
-        "rollout/ema/alpha",
-        "proposals/p1",
-        "tools/x",
-        "skills/x",
-        "reflections/x",
-        "nonces/x",
-    ):
-        shell("params", "set", key, "1", *WHY)
+    with parameters.open(shell.store) as kept:
+        for prefix in reserved.PREFIXES:
+            kept.set(f"{prefix}ema/alpha", 1, "because", author="ann")
+    assert list(json.loads(shell("params", "export"))) == ["ema/alpha"]
     assert [each["key"] for each in json.loads(shell("params", "list", "--json"))] == ["ema/alpha"]
-    assert len(json.loads(shell("params", "list", "--all", "--json"))) == 8
+    assert len(json.loads(shell("params", "list", "--all", "--json"))) == 1 + len(reserved.PREFIXES)
     assert [each["key"] for each in json.loads(shell("params", "list", "rollout/", "--json"))] == ["rollout/ema/alpha"]
-    assert "playbook/main" not in shell("params", "list")
+    assert "playbook/" not in shell("params", "list")
 
 
 def test_a_parameter_that_is_not_there_is_called_one(shell):

@@ -116,6 +116,12 @@ class TestShowACandidate:
     def test_an_unknown_one_is_refused_with_what_to_do(self, shell):
         assert "'atoll best asked -n 20' lists the best." in shell.refused("show", "asked", "99.0")
         assert "no candidate with a score yet" in shell.refused("show", "empty", "best")
+
+    def test_an_id_that_no_store_could_hold_is_one_that_is_not_there(self, shell):
+        for verb, id in itertools.product(("show", "lineage"), ("99999999999999999999.0", f"{'9' * 5000}.d0")):
+            assert "no candidate" in shell.refused(verb, "asked", id)
+
+    def test_a_prompt_goes_with_a_candidate(self, shell):
         assert "--prompt goes with a candidate" in shell.refused("show", "asked", "--prompt")
 
 

@@ -109,6 +109,12 @@ class TestParameters:  # G16 to G26
         assert answer.status_code == 422
         assert "reason" in answer.json()["detail"]
 
+    def test_a_proposal_is_no_parameter_and_does_not_come_back_by_a_rollback(self, decider):
+        said = {"key": "proposals/p-1", "by": "mallory", "reason": "oops", "version": 1}
+        answer = decider.post(f"{GOVERNANCE}/parameters/rollback", json=said)
+        assert answer.status_code == 422
+        assert "has a way of its own" in answer.json()["detail"]
+
     def test_an_unknown_key_or_version_is_not_found(self, decider):
         said = {"key": "nothing", "by": "ann", "reason": "why not"}
         assert decider.post(f"{GOVERNANCE}/parameters/lock", json=said).status_code == 404

@@ -62,7 +62,7 @@ def rollback(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    values.check_reason(reason)
+    _check(reason, key)
     with parameters.open(store) as kept:
         made = kept.rollback(key, version, reason, author=values.author(author))
     _tell(f"{key} is at version {made} now, with the value of {version}.", as_json, {"key": key, "version": made})
@@ -131,7 +131,7 @@ def alias(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    values.check_reason(reason)
+    _check(reason, key)
     if version != "none" and not version.isdigit():
         raise errors.SetupError(f"{version!r} is no version: give a number, or 'none' to take the alias away.")
     target = None if version == "none" else int(version)
@@ -175,6 +175,8 @@ def import_values(
     else:
         values.check_reason(reason)
         found = values.mapping(file or Path())
+        for key in found:
+            _check(reason, key)
         values.refuse_secrets(found, reason)
         with parameters.open(store, rules=rules, is_new=True) as kept:
             keys = parameters.import_values(kept, found, reason, values.author(author))
@@ -192,15 +194,17 @@ VERBS: Mapping[str, Callable[..., None]] = {
 
 
 def _check(reason: str, key: str) -> None:
-    """Asks for a reason and a key before anything is made.
+    """Asks for a reason and the key of a parameter before anything is made.
 
     Raises:
-        SetupError: There is none.
+        SetupError: There is none, or other verbs look after the key.
     """
+    from atoll.governed import reserved
     from atoll.store import entry
 
     values.check_reason(reason)
     entry.check_key(key)
+    reserved.check_free(key)
 
 
 def _tell(sentence: str, as_json: bool, data: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ app = typer.Typer(
 for name, verb in {**governing.VERBS, "evolvable": binding.evolvable}.items():
     app.command(name)(verb)
 
-ELSEWHERE = ("proposals/", "rollout/", "playbook/", "tools/", "skills/", "reflections/", "nonces/", "control/")
+MOST = 2**63 - 1  # the greatest number that a store can hold
 PrefixArgument = Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Keys that begin so.")]
 
 
@@ -48,7 +48,7 @@ def get(
 
     with parameters.open(store) as kept:
         try:
-            value, version = kept.get(key, as_of=parameters.moment(as_of))
+            value, version = parameters.value(kept, key, as_of)
         except errors.NotFound:
             if default is None:
                 raise
@@ -102,13 +102,15 @@ def list_keys(
 
 def _is_kept_elsewhere(key: str, prefix: str) -> bool:
     """Whether another verb looks after a key, and nobody asked for its kind."""
-    return any(key.startswith(each) and not prefix.startswith(each) for each in ELSEWHERE)
+    from atoll.governed import reserved
+
+    return any(key.startswith(each) and not prefix.startswith(each) for each in reserved.PREFIXES)
 
 
 @app.command("history")
 def history(
     key: governing.KeyArgument,
-    limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", help="Only the newest; 0 is all.")] = 0,
+    limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", max=MOST, help="Only the newest; 0 is all.")] = 0,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -155,8 +157,8 @@ def diff(
     from atoll.config import parameters
 
     with parameters.open(store) as kept:
-        after = kept.get(key if new is None else f"{key}@{new}")
-        before = kept.get(f"{key}@{max(after.version - 1, 1) if old is None else old}")
+        after = parameters.value(kept, key if new is None else f"{key}@{new}")
+        before = parameters.value(kept, f"{key}@{max(after.version - 1, 1) if old is None else old}")
     if as_json:
         sides = {"old": before, "new": after}
         output.print_json({"key": key} | {side: each._asdict() for side, each in sides.items()})
@@ -169,7 +171,9 @@ def diff(
 @app.command("watch")
 def watch(
     prefix: PrefixArgument = "",
-    after: Annotated[int | None, typer.Option(metavar="N", help="Begin behind so many changes; 0 shows all.")] = None,
+    after: Annotated[
+        int | None, typer.Option(metavar="N", max=MOST, help="Begin behind so many changes; 0 shows all.")
+    ] = None,
     timeout: Annotated[float | None, typer.Option(metavar="S", help="End when nothing comes for so long.")] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
@@ -221,7 +225,8 @@ def export(
             lines = [audit.line(each) for each in kept.ledger.entries()]
         else:
             held = kept.snapshot(prefix, as_of=parameters.moment(as_of)).values
-            lines = [json.dumps({key: value for key, (value, _) in held.items()}, indent=1, ensure_ascii=False)]
+            found = {key: value for key, (value, _) in held.items() if not _is_kept_elsewhere(key, prefix)}
+            lines = [json.dumps(found, indent=1, ensure_ascii=False)]
     text = "".join(f"{line}\n" for line in lines)
     if to is None:
         sys.stdout.write(text)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atoll import errors
+from atoll.governed import reserved
 from atoll.governed.errors import ParameterNotFound
 from atoll.governed.parameters import ParameterStore
 from atoll.governed.proposals import LATER, Decider, Policy, Proposal, Proposals, settle
@@ -12,9 +13,6 @@ from atoll.governed.proposals.proposals import Guard
 from atoll.governed.reflections import SelfReflector
 from atoll.governed.skills import SkillLearner
 from atoll.governed.tools import Toolbox
-
-# What is kept there has a way of its own, with its own checks and risks.
-_RESERVED = ("tools/", "skills/", "proposals/", "reflections/", "nonces/", "rollout/")
 
 type Observer = Callable[[Proposal], None]
 
@@ -172,8 +170,7 @@ def _parameter(content: Mapping[str, Any]) -> tuple[str, Any, int | None]:
     key, expected = content.get("key"), content.get("expected_version")
     if not isinstance(key, str) or not key.strip() or "value" not in content:
         raise errors.SetupError("A change of a parameter names its key and its value.")
-    if taken := next((prefix for prefix in _RESERVED if key.strip().startswith(prefix)), None):
-        raise errors.SetupError(f"{taken} is no parameter's: what is kept there has a way of its own.")
+    reserved.check_free(key)
     if expected is not None and (not isinstance(expected, int) or isinstance(expected, bool)):
         raise errors.SetupError("expected_version is the number of the version that the change is based on.")
     return key, content["value"], expected

@@ -9,24 +9,12 @@ from pydantic import Field
 from atoll import errors, governed, store
 from atoll.dashboard import differences, plain
 from atoll.dashboard.given import Kept, Limit, Remembered
-from atoll.governed import rollout, standings
+from atoll.governed import reserved, rollout, standings
 from atoll.governed.proposals.proposal import Proposal, Status
 from atoll.store import refusals
 
 router = APIRouter(prefix="/api/governance", tags=["governance"])
 
-# Keys that are kept among the parameters and have a place of their own.
-TAKEN = (
-    "control/",
-    "playbook/",
-    "proposals/",
-    "rollout/",
-    standings.SHADOWS,
-    "tools/",
-    "skills/",
-    "reflections/",
-    "nonces/",
-)
 MAX_VALUE = 20_000  # characters of a value
 KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which parameter.")]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
@@ -115,7 +103,7 @@ def list_parameters(
 ) -> dict[str, Any]:
     """Lists parameters by key: version, value, lock, aliases; without what has a place of its own, unless asked for."""
     known = parameters(kept)
-    keys = [key for key in known.list(prefix) if key > after and (everything or not key.startswith(TAKEN))]
+    keys = [key for key in known.list(prefix) if key > after and (everything or not key.startswith(reserved.PREFIXES))]
     rows = [_parameter(known, key) for key in keys[:limit]]
     return {"parameters": rows, "total": len(keys), "next": keys[limit - 1] if len(keys) > limit else None}
 
@@ -179,6 +167,7 @@ def unlock(kept: Kept, said: Change) -> dict[str, Any]:
 @router.post("/parameters/rollback")
 def rollback(kept: Kept, said: Rollback) -> dict[str, Any]:
     """Makes an old value the newest again, as a new version; of a locked parameter too."""
+    reserved.check_free(said.key)
     known = parameters(kept)
     known.rollback(said.key, said.version, said.reason, author=said.by)
     return _parameter(known, said.key)

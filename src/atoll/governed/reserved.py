@@ -1,0 +1,25 @@
+"""Keys that are kept among the parameters and change by verbs of their own alone, each with its checks and risks."""
+
+from atoll import errors
+
+PREFIXES = (
+    "control/",
+    "nonces/",
+    "playbook/",
+    "proposals/",
+    "reflections/",
+    "rollout/",
+    "shadow/",
+    "skills/",
+    "tools/",
+)
+
+
+def check_free(key: str) -> None:
+    """Refuses to change as a parameter what is none: a proposal that was rejected would be open again.
+
+    Raises:
+        SetupError: The key is reserved.
+    """
+    if taken := next((prefix for prefix in PREFIXES if key.strip().startswith(prefix)), None):
+        raise errors.SetupError(f"{taken} is no parameter's: what is kept there has a way of its own.")
