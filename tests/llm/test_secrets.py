@@ -43,7 +43,8 @@ def told(tmp_path_factory) -> tuple[Path, str]:
     tasks.make(folder / "task", TASK)
     body = f'{{"error": {{"message": "{key_of("OPENAI_API_KEY")} is tired"}}}}'
     faults = {1: Fault(500, body=body), 2: Fault(400, body=body), 3: Fault(body=key_of("OPENAI_API_KEY"))}
-    with ModelServer(tasks.answer, faults=faults) as server:
+    echo = f"I was asked by {key_of('OPENAI_API_KEY')}."
+    with ModelServer(lambda *asked: f"{tasks.answer(*asked)}\n{echo}\n", faults=faults) as server:
         said = atoll(folder, ["run", "task", "--llm", f"openai:m@{server.url}", "--iterations", "8", "--json"])
         assert all(key_of("OPENAI_API_KEY") in request.headers["authorization"] for request in server.requests)
         assert server.num_requests >= 8

@@ -110,7 +110,8 @@ class Chat:
             raise self._complaints.too_long(f"it has {len(text):,} characters")
         usage, model = response.usage, response.model_name or self._endpoint.model
         tokens = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
-        return Reply(text, model, Cost(**tokens, usd=self._usd(response, model)))
+        without = self._endpoint.without_key
+        return Reply(without(text), without(model), Cost(**tokens, usd=self._usd(response, model)))
 
     def _usd(self, response: messages.ModelResponse, model: str) -> float:
         if response.usage.cost is not None:

@@ -72,7 +72,6 @@ class Complaints:
 
     def _shown(self, text: str) -> str:
         """Returns a text on one line, not too long, without the key, which some servers repeat."""
-        key = self._endpoint.api_key
-        pattern = re.escape(key) if len(key) >= 8 else rf"\b{re.escape(key)}\b"  # "x" is a key too, for some
-        line = re.sub(pattern, "***", " ".join(text.split())).rstrip(".")
+        short = rf"\b{re.escape(self._endpoint.api_key)}\b"  # "x" is a key too, for some
+        line = re.sub(short, "***", self._endpoint.without_key(" ".join(text.split()))).rstrip(".")
         return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}..."

@@ -114,7 +114,8 @@ class Completions:
             raise self._complaints.empty("content_filter" if message.get("refusal") else ended)
         model = said.get("model")
         model = model if isinstance(model, str) and model else self._endpoint.model
-        return Reply(text, model, self._cost(model, said.get("usage")))
+        without = self._endpoint.without_key
+        return Reply(without(text), without(model), self._cost(model, said.get("usage")))
 
     def _cost(self, model: str, usage: object) -> Cost:
         told = usage if isinstance(usage, Mapping) else {}

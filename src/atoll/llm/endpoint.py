@@ -47,6 +47,7 @@ SERVICES: Mapping[str, Service] = {
 }
 
 _NO_KEY = "no-key"  # most own servers want none, but the client wants to send one
+_LONG_KEY = 8  # characters
 _GIVE_ONE = "give one like http://127.0.0.1:8000/v1"
 
 
@@ -83,6 +84,10 @@ class Endpoint:
     @property
     def is_encrypted(self) -> bool:
         return self.base_url.startswith("https:")
+
+    def without_key(self, text: str) -> str:
+        """Returns what a server said without the key, which some repeat; a short one may be any word and stays."""
+        return text.replace(self.api_key, "***") if len(self.api_key) >= _LONG_KEY else text
 
 
 def find(service: str, model: str, base_url: str | None, api_key: str | None) -> Endpoint:
