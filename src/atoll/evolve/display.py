@@ -16,7 +16,10 @@ def text(rows: Rows, content: str) -> str:
     """Returns a few lines."""
     lines = content.rstrip("\n").split("\n")
     shown = [*lines[:_LINES], *([f"... {len(lines) - _LINES} more lines"] if len(lines) > _LINES else [])]
-    return "\n".join([*(f"{title:<10}{value}" for title, value in rows), "best", *(f"    {line}" for line in shown)])
+    width = max(10, 2 + max((len(title) for title, _ in rows), default=0))
+    return "\n".join(
+        [*(f"{title:<{width}}{value}" for title, value in rows), "best", *(f"    {line}" for line in shown)]
+    )
 
 
 def html(rows: Rows, content: str) -> str:
