@@ -34,6 +34,7 @@ RANKS = {
     "sandbox": 3,
     "secrets": 3,
     "persons": 3,
+    "foreign": 3,
     "mutation": 3,
     "executor": 4,
     "system": 5,

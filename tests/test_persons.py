@@ -22,6 +22,13 @@ from atoll import errors, persons
         "agent\u3164",
         "\u2800agent",
         "\U0001d41agent",
+        "\u0251gent",
+        "a\u0261ent",
+        "\u1d00\u0262\u1d07\u0274\u1d1b",
+        "agen\u0167",
+        "agent.",
+        "Agent ...",
+        "agent\u3002",
     ],
 )
 def test_names_that_look_alike_are_one(other):
@@ -30,6 +37,16 @@ def test_names_that_look_alike_are_one(other):
 
 def test_a_name_in_the_letters_of_another_alphabet_is_the_one_that_it_looks_like():
     assert persons.folded("\u0412\u041e\u0412") == persons.folded("BOB")
+
+
+@pytest.mark.parametrize("other", ["\u0131lija", "\u0269lija", "\u026alija", "i\u0142ija", "i\u01c0ija", "ili\u0237a"])
+def test_latin_letters_without_their_dot_or_with_a_stroke_are_the_plain_ones(other):
+    assert persons.folded(other) == persons.folded("Ilija")
+
+
+def test_punctuation_inside_a_name_counts_and_a_name_of_nothing_else_is_kept():
+    assert persons.folded("O'Neil") != persons.folded("ONeil")
+    assert persons.folded("...") == "..."
 
 
 def test_composed_and_decomposed_names_are_one():

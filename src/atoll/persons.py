@@ -10,13 +10,18 @@ _SELECTORS = frozenset(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10),
 _BROKEN = frozenset(("Cc", "Cs", "Co", "Cn", "Zl", "Zp"))  # end a line, or are no characters at all
 _ALIKE = ("LATIN", "CYRILLIC", "GREEK", "COPTIC", "ARMENIAN", "CHEROKEE", "LISU")  # alphabets that share shapes
 # A whole name can be written in the letters of another alphabet, as Cyrillic ve, o, ve reads BOB.
-SHAPES = str.maketrans("авекмнорстухіјѕαβεζηικμνορτυχ", "abekmhopctyxijsabezhikmnoptyx")
+_OTHERS = str.maketrans("авекмнорстухіјѕαβεζηικμνορτυχ", "abekmhopctyxijsabezhikmnoptyx")
+# Latin has letters that differ by a dot, a hook or a stroke, which are no accents to Unicode, and small capitals.
+_HOOKED = str.maketrans("ıɩɨȷɑɡƒɫłǀøđħŧƀ", "iiijagflllodhtb")
+_CAPITALS = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
+SHAPES = _OTHERS | _HOOKED | _CAPITALS
 
 
 def folded(name: str) -> str:
     """Returns a name as it is compared: two that a reader could take for one are one.
 
-    Case, width, accents of alphabetic letters, what is shown as nothing and the number of blanks do not count.
+    Case, width, accents of alphabetic letters, what is shown as nothing, the number of blanks and a last full stop or
+    the like do not count.
 
     Raises:
         SetupError: It cannot be the name of a person: it shows nothing, has characters that break a line or stand for
@@ -33,7 +38,7 @@ def folded(name: str) -> str:
         raise errors.SetupError(
             f"{name!a:.60} cannot be the name of a person: it mixes {' and '.join(alphabets)} letters; use one of them."
         )
-    return bare.translate(SHAPES)
+    return _unpointed(bare).translate(SHAPES)
 
 
 def _bare(name: str) -> str:
@@ -47,6 +52,14 @@ def _bare(name: str) -> str:
             is_alphabetic = bool(_alphabet(each)) or not each.isalpha()
         letters.append(each)
     return unicodedata.normalize("NFKC", " ".join("".join(letters).split()).casefold())
+
+
+def _unpointed(name: str) -> str:
+    """Returns a name without the punctuation at its end, unless it is nothing else."""
+    end = len(name)
+    while end and (name[end - 1] == " " or unicodedata.category(name[end - 1]).startswith("P")):
+        end -= 1
+    return name[:end] or name
 
 
 def _alphabet(letter: str) -> str:

@@ -1,5 +1,6 @@
 """Foreign text comes out as data or as plain text, and never longer than a page can bear."""
 
+import pytest
 from starlette.testclient import TestClient
 
 from atoll import evaluation, store
@@ -73,3 +74,17 @@ def test_an_artifact_is_text_to_be_saved_whatever_it_is(client):
 def test_prometheus_text_keeps_labels_on_their_line(client):
     lines = client.get("/metrics", headers={"accept": "text/plain"}).text.splitlines()
     assert all(line.startswith(("#", "atoll_")) for line in lines)
+
+
+@pytest.mark.parametrize("id", ["99999999999999999999.0", "0.d99999999999999999999", f"{'9' * 100}.0"])
+def test_a_candidate_that_no_store_could_hold_is_not_found(client, id):
+    found = client.get(f"/api/runs/{stage.HOSTILE}/candidates/{id}")
+    assert found.status_code == 404, found.text[:300]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_setting_that_is_not_finite_is_refused(client, owner, number):
+    order = f'{{"action": "set", "values": {{"mode": {number}}}}}'
+    headers = {**owner, "content-type": "application/json"}
+    found = client.post(f"/api/runs/{stage.HOSTILE}/control", content=order, headers=headers)
+    assert (found.status_code, "give finite numbers" in found.text) == (422, True), found.text[:300]

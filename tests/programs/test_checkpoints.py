@@ -1,6 +1,7 @@
 """Checkpoints of OpenEvolve, read (P21); damaged ones are told in one sentence."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,31 @@ def test_a_damaged_program_is_one_sentence(tmp_path, content, said):
         checkpoints.read(place)
     assert "a.json" in str(caught.value)
     assert str(caught.value).endswith(".")
+
+
+def test_what_is_no_plain_file_is_one_sentence_and_nobody_waits_for_it(tmp_path):
+    place = checkpoint(tmp_path)
+    file = place / "programs" / "a.json"
+    for make in (lambda: os.mkfifo(file), lambda: file.symlink_to("/dev/zero")):
+        make()
+        with pytest.raises(errors.SetupError, match=r"a\.json is no program of a checkpoint: it is no plain file\."):
+            checkpoints.read(place)
+        file.unlink()
+
+
+def test_a_program_may_be_a_link_to_a_plain_file(tmp_path):
+    place = checkpoint(tmp_path, program("a", 1.0))
+    (place / "programs" / "0.json").rename(tmp_path / "elsewhere.json")
+    (place / "programs" / "a.json").symlink_to(tmp_path / "elsewhere.json")
+    assert [each.id for each in checkpoints.read(place)] == ["a"]
+
+
+def test_a_file_that_is_too_large_is_one_sentence(tmp_path):
+    place = checkpoint(tmp_path)
+    with (place / "programs" / "a.json").open("wb") as file:
+        file.truncate(checkpoints.MOST_BYTES + 1)  # a hole: it takes no room on the disk
+    with pytest.raises(errors.SetupError, match="it has over 64 MiB"):
+        checkpoints.read(place)
 
 
 def test_what_is_no_checkpoint_is_told(tmp_path):

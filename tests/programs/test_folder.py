@@ -1,5 +1,6 @@
 """OpenEvolve's folders and their configurations (P20): every key is used or accounted for."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -11,6 +12,10 @@ from atoll import config, errors
 from atoll.programs import folder, translation
 from atoll.programs.config import Options, Task
 
+# Nine lists, each of ten times the one before it: a third of a kilobyte that stands for 10^9 items.
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n" for before, name in itertools.pairwise("abcdefghi")
+)
 PROGRAM, EVALUATOR = "KNOB = 1\n", "def evaluate(path): return 1.0\n"
 
 
@@ -144,11 +149,29 @@ llm: {temperature: 0.4, max_tokens: 100, timeout: 30}
             ("a: [", "is no YAML"),
             ("database: {num_islands: 0}", "programs.num_islands is 0"),
             ("evaluator: {timeout: -1}", "sandbox.seconds is -1"),
+            (f"{BOMB}prompt: {{system_message: *i}}", "its aliases stand for too much"),
+            ("a: &a [*a]", "its aliases stand for too much, or for themselves"),
+            (f"a: &a {'x' * 99_999}\nb: [{'*a,' * 11}]", "its aliases stand for too much"),
+            ("a: " + "[" * 5000, "over 50 levels deep"),
+            (f"a: [{'1,' * 20_000}]", "over 20,000 keys and values"),
+            (f"a: '{'x' * 1_000_000}'", "over 1,000,000 characters"),
+            ('max_iterations: !!int ""', "'' in line 1 is no int"),
+            ('max_iterations: !!float ""', "'' in line 1 is no float"),
+            ("max_iterations: !!timestamp zzz", "'zzz' in line 1 is no timestamp"),
+            (f"max_iterations: {':'.join('1' * 3000)}", "a number of over 300 characters"),
+            ("prompt: {system_message: [You, know]}", "task.description is"),
         ],
     )
     def test_what_cannot_be_meant_is_one_sentence(self, made, text, said):
         with pytest.raises(errors.SetupError, match=said):
             made(text)
+
+    def test_a_few_aliases_are_what_they_stand_for(self, made):
+        plan = made("database: &few {num_islands: 3}\nother: {<<: *few}\nmax_iterations: 7")
+        assert (plan.options.num_islands, plan.run.iterations) == (3, 7)
+
+    def test_a_message_that_is_a_number_is_a_text(self, made):
+        assert made("prompt: {system_message: 42}").task.description == "42"
 
     def test_a_message_may_be_the_name_of_a_template(self, made, tmp_path):
         (tmp_path / "templates").mkdir()

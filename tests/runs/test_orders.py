@@ -37,6 +37,14 @@ def test_one_under_way_can(kept):
         assert orders.tell(kept, "run", [("pause", {})], by="ann").is_alive
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_is_not_finite_is_refused_and_nothing_is_told(kept, number):
+    with pytest.raises(errors.SetupError, match="give finite numbers"):
+        orders.tell(kept, "run", [("raise", {"iterations": 9}), ("set", {"tick_delay": number})], by="ann")
+    assert not kept.inbox("run").read(0)
+    assert not kept.book().history("control/run", 0)
+
+
 def test_a_setting_that_the_system_has_not_is_refused(kept):
     kept.create("lives", {"system": "survival"})
     with pytest.raises(errors.SetupError, match="danger_threshold"):

@@ -3,13 +3,15 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from atoll import errors, governed
 from atoll.governed.parameters import folder
-from atoll.store import address, audit
+from atoll.store import address, audit, refusals
+
+MOST = 2**63 - 1  # the greatest number that a store can hold
 
 
 def is_folder(url: str) -> bool:
@@ -76,13 +78,44 @@ def moment(said: str | None) -> int | datetime | None:
     """Reads a number of changes, or a time.
 
     Raises:
-        SetupError: It is neither.
+        SetupError: It is neither, or one that no store reaches.
     """
-    if said is None or said.isdigit():
-        return None if said is None else int(said)
+    if said is None:
+        return None
+    if is_count(said) and not fits(said):
+        raise errors.SetupError(f"{said:.40} is no moment: no store has so many changes.")
     try:
-        return datetime.fromisoformat(said)
-    except ValueError as error:
+        return int(said) if is_count(said) else _time(said)
+    except (ValueError, OverflowError) as error:
         raise errors.SetupError(
-            f"{said!r} is no moment: give a number of changes or a time like 2026-11-15T12:00."
+            f"{said!r:.80} is no moment: give a number of changes or a time like 2026-11-15T12:00."
         ) from error
+
+
+def _time(said: str) -> datetime:
+    """Reads a time; raises ValueError or OverflowError for one that is none, or none in UTC."""
+    found = datetime.fromisoformat(said)
+    return found if found.tzinfo is None else found.astimezone(UTC)
+
+
+def value(kept: governed.Parameters, name: str, as_of: str | None = None) -> governed.Value:
+    """Returns what KEY, KEY@N or KEY@ALIAS stands for, now or at a moment.
+
+    Raises:
+        NotFound: There is no such key, version or alias.
+        SetupError: The moment is none.
+    """
+    key, _, version = name.rpartition("@")
+    if key and is_count(version) and not fits(version) and name not in kept:
+        raise refusals.VersionNotFound(key, f"{version:.40}")
+    return kept.get(name, as_of=moment(as_of))
+
+
+def is_count(said: str) -> bool:
+    """Says whether a text is a whole number of plain digits."""
+    return said.isascii() and said.isdigit()
+
+
+def fits(count: str) -> bool:
+    """Says whether a store can hold a whole number; Python itself reads none of over 4,300 digits."""
+    return len(digits := count.lstrip("0")) <= len(str(MOST)) and int(digits or "0") <= MOST

@@ -5,7 +5,9 @@ turn. They keep the scores that the checkpoint has: nothing is judged again.
 """
 
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from atoll.programs.stages import Measure
 
 ENGINE = "import"  # what the children note
 NUMBERED = re.compile(r"checkpoint_(\d+)")
+MOST_BYTES = 64 * 2**20  # of one program's file
 
 
 class Program(NamedTuple):
@@ -76,7 +79,7 @@ def _place(folder: Path) -> Path:
 
 def _program(file: Path) -> Program:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(_text(file))
         code, found = data["code"], data.get("metrics") or {}
         iteration = data.get("iteration_found") or 0
         if not (isinstance(code, str) and isinstance(found, dict) and isinstance(iteration, int)):
@@ -91,6 +94,23 @@ def _program(file: Path) -> Program:
     parent = data.get("parent_id")
     named = str(data.get("id") or file.stem)
     return Program(named, code, str(parent) if parent else None, iteration, metrics, _artifacts(data))
+
+
+def _text(file: Path) -> str:
+    """Returns what a plain file holds, or one that a link leads to; a pipe or a device could go on for ever.
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is something else, or too large.
+    """
+    # Without waiting: a pipe that nobody writes would never open.
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise ValueError("it is no plain file")
+        body = opened.read(MOST_BYTES + 1)
+    if len(body) > MOST_BYTES:
+        raise ValueError(f"it has over {MOST_BYTES // 2**20} MiB")
+    return body.decode("utf-8")
 
 
 def _is_number(value: object) -> bool:

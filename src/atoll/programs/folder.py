@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from atoll import errors
+from atoll import errors, foreign
 from atoll.programs import naming
 from atoll.programs.config import EVALUATOR
 from atoll.programs.translation import Found, translated
@@ -79,9 +78,9 @@ def read(file: Path) -> Found:
         SetupError: It is no YAML, or holds something else than keys with values.
     """
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError, RecursionError, OSError) as error:
-        raise errors.SetupError(f"{file} is no YAML: {' '.join(str(error).split())}.") from error
+        found = foreign.load(file.read_text(encoding="utf-8"), has_aliases=True)
+    except (foreign.Unreadable, ValueError, OSError) as error:
+        raise errors.SetupError(f"{file} is no YAML: {error}.") from error
     if not isinstance(found or {}, dict):
         raise errors.SetupError(f"{file} holds a {type(found).__name__}, not keys with values.")
     return found or {}
@@ -110,8 +109,8 @@ def _mend(settings: dict[str, Any], found: Found, file: Path | None) -> None:
         settings["task.features"] = [name for name in dimensions if isinstance(name, str)]
     templates = _templates(found, file)
     for name in ("task.description", "programs.llm_feedback_prompt"):
-        if name in settings:
-            settings[name] = _message(str(settings[name]), templates)
+        if isinstance(said := settings.get(name), str | int | float | date):  # a list stays one, and is refused as such
+            settings[name] = _message(str(said), templates)
     if templates is not None and "programs.template_dir" in settings:
         settings["programs.template_dir"] = str(templates)
 

@@ -46,7 +46,8 @@ def tell(kept: store.Store, run: str, posts: Sequence[Post], *, by: str, reason:
 
     Raises:
         NotFound: There is no such run.
-        SetupError: A setting is not known or its value is wrong; or nobody is there to pause, resume or stop.
+        SetupError: A setting is not known, or its value is wrong or not finite; or nobody is there to pause, resume or
+            stop.
     """
     begun = kept.run(run).config
     system = begun.get("system", "")
@@ -55,12 +56,24 @@ def tell(kept: store.Store, run: str, posts: Sequence[Post], *, by: str, reason:
     for kind, _ in checked:
         if not is_alive and kind in ("pause", "resume", "stop"):
             raise errors.SetupError(_refusal(run, kind, is_shared="shared" in begun))
+    written = [_written(kind, data) for kind, data in checked]
     numbers = []
-    for kind, data in checked:
-        said = json.dumps({"kind": kind, "data": dict(data)}, sort_keys=True)
+    for (kind, data), said in zip(checked, written, strict=True):
         kept.versions().set(f"{KEY}{run}", said, reason or _said(kind, data), by)  # first: nothing is told unwritten
         numbers.append(kept.inbox(run).post(kind, **data))
     return Told(run, numbers, checked, is_alive)
+
+
+def _written(kind: str, data: Mapping[str, Any]) -> str:
+    """Returns a command as the log keeps it.
+
+    Raises:
+        SetupError: A number in it is not finite, which no store takes.
+    """
+    try:
+        return json.dumps({"kind": kind, "data": dict(data)}, sort_keys=True, allow_nan=False)
+    except ValueError as error:
+        raise errors.SetupError(f"A run cannot be told to {_said(kind, data):.200}: give finite numbers.") from error
 
 
 def _refusal(run: str, kind: str, *, is_shared: bool) -> str:

@@ -12,7 +12,8 @@ from atoll.store.database import Prepared
 
 FOUNDED = ("accept", "founded", "atoll", None)
 
-_ID = re.compile(r"(0|[1-9][0-9]*)\.(d?)(0|[1-9][0-9]*)")
+# Up to 18 digits, which fit into a column: what is longer is the id of no candidate.
+_ID = re.compile(r"(0|[1-9][0-9]{0,17})\.(d?)(0|[1-9][0-9]{0,17})")
 
 
 class Place(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from atoll import foreign
 from atoll.governed.skills.skill import Lesson, SkillDefinition, SkillRefused, Step, check, check_name, from_json
 
 FILE = "SKILL.md"
@@ -98,16 +99,6 @@ def _text_in(path: Path) -> str:
         raise SkillRefused(f"{path} cannot be read: it is no UTF-8.") from None
 
 
-class _Plain(yaml.SafeLoader):
-    """YAML without anchors and aliases, of which a few lines make more than any memory holds."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise yaml.YAMLError("it has anchors or aliases")
-        return super().compose_node(parent, index)
-
-
 def parse(text: str) -> SkillDefinition:
     """Reads the text of a SKILL.md.
 
@@ -148,9 +139,9 @@ def parse(text: str) -> SkillDefinition:
 
 def _front(block: str) -> dict[str, Any]:
     try:
-        head = yaml.load(block, _Plain)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SkillRefused(f"The head of the SKILL.md is no YAML: {str(error).splitlines()[0]}.") from None
+        head = foreign.load(block)
+    except foreign.Unreadable as error:
+        raise SkillRefused(f"The head of the SKILL.md is no YAML: {error}.") from None
     if not isinstance(head, dict):
         raise SkillRefused("The head of a SKILL.md has keys and values.")
     if odd := [key for key in head if key not in _FIELDS]:
