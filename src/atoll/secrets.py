@@ -7,20 +7,24 @@ digest is no secret. `redacted` is for text on its way to a model: there a long 
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 HIDDEN = "[hidden]"
 _SHORTEST = 8  # characters: no secret is shorter
+_LONGEST_KEY = 8000  # characters between the lines of dashes of a private key
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
 # Every repeat is possessive or bounded: no text makes them go back and forth.
+# The name of a call is taken too, without a group, so that it is not read again from each name in it.
 # One letter first: a scan for a set of letters is many times faster than one for words in any case.
 _NAMED = re.compile(
     r"""(?x) ([pPsStTaA](?: (?<=[pP])(?i:assword|asswd|wd\b) | (?<=[sS])(?i:ecret) | (?<=[tT])(?i:oken)
     | (?<=[aA])(?i:pi[_-]?key|ccess[_-]?key|uthorization) ))
-    (["']?\s{0,4}[:=]\s{0,4}) ((?i:bearer\s|basic\s)?["']?) ([^\s"',;()}\]]{4,}+)(?!\()"""
+    (["']?\s{0,4}[:=]\s{0,4}) (?: ((?i:bearer\s|basic\s)?["']?) ([^\s"',;()}\]]{4,}+)(?!\()
+    | [^\s"',;()}\]]{4,}+ )"""
 )
+# A token of JSON begins at the last place of a word where one can: else a word with many is read to its end from each.
 _KNOWN = re.compile(
     r"""(?x) (?=[sgxAhyer]) \b(?: (?P<OpenAI_or_Anthropic_key>sk-[A-Za-z0-9_-]{16,}+)
     | (?P<GitHub_token>gh[opsur]_[A-Za-z0-9]{20,}+ | github_pat_\w{20,}+)
@@ -28,11 +32,9 @@ _KNOWN = re.compile(
     | (?P<Slack_token>xox[abeprs]-[\w-]{10,}+)
     | (?P<AWS_key_id>A(?:KIA|SIA)[A-Z0-9]{12,}+) | (?P<Google_key>AIza[\w-]{30,}+ | ya29\.[\w-]{20,}+)
     | (?P<Hugging_Face_token>hf_[A-Za-z0-9]{20,}+)
-    | (?P<JSON_web_token>eyJ[\w-]{10,}+\.[\w-]{10,}+(?:\.[\w-]{5,}+)?) )"""
+    | (?P<JSON_web_token>eyJ(?=[\w-]{10})(?:\w++|-(?!eyJ[\w-]{10}))*+\.[\w-]{10,}+(?:\.[\w-]{5,}+)?) )"""
 )
-_KEYS = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.{0,8000}?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.S
-)
+_BEGIN, _END = (re.compile(rf"-----{word} [A-Z ]{{0,30}}PRIVATE KEY-----") for word in ("BEGIN", "END"))
 _ADDRESS = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@\"']{0,64}:(?P<password>[^\s/@\"']{3,200}+)@")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")  # they would hide a key from a pattern
 _OPAQUE = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}+={0,2}")
@@ -64,12 +66,20 @@ def find(text: str, environment: Mapping[str, str] | None = None) -> list[Found]
         return []
     own = os.environ if environment is None else environment
     text = _INVISIBLE.sub("", text)
-    starts = sorted({(start, kind) for start, kind in (*_spots(text), *_spots_of(own, text))})
-    return list(dict.fromkeys(Found(kind, text.count("\n", 0, start) + 1) for start, kind in starts))
+    starts = sorted({*_spots(text), *_spots_of(own, text)})
+    return list(dict.fromkeys(_in_lines(text, starts)))
+
+
+def _in_lines(text: str, starts: Iterable[tuple[int, str]]) -> Iterator[Found]:
+    """Yields what was found with its line; starts are in the order of the text, so that no line is counted twice."""
+    line, place = 1, 0
+    for start, kind in starts:
+        line, place = line + text.count("\n", place, start), start
+        yield Found(kind, line)
 
 
 def _spots(text: str) -> Iterator[tuple[int, str]]:
-    yield from ((found.start(), "private key") for found in _KEYS.finditer(text))
+    yield from ((start, "private key") for start, _ in _keys(text))
     yield from ((found.start(), (found.lastgroup or "key").replace("_", " ")) for found in _KNOWN.finditer(text))
     yield from (
         (found.start(), "password in an address")
@@ -77,11 +87,33 @@ def _spots(text: str) -> Iterator[tuple[int, str]]:
         if not _PLACE.match(found["password"])
     )
     for found in _NAMED.finditer(text):
-        value = found[4]
+        if (value := found[4]) is None:  # a call's
+            continue
         # A word of the program, such as a variable's name, is no secret; a literal or a long opaque string is.
         is_literal = found[3].endswith(('"', "'")) or any(each.isdigit() for each in value)
         if len(value) >= _SHORTEST and is_literal and not _PLACE.match(value):
             yield found.start(), f"value of {found[1].lower()}"
+
+
+def _keys(text: str) -> Iterator[tuple[int, int]]:
+    """Yields where private keys begin and end; the end of the text ends one too."""
+    place, end = 0, (0, 0)
+    while begin := _BEGIN.search(text, place):
+        if end[0] < begin.end():  # else it is the next END of this one as well, and need not be looked for again
+            found = _END.search(text, begin.end())
+            end = found.span() if found else (len(text), len(text))
+        is_key = end[0] - begin.end() <= _LONGEST_KEY
+        if is_key:
+            yield begin.start(), end[1]
+        place = end[1] if is_key else begin.start() + 1
+
+
+def _without_keys(text: str) -> str:
+    parts, place = list[str](), 0
+    for start, end in _keys(text):
+        parts += [text[place:start], HIDDEN]
+        place = end
+    return "".join([*parts, text[place:]])
 
 
 def _spots_of(environment: Mapping[str, str], text: str) -> Iterator[tuple[int, str]]:
@@ -98,9 +130,9 @@ def redacted(text: str) -> str:
     text = _ESCAPES.sub("", text)
     if len(text) < _SHORTEST:
         return text
-    text = _KEYS.sub(HIDDEN, text)
+    text = _without_keys(text)
     text = _KNOWN.sub(HIDDEN, text)
-    text = _NAMED.sub(lambda found: f"{found[1]}{found[2]}{found[3]}{HIDDEN}", text)
+    text = _NAMED.sub(lambda found: f"{found[1]}{found[2]}{found[3]}{HIDDEN}" if found[4] else found[0], text)
     return _OPAQUE.sub(lambda found: HIDDEN if _is_opaque(found[0]) else found[0], text)
 
 

@@ -13,7 +13,8 @@ from atoll.llm.llm import LLM, JSONPrompt
 _MAX_SHOWN = 2000  # characters of a wrong reply in the prompt that asks for a better one
 _MAX_FAULTS = 100  # brackets that begin no JSON: a long program has thousands
 _START = re.compile(r"[\[{]")
-_FENCE = re.compile(r"```[a-zA-Z0-9]*\s*\n(.*?)```", re.DOTALL)
+# Possessive: without a last fence, every way to share empty lines with the body would be tried to the end of the text.
+_FENCE = re.compile(r"```[a-zA-Z0-9]*+[^\S\n]*+\n\s*+(.*?)```", re.DOTALL)
 
 _WANTED = """{prompt}
 

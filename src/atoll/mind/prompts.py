@@ -120,13 +120,21 @@ def _numbered(plans: Sequence[Shown]) -> list[tuple[int, Shown]]:
 
 def plan_in(reply: str) -> str:
     """Returns the last plan in a reply; the whole reply where it marks none."""
-    found = _PLAN.findall(_CRITIC.sub("", reply))
+    criticised, rest = _parted(reply)
+    found = _PLAN.findall(_CRITIC.sub("", criticised) + rest)
     return str(found[-1]).strip() if found else reply
 
 
 def critique_in(reply: str) -> str:
     """Returns what the critic said in a reply; empty if it said nothing."""
-    return "\n".join(each.strip() for each in _CRITIC.findall(reply))
+    criticised, _ = _parted(reply)
+    return "\n".join(each.strip() for each in _CRITIC.findall(criticised))
+
+
+def _parted(reply: str) -> tuple[str, str]:
+    """Parts a reply after its last critique: an opening tag beyond it has no end, however often that is looked for."""
+    said, tag, rest = reply.rpartition("</critic>")
+    return said + tag, rest
 
 
 def numbers_in(reply: str, most: int) -> list[int]:

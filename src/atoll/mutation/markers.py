@@ -1,9 +1,8 @@
 """EVOLVE-BLOCK markers: what stands between them may change, and nothing else."""
 
-import re
 from collections.abc import Sequence
 
-_BLOCK = re.compile(r"^[^\n]*EVOLVE-BLOCK-START[^\n]*\n(.*?)^[^\n]*EVOLVE-BLOCK-END", re.M | re.S)
+_START, _END = "EVOLVE-BLOCK-START", "EVOLVE-BLOCK-END"
 
 
 def spliced(parent: str, child: str) -> str:
@@ -12,20 +11,35 @@ def spliced(parent: str, child: str) -> str:
     Raises:
         ValueError: The child has not as many blocks as the parent.
     """
-    old, new = list(_BLOCK.finditer(parent)), [found[1] for found in _BLOCK.finditer(child)]
+    old_lines, new_lines = parent.split("\n"), child.split("\n")
+    old, new = _blocks(old_lines), _blocks(new_lines)
     if not old:
         return child
     if len(new) != len(old):
         raise ValueError(f"the reply has {len(new)} EVOLVE-BLOCKs and the program has {len(old)}: keep all markers.")
-    parts, end = list[str](), 0
-    for found, body in zip(old, new, strict=True):
-        parts += [parent[end : found.start(1)], body]
-        end = found.end(1)
-    return "".join([*parts, parent[end:]])
+    lines, kept = list[str](), 0
+    for (first, end), (new_first, new_end) in zip(old, new, strict=True):
+        lines += [*old_lines[kept:first], *new_lines[new_first:new_end]]
+        kept = end
+    return "\n".join([*lines, *old_lines[kept:]])
 
 
 def evolving(text: str) -> Sequence[tuple[int, int]]:
     """Returns the lines between markers, as (first, end) counted from 0; without markers, all of them."""
-    blocks = [(found.start(1), found.end(1)) for found in _BLOCK.finditer(text)]
-    spans = [(text.count("\n", 0, start), text.count("\n", 0, end)) for start, end in blocks]
-    return spans or [(0, text.count("\n") + 1)]
+    lines = text.split("\n")
+    return _blocks(lines) or [(0, len(lines))]
+
+
+def _blocks(lines: Sequence[str]) -> Sequence[tuple[int, int]]:
+    """Returns the lines between each START and the next END; a block that does not end is none.
+
+    One pass: a reply of many STARTs without an END would keep a search from each of them busy for minutes.
+    """
+    found, first = list[tuple[int, int]](), 0
+    for number, line in enumerate(lines):
+        if not first and _START in line:
+            first = number + 1
+        elif first and _END in line:
+            found.append((first, number))
+            first = 0
+    return found

@@ -10,6 +10,8 @@ from atoll.mutation import cuts
 from atoll.programs.texts import Order, Written
 
 _MAX_LESSONS = 12_000  # characters
+# White space of one line: over many empty ones, a search from each would go to the end of all.
+_FENCE = re.compile(r"^[^\S\n]*+(?:```|~~~)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,5 +109,5 @@ def _digest(advice: Mapping[str, Any]) -> Sequence[tuple[str, Sequence[str]]]:
 
 
 def _note(reply: str) -> str:
-    said = re.split(r"^\s*(?:`{3,}|~{3,})", reply, maxsplit=1, flags=re.M)[0]
+    said = _FENCE.split(reply, maxsplit=1)[0]
     return " ".join(said.split())[:400]

@@ -15,6 +15,8 @@ from atoll.programs.stages import COMBINED, Measure
 SHARE = 0.3  # of the combined score is the model's, as in OpenEvolve, where nobody can change it
 _TRIES = 3  # of a model that has had its own retries for each
 _REFUSED = (401, 402, 403, 404)  # with these statuses a server refuses everybody who asks like us
+# Possessive: without a last fence, every way to share empty lines with the body would be tried to the end of the text.
+_FENCE = re.compile(r"```(?:json)?+[^\S\n]*+\n\s*+(.*?)```", re.DOTALL)
 _ASK = """\
 {role}
 
@@ -112,7 +114,7 @@ class Reviewed:
 
 def opinion(text: str) -> Mapping[str, float | str]:
     """Returns what a reply's JSON object says: finite numbers as such, all else as text; nothing where it has none."""
-    fenced = re.search(r"```(?:json)?\s*\n(.*?)```", text, re.DOTALL)
+    fenced = _FENCE.search(text)
     body = fenced[1] if fenced else text[text.find("{") : text.rfind("}") + 1]
     try:
         said = json.loads(body)

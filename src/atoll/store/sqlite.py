@@ -29,7 +29,7 @@ SENTENCES = {
     "SQLITE_BUSY": "{name} stayed locked by another program: end its transaction or wait longer.",
     "SQLITE_CORRUPT": "{name} is damaged: take a copy, then save what is left with `sqlite3 FILE .recover`.",
     "SQLITE_NOTADB": "{name} is no database: give another path.",
-    "SQLITE_CANTOPEN": "{name} cannot be opened: it must be no folder, and its folder must exist and be yours to write.",
+    "SQLITE_CANTOPEN": "{name} cannot be opened: it must be a file in a folder that exists and is yours to write.",
     "SQLITE_PERM": "{name} cannot be opened: get the right to read and write it.",
     "SQLITE_IOERR": "The disk under {name} failed: all that was committed before is there.",
 }

@@ -18,7 +18,8 @@ _FRIEND = re.compile(
 )
 _TRAVEL = re.compile(r"You travel to (.+?) in (\d+) minutes")
 _WAIT = re.compile(rf"You wait until ({_CLOCK})")
-_MEET = re.compile(rf"You meet (.+?) for (\d+) minutes from ({_CLOCK}) to ({_CLOCK})")
+# A bounded name: else a line that says "You meet" many times is read to its end from each of them.
+_MEET = re.compile(rf"You meet (.{{1,100}}?) for (\d++) minutes from ({_CLOCK}) to ({_CLOCK})")
 
 MEET = "meet"  # the role of an action
 BAD_FORMAT, CONFLICT = 10.0, 2.0  # the penalties of the paper; a valid meeting earns 1
@@ -129,7 +130,7 @@ class Day:
     def _walk(self, plan: str) -> tuple[list[Meeting], list[Fault]]:
         """Does what the steps of a plan say, and notes what cannot be."""
         now, here = self.begins, self.start
-        meetings, faults = list[Meeting](), list[Fault]()
+        meetings, faults, met = list[Meeting](), list[Fault](), set[str]()
         for line in plan.splitlines():
             if line.startswith("You travel") and (found := _TRAVEL.match(line)):
                 took = self.minutes.get((here, found[1]))
@@ -146,8 +147,9 @@ class Day:
                 first, last = minute(found[3]), minute(found[7])
                 last += 24 * 60 if last < first else 0
                 said = Meeting(found[1], here, first, last)
-                faults += self._check(said, now, {each.name for each in meetings})
+                faults += self._check(said, now, met)
                 meetings.append(said)
+                met.add(said.name)
                 now = max(now, last)
         return meetings, faults
 

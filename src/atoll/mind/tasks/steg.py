@@ -1,6 +1,7 @@
 """StegPoet: numbers are hidden in a text, each as a code word of the author's choice, in order."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,8 @@ from atoll.mind.tasks.problem import Fault, Verdict
 
 _MESSAGE = re.compile(r"Hide these numbers, in this order: ([\d, ]+)\.")
 _GAP = re.compile(r"at least (\d+) other words")
-_CODE = re.compile(r"^\s*(\d+)\s*(?:->|=|:)\s*([A-Za-z]+)\s*$", re.MULTILINE)
+# Possessive, and no line end at its ends: over many empty lines, a search from each would go to the end of all.
+_CODE = re.compile(r"^[^\S\n]*+(\d{1,18}+)\s*+(?:->|=|:)\s*+([A-Za-z]++)[^\S\n]*+$", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z']+")
 
 SAY = "say"  # the role of an action: its goal is a line, or the number that it hides
@@ -76,14 +78,14 @@ class Poem:
     def trace(self, plan: str) -> tuple[Action, ...]:
         """Returns the decisions in a text, line by line: which place of the message it hides, or that it hides none."""
         code = {word.lower(): int(number) for number, word in _CODE.findall(plan.partition("TEXT:")[0])}
-        made, seen, filled = list[Action](), list[int](), 0
+        made, seen, filled = list[Action](), Counter[int](), 0
         for line in plan.partition("TEXT:")[2].strip().splitlines():
             numbers = [code[word.lower()] for word in _WORD.findall(line) if word.lower() in code]
             if numbers:
                 free = [place for place, each in enumerate(self.numbers) if each == numbers[0]]
-                at = seen.count(numbers[0])
+                at = seen[numbers[0]]
                 made += [Task(SAY, f"place {free[at]}")] if at < len(free) else []
-                seen.append(numbers[0])
+                seen[numbers[0]] += 1
             else:
                 made.append(Task(SAY, f"filling {filled}"))
                 filled += 1
@@ -116,7 +118,7 @@ class Poem:
         return Verdict(-wrong, max(0.0, 1 - wrong / (3 * len(self.numbers))), not faults, tuple(faults))
 
     def _code_faults(self, pairs: Sequence[tuple[int, str]]) -> list[Fault]:
-        words = [word for _, word in pairs]
+        num_uses = Counter(word for _, word in pairs)
         known = {number for number, _ in pairs}
         found = [
             Fault("code", f"{number} has no code word.")
@@ -125,8 +127,8 @@ class Poem:
         ]
         return found + [
             Fault("code", f"The word {word} stands for more than one number.")
-            for word in dict.fromkeys(words)
-            if words.count(word) > 1
+            for word, uses in num_uses.items()
+            if uses > 1
         ]
 
     def _message_faults(self, hidden: Sequence[int]) -> list[Fault]:
