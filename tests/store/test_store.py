@@ -179,7 +179,7 @@ class TestRefusals:
         assert Path(path).read_text() == "Dear diary, " * 1000
 
     def test_a_folder_that_is_not_there(self, tmp_path):
-        with pytest.raises(errors.SetupError, match="folder must exist"):
+        with pytest.raises(errors.SetupError, match="a folder that exists"):
             store.open(tmp_path / "nowhere" / "atoll.db")
 
     @pytest.mark.parametrize("address", ["mysql://host/base", "http://host", "://"])
