@@ -6,7 +6,6 @@ and measures the guard itself.
 
 import argparse
 import subprocess
-import sys
 import time
 
 from atoll import secrets
@@ -41,7 +40,7 @@ def main() -> None:
     given = parser.parse_args()
     more = ["--quick"] if given.quick else []
     for part in PARTS:
-        subprocess.run([sys.executable, "-m", f"bench.{part}", *more], check=True)
+        subprocess.run(["scripts/bench", part, *more], check=True)  # which installs what each needs
     tables: outcome.Tables = {"Guard against secrets": (COLUMNS, guard(LINES // 10 if given.quick else LINES))}
     notes = [f"The other tables are in {', '.join(f'{part}.md' for part in PARTS)}."]
     (outcome.show if given.quick else outcome.keep)("governed", tables, notes)

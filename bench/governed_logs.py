@@ -2,7 +2,7 @@
 
     scripts/bench governed_logs              # 1,000,000 decisions, 600,000 measurements; some minutes
     scripts/bench governed_logs --large      # 10,000,000 decisions, the replay alone: whether memory stays bounded
-    scripts/bench governed_logs --quick      # the form that CI runs; keeps nothing
+    scripts/bench governed_logs --quick      # a few seconds; keeps nothing
 
 CPU seconds, since the machine is shared; each part runs in a process of its own, whose peak of memory is its own too.
 The anchors run on the same file: `json` and `msgspec` decode each line and pair nothing.
@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from atoll.governed import feedback, logs, reflectors, replay
 from atoll.governed.replay import columnar
 from bench import outcome
 
+EXTRA = "columnar"
 START = dt.datetime(2026, 4, 18, tzinfo=dt.UTC)
 END = START + dt.timedelta(days=60)
 NUM_ENTITIES = 1000
@@ -219,7 +219,7 @@ def measure(num_lines: int, folder: Path, *, quick: bool = False) -> tuple[outco
     """Measures everything in a folder that is empty."""
     generate(folder, num_lines)
     rows: list[list[object]] = []
-    for name in PARTS if find_spec("polars") else [each for each in PARTS if each != COLUMNS]:
+    for name in PARTS:
         tries = (
             [run_part(name, folder)]
             if quick

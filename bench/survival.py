@@ -22,6 +22,7 @@ from bench.baselines import interval
 
 type Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 
+EXTRA = "envs"
 SEEDS = range(30_000, 30_200)
 WORLDS = tuple(grid.PRESETS)
 # Options, lives of a run, and seeds: whoever learns nothing needs fewer lives for the same mean.

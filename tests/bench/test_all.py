@@ -1,6 +1,7 @@
 """All benchmarks in one command: none is forgotten, and what is done is not done again."""
 
 import re
+import tomllib
 from pathlib import Path
 
 from bench import all as every
@@ -18,6 +19,13 @@ def test_every_benchmark_is_among_all():
 def test_every_benchmark_is_told_of_in_the_readme():
     text = (BENCH / "README.md").read_text()
     assert [each.name for each in every.BENCHES if f"| `{each.name}` |" not in text] == []
+
+
+def test_what_a_benchmark_has_installed_for_it_is_an_extra_of_atoll():
+    extras = tomllib.loads((BENCH.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found = {path.stem: re.findall(r'^EXTRA = "(.*)"$', path.read_text(), re.MULTILINE) for path in BENCH.glob("*.py")}
+    assert found["survival"] == ["envs"]  # MiniGrid and Crafter
+    assert {name for names in found.values() for name in names} <= set(extras)
 
 
 def test_what_is_done_is_known_at_the_next_start_and_forgotten_when_wanted(tmp_path):
