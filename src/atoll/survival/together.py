@@ -54,11 +54,12 @@ def live_together(
     for number, lived in enumerate(begun):
         lived.loop.agent = number
     while not table.is_over:
+        table.begin_round()
         first = table.terrain.tick % len(begun)
         for lived in begun[first:] + begun[:first]:  # nobody is always first at the bush
             if not lived.loop.seen.is_over:
                 lived.turn()
-        table.pass_time()
+        table.pass_time()  # where nobody did anything
     return [lived.end() for lived in begun]
 
 

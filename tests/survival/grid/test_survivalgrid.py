@@ -104,28 +104,3 @@ def test_unknown_worlds_and_actions_are_refused_in_a_sentence():
 def test_gymnasium_finds_nothing_to_complain_about(kind):
     checker = importlib.import_module("gymnasium.utils.env_checker")
     checker.check_env(grid.as_gymnasium(grid.SurvivalGrid("meadow", 1, kind)), skip_render_check=True)
-
-
-class TestParty:
-    def test_what_one_eats_the_other_does_not_find(self):
-        party = grid.SurvivalParty("meadow", 1, 2)
-        party.reset(seed=3)
-        bush = next(spot for spot, thing in party.terrain.things.items() if thing == "bush")
-        for body in party.bodies:
-            body.spot, body.food = bush, 0.2
-        gained = [step.info["gained"] for step in party.step([5, 5])]
-        assert sorted(map(str, gained)) == ["None", "food"]
-
-    def test_the_dead_stay_and_the_rest_live_on(self):
-        party = grid.SurvivalParty("meadow", 1, 3)
-        party.reset(seed=3)
-        party.bodies[0].life = 0.0
-        steps = party.step([0, 0, 0])
-        assert [step.terminated for step in steps] == [True, False, False]
-        assert not party.is_over
-
-    def test_a_party_ends_when_all_are_dead(self):
-        party = grid.SurvivalParty("tundra", 1, 2)
-        while not party.is_over:
-            party.step([0, 0])
-        assert party.terrain.tick < 100

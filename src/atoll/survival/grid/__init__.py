@@ -1,7 +1,6 @@
 """SurvivalGrid: worlds, bodies, views, and four policies to measure an agent against."""
 
 from atoll.survival.grid.body import ACTIONS, Body
-from atoll.survival.grid.party import SurvivalParty
 from atoll.survival.grid.policies import Ceiling, Dice, Greedy, Policy, Wait, route
 from atoll.survival.grid.presets import HAZARDS, PRESETS, SIGNS, Preset, find, meanings
 from atoll.survival.grid.spaces import as_gymnasium
@@ -23,7 +22,6 @@ __all__ = [
     "Spot",
     "Step",
     "SurvivalGrid",
-    "SurvivalParty",
     "Terrain",
     "Wait",
     "around",

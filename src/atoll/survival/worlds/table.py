@@ -1,4 +1,4 @@
-"""Several agents in one world of the grid: everybody takes their turn, then time passes once for all."""
+"""Several agents in one world of the grid: what one eats the others do not find, and beasts choose between them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,10 @@ from atoll.survival.worlds.world import HERE, Action, Observation, Spot
 
 
 class Table:
-    """The terrain that the seats share."""
+    """The terrain that the seats share.
+
+    A round is one tick: it passes with the first deed, as it does for one who is alone, and not again with the others'.
+    """
 
     def __init__(self, preset: str, family: int, num_seats: int) -> None:
         self.preset, self._family, self._num = grid.find(preset), family, num_seats
@@ -20,10 +23,17 @@ class Table:
         """Begins a world."""
         self.terrain = grid.make_terrain(self.preset, seed, self._family, self._num)
         self.bodies = [grid.Body(spot) for spot in self.terrain.starts]
+        self.begin_round()
+
+    def begin_round(self) -> None:
+        """Lets the next deed take a tick again."""
+        self._is_due = True
 
     def pass_time(self) -> None:
-        """Lets a tick pass, when everybody alive has had their turn."""
-        self.terrain.pass_time([body.spot for body in self.bodies if body.is_alive])
+        """Lets the tick of this round pass, unless it has."""
+        if self._is_due:
+            self.terrain.pass_time([body.spot for body in self.bodies if body.is_alive])
+        self._is_due = False
 
     @property
     def is_over(self) -> bool:
@@ -53,6 +63,7 @@ class Seat:
         body = table.bodies[self._number]
         needs = (body.food, body.water)
         body.act(table.terrain, action.name)
+        table.pass_time()
         if body.is_alive:
             body.live(table.terrain)
         return self._told(grid.reward_of(table.terrain, body, needs))
