@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from atoll import cli, sandbox, store, testing
+from atoll.cli import watching
 from atoll.sandbox import levels
 from tests.cli import tasks, terminals
 
@@ -100,6 +101,12 @@ class TestRun:
     def test_quiet_says_nothing_but_the_result(self, capsys):
         _, said = run(capsys, "run", "task", "--iterations", "5", "-q")
         assert said == ""
+
+    @pytest.mark.parametrize(
+        ("start", "told"), [("K = 1\n# EVOLVE-BLOCK-END\n", "K = 1"), ("# only this", "# only this"), ("", "")]
+    )
+    def test_a_start_is_told_by_its_last_line_that_does_something(self, start, told):
+        assert watching.gist(start, start) == told
 
     def test_candidates_of_an_openevolve_folder_are_judged_by_its_evaluator(self, capsys, folder):
         (folder / "open").mkdir()

@@ -23,6 +23,15 @@ def kept():
 
 
 class TestShowARun:
+    @pytest.mark.parametrize("name", ["latest~999", f"latest~{'9' * 5000}"])
+    def test_one_that_is_further_back_than_the_first_is_not_there(self, shell, name):
+        assert "There " in shell.refused("show", name)
+
+    def test_in_a_tree_a_judge_who_said_nothing_is_not_quoted(self, shell):
+        out = shell("tree", samples.LONG_ID, "--level", "turns").out
+        assert "turn 1: " in out
+        assert "judge: \n" not in out
+
     def test_it_tells_the_summary_the_set_up_the_islands_and_the_best(self, shell):
         out = shell("show", samples.LONG_ID).out
         assert "  status   done (budget of 60 iterations used)\n" in out

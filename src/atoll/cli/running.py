@@ -52,7 +52,7 @@ LogOption = Annotated[
     str | None,
     typer.Option("--log-level", "-l", metavar="LEVEL", help="How much is told: DEBUG, INFO, WARNING or ERROR."),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing on the way.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but what --json prints.")]
 
 
 def run(

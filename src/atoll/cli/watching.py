@@ -37,10 +37,11 @@ def make_watch(session: runs.Session, console: Console) -> Watch:
 
 
 def gist(program: str, start: str, system: str = "") -> str:
-    """Returns what a program has that the start has not, on one line; of the start itself its last line."""
+    """Returns what a program has that the start has not, on one line; of the start itself its last line, no comment."""
     if program != start or config.look(system) is not None:
         return looks.news(system, program, start)
-    return text.visible(program.strip().rpartition("\n")[2].strip())
+    lines = [line.strip() for line in program.strip().split("\n")]
+    return text.visible(next((line for line in reversed(lines) if line and not line.startswith("#")), lines[-1]))
 
 
 def excerpt(program: str, num_lines: int = 30) -> str:

@@ -80,7 +80,8 @@ def _worldline(step: int, rows: Sequence[store.Row]) -> Node:
 def _turn(place: int, row: store.Row) -> Node:
     critic = str(row.meta.get("critic", ""))
     heard = row.failure or row.feedback.partition("\n")[0]
-    said = f"{row.id}, score {number(row.score)}; judge: {heard}"
+    said = f"{row.id}, score {number(row.score)}"
+    said += f"; judge: {heard}" if heard else ""
     said += f"; critic: {critic.strip().partition('\n')[0]}" if critic.strip() else ""
     data = {"id": row.id, "critic": critic, "judge": row.failure or row.feedback, "content": row.content}
     return Node(f"turn {place}", said, row.score, data)

@@ -21,7 +21,7 @@ def find(kept: store.Store, name: str) -> str:
         return name
     if not ids:
         raise errors.NotFound(f"There is no run in {kept.database.name} yet: start one with 'atoll run TASK'.")
-    if found := re.fullmatch(rf"{LATEST}(?:~(\d+))?", name):
+    if found := re.fullmatch(rf"{LATEST}(?:~([0-9]{{1,9}}))?", name):
         back, own = int(found[1] or 0), [run.id for run in found_runs if "baseline_of" not in run.config]
         if back < len(own):
             return own[back]

@@ -15,7 +15,9 @@ from atoll.store.perseverance import persistently
 
 CHUNK = 256
 WAIT_SECONDS = 3600.0  # one turn of a watch without an end
-_BEFORE_ALL = -(2**63) - 1  # of any row that a database can hold
+_MOST = 2**63 - 1  # the greatest number that a database can hold
+_MOST_DIGITS = 18
+_BEFORE_ALL = -_MOST - 2
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
@@ -116,6 +118,8 @@ class Ledger:
             ParameterNotFound: There is no such key.
             VersionNotFound: It has no such version, or had none then.
         """
+        if n is not None and not 0 < n <= _MOST:
+            raise refusals.VersionNotFound(key, n)
         found = self.book.head(key, upto) if n is None else self.book.version(key, n)
         if found is not None and (upto is None or found.seq <= upto):
             return found
@@ -136,7 +140,7 @@ class Ledger:
         base, _, name = key.rpartition("@")
         if not base:
             return self.get(key, None, upto)
-        if name.isascii() and name.isdigit():
+        if name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS:
             return self.get(base, int(name), upto)
         pointers = self.aliases(base, upto)
         if name in pointers:

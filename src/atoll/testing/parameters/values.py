@@ -145,7 +145,7 @@ class Values(Base):
         store = self.make()
         put(store, "one", "two")
         assert store.get("key@1") == ("one", 1)
-        for name in ("key@0", "key@3"):
+        for name in ("key@0", "key@3", f"key@{2**63}", f"key@{'9' * 5000}"):
             with claims.raises(refusals.VersionNotFound):
                 store.get(name)
 
