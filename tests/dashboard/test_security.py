@@ -104,7 +104,7 @@ def test_elsewhere_every_read_needs_the_token(kept):
             "/metrics",
             "/snapshots",
             "/openapi.json",
-            "/ui/plotly.min.js",
+            "/ui/static/index.html",
         ):
             assert client.get(path).status_code == 401, path
         assert client.get("/api/runs", headers={"x-atoll-token": TOKEN}).status_code == 200

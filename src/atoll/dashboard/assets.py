@@ -1,7 +1,5 @@
-"""The page and its scripts: files of this package, and Plotly's script out of its wheel."""
+"""The page and its scripts, which are files of this package, and a plain list of the API."""
 
-import functools
-import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,19 +22,6 @@ def index() -> Response:
     return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
 
 
-@router.get("/ui/plotly.min.js")
-def plotly(request: Request) -> Response:
-    """Returns Plotly's script; the page also works without it."""
-    found = _plotly()
-    if found is None:
-        return Response("// plotly is not installed: the page draws without it.\n", 404, media_type="text/javascript")
-    body, tag = found
-    headers = {"etag": tag, "cache-control": "public, max-age=31536000" if request.query_params else "no-cache"}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(body, media_type="text/javascript; charset=utf-8", headers=headers)
-
-
 class _Files(StaticFiles):
     """Files that a browser keeps and asks about each time, so that a new version is seen at once."""
 
@@ -48,16 +33,6 @@ class _Files(StaticFiles):
 
 def static_files() -> StaticFiles:
     return _Files(directory=PAGE)
-
-
-@functools.cache
-def _plotly() -> tuple[bytes, str] | None:
-    try:
-        from plotly import offline
-    except ImportError:
-        return None
-    body = str(offline.get_plotlyjs()).encode()
-    return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 @router.get("/docs")
