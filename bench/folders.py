@@ -270,7 +270,7 @@ def told(rows: Sequence[Sequence[object]], asked: argparse.Namespace, names: Seq
         f"Both runs ended as they should: {finished} of {len(rows)}. Gained with no LLM: {gained} of {len(rows)} "
         f"(wanted >= 5): {'MET' if gained >= 5 else 'MISSED'}; besides, within the noise of the initial score: "
         f"{sum(row[8] == 'noise' for row in rows)}.",
-        *([f"Left out, and not counted: {', '.join(asked.without)}."] if asked.without else []),
+        *([f"Left out or not in the checkout, and not counted: {', '.join(asked.without)}."] if asked.without else []),
         *(
             f"{name} had a budget of {SLOW[name][1]} besides, since each takes it many seconds."
             for name in SLOW
@@ -291,10 +291,12 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="forget what is done")
     parser.add_argument("--without", nargs="+", choices=FOLDERS, default=[], help="folders to leave out")
     asked = parser.parse_args()
+    # Not every version of OpenEvolve has all of them.
     missing = [name for name in FOLDERS if not (asked.folders / name / "evaluator.py").is_file()]
-    if missing:
+    if len(missing) == len(FOLDERS):
         print(f"{asked.folders} has no {missing[0]}: give the folder examples of OpenEvolve.", file=sys.stderr)
         return 2
+    asked.without = [name for name in FOLDERS if name in (*missing, *asked.without)]
     left_out = ["--without", *asked.without] if asked.without else []
     sys.argv = [sys.argv[0], "--folders", "EXAMPLES", *left_out]
     done: dict[str, list[object]] = json.loads(PARTS.read_text()) if PARTS.exists() and not asked.fresh else {}
