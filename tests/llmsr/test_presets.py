@@ -129,6 +129,10 @@ class TestSeed:
 
 
 class TestDefault:
+    def test_of_functions_with_the_same_scores_the_shortest_is_the_parent(self):
+        found = shares("default", [fn(1.0, n, id=str(n)) for n in (330, 300, 315)])
+        assert found == {("300",): 1.0}
+
     def test_a_cluster_is_drawn_by_its_rank_whatever_the_scale_of_the_scores(self):
         # Three clusters: weights exp(-rank / max(1, 0.1 * 3)) = 1, e^-1, e^-2 from the best to the worst.
         total = 1 + math.exp(-1) + math.exp(-2)

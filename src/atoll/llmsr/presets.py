@@ -1,19 +1,22 @@
 """Whose formulas choose parents and found islands anew: FunSearch's, LLM-SR's, the seed's, or ours.
 
-| preset    | a score is the | clusters are drawn by            | in one, by length over | founders        | resets   |
-|-----------|----------------|----------------------------------|------------------------|-----------------|----------|
-| funsearch | last input's   | softmax(score / T), put back     | the longest            | of a kept one   | 4 h      |
-| llmsr     | mean           | softmax(score / T), put back     | the longest            | of a kept one   | 4 h      |
-| seed      | mean           | softmax(score / T), not put back | the range              | the best of all | 30 min   |
-| default   | mean           | rank, not put back               | the longest            | of a kept one   | by count |
+| preset    | a score is the | clusters are drawn by            | of one, by length       | founders        | resets   |
+|-----------|----------------|----------------------------------|-------------------------|-----------------|----------|
+| funsearch | last input's   | softmax(score / T), put back     | softmax(-len / longest) | of a kept one   | 4 h      |
+| llmsr     | mean           | softmax(score / T), put back     | softmax(-len / longest) | of a kept one   | 4 h      |
+| seed      | mean           | softmax(score / T), not put back | softmax(-len / range)   | the best of all | 30 min   |
+| default   | mean           | rank, not put back               | the shortest            | of a kept one   | by count |
 
 T = 0.1 (1 - (n mod 30,000) / 30,000), n the functions that the island ever registered. The default mends what the
 others suffer from: at T = 0.1 a score of -MSE draws parents almost evenly and a score that counts draws greedily; noise
-of 1e-6 ranks good islands at random once their errors are below it; and a reset by the clock can't be repeated.
+of 1e-6 ranks good islands at random once their errors are below it; a reset by the clock can't be repeated; and where a
+docstring is most of the text, the softmax hardly tells lengths apart, so that most parents are the start with
+something in it that does nothing, and most evaluations are spent on the same children of theirs.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from random import Random
 from statistics import fmean
 
@@ -22,6 +25,7 @@ from atoll.llmsr.config import Options
 
 type Reduce = Callable[[Sequence[float]], float]
 type MakeChooser = Callable[[Random, float], cluster.Chooser]
+type MakeCluster = Callable[[Random, cluster.Announce], cluster.Kept]
 
 TEMPERATURE = 0.1
 
@@ -34,6 +38,11 @@ RESET_EVALUATIONS_PER_ISLAND = 50
 def last(scores: Sequence[float]) -> float:
     """Returns the score of the last input."""
     return scores[-1]
+
+
+def shortest(rng: Random, announce: cluster.Announce) -> cluster.Kept:
+    """Returns a cluster that keeps the shortest of its functions, the earlier one of equals."""
+    return cluster.EliteCluster(rng, announce, value=lambda fn: -len(str(fn.skeleton())))
 
 
 @dataclass(eq=False)
@@ -55,7 +64,7 @@ class Preset:
         reduce: Makes a score of the scores per input.
         is_partial: A function counts if at least one input has a score.
         make_chooser: Draws clusters, the more evenly the higher the temperature.
-        by_range: Lengths are scaled to 0..1 before short functions are preferred.
+        make_cluster: Holds functions of one signature and offers one of them.
         resets: What happens to the worse half of the islands.
         reset_seconds: Between resets, where the configuration says nothing.
         turns: Whose turn it is.
@@ -64,7 +73,7 @@ class Preset:
     reduce: Reduce
     is_partial: bool
     make_chooser: MakeChooser
-    by_range: bool = False
+    make_cluster: MakeCluster = cluster.DefaultCluster
     resets: cluster.Resets = field(default_factory=cluster.reset_worst_half)
     reset_seconds: float | None = None
     turns: type[cluster.RoundRobin] = cluster.RoundRobin
@@ -73,7 +82,7 @@ class Preset:
         """Returns what makes an island's pool: clusters by signature."""
         return lambda island, rng, announce: cluster.Niches(
             cluster.by_signature,
-            lambda key: cluster.DefaultCluster(rng, announce, by_range=self.by_range),
+            lambda key: self.make_cluster(rng, announce),
             self.make_chooser(rng, temperature),
             num_parents=num_selected_clusters,
         )
@@ -102,7 +111,7 @@ def _kept_apart(rng: Random, temperature: float) -> cluster.Chooser:
 _funsearch_resets = cluster.reset_worst_half(noise=FUNSEARCH_NOISE, founder="kept")
 
 PRESETS = {
-    "default": Preset(fmean, False, cluster.RankChooser),
+    "default": Preset(fmean, False, cluster.RankChooser, shortest),
     "funsearch": Preset(
         last, True, _put_back, resets=_funsearch_resets, reset_seconds=FUNSEARCH_RESET_SECONDS, turns=RandomTurns
     ),
@@ -113,7 +122,7 @@ PRESETS = {
         fmean,
         False,
         _kept_apart,
-        by_range=True,
+        partial(cluster.DefaultCluster, by_range=True),
         resets=cluster.reset_worst_half(founder="best"),
         reset_seconds=SEED_RESET_SECONDS,
     ),
