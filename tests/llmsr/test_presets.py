@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from atoll import archipelago, candidate, cluster, errors, evaluation, function, gate
+from atoll import archipelago, candidate, cluster, errors, evaluation, function, gate, testing
 from atoll.llmsr import presets
 from atoll.llmsr.config import Options
 
@@ -126,6 +126,11 @@ class TestSeed:
             pool.add_fn(fn(1.5, scores=scores, id=f"{scores}{len(pool.clusters)}"), ACCEPT)
         assert len(pool.clusters) == 2
         assert fn(1.5, scores=(1.0, 2.0)).signature() == "(1.0, 2.0)"
+
+
+class TestShortest(testing.KeptSuite):
+    def make(self) -> presets.Shortest:
+        return presets.Shortest(Random(0))
 
 
 class TestDefault:

@@ -20,7 +20,7 @@ from functools import partial
 from random import Random
 from statistics import fmean
 
-from atoll import cluster, errors
+from atoll import cluster, errors, function
 from atoll.llmsr.config import Options
 
 type Reduce = Callable[[Sequence[float]], float]
@@ -40,9 +40,18 @@ def last(scores: Sequence[float]) -> float:
     return scores[-1]
 
 
-def shortest(rng: Random, announce: cluster.Announce) -> cluster.Kept:
-    """Returns a cluster that keeps the shortest of its functions, the earlier one of equals."""
-    return cluster.EliteCluster(rng, announce, value=lambda fn: -len(str(fn.skeleton())))
+class Shortest(cluster.DefaultCluster):
+    """Keeps all, so that a run which chose otherwise can go on; offers the shortest, the earlier one of equals."""
+
+    _offered: function.Function | None = None
+
+    def add_fn(self, fn: function.Function) -> None:
+        if self._offered is None or len(str(fn.skeleton())) < len(str(self._offered.skeleton())):
+            self._offered = fn
+        super().add_fn(fn)
+
+    def select_fn(self) -> function.Function:
+        return self._selected(self._offered or self._some()[0])
 
 
 @dataclass(eq=False)
@@ -111,7 +120,7 @@ def _kept_apart(rng: Random, temperature: float) -> cluster.Chooser:
 _funsearch_resets = cluster.reset_worst_half(noise=FUNSEARCH_NOISE, founder="kept")
 
 PRESETS = {
-    "default": Preset(fmean, False, cluster.RankChooser, shortest),
+    "default": Preset(fmean, False, cluster.RankChooser, Shortest),
     "funsearch": Preset(
         last, True, _put_back, resets=_funsearch_resets, reset_seconds=FUNSEARCH_RESET_SECONDS, turns=RandomTurns
     ),
