@@ -140,8 +140,9 @@ class Ledger:
         base, _, name = key.rpartition("@")
         if not base:
             return self.get(key, None, upto)
-        if name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS:
-            return self.get(base, int(name), upto)
+        digits = name.lstrip("0") or "0"
+        if name.isascii() and name.isdigit() and len(digits) <= _MOST_DIGITS:
+            return self.get(base, int(digits), upto)
         pointers = self.aliases(base, upto)
         if name in pointers:
             return self.get(base, pointers[name], upto)
