@@ -10,8 +10,7 @@
 T = 0.1 (1 - (n mod 30,000) / 30,000), n the functions that the island ever registered. The default mends what the
 others suffer from: at T = 0.1 a score of -MSE draws parents almost evenly and a score that counts draws greedily; noise
 of 1e-6 ranks good islands at random once their errors are below it; a reset by the clock can't be repeated; and where a
-docstring is most of the text, the softmax hardly tells lengths apart, so that most parents are the start with
-something in it that does nothing, and most evaluations are spent on the same children of theirs.
+docstring is most of the text, the softmax hardly tells lengths apart.
 """
 
 from collections.abc import Callable, Sequence
