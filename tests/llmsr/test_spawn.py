@@ -294,3 +294,17 @@ def test_an_evolver_is_what_the_seed_calls_one():
 def test_options_of_a_task_folder_have_the_same_defaults():
     options = configs.Options()
     assert (options.num_islands, options.num_selected_clusters) == make()[5:7]
+
+
+def test_a_run_whose_parents_were_chosen_otherwise_goes_on(tmp_path):
+    """The default preset offers the shortest of each cluster; a run before it had longer ones as parents."""
+    with store.Store(tmp_path / "a.db") as kept:
+        run = kept.create()
+        for preset, iterations in (("llmsr", 120), ("default", 160)):
+            with kept.claim(run):
+                budget = control.Budget(iterations=iterations)
+                evolver = llmsr.spawn_evolver(
+                    make(num_islands=2), preset=preset, budget=budget, records=kept.journal(run)
+                )
+                evolver.run()
+        assert evolver.spending.iterations == 160
