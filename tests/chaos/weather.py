@@ -14,6 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from atoll import testing
+from tests.store import mounts
 
 LIMIT_SECONDS = 180.0
 JUMPING_CLOCK = """\
@@ -176,9 +177,8 @@ def clock_jumps(voyage: Voyage) -> None:
 
 def read_only(voyage: Voyage) -> None:
     """The store lies where nothing may be written."""
-    mounted = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
     inner = [sys.executable, "-P", "-m", "atoll", *voyage.command, "--store", str(voyage.store)]
-    command = ["unshare", "--mount", "--map-root-user", "sh", "-c", mounted, str(voyage.folder), *inner]
+    command = mounts.read_only(voyage.folder, *inner)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)
     assert done.returncode in {1, 2}, done.stderr
     assert "Traceback" not in done.stderr, done.stderr

@@ -1,13 +1,17 @@
 """`atoll store`: copies, checks and upgrades."""
 
 import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from atoll import cli, store
 from tests.cli import tasks
-from tests.store import samples
+from tests.store import mounts, samples
 
 
 @pytest.fixture
@@ -105,3 +109,43 @@ def test_a_server_that_cannot_be_reached_is_told_in_one_sentence(address, capsys
     assert said.startswith("atoll: ")
     assert len(said.splitlines()) == 1
     assert "hush-hush" not in said
+
+
+class TestAStoreThatMayNotBeWritten:
+    @staticmethod
+    def run(place, *verb):
+        """Runs a verb to which a folder or a file is read-only."""
+        inner = [sys.executable, "-P", "-m", "atoll", *verb]
+        done = subprocess.run(mounts.read_only(place, *inner), capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    @pytest.fixture(params=["its folder", "the file"])
+    def atoll(self, request, file):
+        place = Path(file).parent if request.param == "its folder" else Path(file)
+        return lambda *verb: self.run(place, *verb, "--store", file)
+
+    @pytest.mark.parametrize("verb", [["list"], ["best", "run"], ["lineage", "run"], ["params", "get", "key"]])
+    def test_is_read_as_ever(self, atoll, file, verb, capsys):
+        status = cli.main([*verb, "--store", file])
+        assert atoll(*verb)[:2] == (status, capsys.readouterr().out)
+
+    def test_is_read_while_somebody_else_writes_it(self, atoll, file):
+        with store.open(file) as kept:
+            kept.create("another")
+            status, out, err = atoll("list")
+        assert (status, "another" in out) == (0, True), err
+
+    def test_is_not_read_in_part_where_the_log_of_a_dead_writer_cannot_be_read_too(self, file, tmp_path):
+        left = tmp_path / "left"
+        left.mkdir()
+        with store.open(file) as kept:
+            kept.create("another")
+            shutil.copy(file, left)
+            shutil.copy(f"{file}-wal", left)
+        status, out, err = self.run(left, "list", "--store", str(left / "atoll.db"))
+        assert (status, out) == (2, "")
+        assert "is yours to write" in err
+
+    def test_says_that_it_is_where_something_would_be_written(self, atoll):
+        status, _, err = atoll("params", "set", "key", "other", "-m", "why")
+        assert (status, "is read-only" in err, len(err.strip().splitlines())) == (1, True, 1), err

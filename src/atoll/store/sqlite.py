@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
+from urllib.parse import quote
 
 import sqlalchemy
 from sqlalchemy import Connection, Engine, event, pool
@@ -44,7 +45,7 @@ class Sqlite:
     def __init__(self, url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> None:
         self.is_shared = _is_file(url)
         self.name = str(url.database) if self.is_shared else ":memory:"
-        self.engine = _make_engine(url, synchronous, busy_seconds)
+        self.engine = _make_engine(_as_allowed(url), synchronous, busy_seconds)
         self._busy_seconds, self._place = busy_seconds, f":memory:{uuid.uuid4()}"
         self._identity: tuple[int, int] | None = None
 
@@ -171,6 +172,22 @@ def _make_engine(url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: fl
 
 def _is_file(url: sqlalchemy.URL) -> bool:
     return url.database not in (None, "", ":memory:") and url.query.get("mode") != "memory"
+
+
+def _as_allowed(url: sqlalchemy.URL) -> sqlalchemy.URL:
+    """Returns an address by which a file can at least be read where nothing may be written beside it.
+
+    Even to read, SQLite makes a log and an index of it. Where it may not and nobody has them at work, the file is all
+    there is, and is taken to stay as it is.
+    """
+    path = url.database or ""
+    folder = os.path.dirname(path) or os.curdir
+    if not _is_file(url) or url.query or not os.path.exists(path) or os.access(folder, os.W_OK):
+        return url
+    log, index = f"{path}-wal", f"{path}-shm"
+    is_at_work = os.path.exists(index) or (os.path.exists(log) and os.path.getsize(log) > 0)
+    query = {"uri": "true", "mode": "ro"} | ({} if is_at_work else {"immutable": "1"})
+    return url.set(database=f"file:{quote(os.path.abspath(path))}", query=query)
 
 
 def _identify(path: str) -> tuple[int, int]:
