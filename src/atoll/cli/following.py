@@ -6,7 +6,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -46,9 +46,7 @@ def follow(
     failure: errors.RunFailed | None = None
     result: Mapping[str, Any] = {}
     if not quiet:
-        output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
-        rivalry = {"baselines": baselines.told(session.budget, session.plan.run.llm)} if compared is not None else {}
-        session.evolver.use_profiler(lambda event: explain(screen, event, rivalry))
+        _introduce(session, kept, screen, is_compared=compared is not None)
     with session, _warnings_told(screen, quiet), output.terminated_as_interrupted():
         try:
             _watch(session, screen, quiet)
@@ -61,20 +59,46 @@ def follow(
     found = baselines.find(kept, session.run)
     if compared is not None and summary.status == "done":
         found = _rivals(session, kept, compared, quiet)
+    end = _End(session, kept, summary, seconds, found, result)
     if not (quiet or failure):
-        tell(screen if as_json else output.out(), kept, summary, seconds, found, results.candidates(result))
-        for line in results.lines(result):
-            output.say(screen if as_json else output.out(), line)
-        if session.tally is not None:
-            output.say(screen if as_json else output.out(), f"ray: {session.tally}.")
+        end.tell(screen if as_json else output.out())
     if as_json:
-        data = {**summary.to_data(), "seconds": round(seconds, 3), **result}
-        data |= {"executor": session.tally.to_data()} if session.tally is not None else {}
-        data["baselines"] = {each.name: each.to_data() for each in found}
-        output.print_json({**data, "status": "failed", "error": str(failure)} if failure else data)
+        output.print_json({**end.to_data(), "status": "failed", "error": str(failure)} if failure else end.to_data())
     if failure is not None:
         raise failure
     return 1 if summary.status == "failed" else 0
+
+
+def _introduce(session: runs.Session, kept: store.Store, screen: Console, *, is_compared: bool) -> None:
+    """Says which run begins where, and has its set-up explained once it has started."""
+    output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
+    rivalry = {"baselines": baselines.told(session.budget, session.plan.run.llm)} if is_compared else {}
+    session.evolver.use_profiler(lambda event: explain(screen, event, rivalry))
+
+
+class _End(NamedTuple):
+    """How a session ended."""
+
+    session: runs.Session
+    kept: store.Store
+    summary: runs.Summary
+    seconds: float
+    found: Sequence[baselines.Baseline]
+    result: Mapping[str, Any]
+
+    def tell(self, console: Console) -> None:
+        tell(console, self.kept, self.summary, self.seconds, self.found, results.candidates(self.result))
+        for line in results.lines(self.result):
+            output.say(console, line)
+        if self.session.tally is not None:
+            output.say(console, f"ray: {self.session.tally}.")
+
+    def to_data(self) -> dict[str, Any]:
+        data = {**self.summary.to_data(), "seconds": round(self.seconds, 3), **self.result}
+        if self.session.tally is not None:
+            data["executor"] = self.session.tally.to_data()
+        data["baselines"] = {each.name: each.to_data() for each in self.found}
+        return data
 
 
 def _rivals(session: runs.Session, kept: store.Store, allowed: runs.Allowed, quiet: bool) -> list[baselines.Baseline]:
