@@ -1,11 +1,14 @@
 """`atoll run --dashboard`: the run is seen in a browser while it lasts."""
 
 import re
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
+
+import pytest
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "survival"
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
@@ -32,3 +35,14 @@ def watch(*words, folder):
 def test_a_dashboard_stands_beside_a_run_and_ends_with_it(tmp_path):
     watch("run", str(EXAMPLE), "--episodes", "1", folder=tmp_path)
     watch("resume", "latest", "--iterations", "1", folder=tmp_path)
+
+
+@pytest.mark.parametrize("seconds", ["1e300", "inf"])
+def test_who_lingers_for_good_stays_until_interrupted(seconds):
+    program = f"from atoll.cli import recording; print('staying', flush=True); recording.stay(float('{seconds}'))"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as lingering:
+        assert lingering.stdout.readline() == b"staying\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            lingering.wait(0.5)
+        lingering.send_signal(signal.SIGINT)
+    assert lingering.returncode == 0

@@ -41,3 +41,9 @@ def test_a_run_of_one_coordinator_is_not_joined(capsys):
     capsys.readouterr()
     assert cli.main(["join", "latest"]) == 2
     assert "begin one that others may join with 'atoll run TASK --shared'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "1e9"])
+def test_a_lease_that_nobody_could_wait_for_is_refused(capsys, seconds):
+    assert cli.main(["run", "task", "--shared", "--lease-seconds", seconds]) == 2
+    assert "Invalid value for '--lease-seconds'" in capsys.readouterr().err

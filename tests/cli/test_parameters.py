@@ -119,6 +119,11 @@ def test_the_greatest_moment_and_zeros_before_a_number_are_taken(shell):
     assert shell("params", "get", "ema/alpha@" + "0" * 30 + "1") == "0.3\n"
 
 
+@pytest.mark.parametrize("seconds", ["nan", "-1"])
+def test_a_watch_that_would_never_know_when_to_end_is_refused(shell, seconds):
+    assert "Invalid value for '--timeout'" in shell("params", "watch", "--timeout", seconds, status=2)
+
+
 def test_a_watch_prints_what_was_changed(shell):
     shell("params", "set", "other", "1", *WHY)
     lines = shell("params", "watch", "ema/", "--after", "0", "--timeout", "0", "--json").splitlines()

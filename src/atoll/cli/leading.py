@@ -8,7 +8,9 @@ import typer
 
 LeaseOption = Annotated[
     float,
-    typer.Option("--lease-seconds", min=0.5, metavar="S", help="So long the islands of a silent coordinator wait."),
+    typer.Option(
+        "--lease-seconds", min=0.5, max=86_400, metavar="S", help="So long the islands of a silent coordinator wait."
+    ),
 ]
 
 

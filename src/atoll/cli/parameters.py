@@ -174,7 +174,9 @@ def watch(
     after: Annotated[
         int | None, typer.Option(metavar="N", max=MOST, help="Begin behind so many changes; 0 shows all.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="S", help="End when nothing comes for so long.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="S", help="End when nothing comes for so long.")
+    ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:

@@ -27,6 +27,7 @@ TickDelayOption = Annotated[
 LingerOption = Annotated[
     float, typer.Option("--linger", min=0, metavar="SECONDS", help="Stay so long after the end, for whoever watches.")
 ]
+_FOR_GOOD = 1e9  # seconds; to sleep much longer is refused
 
 
 def delayed(seconds: float | None) -> list[dict[str, Any]]:
@@ -49,7 +50,7 @@ def check_lives(system: str, episodes: int | None, iterations: int | None) -> No
 def stay(seconds: float) -> None:
     """Waits, until somebody interrupts."""
     with suppress(KeyboardInterrupt):
-        time.sleep(seconds)
+        time.sleep(min(seconds, _FOR_GOOD))
 
 
 class Recorder:
