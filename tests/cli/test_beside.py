@@ -41,6 +41,7 @@ def test_a_dashboard_stands_beside_a_run_and_ends_with_it(tmp_path):
 def test_who_lingers_for_good_stays_until_interrupted(seconds):
     program = f"from atoll.cli import recording; print('staying', flush=True); recording.stay(float('{seconds}'))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as lingering:
+        assert lingering.stdout
         assert lingering.stdout.readline() == b"staying\n"
         with pytest.raises(subprocess.TimeoutExpired):
             lingering.wait(0.5)
