@@ -136,8 +136,7 @@ def model_down(voyage: Voyage) -> None:
 def disk_full(voyage: Voyage) -> None:
     room = _size(voyage.store) + voyage.rng.choice((0, 8_192, 65_536))
     limit = max(room, 65_536)
-    victim = voyage.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
-    _over(victim, voyage)
+    _starve(voyage, resource.RLIMIT_FSIZE, limit)
 
 
 def store_locked(voyage: Voyage) -> None:
@@ -153,8 +152,7 @@ def store_locked(voyage: Voyage) -> None:
 
 
 def few_descriptors(voyage: Voyage) -> None:
-    limit = voyage.rng.choice((24, 48))
-    _over(voyage.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))), voyage)
+    _starve(voyage, resource.RLIMIT_NOFILE, voyage.rng.choice((24, 48)))
 
 
 def torn_page(voyage: Voyage) -> None:
@@ -230,6 +228,12 @@ def stop(victim: subprocess.Popen[bytes]) -> None:
     if victim.poll() is None:
         victim.send_signal(signal.SIGINT)
     victim.wait(LIMIT_SECONDS)
+
+
+def _starve(voyage: Voyage, kind: int, limit: int) -> None:
+    """Has a run go as far as it can with little; what measures coverage would fail for want of it too, and say so."""
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    _over(voyage.start(preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)), env=alone), voyage)
 
 
 def _over(victim: subprocess.Popen[bytes], voyage: Voyage) -> None:
