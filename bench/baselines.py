@@ -22,9 +22,9 @@ LEAST_SEEDS = 3  # fewer resampled always seem to agree
 _STEPS = 10  # times the evaluations: a child that was judged before costs none, and best of N has only so many
 
 
-def change(name: str) -> Callable[[system.Built], system.Built]:
+def change(name: str) -> Callable[[system.BuiltSystem], system.BuiltSystem]:
     """Returns what makes the parts of an evolution those of a method."""
-    return partial(methods.changed, METHODS[name])
+    return partial(methods.apply_method, METHODS[name])
 
 
 def budget(evaluations: int) -> control.Budget:

@@ -22,7 +22,7 @@ from examples.funsearch_capset import task
 
 PARTS = outcome.RESULTS_DIR / "capset.parts.json"
 BEST_KNOWN = {6: 112, 7: 236}
-PLACE = executor.Place(sandbox.Limits(2.0), is_unsafe=True, is_trusted=True)
+PLACE = executor.ExecutorConfig(sandbox.Limits(2.0), is_unsafe=True, is_trusted=True)
 
 
 def searched(n: int, evaluations: int, seed: int, method: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def searched(n: int, evaluations: int, seed: int, method: str) -> dict[str, Any]
             fn = event.payload.best_fn()
             if fn.score() > best["size"]:
                 best.update({"size": int(fn.score()), "source": str(fn.skeleton())})
-                best["at evaluation"] = evolver.spending.evaluations
+                best["at evaluation"] = evolver.usage.evaluations
                 note = fn.candidate.meta if fn.candidate else {}
                 best["steps"].append([best["size"], best["at evaluation"], note.get("engine"), note.get("edit")])
             if best["size"] >= BEST_KNOWN[n]:
@@ -50,12 +50,12 @@ def searched(n: int, evaluations: int, seed: int, method: str) -> dict[str, Any]
     )
     since = time.perf_counter()
     budget, change = baselines.budget(evaluations), baselines.change(method)
-    evolver = llmsr.spawn_evolver(config, budget=budget, seed=seed, ordered=True, place=PLACE, change=change)
+    evolver = llmsr.spawn_evolver(config, budget=budget, seed=seed, ordered=True, executor_config=PLACE, modify=change)
     threading.Thread(target=end, daemon=True).start()
     evolver.start()
     evolver.join()
     is_over.set()
-    took = {"evaluations": evolver.spending.evaluations, "wall seconds": round(time.perf_counter() - since)}
+    took = {"evaluations": evolver.usage.evaluations, "wall seconds": round(time.perf_counter() - since)}
     return {**best, **took}
 
 

@@ -91,7 +91,7 @@ def measure_atoll(url: str, in_flight: int) -> Run:
     """Asks from so many threads at once, `ROUNDS` times each."""
     model = llm.make_llm(f"openai:bench@{url}", timeout_seconds=30.0)
     assert model is not None
-    durable = llm.Durable(model)
+    durable = llm.JournaledLLM(model)
     durable("the first call imports and connects")
     idle, peak, is_over = resident_mb(), [0.0], Event()
 

@@ -69,11 +69,11 @@ class Atoll:
 
     def evidence(self, folder: Path, output: str) -> Evidence:
         with store.Store(f"{folder}/out/atoll.db") as kept:
-            run = runs.find(kept, "latest")
+            run = runs.find_run(kept, "latest")
             rows = list(kept.candidates(run))
-            best = kept.candidates(run).best()
-            done = sum(1 for _ in kept.journal(run).of_kind("applied"))
-            reasons = failures.losses(kept, run).failures
+            best = kept.candidates(run).list_best()
+            done = sum(1 for _ in kept.journal(run).read_kinds("applied"))
+            reasons = failures.count_failures(kept, run).failures
         judged = [row.content for row in rows if row.score is not None]
         return Evidence(
             done,

@@ -129,7 +129,7 @@ def fill(path: Path, num_steps: int) -> float:
     """Writes a run of so many steps, ten events each; returns the CPU seconds."""
     began = time.process_time()
     with store.Store(path) as kept:
-        kept.create(RUN, {"system": "programs", "folder": RUN, "run": {"iterations": num_steps}})
+        kept.create_run(RUN, {"system": "programs", "folder": RUN, "run": {"iterations": num_steps}})
         records, rng = kept.journal(RUN), random.Random(0)
         waiting = list(_beginning(num_steps))
         for step in range(1, num_steps + 1):

@@ -79,7 +79,7 @@ class Clients:
 def stream(serving: Serving, path: Path, num_clients: int, num_events: int) -> dict[str, object]:
     """Sends events to many clients, one of which takes nothing; returns what came of it."""
     with store.Store(path) as kept:
-        kept.create(RUN, {"system": "programs", "folder": RUN})
+        kept.create_run(RUN, {"system": "programs", "folder": RUN})
         records = kept.journal(RUN)
         records.write(journal.Record("started", 0, -1, {"llm": "none", "sandbox": "L3"}))
         with serving(path) as server, Clients(server.url, num_clients, 1) as clients:
@@ -148,7 +148,7 @@ def reversed_pairs(values: Sequence[float]) -> list[float]:
 
 def _made(path: Path) -> Path:
     with store.Store(path) as kept:
-        kept.create(PACED, {"system": "programs", "folder": PACED})
+        kept.create_run(PACED, {"system": "programs", "folder": PACED})
     return path
 
 
@@ -218,18 +218,18 @@ class Paced:
     def __init__(self) -> None:
         self._next, self._engine = 0.0, engine.Instant()
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         now = time.monotonic()
         self._next = now if now - self._next > 1.0 else self._next + PACE_SECONDS  # a block begins, or the next step
         time.sleep(max(0.0, self._next - now))
-        return self._engine.propose(task)
+        return self._engine.propose(context)
 
 
 def run_paced(path: str) -> None:
     """Runs block by block, as standard input says; prints CPU a step and steps a second."""
     with store.Store(path) as kept:
-        start = function.DefaultFunction(function.DefaultFunctionProps(function.Text("0 0.0 0.0"), judge=engine.judge))
-        islands = cluster.IslandConfig(2, 2, start, Paced(), make_pool=engine.grid_pool)
+        start = function.DefaultFunction(function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge))
+        islands = cluster.IslandConfig(2, 2, start, Paced(), make_population=engine.grid_pool)
         steps = 0
         for line in sys.stdin:
             if not line.strip():

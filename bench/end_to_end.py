@@ -186,7 +186,7 @@ def conditions(contestants: Sequence[System], most: int) -> list[str]:
 
 def systems(with_peers: bool) -> list[System]:
     """Returns those to measure: the peer first, so that its figures are there to compare with, and Atoll last."""
-    name, level = f"Atoll {metadata.version('atoll')}", sandbox.level_of(sandbox.probe())
+    name, level = f"Atoll {metadata.version('atoll')}", sandbox.get_level(sandbox.probe())
     trusting = partial(atoll_command, terms=["--set", "sandbox.trusted=true", "--unsafe"])
     ours = [
         System(f"{name}, jail {level}", atoll_command, atoll_failures, wanted=WANTED_JAILED),

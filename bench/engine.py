@@ -27,9 +27,9 @@ CHUNK = 50
 class Instant:
     """Returns a new text with random scores in it, at once."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        scores = [task.rng.gauss(0, 1) for _ in range(2)]
-        return [task.parents[-1].clone(function.Text(f"{task.step} {scores[0]:.6f} {scores[1]:.6f}"))]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        scores = [context.rng.gauss(0, 1) for _ in range(2)]
+        return [context.parents[-1].clone(function.Text(f"{context.iteration} {scores[0]:.6f} {scores[1]:.6f}"))]
 
 
 def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
@@ -42,26 +42,26 @@ def feature(name: str) -> Callable[[function.Function], float]:
     return lambda fn: fn.evaluation.metrics[name] if fn.evaluation else 0.0
 
 
-def signature_pool(make_chooser: Callable[[Random], cluster.Chooser]) -> cluster.MakePool:
+def signature_pool(make_chooser: Callable[[Random], cluster.Selector]) -> cluster.MakePopulation:
     """Every candidate its own cluster: the hardest case for a chooser."""
-    return lambda island, rng, announce: cluster.Niches(
+    return lambda island, rng, announce: cluster.NichedPopulation(
         cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), make_chooser(rng)
     )
 
 
-def one_cluster_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+def one_cluster_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     """All candidates in one cluster: the hardest case for a cluster."""
     by_length = cluster.DefaultCluster(rng, announce)
-    return cluster.Niches(cluster.everyone, lambda key: by_length, cluster.WeightChooser(rng, replace=True))
+    return cluster.NichedPopulation(cluster.single_niche, lambda key: by_length, cluster.WeightSelector(rng, replace=True))
 
 
-def grid_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+def grid_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     """MAP-Elites on a grid of 1,000 x 1,000 cells."""
-    keys = cluster.Bins([feature("first"), feature("second")], num_bins=1000)
-    return cluster.Niches(keys, lambda key: cluster.EliteCluster(rng, announce), cluster.WeightChooser(rng))
+    keys = cluster.FeatureBins([feature("first"), feature("second")], num_bins=1000)
+    return cluster.NichedPopulation(keys, lambda key: cluster.EliteCluster(rng, announce), cluster.WeightSelector(rng))
 
 
-def pareto_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+def pareto_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     """A front per instance."""
 
     def make_cluster(key: Any) -> cluster.EliteCluster:
@@ -69,21 +69,21 @@ def pareto_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster
             rng, announce, value=lambda fn: fn.evaluation.scores[key] if fn.evaluation else 0.0, ties=True
         )
 
-    by_size = cluster.WeightChooser(rng, lambda score, size: size)
-    return cluster.Niches(cluster.by_instance, make_cluster, by_size)
+    by_size = cluster.WeightSelector(rng, lambda score, size: size)
+    return cluster.NichedPopulation(cluster.by_instance, make_cluster, by_size)
 
 
-def bounded_pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
+def bounded_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     """A tournament in a pool of 1,000."""
-    tournament = cluster.PoolCluster(rng, announce, limit=1000)
-    return cluster.Niches(cluster.everyone, lambda key: tournament, cluster.WeightChooser(rng, replace=True))
+    tournament = cluster.TournamentCluster(rng, announce, limit=1000)
+    return cluster.NichedPopulation(cluster.single_niche, lambda key: tournament, cluster.WeightSelector(rng, replace=True))
 
 
-POOLS: dict[str, cluster.MakePool] = {
-    "clusters, softmax (FunSearch)": signature_pool(lambda rng: cluster.SoftmaxChooser(rng)),
-    "clusters, softmax without replacement": signature_pool(lambda rng: cluster.SoftmaxChooser(rng, replace=False)),
-    "clusters, rank": signature_pool(lambda rng: cluster.RankChooser(rng)),
-    "clusters, uniform": signature_pool(lambda rng: cluster.WeightChooser(rng)),
+POOLS: dict[str, cluster.MakePopulation] = {
+    "clusters, softmax (FunSearch)": signature_pool(lambda rng: cluster.SoftmaxSelector(rng)),
+    "clusters, softmax without replacement": signature_pool(lambda rng: cluster.SoftmaxSelector(rng, replace=False)),
+    "clusters, rank": signature_pool(lambda rng: cluster.RankSelector(rng)),
+    "clusters, uniform": signature_pool(lambda rng: cluster.WeightSelector(rng)),
     "one cluster, by length": one_cluster_pool,
     "MAP-Elites": grid_pool,
     "Pareto per instance": pareto_pool,
@@ -92,16 +92,16 @@ POOLS: dict[str, cluster.MakePool] = {
 
 
 def make_evolver(
-    make_pool: cluster.MakePool, records: journal.Journal | None = None, **options: Any
+    make_pool: cluster.MakePopulation, records: journal.Journal | None = None, **options: Any
 ) -> cluster.Evolver:
     start = function.Text("0 0.0 0.0")
-    initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=judge))
-    config = cluster.IslandConfig(1, 2, initial, Instant(), make_pool=make_pool)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(start, candidate_evaluator=judge))
+    config = cluster.IslandConfig(1, 2, initial, Instant(), make_population=make_pool)
     options = {"num_parallel": 1, "reset_period": None} | options
-    return cluster.Evolver(cluster.EvolverConfig(config, journal=records or journal.Nowhere(), **options))
+    return cluster.Evolver(cluster.EvolverConfig(config, journal=records or journal.NullJournal(), **options))
 
 
-def grown(make_pool: cluster.MakePool, size: int, records: journal.Journal | None = None) -> cluster.Island:
+def grown(make_pool: cluster.MakePopulation, size: int, records: journal.Journal | None = None) -> cluster.Island:
     """Returns an island to which so many functions were added."""
     evolver = make_evolver(make_pool, records)
     island = evolver.islands[0]
@@ -140,7 +140,7 @@ def growth(sizes: Sequence[int], chunks: int, folder: Path) -> tuple[Sequence[st
         gc.unfreeze()
     with store.Store(str(folder / "growth.db")) as kept:
         pool = POOLS["clusters, rank"]
-        islands = [grown(pool, size, kept.journal(kept.create(f"size-{size}"))) for size in sizes]
+        islands = [grown(pool, size, kept.journal(kept.create_run(f"size-{size}"))) for size in sizes]
         settle_garbage()
         costs = step_costs(islands, chunks)
         rows.append(["clusters, rank, with the SQLite journal", *costs, *(cost / costs[0] for cost in costs[1:])])
@@ -171,7 +171,7 @@ def throughput(steps: int, folder: Path) -> tuple[Sequence[str], list[list[objec
     rows: list[list[object]] = []
     for kind, workers in itertools.product(("nowhere", "SQLite"), (1, 4, 64)):
         with store.Store(str(folder / f"{workers}.db")) as kept:
-            records = kept.journal(kept.create("run")) if kind == "SQLite" else journal.Nowhere()
+            records = kept.journal(kept.create_run("run")) if kind == "SQLite" else journal.NullJournal()
             evolver = make_evolver(
                 POOLS["clusters, rank"], records, num_parallel=workers, budget=control.Budget(iterations=steps)
             )
@@ -186,7 +186,7 @@ def commits(count: int, folder: Path) -> tuple[Sequence[str], list[list[object]]
     """Commits of one record of 300 bytes, in ours and in bare sqlite3 with the same pragmas."""
     data = {"id": "1.0", "text": "x" * 260}
     with store.Store(str(folder / "ours.db")) as kept:
-        ours = kept.journal(kept.create("run"))
+        ours = kept.journal(kept.create_run("run"))
         since = time.process_time(), time.perf_counter()
         for step in range(count):
             ours.write(journal.Record("begun", step, 0, data))

@@ -299,7 +299,7 @@ def notes(
     cases: Sequence[Case], systems: Sequence[contenders.Contender], found: Mapping[str, Mapping[str, Finding]]
 ) -> list[str]:
     """Says what was compared, and counts."""
-    level = sandbox.level_of(sandbox.probe())
+    level = sandbox.get_level(sandbox.probe())
     said = [
         f"Task: bench/tasks/guess, seed {end_to_end.SEED}; every 10th reply has the fault, unless said; 2 workers, "
         f"time limit 3 s, memory limit 512 MB in the configuration of both (2 s and one worker with the one loop). "

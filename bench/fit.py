@@ -122,7 +122,7 @@ def ours(source: str, data: fit.Data, seed: int, **options: Any) -> Timed:
     equation = fit.parse(source, data.names)
     found = fit.fit(equation.expression, data, rng=Random(seed), **options)
     took = time.process_time() - since
-    measured = data.subset(options.get("rows") or data.num_rows)
+    measured = data.get_subset(options.get("rows") or data.num_rows)
     return Timed(took * 1e3, math.nan if found.failure else nmse_of(source, measured, found.params))
 
 

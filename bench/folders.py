@@ -198,7 +198,7 @@ def measured(
             asked = ["--llm", f"openai:scripted@{model.url}", *SLOW.get(name, ())]
             led = ours(folder, f"{place}/atoll.db", iterations, seed, asked, libraries)
             said = [_range(again) if again else "-", _gained(alone, peer, again)]
-            plain = [*_plain(alone, ("best_of_n",)), *_plain(led, tuple(baselines.NAMES))]
+            plain = [*_plain(alone, ("best_of_n",)), *_plain(led, tuple(baselines.TITLES))]
             parts[name] = [name, _range(peer), *_row(alone), *said, *_row(led)[1:], led.calls, *plain]
             PARTS.write_text(json.dumps(parts) + "\n")
     return [parts[name] for name in names]

@@ -37,7 +37,7 @@ LEAST_TIMES = 5.0
 def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict[str, Any]:
     """Runs Atoll, or a plain way of it, and returns its scores and what it used."""
     bench, sets = rules.Bench(seed), rules.sets(seed)
-    wished = wishes.Wishes(
+    wished = wishes.EvolveOptions(
         llm=None if way == NO_LLM else bench.reply,
         data=sets.train,
         validation=sets.validation,

@@ -84,7 +84,7 @@ def _flush(folder: Path, files: dict[str, list[bytes]]) -> None:
 
 
 def replayed(folder: Path, reflector: replay.Reflector | None) -> Mapping[str, Any]:
-    replayer = replay.Replayer(logs.FileLog(folder / "log"), feedback.FileFeedback(folder / "feedback"))
+    replayer = replay.LogReplayer(logs.FileLog(folder / "log"), feedback.FileFeedback(folder / "feedback"))
     if reflector is not None:
         replayer.register(reflector)
     report = replayer.replay(START, END)
@@ -103,14 +103,14 @@ def with_function(folder: Path) -> Mapping[str, Any]:
 
 
 def with_aggregator(folder: Path) -> Mapping[str, Any]:
-    aggregator = reflectors.Aggregator()
+    aggregator = reflectors.AggregatorReflector()
     found = replayed(folder, aggregator)
-    return {**found, "entities": len(aggregator.entities())}
+    return {**found, "entities": len(aggregator.list_entities())}
 
 
 def with_columns(folder: Path) -> Mapping[str, Any]:
-    columns = columnar.Columns(folder / "log", folder / "feedback", START, END)
-    paired = sum(row["count"] for row in columns.statistics())
+    columns = columnar.ColumnarReplay(folder / "log", folder / "feedback", START, END)
+    paired = sum(row["count"] for row in columns.compute_statistics())
     return {"decisions": columns.decisions.height, "events": paired, "paired": paired}
 
 

@@ -54,7 +54,7 @@ class Stopping(NamedTuple):
 def log_e_values(values: Floats) -> Floats:
     """Returns what `statistics.ConfidenceSequence` says after each value, for many streams at once."""
     n, means, variances = _moments(values)
-    mixture = sequence.tightness(ALPHA, EXPECTED) * variances
+    mixture = sequence.compute_mixture_variance(ALPHA, EXPECTED) * variances
     information = n / np.maximum(variances, 1e-12)
     spread = 1 + information * mixture
     return means**2 * information**2 * mixture / (2 * spread) - np.log(spread) / 2
@@ -85,7 +85,7 @@ def stopping(effect: float, *, num_streams: int = 2000, length: int = 2000, seed
     _, sure = cries(np.random.default_rng(seed).normal(effect, 1, (num_streams, length)))
     found = sure.any(1)
     median = float(np.median(sure.argmax(1)[found] + 1)) if found.any() else math.nan
-    return Stopping(float(found.mean()), median, statistics.sample_size(effect))
+    return Stopping(float(found.mean()), median, statistics.compute_sample_size(effect))
 
 
 class World:
@@ -102,13 +102,13 @@ class World:
         chances = 1 / (1 + np.exp(-features @ self.weights.T))
         return features, chances, _softmax(3 * chances)
 
-    def log(self, size: int) -> ope.Logged:
+    def log(self, size: int) -> ope.LoggedData:
         """Returns decisions of a policy that prefers bad actions, with the probabilities of one that prefers good."""
         features, chances, target = self._draw(size)
         logging, rows = _softmax(-2 * chances), np.arange(size)
         actions = (logging.cumsum(1) > self.rng.random((size, 1))).argmax(1)
         rewards = (self.rng.random(size) < chances[rows, actions]).astype(float)
-        return ope.Logged(actions, rewards, logging[rows, actions], target, features)
+        return ope.LoggedData(actions, rewards, logging[rows, actions], target, features)
 
 
 def _softmax(values: Floats) -> Floats:

@@ -89,7 +89,7 @@ def reads(home: Path, size: int) -> Iterator[Row]:
     """Yields how fast values are read."""
     names = [f"k{number}" for number in range(100)]
     plain = dict.fromkeys(names, (0.1, 1))
-    with governed.StoredParameters(home / "reads.db") as store, governed.Cached(store) as cached:
+    with governed.StoredParameters(home / "reads.db") as store, governed.CachedParameters(store) as cached:
         for name in names:
             store.set(name, 0.1, "bench", author="bench")
             cached.get(name)
@@ -171,7 +171,7 @@ def files(home: Path, size: int) -> Iterator[Row]:
             put(plain / f"v{number}.json", data)
             put(plain / "current.json", data)
 
-    with governed.FilesParameters(home / "files") as store:
+    with governed.FileParameters(home / "files") as store:
 
         def each(count: int) -> None:
             for number in range(count):
@@ -251,7 +251,7 @@ def contention(home: Path, times: int) -> Iterator[Row]:
 def opened(address: str) -> contextlib.AbstractContextManager[governed.Parameters]:
     """Opens a store of parameters: a folder of files, a file of SQLite, or an address of PostgreSQL."""
     is_stored = address.endswith(".db") or "://" in address
-    return governed.StoredParameters(address) if is_stored else governed.FilesParameters(address)
+    return governed.StoredParameters(address) if is_stored else governed.FileParameters(address)
 
 
 def tick(address: str, count: int) -> None:

@@ -63,20 +63,20 @@ def problems_of(task: str, folder: Path | None, made: Path) -> Path:
     if folder is not None:
         return folder / f"{task}_planning_60.jsonl"
     path = made / f"{task}.jsonl"
-    path.write_text(making.to_lines(making.make(task, 12, 7)), "utf-8")
+    path.write_text(making.to_lines(making.generate_rows(task, 12, 7)), "utf-8")
     return path
 
 
 def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str, Any]:
     """Searches all problems of a file by one method and returns what came out, problem by problem."""
-    problems = data.read(path, seed)
-    about = subject.Subject(
+    problems = data.load_problems(path, seed)
+    about = subject.ProblemSet(
         problems,
-        judge.PlanJudge({each.id: each for each in problems}, fitness.BALANCED),
+        judge.PlanEvaluator({each.id: each for each in problems}, fitness.BALANCED),
         path.name,
-        grade=lambda plans: grading.graded(path, plans),
+        grade=lambda plans: grading.grade_in_subprocess(path, plans),
     )
-    built = build.assemble(about, Options(**{**USUAL, **changes}), llm.Durable(noisy_planner.NoisyPlanner(p, seed)))
+    built = build.assemble(about, Options(**{**USUAL, **changes}), llm.JournaledLLM(noisy_planner.NoisyPlanner(p, seed)))
     config = cluster.EvolverConfig(
         built.config.island_config,
         1,
@@ -90,9 +90,9 @@ def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str
     )
     evolver, since = cluster.Evolver(config), time.process_time()
     evolver.run()
-    assert built.finish is not None
-    found: dict[str, Any] = dict(built.finish(evolver))
-    cost = evolver.spending.cost
+    assert built.summarize_result is not None
+    found: dict[str, Any] = dict(built.summarize_result(evolver))
+    cost = evolver.usage.cost
     most = max(row["calls"] for row in found["instances"])
     assert most <= CALLS, f"{most} calls for a problem, not {CALLS}"
     return {

@@ -25,7 +25,7 @@ type Rule = Callable[..., Any]
 type Rows = Sequence[Sequence[Any]]
 
 # No model writes the candidates, so they share one warm process: half the time, and the same search.
-PLACE = executor.Place(sandbox.Limits(30.0), is_unsafe=True, is_trusted=True)
+PLACE = executor.ExecutorConfig(sandbox.Limits(30.0), is_unsafe=True, is_trusted=True)
 PARTS = outcome.RESULTS_DIR / "packing.parts.json"
 GOALS = {"OR3": 4.0, "Weibull 5k": 1.5}
 # Published figures: Romera-Paredes et al. 2024, table 1.
@@ -97,7 +97,7 @@ def searched(family: Family, seed: int, method: str) -> dict[str, Any]:
     )
     since = time.perf_counter()
     budget, change = baselines.budget(family.evaluations), baselines.change(method)
-    evolver = llmsr.spawn_evolver(config, budget=budget, seed=seed, ordered=True, place=PLACE, change=change)
+    evolver = llmsr.spawn_evolver(config, budget=budget, seed=seed, ordered=True, executor_config=PLACE, modify=change)
     evolver.start()
     evolver.join()
     improved = improved or [str(evolver.best_fn().skeleton())]  # the start, where nothing was better
@@ -107,7 +107,7 @@ def searched(family: Family, seed: int, method: str) -> dict[str, Any]:
         "source": best,
         "train": excess_of(rule, family.train),
         "validation": excess_of(rule, family.validation),
-        "evaluations": evolver.spending.evaluations,
+        "evaluations": evolver.usage.evaluations,
         "wall seconds": round(time.perf_counter() - since),
     }
 

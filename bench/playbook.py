@@ -83,15 +83,15 @@ def turns(count: int, seed: int, budget: int) -> Sequence[object]:
             change = notes.apply(habit(rng, turn, known), f"turn {turn}", "agent", turn=turn)
             spent.append(time.process_time() - began)
             sticks += [yardstick()] if turn % EVERY == 0 else []
-            largest = max(largest, change.playbook.num_tokens())
+            largest = max(largest, change.playbook.count_tokens())
             if turn == count // 2:
                 mark = notes.version
-                playbook.export(notes, Path(folder) / "files")
+                playbook.export_folder(notes, Path(folder) / "files")
                 before = tree(Path(folder) / "files")
-        playbook.export(notes, Path(folder) / "files")
+        playbook.export_folder(notes, Path(folder) / "files")
         moved = tree(Path(folder) / "files") != before
         notes.rollback(mark)
-        playbook.export(notes, Path(folder) / "files")
+        playbook.export_folder(notes, Path(folder) / "files")
         is_restored = tree(Path(folder) / "files") == before
         size = (Path(folder) / "atoll.db").stat().st_size
         versions = notes.version
@@ -130,17 +130,17 @@ def questions(rules: int, asked: int, distractors: int, seed: int) -> tuple[Sequ
     truth = {name: str(rng.randint(100, 999)) for name in names}
     right: Callable[[str, str], bool] = lambda name, said: truth[name] == said  # noqa: E731
 
-    def judge(question: str, answer: playbook.Answer) -> playbook.Mark:
+    def judge(question: str, answer: playbook.Answer) -> playbook.Grade:
         name = question.split('"')[1]
         lesson = f'Toll rule: "{name}" costs {truth[name]} units at the gate.'
-        return playbook.Mark(right(name, answer.text), f"the toll is {truth[name]}", lesson)
+        return playbook.Grade(right(name, answer.text), f"the toll is {truth[name]}", lesson)
 
     notes = playbook.make_store(store.MemoryVersions(), config=playbook.Config(max_tokens=80_000, max_deltas=1000))
     fillers = [f'Toll rule: "{name}" costs {truth[name]} units at the gate.' for name in names[rules:]]
     notes.apply([playbook.add("rules", each) for each in fillers], "distractors", "bench", turn=0)
     stream = [f'What is the toll for "{rng.choice(names[:rules])}" at the gate?' for _ in range(asked)]
-    learner = playbook.Online(notes, Lookup(), judge, playbook.Tagging())
-    online = [bool(turn.mark.is_right) for turn in learner.run(stream)]
+    learner = playbook.OnlineLearner(notes, Lookup(), judge, playbook.TaggingReflector())
+    online = [bool(turn.grade.is_correct) for turn in learner.run(stream)]
     without = [right(each.split('"')[1], Lookup().answer(each, (), "").text) for each in stream]
     return online, without, len(notes.current())
 
@@ -208,26 +208,26 @@ def formulas(folder: Path, name: str, count: int) -> tuple[Sequence[bool], Seque
     lines = (folder / "test_100.jsonl").read_text(encoding="utf-8").splitlines()[:count]
     data = {(each := json.loads(line))["context"]: each["target"] for line in lines}
 
-    def judge(question: str, answer: playbook.Answer) -> playbook.Mark:
+    def judge(question: str, answer: playbook.Answer) -> playbook.Grade:
         is_right = same(answer.text, data[question])
-        return playbook.Mark(is_right, "" if is_right else f"The right answer is {data[question]}.")
+        return playbook.Grade(is_right, "" if is_right else f"The right answer is {data[question]}.")
 
     done = json.loads(PARTS.read_text()) if PARTS.exists() else {}
     part = done.get(name) or {"online": [], "without": [], "playbook": playbook.Playbook().dump(), "unreadable": 0}
     notes = playbook.make_store(store.MemoryVersions())
     notes.put(playbook.Playbook.load(part["playbook"]), "what was learnt before", "bench")
-    reflector = playbook.Asking(model, sections=("formulas", "mistakes"), most=1)
-    learner = playbook.Online(notes, playbook.Answering(model), judge, reflector, section="formulas")
+    reflector = playbook.LLMReflector(model, sections=("formulas", "mistakes"), max_operations=1)
+    learner = playbook.OnlineLearner(notes, playbook.LLMAnswerer(model), judge, reflector, section="formulas")
     for question in list(data)[len(part["online"]) :]:
-        part["online"].append(bool(learner.turn(question).mark.is_right))
-        part["without"].append(same(playbook.Answering(model).answer(question, (), "").text, data[question]))
-        part["playbook"], part["unreadable"] = notes.current().dump(), reflector.num_unreadable
+        part["online"].append(bool(learner.run_turn(question).grade.is_correct))
+        part["without"].append(same(playbook.LLMAnswerer(model).answer(question, (), "").text, data[question]))
+        part["playbook"], part["unreadable"] = notes.current().dump(), reflector.num_invalid
         part["machine"] = outcome.machine()
         PARTS.write_text(json.dumps(done | {name: part}))
         shares = f"right with the playbook {sum(part['online'])}, without {sum(part['without'])}"
         print(f"{len(part['online'])} of {len(data)}: {shares}", flush=True)
     facts = {"model": name, "bullets": len(notes.current()), "unreadable": part["unreadable"], "where": part["machine"]}
-    return part["online"], part["without"], facts | {"playbook": notes.current().text()}
+    return part["online"], part["without"], facts | {"playbook": notes.current().to_text()}
 
 
 def same(said: str, target: str) -> bool:

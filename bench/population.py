@@ -8,17 +8,17 @@ As in `bench/engine.py`: an instant engine and an instant judge, CPU time, two p
 import argparse
 import gc
 
-from atoll.programs.pool import Shelf
+from atoll.programs.pool import PopulationFactory
 from bench import engine, outcome
 
 SIZES = (500, 50_000)
 WANTED = 1.5
 SHELVES = {
-    "grid of length and diversity": Shelf(),
-    "grid of two metrics, 10 x 10": Shelf(features=("first", "second")),
-    "grid of two metrics, 300 x 300": Shelf(features=("first", "second"), num_bins=300),
-    "front per instance": Shelf("front"),
-    "clusters by signature": Shelf("clusters", 2),
+    "grid of length and diversity": PopulationFactory(),
+    "grid of two metrics, 10 x 10": PopulationFactory(features=("first", "second")),
+    "grid of two metrics, 300 x 300": PopulationFactory(features=("first", "second"), num_bins=300),
+    "front per instance": PopulationFactory("front"),
+    "clusters by signature": PopulationFactory("clusters", 2),
 }
 
 

@@ -124,9 +124,9 @@ def seconds(call: Callable[[], None]) -> float:
 
 def latencies(rounds: int) -> dict[str, list[float]]:
     """Measures all ways in turns; a fresh Python every tenth round only."""
-    level = sandbox.level_of(sandbox.probe())
-    jails = {name: sandbox.Jail(programs, LIMITS, level=name) for name in ("L3", "L2") if name <= level}
-    workers, bare = sandbox.Workers(programs, LIMITS), BareFork()
+    level = sandbox.get_level(sandbox.probe())
+    jails = {name: sandbox.IsolatedSandbox(programs, LIMITS, level=name) for name in ("L3", "L2") if name <= level}
+    workers, bare = sandbox.ProcessSandbox(programs, LIMITS), BareFork()
     ways: dict[str, Callable[[], None]] = {f"jail {name}": functools.partial(asked, jails[name]) for name in jails}
     ways |= {"bare fork": bare, "worker, no jail (L0)": functools.partial(asked, workers)}
     found: dict[str, list[float]] = {name: [] for name in (*ways, "fresh python with numpy")}
@@ -146,7 +146,7 @@ def streamed(rounds: int) -> dict[str, list[float]]:
     """Measures one evaluation right after the other, where nothing can be prepared while nobody waits."""
     bare = BareFork()
     found: dict[str, list[float]] = {"jail L3, one right after the other": [], "bare fork, the same": []}
-    with sandbox.Jail(programs, LIMITS) as box:
+    with sandbox.IsolatedSandbox(programs, LIMITS) as box:
         for _ in range(rounds // 25):
             ways: list[Callable[[], None]] = [functools.partial(asked, box), bare]
             for name, way in zip(found, ways, strict=True):
@@ -158,7 +158,7 @@ def streamed(rounds: int) -> dict[str, list[float]]:
 
 def batched(rounds: int, size: int) -> list[float]:
     """Measures many inputs per fork; returns seconds per input."""
-    with sandbox.Jail(functools.partial(batch, size), LIMITS) as box:
+    with sandbox.IsolatedSandbox(functools.partial(batch, size), LIMITS) as box:
         box.warm()
         taken = []
         for _ in range(rounds):
@@ -178,7 +178,7 @@ def table(found: dict[str, list[float]]) -> list[list[object]]:
 
 def stress(count: int) -> list[list[object]]:
     """Runs many evaluations, every fifth a fault, and tells what is left of them."""
-    with tempfile.TemporaryDirectory() as folder, sandbox.Jail(programs, LIMITS, num_workers=2) as box:
+    with tempfile.TemporaryDirectory() as folder, sandbox.IsolatedSandbox(programs, LIMITS, num_workers=2) as box:
         tempfile.tempdir = folder
         asked(box)
         before, answered, right, memory = traces(), 0, 0, []

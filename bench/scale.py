@@ -63,28 +63,28 @@ def timed(batch: Callable[[], None], size: int) -> tuple[float, float]:
     return 1000 * wall / size, 1000 * (tree_seconds() - cpu) / size
 
 
-def place(num_slots: int, *, on_ray: bool) -> executor.Place:
-    terms = executor.Terms(cpus=0.0) if on_ray else None  # nothing to plan with: more seats than cores are wanted here
-    return executor.Place(sandbox.Limits(), num_slots, is_unsafe=True, cluster=terms)
+def place(num_slots: int, *, on_ray: bool) -> executor.ExecutorConfig:
+    terms = executor.RayConfig(cpus=0.0) if on_ray else None  # nothing to plan with: more seats than cores are wanted here
+    return executor.ExecutorConfig(sandbox.Limits(), num_slots, is_unsafe=True, ray_config=terms)
 
 
 def length(program: str) -> int:
     return len(program)
 
 
-def one_by_one(box: executor.Local, size: int) -> None:
+def one_by_one(box: executor.LocalExecutor, size: int) -> None:
     for _ in range(size):
         answer = box.run(CANDIDATE)
         assert answer.value == 1, answer
 
 
-def at_once(box: executor.Local, size: int) -> None:
+def at_once(box: executor.LocalExecutor, size: int) -> None:
     nap = f"import time; time.sleep({NAP_MS / 1000}); answer = 1"
     for each in [box.submit(nap) for _ in range(size)]:
         assert each.result(120).value == 1
 
 
-def start_all(box: executor.Local, num_slots: int) -> None:
+def start_all(box: executor.LocalExecutor, num_slots: int) -> None:
     """Waits until all slots have started: so many naps of a second then take little longer than one."""
     for _ in range(30):
         since = time.perf_counter()
@@ -164,10 +164,10 @@ def commits(rounds: int, size: int, urls: Mapping[str, str]) -> list[list[object
     rows: list[list[object]] = []
     for name, url in urls.items():
         with store.Store(url) as kept:
-            one, many = kept.create(), kept.create()
+            one, many = kept.create_run(), kept.create_run()
             held = kept.leases(many, "bench", 3600.0)
-            held.open(4)
-            held.take([0])
+            held.create_rows(4)
+            held.acquire([0])
             for kind, written in (("one coordinator", kept.journal(one)), ("shared", store.SharedJournal(held))):
                 steps, spent = iter(range(1, 10**9)), []
                 for _ in range(rounds):
@@ -179,7 +179,7 @@ def commits(rounds: int, size: int, urls: Mapping[str, str]) -> list[list[object
                 rows.append([name, kind, wall, used])
             since = time.perf_counter()
             for _ in range(size):
-                held.beat()
+                held.renew()
             rows.append([name, "a renewal of all leases", 1e3 * (time.perf_counter() - since) / size, ""])
     return rows
 

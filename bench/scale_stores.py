@@ -90,7 +90,7 @@ def made_up(step: int, rng: Random) -> list[Record]:
 
 def fill(kept: store.Store, size: int) -> None:
     """Makes up a run of so many candidates; its founder is real."""
-    run = kept.create(f"run-{size}")
+    run = kept.create_run(f"run-{size}")
     engine.make_evolver(engine.one_cluster_pool, kept.journal(run)).islands[0].request_mutation()
     journal, rng = kept.journal(run), Random(size)
     for first in range(2, size, BATCH):
@@ -104,7 +104,7 @@ def commits(file: Path, address: str, server: psutil.Process, count: int) -> lis
     records = [made_up(step, Random(step))[1] for step in range(1, count + 1)]
     for name, url in (("SQLite", str(file)), ("PostgreSQL", address)):
         with store.Store(url) as kept:
-            journal = kept.journal(kept.create("commits"))
+            journal = kept.journal(kept.create_run("commits"))
             for record in records[:50]:
                 journal.write(record)
             for what, each in (("Atoll", journal.write), ("plain INSERT", plain(name, url))):
@@ -139,7 +139,7 @@ def size_of(kept: store.Store, url: str) -> int:
     """Returns the bytes of a store on disk."""
     if "://" not in url:
         return sum(path.stat().st_size for path in Path(url).parent.glob(f"{Path(url).name}*"))
-    with kept.database.reading() as connection:
+    with kept.database.begin_read() as connection:
         found: int = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
     return found
 
@@ -150,9 +150,9 @@ def looks(name: str, url: str, size: int) -> Sequence[object]:
     opening = timed(lambda: count(url, run))
     with store.Store(url) as kept:
         found = kept.candidates(run)
-        bests = min(timed(lambda: found.best(10)).seconds for _ in range(5))
-        ancestors = found.lineage(f"{size - 1}.0")
-        line = timed(lambda: found.lineage(f"{size - 1}.0"))
+        bests = min(timed(lambda: found.list_best(10)).seconds for _ in range(5))
+        ancestors = found.get_lineage(f"{size - 1}.0")
+        line = timed(lambda: found.get_lineage(f"{size - 1}.0"))
         total = size_of(kept, url)
     return [name, size, total / 1e6, total / size, opening.seconds, bests * 1e3, line.seconds * 1e3, len(ancestors)]
 
@@ -165,15 +165,15 @@ def count(url: str, run: str) -> int:
 def resumed(url: str, size: int) -> None:
     """Goes on with a run up to where it can issue the next step."""
     with store.Store(url) as kept:
-        start = function.DefaultFunction(function.DefaultFunctionProps(function.Text("0 0.0 0.0"), judge=engine.judge))
-        config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_pool=engine.one_cluster_pool)
+        start = function.DefaultFunction(function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge))
+        config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_population=engine.one_cluster_pool)
         budget = control.Budget(iterations=size - 1)
         made = cluster.EvolverConfig(
             config, num_parallel=1, reset_period=None, journal=kept.journal(f"run-{size}"), budget=budget
         )
         evolver = cluster.Evolver(made)
         evolver.run()
-        assert evolver.spending.iterations == size - 1
+        assert evolver.usage.iterations == size - 1
 
 
 def apart(work: Callable[..., object], *arguments: Any) -> tuple[Cost, float]:
@@ -196,7 +196,7 @@ def apart(work: Callable[..., object], *arguments: Any) -> tuple[Cost, float]:
 
 def copied(source: str, target: str) -> None:
     with store.Store(source) as old, store.Store(target) as new:
-        copying.copy(old.database, new.database)
+        copying.copy_store(old.database, new.database)
 
 
 class Report:

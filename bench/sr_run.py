@@ -46,9 +46,9 @@ def best_of_n(x: Any, y: Any, seed: int, seconds: float) -> Found:
     from atoll import archipelago, cluster
     from atoll.runs import methods
 
-    class FromStart(methods.FromStart):
-        def pick(self) -> archipelago.Pick:
-            return super().pick()._replace(others=self.others(self))
+    class FromStart(methods.BestOfNPopulation):
+        def select(self) -> archipelago.Selection:
+            return super().select()._replace(inspirations=self.inspirations(self))
 
     return _plain(x, y, seed, seconds, FromStart, cluster)
 
@@ -57,9 +57,9 @@ def sequential(x: Any, y: Any, seed: int, seconds: float) -> Found:
     """Makes every child from the law that fits the training rows best so far."""
     from atoll import archipelago, cluster
 
-    class FromBest(cluster.Niches):
-        def pick(self) -> archipelago.Pick:
-            return archipelago.Pick((self.best_fn(),), self.others(self))
+    class FromBest(cluster.NichedPopulation):
+        def select(self) -> archipelago.Selection:
+            return archipelago.Selection((self.best_fn(),), self.inspirations(self))
 
     return _plain(x, y, seed, seconds, FromBest, cluster)
 
@@ -69,19 +69,19 @@ def _plain(x: Any, y: Any, seed: int, seconds: float, kind: Any, cluster: Any) -
     from atoll.llmsr.laws import assembly, pool, result, search, table
 
     def make_pool(island: int, rng: Any, announce: Any) -> Any:
-        usual = pool.make_pool(island, rng, announce)
-        return kind(usual.keys, usual.make_cluster, usual.chooser, others=usual.others)
+        usual = pool.make_population(island, rng, announce)
+        return kind(usual.niche_key, usual.make_cluster, usual.selector, others=usual.inspirations)
 
     train = table.Table([f"x{place}" for place in range(x.shape[1])], "y", x, y)
     searched = search.Search(train.rows, train.domain)
-    config = assembly.config_of(train, searched, 1)
-    islands = replace(config.island_config, make_pool=make_pool)
+    config = assembly.make_config(train, searched, 1)
+    islands = replace(config.island_config, make_population=make_pool)
     is_over = (lambda now: "all seconds used" if time.process_time() >= seconds else None,)
     evolver = cluster.Evolver(replace(config, island_config=islands, num_parallel=1, seed=seed, stop_rules=is_over))
     evolver.run()
     found = result.conclude(evolver, train).chosen.law
     return Found(
-        lambda rows: found.predict(np.ascontiguousarray(rows.T)), found.size, searched.num_fits, found.text(train.names)
+        lambda rows: found.predict(np.ascontiguousarray(rows.T)), found.size, searched.num_fits, found.to_text(train.names)
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from atoll.survival import build, grid, measures, results
-from atoll.survival.life import Life
+from atoll.survival.life import EpisodeSummary
 from bench import outcome
 from bench.baselines import interval
 
@@ -65,11 +65,11 @@ RANDOM_SCORE, PPO_SCORE = 1.6, 4.6  # Hafner 2021
 PARTS = outcome.RESULTS_DIR / "survival.parts.json"
 
 
-def lives_of(options: Mapping[str, Any], seed: int, count: int, **task: Any) -> list[Life]:
-    return list(build.rehearse(build.Task(**task), build.Options(**options), seed, count))
+def lives_of(options: Mapping[str, Any], seed: int, count: int, **task: Any) -> list[EpisodeSummary]:
+    return list(build.simulate_episodes(build.Task(**task), build.Options(**options), seed, count))
 
 
-def numbers(lives: Sequence[Life]) -> dict[str, float]:
+def numbers(lives: Sequence[EpisodeSummary]) -> dict[str, float]:
     """Returns the means over the lives of one run."""
     return {
         "ticks": fmean(life.ticks for life in lives),
@@ -109,9 +109,9 @@ def forecasts(told: Callable[[str], None]) -> dict[str, Any]:
     said: list[tuple[float, bool]] = []
     for seed in FORECAST_SEEDS:
         lives = lives_of({}, seed, FORECAST_LIVES, world=WORLDS[seed % len(WORLDS)])
-        said += [(each.forecast, each.happened) for life in lives[results.LEARNING_LIVES :] for each in life.said]
-        told(f"forecasts of {seed}: {measures.calibration(said).brier_skill:.3f}")
-    found = measures.calibration(said)
+        said += [(each.forecast, each.happened) for life in lives[results.NUM_LEARNING_EPISODES :] for each in life.forecasts]
+        told(f"forecasts of {seed}: {measures.compute_calibration(said).brier_skill:.3f}")
+    found = measures.compute_calibration(said)
     return {**found._asdict(), "bins": [each._asdict() for each in found.bins]}
 
 
@@ -122,13 +122,13 @@ def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict
     counts = {"native": num_lives, "random": min(num_lives, RANDOM_LIVES)}
     for name, options in both.items():
         lives = []
-        for life in build.rehearse(build.Task(env="crafter"), build.Options(**options), CRAFTER_SEED, counts[name]):
+        for life in build.simulate_episodes(build.Task(env="crafter"), build.Options(**options), CRAFTER_SEED, counts[name]):
             lives.append(life)
             told(f"crafter {name} {life.episode}: {life.ticks} ticks, {len(life.unlocked)} achievements")
         unlocked = [life.unlocked for life in lives]
         rng = np.random.default_rng(0)
         scores = [
-            results.crafter_score([unlocked[n] for n in rng.integers(0, len(lives), len(lives))]) for _ in range(2000)
+            results.compute_crafter_score([unlocked[n] for n in rng.integers(0, len(lives), len(lives))]) for _ in range(2000)
         ]
         low, high = np.percentile(scores, (2.5, 97.5))
         rates = {
@@ -137,7 +137,7 @@ def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict
         }
         found[name] = {
             "lives": len(lives),
-            "score": results.crafter_score(unlocked),
+            "score": results.compute_crafter_score(unlocked),
             "low": float(low),
             "high": float(high),
             "ticks": fmean(life.ticks for life in lives),

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from atoll.mutation.tuner import minimise
+from atoll.mutation.tuner import minimize
 from bench import outcome
 from bench.tuner_problems import DEVELOPMENT, TEST, Problem
 
@@ -40,7 +40,7 @@ def ours(problem: Problem, seed: int) -> list[float]:
         seen.append(problem.fn(*values))
         return seen[-1]
 
-    minimise(watched, problem.space, budget=MARKS[-1], seed=seed)
+    minimize(watched, problem.space, budget=MARKS[-1], seed=seed)
     return [float(each) for each in np.minimum.accumulate(seen)]
 
 

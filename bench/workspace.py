@@ -74,7 +74,7 @@ def leftovers(folder: Path) -> list[str]:
     return [each.strip() for each in (*worktrees, *refs, *locks, *damage) if each.strip()]
 
 
-def one(kind: workspace.WorkspaceKind, name: str) -> Mapping[str, float]:
+def one(kind: workspace.GitBackend, name: str) -> Mapping[str, float]:
     """Lives one worldline and returns its milliseconds, part by part."""
     calls = kind.workspace.repository.git
     plan = Plan((Edit("m0.py", "def f0(x): return x", f"def f0(x): return 2 or {name[1:]} or x"),))
@@ -101,9 +101,9 @@ def one(kind: workspace.WorkspaceKind, name: str) -> Mapping[str, float]:
 
 def lived(folder: Path, num: int, num_desks: int) -> Sequence[Mapping[str, float]]:
     """Lives worldlines one after the other; the first opens jail and desk, and counts like all others."""
-    place = executor.Place(sandbox.Limits(), is_unsafe=True)
-    space = workspace.Workspace(folder, f"bench{num_desks}", num_desks=num_desks)
-    kind = workspace.WorkspaceKind(space, workspace.Checks(space, place))
+    place = executor.ExecutorConfig(sandbox.Limits(), is_unsafe=True)
+    space = workspace.Workspace(folder, f"bench{num_desks}", num_worktrees=num_desks)
+    kind = workspace.GitBackend(space, workspace.WorkspaceRunner(space, place))
     try:
         return [one(kind, f"w{number}") for number in range(1, num + 1)]
     finally:

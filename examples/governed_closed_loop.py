@@ -39,7 +39,7 @@ class FastLoop:
         self.log, self.channel = logs.MemoryLog(), feedback.MemoryFeedback(clock=lambda: self._now)
         # The weight is a parameter too: it could be evolved in the same way.
         features = {WORDS: lambda answer: -float(answer.content) / 100.0}
-        self.evaluator = evaluators.WeightedEvaluator(features, {WORDS: evaluators.Bound(store, "weights/words")})
+        self.evaluator = evaluators.WeightedEvaluator(features, {WORDS: evaluators.ParameterWeight(store, "weights/words")})
 
     @property
     def now(self) -> datetime:
@@ -59,7 +59,7 @@ class FastLoop:
 
 def lengths_that_pleased(
     log: logs.LogSource, channel: feedback.FeedbackChannel, until: datetime
-) -> tuple[replay.Report, list[feedback.Feedback]]:
+) -> tuple[replay.ReplayReport, list[feedback.Feedback]]:
     """The LogReplayer and two Reflectors: what came of each decision, and the lengths that were liked."""
     pleased: list[feedback.Feedback] = []
 
@@ -68,9 +68,9 @@ def lengths_that_pleased(
             words = float(event.log.payload[WORDS])
             pleased.append(feedback.Feedback(event.feedback.timestamp, event.log.entity, WORDS, words))
 
-    replayer = replay.Replayer(log, channel, window=timedelta(hours=1))
+    replayer = replay.LogReplayer(log, channel, window=timedelta(hours=1))
     replayer.register(reflectors.FuncReflector(note))
-    replayer.register(reflectors.Aggregator())
+    replayer.register(reflectors.AggregatorReflector())
     return replayer.replay(START, until), pleased
 
 
@@ -80,7 +80,7 @@ def shadow_runner(store: governed.ParameterStore, dice: random.Random) -> shadow
     return shadow.ShadowRunner(
         store,
         evaluators.FuncEvaluator(lambda each: satisfaction(float(each.content), random.Random(each.id))),
-        shadow.Fixed(readers),
+        shadow.FixedSampler(readers),
         lambda each, words: Candidate(each.id, str(float(each.content) * words)),
         min_effect=0.02,
     )
@@ -93,7 +93,7 @@ def set_by(slow: evolver.ParameterEvolver, approval: evolver.Approval, wish: gov
 
 def propose_until_liked(store: governed.ParameterStore, fast: FastLoop, dice: random.Random) -> list[float]:
     """The slow loop, three times round: evidence, a proposal, its shadow, somebody's decision, a new version."""
-    slow = evolver.ParameterEvolver(store, evolver.EMA(alpha=0.2, metric=WORDS, start=lambda key: store.get(key).value))
+    slow = evolver.ParameterEvolver(store, evolver.EMAProposer(alpha=0.2, metric=WORDS, get_initial_value=lambda key: store.get(key).value))
     desk = governed.Proposals(store)
     values = [store.get(KEY).value]
     for turn in range(3):
@@ -109,7 +109,7 @@ def propose_until_liked(store: governed.ParameterStore, fast: FastLoop, dice: ra
         decided = desk.decide(wish.id, "ann", approve=seen.verdict == "promote", reason=seen.reason)
         print(f"{values[-1]:>4} -> {round(words):>4} words: {seen.verdict}, {decided.status}")
         if decided.status == "approved":
-            yes = evolver.Approval.of(decided, is_approved=True, by="ann", reason=seen.reason)
+            yes = evolver.Approval.for_proposal(decided, is_approved=True, approver="ann", reason=seen.reason)
             desk.apply(decided.id, partial(set_by, slow, yes))
         values.append(store.get(KEY).value)
     return values
@@ -120,9 +120,9 @@ def roll_out_a_bad_idea(store: governed.ParameterStore, dice: random.Random) -> 
     moment = [START]
     store.set(GIFT, 0, "nothing is given away", author="ann")
     store.lock(GIFT, "only a rollout may change it", author="ann")
-    idea = evolver.Change("gift-1", GIFT, 1, "evolver", store.get(GIFT).version)
-    yes = evolver.Approval.of(idea, is_approved=True, by="ann", reason="let us see")
-    plan = rollout.Plan([shadow.Guardrail("margin", 0.05)], needs_shadow=False, min_seconds=0.0)
+    idea = evolver.ParameterProposal("gift-1", GIFT, 1, "evolver", store.get(GIFT).version)
+    yes = evolver.Approval.for_proposal(idea, is_approved=True, approver="ann", reason="let us see")
+    plan = rollout.RolloutPlan([shadow.Guardrail("margin", 0.05)], needs_shadow=False, min_seconds=0.0)
     canary = rollout.Rollout(store, GIFT, clock=lambda: moment[0])
     canary.start(idea, yes, plan)
     for number in range(4000):
@@ -130,7 +130,7 @@ def roll_out_a_bad_idea(store: governed.ParameterStore, dice: random.Random) -> 
         reader = f"reader {number}"
         served = canary.value_for(reader)
         canary.observe(reader, "margin", dice.gauss(1.0 - 0.8 * served.value, 0.3))
-        if number % 50 == 49 and canary.tick().stage == "rolled_back":
+        if number % 50 == 49 and canary.update().stage == "rolled_back":
             break
     state = canary.state()
     assert state is not None

@@ -33,7 +33,7 @@ class Loop(NamedTuple):
     verdict: str
 
 
-def planned(seed: int) -> config.Plan:
+def planned(seed: int) -> config.RunConfig:
     """Returns the task with the parameter in place of a value; `--set` of `atoll run` does the same."""
     run: config.Sections = {"run": {"iterations": LIVES, "seed": seed}}
     return config.load(TASK, [config.parse_set(f"{SETTING}=@param:{KEY}"), run])
@@ -42,34 +42,34 @@ def planned(seed: int) -> config.Plan:
 def lived(kept: store.Store, seed: int) -> str:
     """Runs the task and returns the run's id."""
     with runs.Session(kept, planned(seed)) as session:
-        session.go()
-    return session.run
+        session.run()
+    return session.run_id
 
 
 def version_of(kept: store.Store, run: str) -> tuple[int, int]:
     """Returns the version of the parameter that was in force in a run, and its value."""
-    said = kept.run(run).config
-    return said[config.PARAMETERS][SETTING]["version"], said["survival"]["max_turns"]
+    said = kept.get_run(run).config
+    return said[config.PARAMETERS_KEY][SETTING]["version"], said["survival"]["max_turns"]
 
 
 def mean_score(kept: store.Store, run: str) -> float:
     """The evidence: what came of each life, from the run's own journal."""
-    begun = kept.run(run).created_at
-    log = journals.JournalLog(kept.journal(run), run, begun, by="island")
-    aggregator = reflectors.Aggregator()
-    replayer = replay.Replayer(log, log, attribution=replay.by_decision)
+    begun = kept.get_run(run).created_at
+    log = journals.RunLog(kept.journal(run), run, begun, group_by="island")
+    aggregator = reflectors.AggregatorReflector()
+    replayer = replay.LogReplayer(log, log, attribution=replay.by_decision)
     replayer.register(aggregator)
     replayer.replay(begun, begun.replace(year=begun.year + 1))
-    return aggregator.stats(aggregator.entities()[0], journals.SCORE).mean
+    return aggregator.stats(aggregator.list_entities()[0], journals.SCORE).mean
 
 
 def shadowed(known: governed.StoredParameters, value: int) -> shadow.ShadowResult:
     """Compares a value with the present one by pairs of runs, which leave nothing in the store."""
-    made = trials.Trials(planned(0), KEY, known.ledger, range(100, 100 + SEEDS))
+    made = trials.PairedRuns(planned(0), KEY, known.ledger, range(100, 100 + SEEDS))
     samples, apply, score = made.functions
-    sampler = shadow.Fixed(list(samples()))
+    sampler = shadow.FixedSampler(list(samples()))
     runner = shadow.ShadowRunner(known, evaluators.FuncEvaluator(score), sampler, apply, expected=40)
-    return runner.run_shadow(made.asked, value)
+    return runner.run_shadow(made.parameter_name, value)
 
 
 def main() -> Loop:
@@ -82,7 +82,7 @@ def main() -> Loop:
 
         seen = shadowed(known, 40)
         print(f"40 beside 12, {seen.sample_size} pairs of runs: {seen.verdict}, {seen.reason}")
-        desk = governed.Evolution(known, governed.LATER)
+        desk = governed.Evolver(known, governed.DEFER)
         content = {"key": KEY, "value": 40, "expected_version": known.get(KEY).version}
         wish = desk.propose("optimize", "Live longer", content, "evolver", rationale=seen.reason)
         desk.proposals.decide(wish.id, "ann", approve=seen.verdict == "promote", reason=f"shadow run: {seen.verdict}")

@@ -14,7 +14,7 @@ from atoll import playbook, store
 COLOURS, PLANTS = ("red", "blue", "white", "spotted"), ("berry", "mushroom", "root")
 
 
-def season(notes: playbook.Store, rng: Random, days: int = 40) -> int:
+def season(notes: playbook.PlaybookStore, rng: Random, days: int = 40) -> int:
     """Lives so many days and returns how often it fell ill."""
     ill = 0
     for _ in range(days):
@@ -34,10 +34,10 @@ def season(notes: playbook.Store, rng: Random, days: int = 40) -> int:
 def main(path: str = "sqlite://") -> tuple[int, int]:
     rng = Random(0)
     with store.Store(path) as kept:
-        notes = playbook.Store(kept.versions(), key="playbook/forager")
+        notes = playbook.PlaybookStore(kept.versions(), key="playbook/forager")
         first, second = season(notes, rng), season(notes, rng)
         print(f"ill on {first} of the first 40 days and on {second} of the next 40; what it knows:")
-        print(notes.current().text())
+        print(notes.current().to_text())
     return first, second
 
 

@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("--top-playbook-targets", type=int, default=5)
     chosen = parser.parse_args()
     try:
-        found = analysis.analyse(analysis.read(chosen.paths), chosen.top_playbook_targets)
+        found = analysis.analyze(analysis.read_turns(chosen.list_changed_paths), chosen.top_playbook_targets)
     except errors.SetupError as error:
         print(f"analyze_snapshots: {error}", file=sys.stderr)
         return 2

@@ -113,7 +113,7 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool =
     arguments = ast.unparse(node.args)
     if is_method and not any(ast.unparse(each) == "staticmethod" for each in node.decorator_list):
         arguments = arguments.partition(", ")[2] if ", " in arguments else ""
-    returned = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    returned = f" -> {ast.unparse(node.return_kind)}" if node.return_kind else ""
     return f"{node.name}({arguments}){returned}"
 
 

@@ -10,81 +10,81 @@ from atoll.testing import claims
 @pytest.mark.parametrize(
     ("budget", "below", "reached", "said"),
     [
-        (control.Budget(iterations=10), control.Spending(iterations=9), control.Spending(iterations=10), "iterations"),
-        (control.Budget(evaluations=10), control.Spending(evaluations=9), control.Spending(0, 11), "evaluations"),
+        (control.Budget(iterations=10), control.Usage(iterations=9), control.Usage(iterations=10), "iterations"),
+        (control.Budget(evaluations=10), control.Usage(evaluations=9), control.Usage(0, 11), "evaluations"),
         (
             control.Budget(calls=10),
-            control.Spending(0, 0, Cost(calls=9)),
-            control.Spending(0, 0, Cost(calls=10)),
+            control.Usage(0, 0, Cost(calls=9)),
+            control.Usage(0, 0, Cost(calls=10)),
             "calls",
         ),
         (
             control.Budget(tokens=10),
-            control.Spending(cost=Cost(tokens_in=5, tokens_out=4)),
-            control.Spending(cost=Cost(tokens_in=5, tokens_out=5)),
+            control.Usage(cost=Cost(tokens_in=5, tokens_out=4)),
+            control.Usage(cost=Cost(tokens_in=5, tokens_out=5)),
             "tokens",
         ),
-        (control.Budget(usd=10), control.Spending(0, 0, Cost(usd=9.99)), control.Spending(0, 0, Cost(usd=10.0)), "usd"),
-        (control.Budget(seconds=10), control.Spending(seconds=9.9), control.Spending(seconds=10.0), "seconds"),
+        (control.Budget(usd=10), control.Usage(0, 0, Cost(usd=9.99)), control.Usage(0, 0, Cost(usd=10.0)), "usd"),
+        (control.Budget(seconds=10), control.Usage(seconds=9.9), control.Usage(seconds=10.0), "seconds"),
     ],
     ids=["iterations", "evaluations", "calls", "tokens", "usd", "seconds"],
 )
 def test_a_budget_is_used_when_its_limit_is_reached(
-    budget: control.Budget, below: control.Spending, reached: control.Spending, said: str
+    budget: control.Budget, below: control.Usage, reached: control.Usage, said: str
 ) -> None:
-    assert budget.exhausted(below) is None
-    assert budget.exhausted(reached) == f"budget of 10 {said} used"
+    assert budget.find_exhausted_limit(below) is None
+    assert budget.find_exhausted_limit(reached) == f"budget of 10 {said} used"
 
 
 def test_without_limits_nothing_is_ever_used_up() -> None:
-    much = control.Spending(10**9, 10**9, Cost(1e9, 10**9, 10**9, 1e9, 10**9), 1e9)
-    assert control.UNLIMITED.exhausted(much) is None
+    much = control.Usage(10**9, 10**9, Cost(1e9, 10**9, 10**9, 1e9, 10**9), 1e9)
+    assert control.UNLIMITED.find_exhausted_limit(much) is None
 
 
 def test_a_limit_of_nothing_is_reached_at_once() -> None:
-    assert control.Budget(usd=0.0).exhausted(control.Spending()) == "budget of 0 usd used"
+    assert control.Budget(usd=0.0).find_exhausted_limit(control.Usage()) == "budget of 0 usd used"
 
 
 def test_a_limit_can_be_raised_and_the_others_stay() -> None:
-    budget = control.Budget(iterations=5, usd=1.0).raised({"iterations": 8})
+    budget = control.Budget(iterations=5, usd=1.0).with_raised_limits({"iterations": 8})
     assert budget == control.Budget(iterations=8, usd=1.0)
 
 
 def test_no_limit_is_lowered_or_made_by_raising() -> None:
-    assert control.Budget(iterations=5).raised({"iterations": 3, "usd": 1.0}) == control.Budget(iterations=5)
+    assert control.Budget(iterations=5).with_raised_limits({"iterations": 3, "usd": 1.0}) == control.Budget(iterations=5)
 
 
 def test_a_limit_that_does_not_exist_cannot_be_raised() -> None:
     with pytest.raises((AttributeError, TypeError), match="bananas"):
-        control.Budget().raised({"bananas": 3})
+        control.Budget().with_raised_limits({"bananas": 3})
 
 
 def test_the_first_reason_to_stop_stays() -> None:
-    switch = control.Switch()
+    switch = control.StopSignal()
     assert (switch.is_set(), switch.reason) == (False, "")
     switch.stop("dinner")
     switch.stop("boredom")
     assert (switch.is_set(), switch.reason) == (True, "dinner")
-    nameless = control.Switch()
+    nameless = control.StopSignal()
     nameless.stop("")
     assert (nameless.is_set(), nameless.reason) == (True, "stopped")
 
 
 def test_a_switch_that_is_set_has_its_reason_whoever_set_it() -> None:
-    switch = control.Switch()
-    claims.at_once(lambda number: switch.stop(f"thread {number}"))
+    switch = control.StopSignal()
+    claims.run_concurrently(lambda number: switch.stop(f"thread {number}"))
     assert switch.is_set()
     assert switch.reason.startswith("thread ")
 
 
 def test_a_target_stops_when_the_best_score_reaches_it() -> None:
-    rule = control.target(1.5)
-    assert rule(control.Progress(3, None, 0)) is None
-    assert rule(control.Progress(3, 1.4, 0)) is None
-    assert rule(control.Progress(3, 1.5, 0)) == "score 1.5 reached"
+    rule = control.make_target_rule(1.5)
+    assert rule(control.RunProgress(3, None, 0)) is None
+    assert rule(control.RunProgress(3, 1.4, 0)) is None
+    assert rule(control.RunProgress(3, 1.5, 0)) == "score 1.5 reached"
 
 
 def test_a_plateau_stops_after_so_many_steps_without_a_new_best() -> None:
-    rule = control.plateau(10)
-    assert rule(control.Progress(19, 1.0, 10)) is None
-    assert rule(control.Progress(20, 1.0, 10)) == "no improvement in 10 steps"
+    rule = control.make_plateau_rule(10)
+    assert rule(control.RunProgress(19, 1.0, 10)) is None
+    assert rule(control.RunProgress(20, 1.0, 10)) == "no improvement in 10 steps"

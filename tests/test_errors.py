@@ -16,7 +16,7 @@ def raising(error: BaseException):
 
 
 def test_what_foreign_code_returns_is_returned() -> None:
-    assert errors.attempt(lambda: 7) == 7
+    assert errors.capture(lambda: 7) == 7
 
 
 @pytest.mark.parametrize(
@@ -30,25 +30,25 @@ def test_what_foreign_code_returns_is_returned() -> None:
     ],
 )
 def test_what_foreign_code_raises_is_data_with_its_type_and_its_words(error: BaseException, said: str) -> None:
-    caught = errors.attempt(raising(error))
-    assert caught == errors.Caught(error)
+    caught = errors.capture(raising(error))
+    assert caught == errors.CaughtException(error)
     assert str(caught) == said
 
 
 def test_a_journal_that_cannot_be_written_passes_and_so_does_what_is_named() -> None:
     with pytest.raises(errors.JournalFailed, match="full"):
-        errors.attempt(raising(errors.JournalFailed("full")))
+        errors.capture(raising(errors.JournalFailed("full")))
     with pytest.raises(errors.SetupError, match="which"):
-        errors.attempt(raising(errors.SetupError("say which")), passing=(errors.SetupError,))
+        errors.capture(raising(errors.SetupError("say which")), reraise=(errors.SetupError,))
     full = errors.JournalFailed("full")
-    assert errors.attempt(raising(full), passing=(errors.SetupError,)) == errors.Caught(full)
+    assert errors.capture(raising(full), reraise=(errors.SetupError,)) == errors.CaughtException(full)
 
 
 def test_ctrl_c_passes_in_the_main_thread_and_is_foreign_in_another() -> None:
     with pytest.raises(KeyboardInterrupt):
-        errors.attempt(raising(KeyboardInterrupt()))
+        errors.capture(raising(KeyboardInterrupt()))
     found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(errors.attempt(raising(KeyboardInterrupt()))))
+    thread = threading.Thread(target=lambda: found.append(errors.capture(raising(KeyboardInterrupt()))))
     thread.start()
     thread.join(60)
     assert [str(each) for each in found] == ["KeyboardInterrupt: "]

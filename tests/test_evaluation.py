@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import evaluation
-from atoll.candidate import NOTHING
+from atoll.candidate import EMPTY
 from atoll.evaluation import BlobRef, Cost, Evaluation
 
 
@@ -85,14 +85,14 @@ def check(found: Evaluation) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_finite_number_is_a_score(name: str) -> None:
     given, score = NUMBERS[name]
-    found = evaluation.clean(given)
+    found = evaluation.validate(given)
     assert found == Evaluation(score)
     check(found)
 
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
 def test_what_is_no_finite_number_is_a_failure(name: str) -> None:
-    found = evaluation.clean(NO_NUMBERS[name])
+    found = evaluation.validate(NO_NUMBERS[name])
     assert found.score is None
     assert found.failure is not None
     assert "no finite number" in found.failure
@@ -101,7 +101,7 @@ def test_what_is_no_finite_number_is_a_failure(name: str) -> None:
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
 def test_a_score_that_is_no_finite_number_is_a_failure_inside_an_evaluation(name: str) -> None:
-    found = evaluation.clean(Evaluation(NO_NUMBERS[name], (1.0,), {"length": 2.0}, "shorter, please"))
+    found = evaluation.validate(Evaluation(NO_NUMBERS[name], (1.0,), {"length": 2.0}, "shorter, please"))
     assert found.failure is not None
     assert "no finite number" in found.failure
     assert (found.scores, found.metrics, found.feedback) == ((1.0,), {"length": 2.0}, "shorter, please")
@@ -110,7 +110,7 @@ def test_a_score_that_is_no_finite_number_is_a_failure_inside_an_evaluation(name
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
 def test_one_input_without_a_finite_score_is_a_failure_that_names_it(name: str) -> None:
-    found = evaluation.clean(Evaluation(1.0, (1.0, NO_NUMBERS[name], 2.0)))
+    found = evaluation.validate(Evaluation(1.0, (1.0, NO_NUMBERS[name], 2.0)))
     assert found.failure is not None
     assert "input 1" in found.failure
     assert found.scores == ()
@@ -119,7 +119,7 @@ def test_one_input_without_a_finite_score_is_a_failure_that_names_it(name: str) 
 
 @pytest.mark.parametrize("name", NO_NUMBERS)
 def test_a_metric_that_is_no_finite_number_is_left_out_and_said_so(name: str) -> None:
-    found = evaluation.clean(Evaluation(1.0, metrics={"length": 3, "odd": NO_NUMBERS[name]}, feedback="good"))
+    found = evaluation.validate(Evaluation(1.0, metrics={"length": 3, "odd": NO_NUMBERS[name]}, feedback="good"))
     assert (found.score, found.metrics) == (1.0, {"length": 3.0})
     assert found.feedback == "good\nLeft out, no finite number or no stored body: odd."
     check(found)
@@ -128,7 +128,7 @@ def test_a_metric_that_is_no_finite_number_is_left_out_and_said_so(name: str) ->
 @pytest.mark.parametrize("name", NO_NUMBERS)
 def test_a_failure_is_cleaned_too(name: str) -> None:
     odd = NO_NUMBERS[name]
-    found = evaluation.clean(Evaluation(odd, (odd, 1.0), {"odd": odd, "length": 1.0}, failure="it timed out"))
+    found = evaluation.validate(Evaluation(odd, (odd, 1.0), {"odd": odd, "length": 1.0}, failure="it timed out"))
     assert (found.failure, found.scores, found.metrics) == ("it timed out", (), {"length": 1.0})
     check(found)
 
@@ -136,25 +136,25 @@ def test_a_failure_is_cleaned_too(name: str) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_of_all_kinds_become_floats_inside_an_evaluation(name: str) -> None:
     given, score = NUMBERS[name]
-    found = evaluation.clean(Evaluation(given, (given, given), {"metric": given}))
+    found = evaluation.validate(Evaluation(given, (given, given), {"metric": given}))
     assert found == Evaluation(score, (score, score), {"metric": score})
     check(found)
 
 
 def test_a_failure_has_no_score_whatever_it_claims() -> None:
-    found = evaluation.clean(Evaluation(9.0, (9.0,), failure="it cheated"))
+    found = evaluation.validate(Evaluation(9.0, (9.0,), failure="it cheated"))
     assert (found.score, found.failure) == (None, "it cheated")
     check(found)
 
 
 def test_a_failure_without_a_reason_gets_one() -> None:
-    found = evaluation.clean(Evaluation(None, failure=""))
+    found = evaluation.validate(Evaluation(None, failure=""))
     assert found.failure == "it failed and gave no reason"
     check(found)
 
 
 def test_an_exception_given_as_the_failure_becomes_its_text() -> None:
-    found = evaluation.clean(Evaluation(None, failure=ValueError("no such file")))  # type: ignore[arg-type]
+    found = evaluation.validate(Evaluation(None, failure=ValueError("no such file")))  # type: ignore[arg-type]
     assert found.failure == "no such file"
     check(found)
 
@@ -170,7 +170,7 @@ def test_an_exception_given_as_the_failure_becomes_its_text() -> None:
     ids=["no repr", "no scores", "a score without repr", "metrics without names"],
 )
 def test_what_cannot_even_be_read_is_a_failure(odd: object, said: str) -> None:
-    found = evaluation.clean(odd)
+    found = evaluation.validate(odd)
     assert found == Evaluation(None, failure=f"the judge returned what raised {said}")
     check(found)
 
@@ -178,7 +178,7 @@ def test_what_cannot_even_be_read_is_a_failure(odd: object, said: str) -> None:
 def test_of_what_is_no_number_and_no_body_all_is_said() -> None:
     artifacts = {"log": "text", 3: None, 4: BlobRef("0", 1, "a")}
     odd: dict[str, Any] = {"metrics": {7: 1.0, "odd": "x"}, "feedback": None, "artifacts": artifacts, "cost": 7}
-    assert evaluation.clean(Evaluation("good", **odd)) == Evaluation(  # type: ignore[arg-type]
+    assert evaluation.validate(Evaluation("good", **odd)) == Evaluation(  # type: ignore[arg-type]
         None,
         metrics={"7": 1.0},
         feedback="Left out, no finite number or no stored body: odd, log, 3.",
@@ -188,31 +188,31 @@ def test_of_what_is_no_number_and_no_body_all_is_said() -> None:
 
 
 def test_an_input_without_a_score_is_named_with_what_it_gave() -> None:
-    found = evaluation.clean(Evaluation(1.0, (1.0, "x" * 200, None)))  # type: ignore[arg-type]
+    found = evaluation.validate(Evaluation(1.0, (1.0, "x" * 200, None)))  # type: ignore[arg-type]
     assert found.failure == f"the score of input 1 is '{'x' * 79}"
 
 
 def test_a_cost_that_is_no_finite_number_is_none() -> None:
-    assert evaluation.clean(Evaluation(1.0, cost=Cost(math.nan))).cost == Cost()
-    assert evaluation.clean(Evaluation(1.0, cost=Cost(1.0, 2, 3, 0.5, 1))).cost == Cost(1.0, 2, 3, 0.5, 1)
+    assert evaluation.validate(Evaluation(1.0, cost=Cost(math.nan))).cost == Cost()
+    assert evaluation.validate(Evaluation(1.0, cost=Cost(1.0, 2, 3, 0.5, 1))).cost == Cost(1.0, 2, 3, 0.5, 1)
 
 
 def test_what_is_left_empty_is_the_one_shared_nothing() -> None:
-    found = evaluation.clean(Evaluation(1.0, metrics={"odd": math.nan}, artifacts={}))
-    assert all(each is NOTHING for each in (found.metrics, found.artifacts))
+    found = evaluation.validate(Evaluation(1.0, metrics={"odd": math.nan}, artifacts={}))
+    assert all(each is EMPTY for each in (found.metrics, found.artifacts))
     again = evaluation.from_data({"score": 1.0})
-    assert all(each is NOTHING for each in (again.metrics, again.artifacts))
-    assert again.cost is evaluation.FREE
+    assert all(each is EMPTY for each in (again.metrics, again.artifacts))
+    assert again.cost is evaluation.ZERO_COST
 
 
 def test_a_long_answer_is_shown_by_its_beginning() -> None:
-    found = evaluation.clean("x" * 10_000)
+    found = evaluation.validate("x" * 10_000)
     assert found.failure == f"the score is '{'x' * 79}, which is no finite number"
 
 
 def test_what_is_clean_stays_as_it_is() -> None:
     found = Evaluation(1.0, (0.5, 1.5), {"a": 1.0}, "good", {"log": BlobRef("0" * 64, 3, "abc")}, cost=Cost(1.0, 2, 3))
-    assert evaluation.clean(found) == found
+    assert evaluation.validate(found) == found
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -225,7 +225,7 @@ successes = st.builds(
     st.dictionaries(st.text(), finite),
     st.text(),
     st.dictionaries(st.text(), refs),
-    st.none(),
+    st.optional_names(),
     costs,
 )
 failures = st.builds(lambda found, failure: replace(found, score=None, failure=failure), successes, st.text(min_size=1))
@@ -237,19 +237,19 @@ def test_plain_data_and_back_is_the_same_evaluation(found: Evaluation) -> None:
 
 
 anything = st.one_of(
-    st.floats(), st.integers(), st.none(), st.text(), st.booleans(), st.sampled_from(list(NO_NUMBERS.values()))
+    st.floats(), st.integers(), st.optional_names(), st.text(), st.booleans(), st.sampled_from(list(NO_NUMBERS.values()))
 )
 
 
 @given(
-    anything, st.lists(anything, max_size=3), st.dictionaries(st.text(), anything, max_size=3), st.none() | st.text()
+    anything, st.lists(anything, max_size=3), st.dictionaries(st.text(), anything, max_size=3), st.optional_names() | st.text()
 )
 def test_whatever_is_in_an_evaluation_the_invariants_hold(
     score: Any, scores: list[Any], metrics: dict[str, Any], failure: str | None
 ) -> None:
-    cleaned = evaluation.clean(Evaluation(score, tuple(scores), metrics, failure=failure))
+    cleaned = evaluation.validate(Evaluation(score, tuple(scores), metrics, failure=failure))
     check(cleaned)
-    assert evaluation.clean(cleaned) == cleaned
+    assert evaluation.validate(cleaned) == cleaned
 
 
 def test_what_is_empty_takes_no_room_in_the_journal() -> None:

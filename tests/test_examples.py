@@ -26,9 +26,9 @@ def kept():
         yield kept
 
 
-def niches(evolver: cluster.Evolver, island: int = 0) -> cluster.Niches:
-    pool = evolver.islands[island].pool
-    assert isinstance(pool, cluster.Niches)
+def niches(evolver: cluster.Evolver, island: int = 0) -> cluster.NichedPopulation:
+    pool = evolver.islands[island].population
+    assert isinstance(pool, cluster.NichedPopulation)
     return pool
 
 
@@ -175,7 +175,7 @@ class TestRankedIslands:
             (island.index, fn)
             for island in evolver.islands
             for fn in niches(evolver, island.index).clusters["everyone"].members()
-            if fn.candidate and fn.candidate.step and fn.candidate.island != island.index
+            if fn.candidate and fn.candidate.iteration and fn.candidate.island != island.index
         ]
         assert migrants
         for host, fn in migrants:
@@ -261,7 +261,7 @@ class TestGovernedParameter:
 
     def test_an_approval_of_another_content_is_refused(self, kept, run):
         best = governed_parameter.held(kept, run)[0]
-        other = candidate.digest("900.0")
+        other = candidate.content_hash("900.0")
         kept.inbox(run).post(
             "decide", candidate=best.id, content_hash=other, verdict="accept", reason="agreed", by="mallory"
         )

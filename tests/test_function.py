@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atoll import errors, evaluation, function, testing
-from atoll.candidate import NOTHING, Candidate
+from atoll.candidate import EMPTY, Candidate
 from atoll.evaluation import Cost, Evaluation
 
 DOUBLE = "def f(x):\n    return 2 * x\n"
@@ -26,20 +26,20 @@ def made(
 
 
 def judged_by(judge: Callable[..., Any]) -> function.DefaultFunction:
-    return function.DefaultFunction(function.DefaultFunctionProps(function.Text("text"), judge=judge))
+    return function.DefaultFunction(function.DefaultFunctionProps(function.Text("text"), candidate_evaluator=judge))
 
 
-class TestPerInput(testing.JudgeSuite):
-    def make(self) -> function.Judge:
-        return function.PerInput(call, (1.0, 2.0))
+class TestPerInput(testing.CandidateEvaluatorSuite):
+    def make(self) -> function.CandidateEvaluator:
+        return function.PerInputEvaluator(call, (1.0, 2.0))
 
     def good(self) -> function.Skeleton[..., Any]:
         return function.PyAstSkeleton(DOUBLE)
 
 
-class TestPerInputOfOne(testing.JudgeSuite):
-    def make(self) -> function.Judge:
-        return function.PerInput(call, ["only"], reduce=max)
+class TestPerInputOfOne(testing.CandidateEvaluatorSuite):
+    def make(self) -> function.CandidateEvaluator:
+        return function.PerInputEvaluator(call, ["only"], reduce=max)
 
     def good(self) -> function.Skeleton[..., Any]:
         return function.PyAstSkeleton("def f(x): return 1")
@@ -115,12 +115,12 @@ def test_a_clone_keeps_what_was_found() -> None:
 
 
 def test_a_clone_keeps_its_candidate() -> None:
-    settled = made().settle(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
+    settled = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
     assert settled.clone().candidate == Candidate("3.0", DOUBLE)
 
 
 def test_a_clone_with_another_skeleton_is_a_draft() -> None:
-    fn = made().settle(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
+    fn = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
     copy = fn.clone(function.PyAstSkeleton("def f(x): return x"))
     assert (copy.candidate, copy.evaluation) == (None, None)
     with pytest.raises(errors.NotEvaluated):
@@ -245,19 +245,19 @@ def test_a_profiler_hears_all_clones_until_it_is_removed_and_on_the_same_thread(
 
 
 def test_a_settled_function_has_the_rank_of_its_island_as_its_score() -> None:
-    fn = made().settle(Candidate("3.0", DOUBLE), Evaluation(1.0, (1.0,)), 42.0)
+    fn = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0, (1.0,)), 42.0)
     assert fn.score() == 42.0
-    assert function.rank_of(fn) == 42.0
+    assert function.get_fitness(fn) == 42.0
     assert fn.signature() == "(1.0,)"
 
 
 def test_no_score_ranks_below_every_score() -> None:
-    assert function.rank_of(testing.unscored()) < function.rank_of(testing.settled(-1e308))
+    assert function.get_fitness(testing.make_failed_function()) < function.get_fitness(testing.make_evaluated_function(-1e308))
 
 
 def test_a_draft_notes_its_parents_and_how_it_was_made() -> None:
-    parent = made().settle(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
-    child = function.draft(parent, function.Text("new"), parents=[parent], engine="swap", temperature=0.5)
+    parent = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0), 1.0)
+    child = function.derive_child(parent, function.Text("new"), parents=[parent], engine="swap", temperature=0.5)
     assert child.candidate == Candidate("", "new", ("3.0",), meta={"engine": "swap", "temperature": 0.5})
     assert child.evaluation is None
 
@@ -270,9 +270,9 @@ def test_a_mutation_engine_is_lifted_to_a_proposer_of_one_child() -> None:
         def mutate(self, fn_list: list[function.Function]) -> function.Function:
             return fn_list[-1].clone(function.Text("child"))
 
-    proposer = function.lift(Engine())
+    proposer = function.as_proposer(Engine())
     assert isinstance(proposer, function.Proposer)
-    assert function.lift(proposer) is proposer
+    assert function.as_proposer(proposer) is proposer
     first, last = made(), made()
     task: Any = SimpleNamespace(parents=(first, last))
     assert [(str(each.skeleton()), each.evaluate()) for each in proposer.propose(task)] == [("child", None)]
@@ -280,15 +280,15 @@ def test_a_mutation_engine_is_lifted_to_a_proposer_of_one_child() -> None:
 
 def test_what_neither_proposes_nor_mutates_is_no_engine() -> None:
     with pytest.raises(errors.SetupError) as refused:
-        function.lift("x" * 100)  # type: ignore[arg-type]
+        function.as_proposer("x" * 100)  # type: ignore[arg-type]
     shown = "'" + "x" * 79
     assert str(refused.value) == f"{shown} is no engine: it needs a method propose(task) or mutate(fn_list)."
 
 
 def test_a_draft_of_nobody_in_particular_notes_nothing() -> None:
-    child = function.draft(made(), function.Text("new"), parents=[made()])
+    child = function.derive_child(made(), function.Text("new"), parents=[made()])
     assert child.candidate == Candidate("", "new")
-    assert child.candidate.meta is NOTHING
+    assert child.candidate.meta is EMPTY
     assert str(child.skeleton()) == "new"
 
 
@@ -301,14 +301,14 @@ def test_a_set_up_that_cannot_work_is_no_bad_candidate() -> None:
 
 
 def test_a_clone_that_was_settled_is_as_its_original() -> None:
-    fn = made().settle(Candidate("3.0", DOUBLE), Evaluation(1.0, (1.0,)), 42.0)
+    fn = made().with_evaluation(Candidate("3.0", DOUBLE), Evaluation(1.0, (1.0,)), 42.0)
     assert (fn.clone().score(), fn.clone().signature()) == (42.0, "(1.0,)")
-    assert made().settle(Candidate("3.0", DOUBLE)).evaluation is None
+    assert made().with_evaluation(Candidate("3.0", DOUBLE)).evaluation is None
 
 
 def test_a_runner_that_returns_too_few_results_or_too_many_makes_a_failure() -> None:
     for results in ([1.0], [1.0, 2.0, 3.0]):
-        judge = function.PerInput(call, (1.0, 2.0), run=lambda *_, results=results: results)
+        judge = function.PerInputEvaluator(call, (1.0, 2.0), run=lambda *_, results=results: results)
         failure = judge(function.Text("text")).failure
         assert failure is not None
         assert failure.startswith("ValueError: zip()")
@@ -317,7 +317,7 @@ def test_a_runner_that_returns_too_few_results_or_too_many_makes_a_failure() -> 
 def test_a_skeleton_that_is_rewritten_keeps_its_names() -> None:
     skeleton = function.PyAstSkeleton("def f(): return shift", {"shift": 3})
     assert isinstance(skeleton, function.Rewritable)
-    assert skeleton.rewritten("def g(): return 2 * shift")() == 6
+    assert skeleton.with_text("def g(): return 2 * shift")() == 6
 
 
 def test_code_of_a_skeleton_is_found_under_its_name_in_a_traceback() -> None:
@@ -335,7 +335,7 @@ def test_the_time_of_judging_is_its_cost() -> None:
 
 
 def test_inputs_can_be_reduced_as_funsearch_does() -> None:
-    last = function.PerInput(call, (1.0, 2.0), reduce=lambda scores: scores[-1])
+    last = function.PerInputEvaluator(call, (1.0, 2.0), reduce=lambda scores: scores[-1])
     assert last(function.PyAstSkeleton(DOUBLE)).score == 4.0
 
 
@@ -343,7 +343,7 @@ def test_where_an_evaluator_meets_a_skeleton_can_be_chosen() -> None:
     def jail(evaluator: Any, skeleton: Any, inputs: Sequence[Any]) -> Sequence[object]:
         return [evaluator(str, each) for each in inputs]
 
-    found = function.PerInput(lambda skeleton, given: len(skeleton(given)), ("a", "bcd"), run=jail)
+    found = function.PerInputEvaluator(lambda skeleton, given: len(skeleton(given)), ("a", "bcd"), run=jail)
     assert found(function.Text("untouched")).scores == (1.0, 3.0)
 
 
@@ -401,5 +401,5 @@ def test_the_mean_of_scores_that_is_too_large_is_a_failure() -> None:
 
 @pytest.mark.parametrize("reduce", [None, lambda scores: 1 / 0])
 def test_a_judge_does_not_raise_where_its_scores_cannot_be_reduced(reduce: Any) -> None:
-    judge = function.PerInput(call, (1.0, 2.0), **({"reduce": reduce} if reduce else {}))
+    judge = function.PerInputEvaluator(call, (1.0, 2.0), **({"reduce": reduce} if reduce else {}))
     assert judge(function.PyAstSkeleton("def f(x): return 1.7e308")).failure is not None

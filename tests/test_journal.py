@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from atoll import errors, journal
-from atoll.candidate import JSON, digest
-from atoll.evaluation import FREE, Cost
-from atoll.journal import Ledger, Record
+from atoll.candidate import JSON, content_hash
+from atoll.evaluation import ZERO_COST, Cost
+from atoll.journal import CallCache, Record
 from atoll.store import memory
-from atoll.testing import DyingJournal
+from atoll.testing import FailingJournal
 
 
 class Shop:
@@ -33,24 +33,24 @@ def stored(records: memory.MemoryJournal) -> dict[str, Mapping[str, Any]]:
 
 def test_what_is_bought_is_stored_before_anybody_sees_it() -> None:
     records = memory.MemoryJournal()
-    bought = Ledger(3, 1, records, {}).once("a question", Shop().offer("an answer"))
+    bought = CallCache(3, 1, records, {}).get_or_call("a question", Shop().offer("an answer"))
     assert bought["text"] == "an answer"
     (record,) = records.read()
     assert record == Record("replied", 3, 1, bought)
-    assert (record.data["call"], record.data["request"]) == ("0", digest("a question"))
+    assert (record.data["call"], record.data["request"]) == ("0", content_hash("a question"))
 
 
 def test_what_cannot_be_stored_is_not_seen() -> None:
-    ledger = Ledger(3, 1, journal.Guarded(DyingJournal(memory.MemoryJournal(), 0)), {})
+    ledger = CallCache(3, 1, journal.CheckedJournal(FailingJournal(memory.MemoryJournal(), 0)), {})
     with pytest.raises(errors.JournalFailed):
-        ledger.once("a question", Shop().offer("an answer"))
-    assert ledger.cost == FREE
+        ledger.get_or_call("a question", Shop().offer("an answer"))
+    assert ledger.cost == ZERO_COST
 
 
 def test_a_stored_reply_is_not_bought_again() -> None:
     records, shop = memory.MemoryJournal(), Shop()
-    Ledger(3, 1, records, {}).once("a question", shop.offer("an answer"))
-    again = Ledger(3, 1, records, stored(records)).once("a question", shop.offer("another answer"))
+    CallCache(3, 1, records, {}).get_or_call("a question", shop.offer("an answer"))
+    again = CallCache(3, 1, records, stored(records)).get_or_call("a question", shop.offer("another answer"))
     assert again["text"] == "an answer"
     assert shop.sold == ["an answer"]
     assert len(records.records) == 1
@@ -58,27 +58,27 @@ def test_a_stored_reply_is_not_bought_again() -> None:
 
 def test_a_stored_reply_to_another_request_is_not_used() -> None:
     records, shop = memory.MemoryJournal(), Shop()
-    Ledger(3, 1, records, {}).once("a question", shop.offer("an answer"))
-    again = Ledger(3, 1, records, stored(records)).once("another question", shop.offer("another answer"))
+    CallCache(3, 1, records, {}).get_or_call("a question", shop.offer("an answer"))
+    again = CallCache(3, 1, records, stored(records)).get_or_call("another question", shop.offer("another answer"))
     assert again["text"] == "another answer"
     assert [record.data["call"] for record in records.read()] == ["0", "0"]
 
 
 def test_after_the_stored_replies_buying_goes_on() -> None:
     records, shop = memory.MemoryJournal(), Shop()
-    Ledger(3, 1, records, {}).once("first", shop.offer("one"))
-    ledger = Ledger(3, 1, records, stored(records))
-    assert [ledger.once(name, shop.offer("two"))["text"] for name in ("first", "second")] == ["one", "two"]
+    CallCache(3, 1, records, {}).get_or_call("first", shop.offer("one"))
+    ledger = CallCache(3, 1, records, stored(records))
+    assert [ledger.get_or_call(name, shop.offer("two"))["text"] for name in ("first", "second")] == ["one", "two"]
     assert sorted(stored(records)) == ["0", "1"]
 
 
 def test_calls_are_numbered_in_their_step_and_under_their_prefix() -> None:
     records = memory.MemoryJournal()
-    plain, prefixed = Ledger(3, 1, records, {}), Ledger(3, 1, records, {}, "d0/")
-    places = [plain.place, prefixed.place]
+    plain, prefixed = CallCache(3, 1, records, {}), CallCache(3, 1, records, {}, "d0/")
+    places = [plain.position, prefixed.position]
     for ledger in (plain, prefixed, plain):
-        ledger.once("a question", Shop().offer("an answer"))
-        places.append(ledger.place)
+        ledger.get_or_call("a question", Shop().offer("an answer"))
+        places.append(ledger.position)
     assert places == [(3, "0"), (3, "d0/0"), (3, "1"), (3, "d0/1"), (3, "2")]
     assert [record.data["call"] for record in records.read()] == ["0", "d0/0", "1"]
     assert (plain.cost.calls, prefixed.cost.calls) == (2, 1)
@@ -86,30 +86,30 @@ def test_calls_are_numbered_in_their_step_and_under_their_prefix() -> None:
 
 def test_costs_add_up_whether_bought_now_or_before() -> None:
     records, shop = memory.MemoryJournal(), Shop()
-    Ledger(3, 1, records, {}).once("first", shop.offer("one", [1.0, 10, 5, 0.25]))
-    ledger = Ledger(3, 1, records, stored(records))
-    ledger.once("first", shop.offer("one", [9.0, 9, 9, 9.0]))
-    ledger.once("second", shop.offer("two", [0.5, 1, 2, 0.5]))
-    ledger.once("third", shop.offer("three"))
+    CallCache(3, 1, records, {}).get_or_call("first", shop.offer("one", [1.0, 10, 5, 0.25]))
+    ledger = CallCache(3, 1, records, stored(records))
+    ledger.get_or_call("first", shop.offer("one", [9.0, 9, 9, 9.0]))
+    ledger.get_or_call("second", shop.offer("two", [0.5, 1, 2, 0.5]))
+    ledger.get_or_call("third", shop.offer("three"))
     assert ledger.cost == Cost(1.5, 11, 7, 0.75, calls=3)
 
 
 def test_a_purchase_that_raises_counts_for_nothing_and_keeps_its_number() -> None:
     records, shop = memory.MemoryJournal(), Shop()
-    ledger = Ledger(3, 1, records, {})
+    ledger = CallCache(3, 1, records, {})
 
     def refuse() -> Mapping[str, JSON]:
         raise TimeoutError("nobody answered")
 
     with pytest.raises(TimeoutError):
-        ledger.once("a question", refuse)
-    ledger.once("a question", shop.offer("an answer"))
+        ledger.get_or_call("a question", refuse)
+    ledger.get_or_call("a question", shop.offer("an answer"))
     assert [record.data["call"] for record in records.read()] == ["0"]
     assert ledger.cost.calls == 1
 
 
 def test_a_guarded_journal_fails_as_a_journal_with_its_cause() -> None:
-    guarded = journal.Guarded(DyingJournal(memory.MemoryJournal(), 1))
+    guarded = journal.CheckedJournal(FailingJournal(memory.MemoryJournal(), 1))
     guarded.write(Record("begun", 1, 0, {}))
     with pytest.raises(errors.JournalFailed) as caught:
         guarded.write(Record("begun", 2, 0, {}))
@@ -121,6 +121,6 @@ def test_a_guarded_journal_fails_as_a_journal_with_its_cause() -> None:
 
 
 def test_a_journal_that_keeps_nothing_takes_everything() -> None:
-    nowhere = journal.Nowhere()
+    nowhere = journal.NullJournal()
     nowhere.write(Record("begun", 1, 0, {}))
     assert list(nowhere.read()) == []

@@ -32,30 +32,30 @@ from atoll import errors, persons
     ],
 )
 def test_names_that_look_alike_are_one(other):
-    assert persons.folded(other) == persons.folded("agent")
+    assert persons.normalize_name(other) == persons.normalize_name("agent")
 
 
 def test_a_name_in_the_letters_of_another_alphabet_is_the_one_that_it_looks_like():
-    assert persons.folded("\u0412\u041e\u0412") == persons.folded("BOB")
+    assert persons.normalize_name("\u0412\u041e\u0412") == persons.normalize_name("BOB")
 
 
 @pytest.mark.parametrize("other", ["\u0131lija", "\u0269lija", "\u026alija", "i\u0142ija", "i\u01c0ija", "ili\u0237a"])
 def test_latin_letters_without_their_dot_or_with_a_stroke_are_the_plain_ones(other):
-    assert persons.folded(other) == persons.folded("Ilija")
+    assert persons.normalize_name(other) == persons.normalize_name("Ilija")
 
 
 def test_punctuation_inside_a_name_counts_and_a_name_of_nothing_else_is_kept():
-    assert persons.folded("O'Neil") != persons.folded("ONeil")
-    assert persons.folded("...") == "..."
+    assert persons.normalize_name("O'Neil") != persons.normalize_name("ONeil")
+    assert persons.normalize_name("...") == "..."
 
 
 def test_composed_and_decomposed_names_are_one():
-    assert persons.folded("Ren\u00e9  Roy") == persons.folded("rene\u0301 roy")
+    assert persons.normalize_name("Ren\u00e9  Roy") == persons.normalize_name("rene\u0301 roy")
 
 
 def test_names_that_can_be_told_apart_are_two():
     names = ["Ann", "Anne", "Ann B", "\u0410\u043d\u043d\u0430", "\u0930\u0935\u093f", "\u0930\u0935\u0941", "\u738b"]
-    assert len({persons.folded(name) for name in names}) == len(names)
+    assert len({persons.normalize_name(name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_names_that_can_be_told_apart_are_two():
 )
 def test_what_cannot_be_the_name_of_a_person_is_refused(name):
     with pytest.raises(errors.SetupError, match="name"):
-        persons.folded(name)
+        persons.normalize_name(name)

@@ -98,7 +98,7 @@ def test_a_profiler_may_remove_itself_while_it_hears() -> None:
 
 
 def test_with_mail_an_event_is_heard_when_it_is_delivered() -> None:
-    mail, heard = profiler.Mail(), list[Happened]()
+    mail, heard = profiler.EventQueue(), list[Happened]()
     profilers = profiler.Profilers[Happened](mail)
     profilers.use(heard.append)
     profilers.emit(Happened("happened", 1))
@@ -108,7 +108,7 @@ def test_with_mail_an_event_is_heard_when_it_is_delivered() -> None:
 
 
 def test_mail_that_is_discarded_is_never_heard() -> None:
-    mail, heard = profiler.Mail(), list[int]()
+    mail, heard = profiler.EventQueue(), list[int]()
     mail.post(lambda: heard.append(1))
     mail.discard()
     mail.post(lambda: heard.append(2))
@@ -119,9 +119,9 @@ def test_mail_that_is_discarded_is_never_heard() -> None:
 def test_with_mail_and_nobody_to_hear_nothing_is_posted() -> None:
     posted = list[object]()
 
-    class Box(profiler.Mail):
-        def post(self, delivery: Callable[[], None]) -> None:
-            posted.append(delivery)
+    class Box(profiler.EventQueue):
+        def post(self, callback: Callable[[], None]) -> None:
+            posted.append(callback)
 
     profiler.Profilers[Happened](Box()).emit(Happened("happened", 1))
     assert posted == []
@@ -140,7 +140,7 @@ def test_one_that_exits_is_reported_and_ctrl_c_passes(caplog: pytest.LogCaptureF
 
 
 def test_a_delivery_that_raises_leaves_the_mail_to_the_next(caplog: pytest.LogCaptureFixture) -> None:
-    mail, heard = profiler.Mail(), list[int]()
+    mail, heard = profiler.EventQueue(), list[int]()
     mail.post(lambda: heard.append(1 // 0))
     mail.post(lambda: heard.append(2))
     with pytest.raises(ZeroDivisionError):
@@ -150,7 +150,7 @@ def test_a_delivery_that_raises_leaves_the_mail_to_the_next(caplog: pytest.LogCa
 
 
 def test_what_is_posted_during_a_delivery_comes_after_it() -> None:
-    mail, heard = profiler.Mail(), list[str]()
+    mail, heard = profiler.EventQueue(), list[str]()
 
     def first() -> None:
         mail.post(lambda: heard.append("second"))
@@ -163,7 +163,7 @@ def test_what_is_posted_during_a_delivery_comes_after_it() -> None:
 
 
 def test_mail_is_delivered_in_order_and_by_one_thread_at_a_time() -> None:
-    mail, order, at_work = profiler.Mail(), Lock(), Lock()
+    mail, order, at_work = profiler.EventQueue(), Lock(), Lock()
     heard: list[int] = []
     posted: list[int] = []
     overlaps: list[int] = []
@@ -185,7 +185,7 @@ def test_mail_is_delivered_in_order_and_by_one_thread_at_a_time() -> None:
                 mail.post(delivery(posted[-1]))
             mail.deliver()
 
-    claims.at_once(post, 8)
+    claims.run_concurrently(post, 8)
     assert overlaps == []
     assert heard == posted
     assert len(heard) == 8 * 300

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from atoll import secrets
-from atoll.secrets import HIDDEN, redacted
+from atoll.secrets import HIDDEN, redact
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from atoll.secrets import HIDDEN, redacted
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(secret):
-    assert redacted(f"it said {secret} and went on") == f"it said {HIDDEN} and went on"
+    assert redact(f"it said {secret} and went on") == f"it said {HIDDEN} and went on"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_looks_like_a_secret_is_hidden(secret):
     ],
 )
 def test_what_is_called_a_secret_is_hidden(said, shown):
-    assert redacted(said) == shown
+    assert redact(said) == shown
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_what_is_called_a_secret_is_hidden(said, shown):
     ],
 )
 def test_code_and_numbers_stay(code):
-    assert redacted(code) == code
+    assert redact(code) == code
 
 
 def test_control_sequences_of_a_terminal_go():
-    assert redacted("\x1b[31mred\x1b[0m alert") == "red alert"
+    assert redact("\x1b[31mred\x1b[0m alert") == "red alert"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_control_sequences_of_a_terminal_go():
 )
 def test_a_hostile_text_takes_little_time(unit):
     since = time.process_time()
-    redacted(unit * (20_000 // len(unit)))
+    redact(unit * (20_000 // len(unit)))
     assert time.process_time() - since < 1.0
 
 
@@ -100,20 +100,20 @@ HARMLESS = [
 
 @pytest.mark.parametrize("text", PLANTED.values(), ids=PLANTED)
 def test_a_planted_key_is_found_in_its_line(text: str) -> None:
-    found = secrets.find(f"first line\n{text}\nlast line", {})
+    found = secrets.find_secrets(f"first line\n{text}\nlast line", {})
     assert [each.line for each in found][:1] == [2]
     assert A40 not in repr(found)
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_looks_similar_is_none(text: str) -> None:
-    assert secrets.find(text, {}) == []
+    assert secrets.find_secrets(text, {}) == []
 
 
 def test_the_value_of_a_variable_that_is_called_a_secret_is_found() -> None:
     own = {"MY_TOKEN": "correct horse battery", "HOME": "/var/somebody", "SHORT_KEY": "abc"}
     said = "echo correct horse battery > /var/somebody/abc"
-    assert secrets.find(said, own) == [secrets.Found("value of the variable MY_TOKEN", 1)]
+    assert secrets.find_secrets(said, own) == [secrets.SecretMatch("value of the variable MY_TOKEN", 1)]
 
 
 def test_twenty_thousand_lines_take_less_than_a_second_of_cpu() -> None:
@@ -121,5 +121,5 @@ def test_twenty_thousand_lines_take_less_than_a_second_of_cpu() -> None:
         f"result_{n} = compute(alpha={n}, path='/usr/share/data/{n}.csv')  # step {n}" for n in range(5000)
     )
     since = time.process_time()
-    assert secrets.find(text, {}) == []
+    assert secrets.find_secrets(text, {}) == []
     assert time.process_time() - since < 0.25

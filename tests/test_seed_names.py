@@ -118,11 +118,11 @@ def test_an_evolver_is_made_as_the_seed_makes_it() -> None:
     evolver.use_profiler(profiler.default_fn)
     child = evolver.islands[0].request_mutation()
     assert child.score() == 5.0
-    assert function.rank_of(evolver.islands[0].best_fn()) == 5.0
+    assert function.get_fitness(evolver.islands[0].best_fn()) == 5.0
 
 
 def test_a_cluster_is_made_as_the_seed_makes_it() -> None:
-    fn = testing.settled(1.0)
+    fn = testing.make_evaluated_function(1.0)
     made = cluster.DefaultCluster(Random(0))
     made.add_fn(fn)
     assert made.select_fn() is made.best_fn() is fn

@@ -14,9 +14,9 @@ def test_a_version_is_named_by_its_key_and_its_number() -> None:
 def test_a_change_without_key_reason_or_author_is_refused_in_a_sentence(name: str, empty: str) -> None:
     said = {"key": "k", "reason": "because", "author": "ada", name: empty}
     with pytest.raises(errors.SetupError) as refused:
-        versions.check(**said)
+        versions.validate_change(**said)
     assert str(refused.value) == f"A version needs a {name}: say which, why and who."
 
 
 def test_a_change_that_says_all_three_passes() -> None:
-    versions.check("k", "because", "ada")
+    versions.validate_change("k", "because", "ada")

@@ -24,13 +24,13 @@ class Walker:
     def __init__(self, naps: float = 0.0, children: int = 1) -> None:
         self._naps, self._children = naps, children
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        parent = task.parents[-1]
-        stride = float(str(task.advice.get("stride", 0.5)))
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        parent = context.parents[-1]
+        stride = float(str(context.advice.get("stride", 0.5)))
         if self._naps:
             time.sleep(Random().random() * self._naps)
-        texts = [repr(float(str(parent.skeleton())) + task.rng.gauss(0, stride)) for _ in range(self._children)]
-        return [function.draft(parent, function.Text(text), stride=stride) for text in texts]
+        texts = [repr(float(str(parent.skeleton())) + context.rng.gauss(0, stride)) for _ in range(self._children)]
+        return [function.derive_child(parent, function.Text(text), stride=stride) for text in texts]
 
 
 class Of:
@@ -39,18 +39,18 @@ class Of:
     def __init__(self, *texts: str) -> None:
         self._texts = texts
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        return [task.parents[-1].clone(function.Text(text)) for text in self._texts]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        return [context.parents[-1].clone(function.Text(text)) for text in self._texts]
 
 
 class Asking:
     """Asks a model how far to go, twice a step."""
 
     def __init__(self, model: llm.LLM) -> None:
-        self._model = llm.Durable(model)
+        self._model = llm.JournaledLLM(model)
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        parent = task.parents[-1]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        parent = context.parents[-1]
         here = float(str(parent.skeleton()))
         there = sum(float(self._model(f"{here!r} by {which}").text) for which in ("first", "second"))
         return [parent.clone(function.Text(repr(here + there)))]
@@ -62,12 +62,12 @@ class Counting:
     def __init__(self) -> None:
         self.asked: list[tuple[int, str]] = []
 
-    def __call__(self, prompt: str) -> llm.Reply:
-        ledger = journal.Ledger.current.get()
+    def __call__(self, prompt: str) -> llm.Response:
+        ledger = journal.CallCache.current.get()
         assert ledger is not None
-        self.asked.append(ledger.place)
-        step, call = ledger.place
-        return llm.Reply(repr(((step * 7 + len(call)) % 11 - 5) / 10), "counting")
+        self.asked.append(ledger.position)
+        step, call = ledger.position
+        return llm.Response(repr(((step * 7 + len(call)) % 11 - 5) / 10), "counting")
 
 
 class Bandit:
@@ -80,17 +80,17 @@ class Bandit:
     def advise(self, rng: Random) -> Mapping[str, float]:
         return {"stride": max(self.gains, key=lambda stride: self.gains[stride] + rng.random())}
 
-    def learn(self, outcome: function.Outcome) -> None:
-        self.taught.append(outcome.step)
-        stride = outcome.advice["stride"]
+    def learn(self, result: function.IterationResult) -> None:
+        self.taught.append(result.iteration)
+        stride = result.advice["stride"]
         assert isinstance(stride, float)
-        bar = max(function.rank_of(parent) for parent in outcome.parents)
-        won = any(decision.verdict == "accept" and function.rank_of(fn) > bar for fn, decision in outcome.children)
+        bar = max(function.get_fitness(parent) for parent in result.parents)
+        won = any(decision.verdict == "accept" and function.get_fitness(fn) > bar for fn, decision in result.children)
         self.gains[stride] = 0.9 * self.gains[stride] + won
 
 
-def initial(start: str = "0.0", by: function.Judge = judge) -> function.DefaultFunction:
-    return function.DefaultFunction(function.DefaultFunctionProps(function.Text(start), judge=by))
+def initial(start: str = "0.0", by: function.CandidateEvaluator = judge) -> function.DefaultFunction:
+    return function.DefaultFunction(function.DefaultFunctionProps(function.Text(start), candidate_evaluator=by))
 
 
 def evolver(

@@ -16,7 +16,7 @@ from random import Random
 
 from atoll import llm
 from atoll.evaluation import Cost
-from atoll.journal import Ledger
+from atoll.journal import CallCache
 from atoll.mind import actions, prompts, traces
 from atoll.mind.tasks import meeting, trip
 
@@ -45,28 +45,28 @@ class NoisyPlanner:
     def __init__(self, p: float, seed: int = 0) -> None:
         self.p, self.seed = p, seed
 
-    def __call__(self, prompt: str) -> llm.Reply:
-        ledger = Ledger.current.get()
-        rng = Random(f"{self.seed}/{ledger.place if ledger else 0}/{self.p}")
+    def __call__(self, prompt: str) -> llm.Response:
+        ledger = CallCache.current.get()
+        rng = Random(f"{self.seed}/{ledger.position if ledger else 0}/{self.p}")
         said = self._answer(prompt, rng)
         tokens = len(prompt) // 4, len(said) // 4
         usd = (tokens[0] * PRICE_IN + tokens[1] * PRICE_OUT) / 1e6
-        return llm.Reply(said, "noisy planner", Cost(0.0, *tokens, usd))
+        return llm.Response(said, "noisy planner", Cost(0.0, *tokens, usd))
 
     def _answer(self, prompt: str, rng: Random) -> str:
         problem = read(prompt.partition("# Task\n")[2].partition("\n\n# Form\n")[0])
         section = prompt.partition("# Plans so far, the best last\n")[2].partition("\n\n# ")[0]
         shown = _PLAN.findall(section)
         if not shown:
-            return f"<plan>\n{problem.write(traces.random_trace(problem.moves, rng))}\n</plan>"
-        is_compared = prompts.CRITIC in prompt
+            return f"<plan>\n{problem.format_plan(traces.random_trace(problem.moves, rng))}\n</plan>"
+        is_compared = prompts.CRITIC_REQUEST in prompt
         _, plan, judged = max(shown, key=lambda each: float(each[0])) if is_compared else rng.choice(shown)
         faults = [line for line in judged.splitlines() if is_fault(line)]
         fault = rng.choice(faults) if faults and rng.random() < self.p else ""
-        trace = problem.trace(plan)
+        trace = problem.parse_trace(plan)
         made = mended(problem, trace, fault, rng) if fault else changed(problem, trace, rng)
         critique = f"<critic>\n{fault or '- Something should be changed.'}\n</critic>\n" if is_compared else ""
-        return f"{critique}<plan>\n{problem.write(made)}\n</plan>"
+        return f"{critique}<plan>\n{problem.format_plan(made)}\n</plan>"
 
 
 def is_fault(line: str) -> bool:
@@ -111,4 +111,4 @@ def inserted(goals: list[str], goal: str, place: int) -> list[str]:
 
 def changed(problem: trip.Trip | meeting.Day, trace: traces.Trace, rng: Random) -> traces.Trace:
     """Changes something at random, knowing nothing of what is wrong."""
-    return traces.mutation(trace, problem.moves, rng, uses_all=problem.uses_all)
+    return traces.mutate_trace(trace, problem.moves, rng, requires_all_moves=problem.requires_all_moves)

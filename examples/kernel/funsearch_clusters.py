@@ -48,11 +48,11 @@ def closeness(energy: function.Skeleton[[float, float], float], row: Row) -> flo
 class Rewriter:
     """Rewrites one place of a formula by its syntax tree; knows nothing of physics."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        *_, best = task.parents  # they come worst first
-        formula, other = (ast.parse(formula_of(fn), mode="eval").body for fn in (best, task.parents[0]))
-        place = task.rng.choice(terms(formula))
-        changed = Swap(place, self._change(place, other, task.rng)).visit(formula)
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        *_, best = context.parents  # they come worst first
+        formula, other = (ast.parse(formula_of(fn), mode="eval").body for fn in (best, context.parents[0]))
+        place = context.rng.choice(terms(formula))
+        changed = Swap(place, self._change(place, other, context.rng)).visit(formula)
         if len(terms(changed)) > LONGEST:
             return []  # a step may propose nothing
         return [best.clone(function.PyAstSkeleton(HEADER + ast.unparse(changed)))]
@@ -87,9 +87,9 @@ def formula_of(fn: function.Function) -> str:
     return str(fn.skeleton()).removeprefix(HEADER)
 
 
-def make_pool(island: int, rng: Random, announce: cluster.Announce) -> archipelago.Pool:
-    clusters, chooser = lambda key: cluster.DefaultCluster(rng, announce), cluster.SoftmaxChooser(rng, init=0.3)
-    return cluster.Niches(cluster.by_signature, clusters, chooser, num_parents=2)
+def make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
+    clusters, chooser = lambda key: cluster.DefaultCluster(rng, announce), cluster.SoftmaxSelector(rng, initial_temperature=0.3)
+    return cluster.NichedPopulation(cluster.by_signature, clusters, chooser, num_parents=2)
 
 
 def make_start() -> function.Function:
@@ -101,14 +101,14 @@ def build(
     steps: int = 20_000, *, seed: int = 0, workers: int = 2, records: journal.Journal | None = None
 ) -> cluster.Evolver:
     """Puts the parts together; `records` is where the run is kept, if anywhere."""
-    islands = cluster.IslandConfig(8, 2, make_start(), Rewriter(), screen=gate.novel, make_pool=make_pool)
+    islands = cluster.IslandConfig(8, 2, make_start(), Rewriter(), prefilter=gate.reject_duplicates, make_population=make_pool)
     config = cluster.EvolverConfig(
         islands,
         num_parallel=workers,
         schedule=cluster.RoundRobin(8, migrate_every=400, reset_every=1_600),
-        journal=records or journal.Nowhere(),
+        journal=records or journal.NullJournal(),
         budget=control.Budget(iterations=steps),
-        stop_rules=[control.target(0.0)],
+        stop_rules=[control.make_target_rule(0.0)],
         seed=seed,
         ordered=True,  # the same seed gives the same run, with any number of workers
     )
@@ -118,7 +118,7 @@ def build(
 def main() -> None:
     start, evolver = make_start(), build()
     evolver.run()
-    best, spent = evolver.best_fn(), evolver.spending
+    best, spent = evolver.best_fn(), evolver.usage
     print(f"start: energy = {formula_of(start)}, score {start.evaluate():.3f}")
     print(f"best:  energy = {formula_of(best)}, score {best.score():.3f}")
     print(f"{evolver.reason}: {spent.iterations} steps, {spent.evaluations} formulas judged")

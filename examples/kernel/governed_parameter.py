@@ -28,24 +28,24 @@ def replay(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
 class Tuner:
     """Proposes a value in the neighbourhood of the one in use."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        (head,) = task.parents
-        value = float(str(head.skeleton())) * task.rng.uniform(0.5, 2.0)
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        (head,) = context.parents
+        value = float(str(head.skeleton())) * context.rng.uniform(0.5, 2.0)
         return [head.clone(function.Text(f"{value:.1f}"))]
 
 
 def build(kept: store.Store, run: str, steps: int = 20, *, seed: int = 0) -> cluster.Evolver:
     """Makes the run, or what goes on with it: an evolver on the same journal resumes."""
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("1.0"), judge=replay))
-    head = cluster.Head(kept.versions(), KEY, initial, function.Text, run=run)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("1.0"), candidate_evaluator=replay))
+    head = cluster.VersionedPopulation(kept.versions(), KEY, initial, function.Text, run_id=run)
     config = cluster.EvolverConfig(
         cluster.IslandConfig(
             num_islands=1,
             num_selected_clusters=1,
             initial_fn=initial,
             mutation_engine=Tuner(),
-            gate=gate.all_of(gate.improved(), gate.ask),
-            make_pool=lambda island, rng, announce: head,
+            gate=gate.require_all(gate.require_improvement(), gate.hold_all),
+            make_population=lambda island, rng, announce: head,
         ),
         reset_period=None,
         journal=kept.journal(run),
@@ -65,7 +65,7 @@ def held(kept: store.Store, run: str) -> Sequence[store.Row]:
 
 def decide(kept: store.Store, run: str, row: store.Row, verdict: gate.Verdict, reason: str, by: str) -> None:
     """Leaves a decision for the run: on this candidate with this content, and on no other."""
-    seen = candidate.digest(row.content)
+    seen = candidate.content_hash(row.content)
     kept.inbox(run).post("decide", candidate=row.id, content_hash=seen, verdict=verdict, reason=reason, by=by)
 
 
@@ -76,7 +76,7 @@ def show(kept: store.Store, when: str) -> None:
 
 def main() -> None:
     with store.Store("sqlite://") as kept:
-        run = kept.create()
+        run = kept.create_run()
         build(kept, run).run()
         best, second, *others = held(kept, run)
         show(kept, f"{len(others) + 2} better values, nobody decided:")

@@ -49,19 +49,19 @@ def names_in(bag: object) -> list[str]:
 class Packer:
     """Makes three bags from two: one thing more, one thing less, and a mix."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        other, bag = (names_in(fn.skeleton()) for fn in (task.parents[0], task.parents[-1]))
-        more = {*bag, task.rng.choice(list(THINGS))}
-        less = {*bag} - {task.rng.choice(bag)} if bag else set[str]()
-        mixed = {name for name in [*bag, *other] if task.rng.random() < 0.5}
-        return [task.parents[-1].clone(function.Text(", ".join(sorted(each)))) for each in (more, less, mixed)]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        other, bag = (names_in(fn.skeleton()) for fn in (context.parents[0], context.parents[-1]))
+        more = {*bag, context.rng.choice(list(THINGS))}
+        less = {*bag} - {context.rng.choice(bag)} if bag else set[str]()
+        mixed = {name for name in [*bag, *other] if context.rng.random() < 0.5}
+        return [context.parents[-1].clone(function.Text(", ".join(sorted(each)))) for each in (more, less, mixed)]
 
 
 class CellAndTrips:
     """Says in which niches a bag lives: ("cell", weight, price), and ("trip", n) for each trip."""
 
     def __init__(self) -> None:
-        self._cells = cluster.Bins([metric("kilograms"), metric("euros")], num_bins=4)
+        self._cells = cluster.FeatureBins([metric("kilograms"), metric("euros")], num_bins=4)
 
     @property
     def generation(self) -> int:  # rises when the map grows; then the pool asks for all keys anew
@@ -79,23 +79,23 @@ def metric(name: str) -> Callable[[function.Function], float]:
 def measure_of(key: Any) -> Callable[[function.Function], float]:
     """Returns by what a niche compares: its trip alone, or in a cell the mean of all."""
     if key[0] == "cell":
-        return function.rank_of
+        return function.get_fitness
     return lambda fn: fn.evaluation.scores[key[1]] if fn.evaluation else 0.0
 
 
-def make_pool(island: int, rng: Random, announce: cluster.Announce) -> archipelago.Pool:
-    def make_cluster(key: Any) -> cluster.Kept:
+def make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
+    def make_cluster(key: Any) -> cluster.ListableCluster:
         return cluster.EliteCluster(rng, announce, value=measure_of(key))
 
-    return cluster.Niches(CellAndTrips(), make_cluster, cluster.WeightChooser(rng), num_parents=2)
+    return cluster.NichedPopulation(CellAndTrips(), make_cluster, cluster.WeightSelector(rng), num_parents=2)
 
 
 def build(steps: int = 500, *, seed: int = 0, records: journal.Journal | None = None) -> cluster.Evolver:
-    start = function.DefaultFunction(function.DefaultFunctionProps(function.Text(""), judge=judge))
+    start = function.DefaultFunction(function.DefaultFunctionProps(function.Text(""), candidate_evaluator=judge))
     config = cluster.EvolverConfig(
-        cluster.IslandConfig(1, 2, start, Packer(), make_pool=make_pool),
+        cluster.IslandConfig(1, 2, start, Packer(), make_population=make_pool),
         reset_period=None,
-        journal=records or journal.Nowhere(),
+        journal=records or journal.NullJournal(),
         budget=control.Budget(iterations=steps),
         seed=seed,
         ordered=True,
@@ -105,15 +105,15 @@ def build(steps: int = 500, *, seed: int = 0, records: journal.Journal | None = 
 
 def elites(evolver: cluster.Evolver) -> Mapping[Any, function.Function]:
     """Returns the best of every niche."""
-    pool = evolver.islands[0].pool
-    assert isinstance(pool, cluster.Niches)
+    pool = evolver.islands[0].population
+    assert isinstance(pool, cluster.NichedPopulation)
     return {key: niche.best_fn() for key, niche in pool.clusters.items()}
 
 
 def main() -> None:
     evolver = build()
     evolver.run()
-    print(f"{evolver.spending.iterations} steps, {evolver.spending.evaluations} bags judged; the best of each niche:")
+    print(f"{evolver.usage.iterations} steps, {evolver.usage.evaluations} bags judged; the best of each niche:")
     for key, fn in sorted(elites(evolver).items()):
         name = f"for the {TRIPS[key[1]]}" if key[0] == "trip" else f"cell {key[1]}, {key[2]}"
         size = f"{metric('kilograms')(fn):.1f} kg, {metric('euros')(fn):.0f} EUR"

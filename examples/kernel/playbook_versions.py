@@ -54,17 +54,17 @@ def live_a_day(playbook: object) -> evaluation.Evaluation:
 class Reflector:
     """Lives a day by a new head, and turns the feedback of a day into one change."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        (head,) = task.parents
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        (head,) = context.parents
         found, rules = head.evaluation, rules_of(head.skeleton())
         if found is None or "energy" not in found.metrics:
-            task.observe(head, live_a_day(head.skeleton()))
+            context.update_evaluation(head, live_a_day(head.skeleton()))
             return []
         match found.feedback.split():
             case ["missed", *thing]:  # a rule was too broad: drop it
                 rules = [rule for rule in rules if not matches(rule, " ".join(thing))]
             case ["ill", "from", kind, name]:  # a lesson: hasty ones are shorter
-                rules.append(task.rng.choice((f"{kind} {name}", kind, name)))
+                rules.append(context.rng.choice((f"{kind} {name}", kind, name)))
             case _:
                 return []
         return [head.clone(function.Text("\n".join(f"avoid {rule}" for rule in rules)))]
@@ -77,15 +77,15 @@ def curate(proposal: gate.Proposal) -> gate.Decision:
         for other in rules:
             if rule is not other and matches(other, rule):
                 return gate.Decision("reject", f'"avoid {other}" makes "avoid {rule}" idle', "curator")
-    lesson = proposal.rivals[0].feedback if proposal.rivals else "a beginning"
+    lesson = proposal.parent_evaluations[0].feedback if proposal.parent_evaluations else "a beginning"
     return gate.Decision("accept", lesson, "curator")
 
 
 def build(kept: store.Store, run: str, steps: int = 40, *, seed: int = 0) -> cluster.Evolver:
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("avoid fish"), judge=check_form))
-    head = cluster.Head(kept.versions(), KEY, initial, function.Text, run=run)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("avoid fish"), candidate_evaluator=check_form))
+    head = cluster.VersionedPopulation(kept.versions(), KEY, initial, function.Text, run_id=run)
     config = cluster.EvolverConfig(
-        cluster.IslandConfig(1, 1, initial, Reflector(), gate=curate, make_pool=lambda island, rng, announce: head),
+        cluster.IslandConfig(1, 1, initial, Reflector(), gate=curate, make_population=lambda island, rng, announce: head),
         num_parallel=1,
         reset_period=None,
         journal=kept.journal(run),
@@ -98,13 +98,13 @@ def build(kept: store.Store, run: str, steps: int = 40, *, seed: int = 0) -> clu
 def history(kept: store.Store, evolver: cluster.Evolver) -> Iterator[tuple[str, float | None, str]]:
     """Yields every version with the energy of a day lived by it and the reason why it was made."""
     for version in kept.versions().history(KEY):
-        found = evolver.islands[0].pool.find(version.id).evaluation
+        found = evolver.islands[0].population.get(version.id).evaluation
         yield version.value, found.metrics.get("energy") if found else None, version.reason
 
 
 def main() -> None:
     with store.Store("sqlite://") as kept:
-        run = kept.create()
+        run = kept.create_run()
         evolver = build(kept, run)
         evolver.run()
         for number, (playbook, energy, reason) in enumerate(history(kept, evolver), start=1):

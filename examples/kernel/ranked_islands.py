@@ -48,25 +48,25 @@ def rank(island: int, found: evaluation.Evaluation) -> float:
 class Reverser:
     """Drives a part of the round the other way about."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        parent = task.parents[-1]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        parent = context.parents[-1]
         stops = str(parent.skeleton())
-        start, end = sorted(task.rng.sample(range(len(stops) + 1), 2))
+        start, end = sorted(context.rng.sample(range(len(stops) + 1), 2))
         return [parent.clone(function.Text(stops[:start] + stops[start:end][::-1] + stops[end:]))]
 
 
-def make_pool(island: int, rng: Random, announce: cluster.Announce) -> archipelago.Pool:
-    bounded = cluster.PoolCluster(rng, announce, limit=20, tournament=3)
-    return cluster.Niches(cluster.everyone, lambda key: bounded, cluster.WeightChooser(rng), num_parents=1)
+def make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
+    bounded = cluster.TournamentCluster(rng, announce, limit=20, tournament_size=3)
+    return cluster.NichedPopulation(cluster.single_niche, lambda key: bounded, cluster.WeightSelector(rng), num_parents=1)
 
 
 def build(meter: Meter, steps: int = 900, *, seed: int = 0, records: journal.Journal | None = None) -> cluster.Evolver:
     start = function.Text("".join(CUSTOMERS))
-    initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=meter))
+    initial = function.DefaultFunction(function.DefaultFunctionProps(start, candidate_evaluator=meter))
     config = cluster.EvolverConfig(
-        cluster.IslandConfig(len(WISHES), 1, initial, Reverser(), rank=rank, screen=gate.novel, make_pool=make_pool),
+        cluster.IslandConfig(len(WISHES), 1, initial, Reverser(), fitness=rank, prefilter=gate.reject_duplicates, make_population=make_pool),
         schedule=cluster.RoundRobin(len(WISHES), migrate_every=60),
-        journal=records or journal.Nowhere(),
+        journal=records or journal.NullJournal(),
         budget=control.Budget(iterations=steps),
         seed=seed,
         ordered=True,

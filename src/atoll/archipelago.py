@@ -54,7 +54,7 @@ class Island(profiler.Pluggable[IslandEvent], Protocol):
         """How often its place was reset; a child of an older epoch is stored and does not enter."""
 
     @property
-    def pool(self) -> "Pool": ...
+    def population(self) -> "Population": ...
 
     def best_fn(self) -> function.Function: ...
 
@@ -62,14 +62,14 @@ class Island(profiler.Pluggable[IslandEvent], Protocol):
         """Takes one whole step here and now; returns the best child, or the failed one."""
 
 
-class Pick(NamedTuple):
+class Selection(NamedTuple):
     """What a step starts from: parents, worst first, and others by role."""
 
     parents: Sequence[function.Function]
-    others: Mapping[str, Sequence[function.Function]] = candidate.NOTHING
+    inspirations: Mapping[str, Sequence[function.Function]] = candidate.EMPTY
 
 
-class Pool(Protocol):
+class Population(Protocol):
     """What an island keeps: niches, or the head of a version history."""
 
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
@@ -78,7 +78,7 @@ class Pool(Protocol):
         Returns the decision as it was carried out. A decision that already names a version was carried out before.
         """
 
-    def pick(self) -> Pick:
+    def select(self) -> Selection:
         """Returns parents and others; draws from the archipelago's random generator only."""
 
     def best_fn(self) -> function.Function:
@@ -88,14 +88,14 @@ class Pool(Protocol):
             NotFound: It is empty.
         """
 
-    def find(self, id: str) -> function.Function:
+    def get(self, id: str) -> function.Function:
         """Returns a member by its candidate's id; one that has left may still be found while somebody holds it.
 
         Raises:
             NotFound: It is no member.
         """
 
-    def observe(self, fn: function.Function) -> None:
+    def update_evaluation(self, fn: function.Function) -> None:
         """Takes in a member that was judged again; may cost O(n); draws no random number.
 
         Raises:
@@ -103,7 +103,7 @@ class Pool(Protocol):
         """
 
 
-class Ticket(NamedTuple):
+class PendingIteration(NamedTuple):
     """One step that was issued.
 
     Attributes:
@@ -114,14 +114,14 @@ class Ticket(NamedTuple):
 
     island: int
     epoch: int
-    step: int
-    seen: int
-    pick: Pick
+    iteration: int
+    applied_count: int
+    selection: Selection
     advice: Mapping[str, candidate.JSON]
-    allowance: int | None
+    max_evaluations: int | None
 
 
-class Migrate(NamedTuple):
+class Migration(NamedTuple):
     """A function swims to another island, where it is ranked anew and not judged again."""
 
     fn: function.Function
@@ -138,10 +138,10 @@ class Reset(NamedTuple):
 class Schedule(Protocol):
     """Says which island a step belongs to and what is due between islands."""
 
-    def island(self, step: int) -> int:
+    def choose_island(self, iteration: int) -> int:
         """Returns the index of the island that a step belongs to; a pure function of the step."""
 
-    def due(self, applied: int, islands: Sequence[Island], seed: str) -> Sequence[Migrate | Reset]:
+    def plan_actions(self, applied_count: int, islands: Sequence[Island], seed: str) -> Sequence[Migration | Reset]:
         """Returns what happens now that `applied` steps were applied; called once after each. Dice come from `seed`."""
 
     @property

@@ -9,22 +9,22 @@ from typing import Any
 
 type JSON = str | int | float | bool | Sequence[JSON] | Mapping[str, JSON] | None
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})  # one shared empty mapping: a candidate costs bytes, not dicts
+EMPTY: Mapping[str, Any] = MappingProxyType({})  # one shared empty mapping: a candidate costs bytes, not dicts
 
 
-def digest(content: str) -> str:
+def content_hash(content: str) -> str:
     """Returns the SHA-256 of a text: the key under which evaluations are remembered."""
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def plain(data: Mapping[str, JSON]) -> Mapping[str, Any]:
+def normalize_json(data: Mapping[str, JSON]) -> Mapping[str, Any]:
     """Returns data as the journal will give it back, so that a live run and a resumed one see the same.
 
     Raises:
         TypeError: Something in it is no plain data.
         ValueError: A number in it is not finite.
     """
-    return json.loads(json.dumps(dict(data), allow_nan=False)) if data else NOTHING
+    return json.loads(json.dumps(dict(data), allow_nan=False)) if data else EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +44,5 @@ class Candidate:
     content: str
     parents: tuple[str, ...] = ()
     island: int = 0
-    step: int = 0
-    meta: Mapping[str, JSON] = NOTHING
+    iteration: int = 0
+    meta: Mapping[str, JSON] = EMPTY

@@ -8,12 +8,12 @@ from atoll import candidate, evaluation
 
 
 @dataclass(slots=True)
-class Spending:
+class Usage:
     """What a run has used so far: steps issued, seconds since its start, the rest when a step is applied."""
 
     iterations: int = 0
     evaluations: int = 0
-    cost: evaluation.Cost = evaluation.FREE
+    cost: evaluation.Cost = evaluation.ZERO_COST
     seconds: float = 0.0
 
 
@@ -37,27 +37,27 @@ class Budget:
     usd: float | None = None
     seconds: float | None = None
 
-    def exhausted(self, spending: Spending) -> str | None:
+    def find_exhausted_limit(self, usage: Usage) -> str | None:
         """Returns which limit is reached, in words, or None."""
-        cost = spending.cost
-        bought = {"calls": cost.calls, "tokens": cost.tokens_in + cost.tokens_out, "usd": cost.usd}
+        cost = usage.cost
+        costs = {"calls": cost.calls, "tokens": cost.tokens_in + cost.tokens_out, "usd": cost.usd}
         for name in self.__slots__:
-            limit, used = getattr(self, name), bought[name] if name in bought else getattr(spending, name)
+            limit, used = getattr(self, name), costs[name] if name in costs else getattr(usage, name)
             if limit is not None and used >= limit:
                 return f"budget of {limit:g} {name} used"
         return None
 
-    def raised(self, limits: Mapping[str, Any]) -> "Budget":
+    def with_raised_limits(self, limits: Mapping[str, Any]) -> "Budget":
         """Returns a budget with some limits raised; none is ever lowered."""
-        standing = {name: getattr(self, name) for name in limits}
-        return replace(self, **{name: max(old, limits[name]) for name, old in standing.items() if old is not None})
+        current_limits = {name: getattr(self, name) for name in limits}
+        return replace(self, **{name: max(old, limits[name]) for name, old in current_limits.items() if old is not None})
 
 
 UNLIMITED = Budget()
 
 
 @dataclass(slots=True)
-class Switch:
+class StopSignal:
     """Stops a run from another thread; the first reason stays."""
 
     reason: str = ""
@@ -69,7 +69,7 @@ class Switch:
         return bool(self.reason)
 
 
-type Kind = Literal["pause", "resume", "stop", "set", "raise", "decide", "observe"]
+type CommandKind = Literal["pause", "resume", "stop", "set", "raise", "decide", "observe"]
 
 
 class Command(NamedTuple):
@@ -80,8 +80,8 @@ class Command(NamedTuple):
     """
 
     number: int
-    kind: Kind
-    data: Mapping[str, Any] = candidate.NOTHING
+    kind: CommandKind
+    data: Mapping[str, Any] = candidate.EMPTY
 
 
 class Inbox(Protocol):
@@ -91,22 +91,22 @@ class Inbox(Protocol):
         """Returns the commands with higher numbers than `after`, in order. Cheap: called up to 5 times a second."""
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """Where a run stands, for stop rules."""
 
-    applied: int
+    applied_count: int
     best_score: float | None
-    last_improved: int
+    last_improved_at: int
 
 
-type StopRule = Callable[[Progress], str | None]
+type StopRule = Callable[[RunProgress], str | None]
 
 
-def target(score: float) -> StopRule:
+def make_target_rule(score: float) -> StopRule:
     """Stops once the best score reaches `score`."""
-    return lambda now: f"score {score:g} reached" if now.best_score is not None and now.best_score >= score else None
+    return lambda progress: f"score {score:g} reached" if progress.best_score is not None and progress.best_score >= score else None
 
 
-def plateau(steps: int) -> StopRule:
+def make_plateau_rule(iterations: int) -> StopRule:
     """Stops after `steps` steps without a new best."""
-    return lambda now: f"no improvement in {steps} steps" if now.applied - now.last_improved >= steps else None
+    return lambda progress: f"no improvement in {iterations} steps" if progress.applied_count - progress.last_improved_at >= iterations else None

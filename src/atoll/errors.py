@@ -64,7 +64,7 @@ class JournalFailed(RunFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
+class CaughtException:
     """What foreign code raised, as data."""
 
     error: BaseException
@@ -73,7 +73,7 @@ class Caught:
         return f"{type(self.error).__name__}: {self.error}"
 
 
-def attempt[T](call: Callable[[], T], passing: tuple[type[Exception], ...] = (JournalFailed,)) -> T | Caught:
+def capture[T](call: Callable[[], T], reraise: tuple[type[Exception], ...] = (JournalFailed,)) -> T | CaughtException:
     """Runs foreign code (an engine, a judge, a gate) and returns what it raised as data.
 
     A journal that cannot be written is no bad candidate: it passes through, and so does what else `passing` names,
@@ -81,9 +81,9 @@ def attempt[T](call: Callable[[], T], passing: tuple[type[Exception], ...] = (Jo
     """
     try:
         return call()
-    except passing:
+    except reraise:
         raise
     except BaseException as error:  # the boundary to foreign code: exit() and CancelledError are its own affair too
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
             raise
-        return Caught(error)
+        return CaughtException(error)

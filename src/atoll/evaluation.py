@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, SupportsFloat
 
 from atoll import errors
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Cost:
         return (self.seconds, self.tokens_in, self.tokens_out, self.usd, self.calls)
 
 
-FREE = Cost()
+ZERO_COST = Cost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,79 +55,79 @@ class Evaluation:
 
     score: float | None
     scores: tuple[float, ...] = ()
-    metrics: Mapping[str, float] = NOTHING
+    metrics: Mapping[str, float] = EMPTY
     feedback: str = ""
-    artifacts: Mapping[str, BlobRef] = NOTHING
+    artifacts: Mapping[str, BlobRef] = EMPTY
     failure: str | None = None
-    cost: Cost = FREE
+    cost: Cost = ZERO_COST
 
 
-def failed(failure: str, *, feedback: str = "", cost: Cost = FREE) -> Evaluation:
+def failed(failure: str, *, feedback: str = "", cost: Cost = ZERO_COST) -> Evaluation:
     """Returns the evaluation of a candidate that has no score, with the reason."""
     return Evaluation(None, failure=failure, feedback=feedback, cost=cost)
 
 
-def clean(found: Any) -> Evaluation:
+def validate(value: Any) -> Evaluation:
     """Turns whatever a judge returned into an evaluation whose invariants hold.
 
     A number becomes a score. NaN, infinity, None, text and everything else that is no number become failures,
     inside an `Evaluation` too. Metrics that are no finite numbers are left out, and the feedback says so.
     """
-    cleaned = errors.attempt(lambda: _clean(found if isinstance(found, Evaluation) else Evaluation(found)))
-    return failed(f"the judge returned what raised {cleaned}") if isinstance(cleaned, errors.Caught) else cleaned
+    result = errors.capture(lambda: _validate(value if isinstance(value, Evaluation) else Evaluation(value)))
+    return failed(f"the judge returned what raised {result}") if isinstance(result, errors.CaughtException) else result
 
 
-def _clean(found: Evaluation) -> Evaluation:
-    score, scores = _finite(found.score), [_finite(each) for each in found.scores]
-    metrics = {str(name): _finite(value) for name, value in found.metrics.items()}
-    artifacts: Mapping[str, object] = found.artifacts
-    lost = [name for name, value in metrics.items() if value is None]
-    lost += [str(name) for name, ref in artifacts.items() if not isinstance(ref, BlobRef)]
-    if found.failure is not None:
-        failure: str | None = str(found.failure) or "it failed and gave no reason"
+def _validate(evaluation: Evaluation) -> Evaluation:
+    score, scores = _to_finite(evaluation.score), [_to_finite(score_value) for score_value in evaluation.scores]
+    metrics = {str(name): _to_finite(value) for name, value in evaluation.metrics.items()}
+    artifacts: Mapping[str, object] = evaluation.artifacts
+    dropped = [name for name, value in metrics.items() if value is None]
+    dropped += [str(name) for name, ref in artifacts.items() if not isinstance(ref, BlobRef)]
+    if evaluation.failure is not None:
+        failure: str | None = str(evaluation.failure) or "it failed and gave no reason"
     elif score is None:
-        failure = f"the score is {found.score!r:.80}, which is no finite number"
+        failure = f"the score is {evaluation.score!r:.80}, which is no finite number"
     elif None in scores:
-        failure = f"the score of input {scores.index(None)} is {found.scores[scores.index(None)]!r:.80}"
+        failure = f"the score of input {scores.index(None)} is {evaluation.scores[scores.index(None)]!r:.80}"
     else:
         failure = None
     return replace(
-        found,
+        evaluation,
         score=score if failure is None else None,
-        scores=() if None in scores else tuple(each for each in scores if each is not None),
-        metrics={name: value for name, value in metrics.items() if value is not None} or NOTHING,
-        feedback=_with_note(str(found.feedback or ""), lost),
-        artifacts={str(name): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or NOTHING,
+        scores=() if None in scores else tuple(score_value for score_value in scores if score_value is not None),
+        metrics={name: value for name, value in metrics.items() if value is not None} or EMPTY,
+        feedback=_add_dropped_note(str(evaluation.feedback or ""), dropped),
+        artifacts={str(name): ref for name, ref in artifacts.items() if isinstance(ref, BlobRef)} or EMPTY,
         failure=failure,
-        cost=_spent(found.cost),
+        cost=_validate_cost(evaluation.cost),
     )
 
 
-def _spent(cost: object) -> Cost:
-    return cost if isinstance(cost, Cost) and _finite(sum(cost.to_data())) is not None else FREE
+def _validate_cost(cost: object) -> Cost:
+    return cost if isinstance(cost, Cost) and _to_finite(sum(cost.to_data())) is not None else ZERO_COST
 
 
-def _with_note(feedback: str, lost: list[str]) -> str:
-    return f"{feedback}\nLeft out, no finite number or no stored body: {', '.join(lost)}.".strip() if lost else feedback
+def _add_dropped_note(feedback: str, dropped: list[str]) -> str:
+    return f"{feedback}\nLeft out, no finite number or no stored body: {', '.join(dropped)}.".strip() if dropped else feedback
 
 
-def _finite(value: object) -> float | None:
+def _to_finite(value: object) -> float | None:
     if type(value) is not float and (isinstance(value, (str, bytes)) or not isinstance(value, SupportsFloat)):
         return None  # (checking a protocol is slow, and most values are floats)
-    number = errors.attempt(lambda: float(value))
-    return number if isinstance(number, float) and math.isfinite(number) else None
+    converted = errors.capture(lambda: float(value))
+    return converted if isinstance(converted, float) and math.isfinite(converted) else None
 
 
-def to_data(found: Evaluation) -> Mapping[str, JSON]:
+def to_data(evaluation: Evaluation) -> Mapping[str, JSON]:
     """Returns the evaluation as plain data for the journal; what is empty is left out."""
-    data: dict[str, Any] = {"score": found.score}
+    data: dict[str, Any] = {"score": evaluation.score}
     for name in ("scores", "metrics", "feedback", "failure"):
-        if value := getattr(found, name):
+        if value := getattr(evaluation, name):
             data[name] = dict(value) if isinstance(value, Mapping) else value
-    if found.artifacts:
-        data["artifacts"] = {name: [ref.sha256, ref.size, ref.head] for name, ref in found.artifacts.items()}
-    if found.cost != FREE:
-        data["cost"] = found.cost.to_data()
+    if evaluation.artifacts:
+        data["artifacts"] = {name: [ref.sha256, ref.size, ref.head] for name, ref in evaluation.artifacts.items()}
+    if evaluation.cost != ZERO_COST:
+        data["cost"] = evaluation.cost.to_data()
     return data
 
 
@@ -136,9 +136,9 @@ def from_data(data: Mapping[str, Any]) -> Evaluation:
     return Evaluation(
         data["score"],
         tuple(data.get("scores", ())),
-        data.get("metrics", NOTHING),
+        data.get("metrics", EMPTY),
         data.get("feedback", ""),
-        {name: BlobRef(*ref) for name, ref in data["artifacts"].items()} if "artifacts" in data else NOTHING,
+        {name: BlobRef(*ref) for name, ref in data["artifacts"].items()} if "artifacts" in data else EMPTY,
         data.get("failure"),
-        Cost(*data["cost"]) if "cost" in data else FREE,
+        Cost(*data["cost"]) if "cost" in data else ZERO_COST,
     )

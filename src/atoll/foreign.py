@@ -7,19 +7,19 @@ import yaml
 
 from atoll import errors
 
-MOST_CHARACTERS = 1_000_000
-MOST_NODES = 20_000  # keys and values, which PyYAML reads in two seconds
-MOST_DEPTH = 50
-_MOST_DIGITS = 300  # Python shows whole numbers of up to 4,300 digits, and `1:1:1` grows by two digits with each 1
-_MOST_TAG = 200  # a %TAG of half a file would be written out before every node
-_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+MAX_CHARACTERS = 1_000_000
+MAX_NODES = 20_000  # keys and values, which PyYAML reads in two seconds
+MAX_DEPTH = 50
+_MAX_NUMBER_LENGTH = 300  # Python shows whole numbers of up to 4,300 digits, and `1:1:1` grows by two digits with each 1
+_MAX_TAG_LENGTH = 200  # a %TAG of half a file would be written out before every node
+_NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-class Unreadable(errors.SetupError):
+class InvalidYAML(errors.SetupError):
     """A text is no YAML, or too much of it; the message says why, without a full stop."""
 
 
-def load(text: str, *, has_aliases: bool = False) -> Any:
+def load(text: str, *, allow_aliases: bool = False) -> Any:
     """Returns what a YAML text holds.
 
     Args:
@@ -29,15 +29,15 @@ def load(text: str, *, has_aliases: bool = False) -> Any:
     Raises:
         Unreadable: It is no YAML, too long, too deep, or more than it seems.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise Unreadable(f"it has over {MOST_CHARACTERS:,} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidYAML(f"it has over {MAX_CHARACTERS:,} characters")
     try:
-        return yaml.load(text, _Bounded if has_aliases else _Plain)
+        return yaml.load(text, _BoundedLoader if allow_aliases else _NoAliasLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Unreadable(" ".join(str(error).split())) from error
+        raise InvalidYAML(" ".join(str(error).split())) from error
 
 
-class _Bounded(yaml.SafeLoader):
+class _BoundedLoader(yaml.SafeLoader):
     """YAML of a bounded depth, that bounds what its aliases make of it before anything is made."""
 
     nodes = depth = 0
@@ -50,34 +50,34 @@ class _Bounded(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if len(getattr(event, "tag", None) or "") > _MOST_TAG:
-            raise yaml.YAMLError(f"a tag has over {_MOST_TAG} characters")
-        if self.depth > MOST_DEPTH:
-            raise yaml.YAMLError(f"it is over {MOST_DEPTH} levels deep")
-        if self.nodes >= MOST_NODES:
-            raise yaml.YAMLError(f"it has over {MOST_NODES:,} keys and values")
+        if len(getattr(event, "tag", None) or "") > _MAX_TAG_LENGTH:
+            raise yaml.YAMLError(f"a tag has over {_MAX_TAG_LENGTH} characters")
+        if self.depth > MAX_DEPTH:
+            raise yaml.YAMLError(f"it is over {MAX_DEPTH} levels deep")
+        if self.nodes >= MAX_NODES:
+            raise yaml.YAMLError(f"it has over {MAX_NODES:,} keys and values")
         self.nodes, self.depth = self.nodes + 1, self.depth + 1
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
     def construct_scalar(self, node: Any) -> Any:
-        said = super().construct_scalar(node)
-        if node.tag in _NUMBERS and len(said) > _MOST_DIGITS:
-            raise yaml.YAMLError(f"{said!r:.40} is a number of over {_MOST_DIGITS} characters")
-        return said
+        text = super().construct_scalar(node)
+        if node.tag in _NUMBER_TAGS and len(text) > _MAX_NUMBER_LENGTH:
+            raise yaml.YAMLError(f"{text!r:.40} is a number of over {_MAX_NUMBER_LENGTH} characters")
+        return text
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             # PyYAML takes for granted that what a tag names is one: `!!int ""` is an IndexError.
-            shown = repr(node.value) if isinstance(node, yaml.ScalarNode) else "what it holds"
+            content = repr(node.value) if isinstance(node, yaml.ScalarNode) else "what it holds"
             kind, line = node.tag.rpartition(":")[2], node.start_mark.line + 1
-            raise yaml.YAMLError(f"{shown:.40} in line {line} is no {kind}") from error
+            raise yaml.YAMLError(f"{content:.40} in line {line} is no {kind}") from error
 
 
-class _Plain(_Bounded):
+class _NoAliasLoader(_BoundedLoader):
     """The same without anchors and aliases."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -93,17 +93,17 @@ def _check_size(root: yaml.Node) -> None:
     Raises:
         YAMLError: They do.
     """
-    nodes, characters, waiting = 0, 0, [(root, 0)]
-    while waiting:
-        node, depth = waiting.pop()
+    nodes, characters, pending = 0, 0, [(root, 0)]
+    while pending:
+        node, depth = pending.pop()
         nodes += 1
         characters += len(node.value) if isinstance(node, yaml.ScalarNode) else 0
-        if nodes > MOST_NODES or characters > MOST_CHARACTERS or depth > MOST_DEPTH:
+        if nodes > MAX_NODES or characters > MAX_CHARACTERS or depth > MAX_DEPTH:
             raise yaml.YAMLError("its aliases stand for too much, or for themselves")
-        waiting += ((child, depth + 1) for child in _children(node))
+        pending += ((child, depth + 1) for child in _iter_children(node))
 
 
-def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+def _iter_children(node: yaml.Node) -> Iterator[yaml.Node]:
     if isinstance(node, yaml.SequenceNode):
         yield from node.value
     elif isinstance(node, yaml.MappingNode):

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from atoll import errors, evaluation, gate, profiler
-from atoll.candidate import JSON, NOTHING, Candidate
+from atoll.candidate import JSON, EMPTY, Candidate
 from atoll.evaluation import Cost, Evaluation
 
 type Signature = str
@@ -81,7 +81,7 @@ class Function(profiler.Pluggable[FunctionEvent], Protocol):
     def evaluation(self) -> Evaluation | None:
         """What was found out; None before it was judged."""
 
-    def settle(self, candidate: Candidate, found: Evaluation | None = None, rank: float | None = None) -> "Function":
+    def with_evaluation(self, candidate: Candidate, result: Evaluation | None = None, fitness: float | None = None) -> "Function":
         """Returns a copy with this candidate and evaluation, whose score is `rank`."""
 
 
@@ -110,14 +110,14 @@ class MutationEngine(profiler.Pluggable[MutationEngineEvent], Protocol):
         """
 
 
-class Judge(Protocol):
+class CandidateEvaluator(Protocol):
     """Finds out how good a draft is."""
 
     def __call__(self, skeleton: Skeleton[..., Any], /) -> Evaluation:
         """Scores one draft; never raises for a bad one; called from several threads at once."""
 
 
-class Task(NamedTuple):
+class ProposalContext(NamedTuple):
     """All that a proposal may know; an engine reads nothing else that changes: no clock, no global random.
 
     Attributes:
@@ -134,22 +134,22 @@ class Task(NamedTuple):
     """
 
     island: int
-    step: int
-    seen: int
+    iteration: int
+    applied_count: int
     parents: Sequence[Function]
-    others: Mapping[str, Sequence[Function]]
+    inspirations: Mapping[str, Sequence[Function]]
     advice: Mapping[str, JSON]
     rng: Random
-    allowance: int | None
-    judge: Callable[[Sequence[Function]], Sequence[Evaluation]]
-    observe: Callable[[Function, Evaluation], None]
+    max_evaluations: int | None
+    evaluate: Callable[[Sequence[Function]], Sequence[Evaluation]]
+    update_evaluation: Callable[[Function, Evaluation], None]
 
 
 @runtime_checkable
 class Proposer(Protocol):
     """Makes children: an LLM, a syntax engine, a tuner, a reflector."""
 
-    def propose(self, task: Task) -> Sequence[Function]:
+    def propose(self, context: ProposalContext) -> Sequence[Function]:
         """Returns 0 to n clones of the parents with new skeletons; one that raises is a failed proposal.
 
         A function of the task and of what its ledger bought: the same task gives the same children. Makes no
@@ -157,7 +157,7 @@ class Proposer(Protocol):
         """
 
 
-class Outcome(NamedTuple):
+class IterationResult(NamedTuple):
     """What became of a step, for learners.
 
     Attributes:
@@ -165,13 +165,13 @@ class Outcome(NamedTuple):
         spent: What the replies and judgements of this step cost.
     """
 
-    step: int
+    iteration: int
     island: int
     parents: Sequence[Function]
     advice: Mapping[str, JSON]
     children: Sequence[tuple[Function, gate.Decision]]
     failure: str | None
-    spent: Cost
+    cost: Cost
 
 
 class Learner(Protocol):
@@ -180,21 +180,21 @@ class Learner(Protocol):
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         """Says what the next step should do; called under the lock when it is issued, and recorded."""
 
-    def learn(self, outcome: Outcome) -> None:
+    def learn(self, result: IterationResult) -> None:
         """Takes in one applied step; called under the lock, once each, in order, and again in order on resume."""
 
 
-class Lifted:
+class EngineProposer:
     """A mutation engine as a proposer of one child."""
 
     def __init__(self, engine: MutationEngine) -> None:
         self._engine = engine
 
-    def propose(self, task: Task) -> Sequence[Function]:
-        return [self._engine.mutate(list(task.parents))]
+    def propose(self, context: ProposalContext) -> Sequence[Function]:
+        return [self._engine.mutate(list(context.parents))]
 
 
-def lift(engine: MutationEngine | Proposer) -> Proposer:
+def as_proposer(engine: MutationEngine | Proposer) -> Proposer:
     """Returns the engine as a proposer.
 
     Raises:
@@ -202,27 +202,27 @@ def lift(engine: MutationEngine | Proposer) -> Proposer:
     """
     if not isinstance(engine, Proposer | MutationEngine):
         raise errors.SetupError(f"{engine!r:.80} is no engine: it needs a method propose(task) or mutate(fn_list).")
-    return engine if isinstance(engine, Proposer) else Lifted(engine)
+    return engine if isinstance(engine, Proposer) else EngineProposer(engine)
 
 
-def draft(parent: Function, new_skeleton: AnySkeleton, *, parents: Sequence[Function] = (), **meta: JSON) -> Function:
+def derive_child(parent: Function, new_skeleton: AnySkeleton, *, parents: Sequence[Function] = (), **meta: JSON) -> Function:
     """Returns a clone with a note of how it was made; without `parents` all of the task's parents count."""
     ids = tuple(fn.candidate.id for fn in parents if fn.candidate)
-    return parent.clone(new_skeleton).settle(Candidate("", str(new_skeleton), ids, meta=meta or NOTHING))
+    return parent.clone(new_skeleton).with_evaluation(Candidate("", str(new_skeleton), ids, meta=meta or EMPTY))
 
 
-def run_here(evaluator: Evaluator[..., Any, Any], skeleton: AnySkeleton, inputs: Sequence[Any]) -> Sequence[object]:
+def run_in_process(evaluator: Evaluator[..., Any, Any], skeleton: AnySkeleton, inputs: Sequence[Any]) -> Sequence[object]:
     """Runs evaluator and skeleton in this process: for code you trust."""
-    return [evaluator(skeleton, each) for each in inputs]
+    return [evaluator(skeleton, input_value) for input_value in inputs]
 
 
 @dataclass(frozen=True, slots=True)
-class PerInput:
+class PerInputEvaluator:
     """Judges by an evaluator of (skeleton, one input), as the seed does: the score is the mean over the inputs."""
 
     evaluator: Evaluator[..., Any, Any]
     inputs: Sequence[Any]
-    run: Runner = run_here
+    run: Runner = run_in_process
     reduce: Callable[[Sequence[float]], float] = fmean
 
     def __post_init__(self) -> None:
@@ -230,20 +230,20 @@ class PerInput:
             raise errors.SetupError("There are no evaluation inputs: give at least one.")
 
     def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
-        since = perf_counter()
-        found = errors.attempt(lambda: self._found(skeleton))
-        cost = Cost(seconds=perf_counter() - since)
-        found = evaluation.failed(str(found)) if isinstance(found, errors.Caught) else found
-        return replace(found, cost=cost)
+        started_at = perf_counter()
+        result = errors.capture(lambda: self._evaluate(skeleton))
+        cost = Cost(seconds=perf_counter() - started_at)
+        result = evaluation.failed(str(result)) if isinstance(result, errors.CaughtException) else result
+        return replace(result, cost=cost)
 
-    def _found(self, skeleton: Skeleton[..., Any]) -> Evaluation:
-        results = self.run(self.evaluator, skeleton, self.inputs)
-        cleaned = [evaluation.clean(each) for _, each in zip(self.inputs, results, strict=True)]
-        for where, each in enumerate(cleaned):
+    def _evaluate(self, skeleton: Skeleton[..., Any]) -> Evaluation:
+        values = self.run(self.evaluator, skeleton, self.inputs)
+        evaluations = [evaluation.validate(value) for _, value in zip(self.inputs, values, strict=True)]
+        for index, each in enumerate(evaluations):
             if each.failure is not None:
-                return evaluation.failed(f"input {where}: {each.failure}")
-        scores = tuple(each.score for each in cleaned if each.score is not None)
-        return evaluation.clean(Evaluation(self.reduce(scores), scores))
+                return evaluation.failed(f"input {index}: {each.failure}")
+        scores = tuple(input_evaluation.score for input_evaluation in evaluations if input_evaluation.score is not None)
+        return evaluation.validate(Evaluation(self.reduce(scores), scores))
 
 
 class DefaultFunctionProps(NamedTuple):
@@ -258,21 +258,21 @@ class DefaultFunctionProps(NamedTuple):
     skeleton: Skeleton[..., Any]
     evaluation_inputs: Sequence[Any] = ()
     evaluator: Evaluator[..., Any, Any] | None = None
-    judge: Judge | None = None
+    candidate_evaluator: CandidateEvaluator | None = None
 
 
 class DefaultFunction:
     """A function by its skeleton and its judge; immutable but for the one evaluation."""
 
-    __slots__ = ("__weakref__", "_inputs", "_judge", "_profilers", "_score", "_skeleton", "candidate", "evaluation")
+    __slots__ = ("__weakref__", "_inputs", "_candidate_evaluator", "_profilers", "_score", "_skeleton", "candidate", "evaluation")
 
     def __init__(self, props: DefaultFunctionProps) -> None:
-        judge = props.judge
-        if judge is None:
+        candidate_evaluator = props.candidate_evaluator
+        if candidate_evaluator is None:
             if props.evaluator is None:
                 raise errors.SetupError("A function needs an evaluator with inputs, or a judge: give one of them.")
-            judge = PerInput(props.evaluator, props.evaluation_inputs)
-        self._skeleton, self._judge, self._inputs = props.skeleton, judge, props.evaluation_inputs
+            candidate_evaluator = PerInputEvaluator(props.evaluator, props.evaluation_inputs)
+        self._skeleton, self._candidate_evaluator, self._inputs = props.skeleton, candidate_evaluator, props.evaluation_inputs
         self._profilers = profiler.Profilers[FunctionEvent]()
         self.candidate: Candidate | None = None
         self.evaluation: Evaluation | None = None
@@ -297,10 +297,10 @@ class DefaultFunction:
             raise errors.AlreadyEvaluated("It was evaluated before: clone it with its skeleton to judge it again.")
         if self._profilers:
             self._profilers.emit(OnEvaluate("on_evaluate", list(self._inputs)))
-        found = errors.attempt(lambda: self._judge(self._skeleton), passing=(errors.JournalFailed, errors.SetupError))
-        if isinstance(found, errors.Caught):
-            found = evaluation.failed(f"the judge raised {found}")
-        self.evaluation = evaluation.clean(found)
+        result = errors.capture(lambda: self._candidate_evaluator(self._skeleton), reraise=(errors.JournalFailed, errors.SetupError))
+        if isinstance(result, errors.CaughtException):
+            result = evaluation.failed(f"the judge raised {result}")
+        self.evaluation = evaluation.validate(result)
         self._score = self.evaluation.score
         if self._profilers:
             self._profilers.emit(OnEvaluated("on_evaluated", (list(self._inputs), self._score)))
@@ -311,13 +311,13 @@ class DefaultFunction:
             return self._copy(self._skeleton, self.candidate, self.evaluation, self._score)
         return self._copy(new_skeleton, None, None, None)
 
-    def settle(self, candidate: Candidate, found: Evaluation | None = None, rank: float | None = None) -> Self:
-        return self._copy(self._skeleton, candidate, found, rank)
+    def with_evaluation(self, candidate: Candidate, result: Evaluation | None = None, fitness: float | None = None) -> Self:
+        return self._copy(self._skeleton, candidate, result, fitness)
 
-    def _copy(self, skeleton: Any, candidate: Candidate | None, found: Evaluation | None, rank: float | None) -> Self:
+    def _copy(self, skeleton: Any, candidate: Candidate | None, result: Evaluation | None, fitness: float | None) -> Self:
         copy = object.__new__(type(self))
-        copy._judge, copy._inputs, copy._profilers = self._judge, self._inputs, self._profilers
-        copy._skeleton, copy.candidate, copy.evaluation, copy._score = skeleton, candidate, found, rank
+        copy._candidate_evaluator, copy._inputs, copy._profilers = self._candidate_evaluator, self._inputs, self._profilers
+        copy._skeleton, copy.candidate, copy.evaluation, copy._score = skeleton, candidate, result, fitness
         return copy
 
     def _require_evaluation(self) -> Evaluation:
@@ -326,7 +326,7 @@ class DefaultFunction:
         return self.evaluation
 
 
-def rank_of(fn: Function) -> float:
+def get_fitness(fn: Function) -> float:
     """Returns a function's score for comparing: no score is below every score."""
     score = fn.score()
     return -math.inf if score is None else score
@@ -337,7 +337,7 @@ class PyAstSkeleton:
 
     __slots__ = ("_call", "_names", "_source")
 
-    def __init__(self, source: str, names: Mapping[str, Any] = NOTHING) -> None:
+    def __init__(self, source: str, names: Mapping[str, Any] = EMPTY) -> None:
         self._source, self._names = source, names
         self._call: Callable[..., Any] | None = None
 
@@ -348,7 +348,7 @@ class PyAstSkeleton:
     def __str__(self) -> str:
         return self._source
 
-    def rewritten(self, text: str) -> "PyAstSkeleton":
+    def with_text(self, text: str) -> "PyAstSkeleton":
         return PyAstSkeleton(text, self._names)
 
     def _compile(self) -> Any:
@@ -365,7 +365,7 @@ class PyAstSkeleton:
 class Rewritable(Protocol):
     """A skeleton that makes another one of its kind from a text, with whatever else it needs."""
 
-    def rewritten(self, text: str) -> Skeleton[..., Any]: ...
+    def with_text(self, text: str) -> Skeleton[..., Any]: ...
 
 
 class Text(str):

@@ -23,7 +23,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
 from atoll import candidate, errors
-from atoll.evaluation import FREE, BlobRef, Cost
+from atoll.evaluation import ZERO_COST, BlobRef, Cost
 
 
 class Record(NamedTuple):
@@ -48,7 +48,7 @@ class Journal(Protocol):
 class Blobs(Protocol):
     """Where bodies go: artifacts, prompts, long contents."""
 
-    def put(self, body: bytes) -> BlobRef:
+    def put(self, data: bytes) -> BlobRef:
         """Stores a body under its hash; the same body twice is stored once."""
 
     def get(self, sha256: str) -> bytes:
@@ -59,7 +59,7 @@ class Blobs(Protocol):
         """
 
 
-class Nowhere:
+class NullJournal:
     """Keeps nothing: for a run that needs no resume and no report."""
 
     def write(self, *records: Record) -> None:
@@ -69,22 +69,22 @@ class Nowhere:
         return iter(())
 
 
-class Guarded:
+class CheckedJournal:
     """A journal whose every fault is a `JournalFailed`, so that nobody takes it for a bad candidate."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def write(self, *records: Record) -> None:
-        done = errors.attempt(lambda: self._journal.write(*records))
-        if isinstance(done, errors.Caught):
-            raise errors.JournalFailed(f"The journal could not be written: {done}") from done.error
+        result = errors.capture(lambda: self._journal.write(*records))
+        if isinstance(result, errors.CaughtException):
+            raise errors.JournalFailed(f"The journal could not be written: {result}") from result.error
 
     def read(self, island: int | None = None) -> Iterator[Record]:
         return self._journal.read(island)
 
 
-class Ledger:
+class CallCache:
     """What one step has bought, by call number: bought once, answered from the journal ever after.
 
     A step makes its calls one after the other, so that the n-th call of a step that runs again is the same call.
@@ -94,24 +94,24 @@ class Ledger:
         island: Whose step it is.
     """
 
-    current: ContextVar["Ledger | None"] = ContextVar("atoll_ledger", default=None)
+    current: ContextVar["CallCache | None"] = ContextVar("atoll_ledger", default=None)
 
-    def __init__(self, step: int, island: int, journal: Journal, stored: Mapping[str, Any], prefix: str = "") -> None:
-        self.cost, self.place = FREE, (step, f"{prefix}0")
+    def __init__(self, iteration: int, island: int, journal: Journal, stored: Mapping[str, Any], prefix: str = "") -> None:
+        self.cost, self.position = ZERO_COST, (iteration, f"{prefix}0")
         self.island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
 
-    def once(self, request: str, buy: Callable[[], Mapping[str, candidate.JSON]]) -> Mapping[str, Any]:
+    def get_or_call(self, request: str, make_call: Callable[[], Mapping[str, candidate.JSON]]) -> Mapping[str, Any]:
         """Returns what this call bought before, or buys it and stores it before anybody sees it.
 
         Args:
             request: All that the answer depends on. A stored answer to another request is not used.
             buy: Returns plain data, with `usage` as the list of a `Cost`'s fields, if any.
         """
-        step, call = self.place
-        bought, key = self._stored.get(call), candidate.digest(request)
-        if bought is None or bought["request"] != key:
-            bought = {**buy(), "call": call, "request": key}
-            self._journal.write(Record("replied", step, self.island, bought))
-        self.cost += (Cost(*bought["usage"]) if "usage" in bought else FREE) + Cost(calls=1)
-        self.place = (step, f"{self._prefix}{self.cost.calls}")
-        return bought
+        iteration, call = self.position
+        response, request_hash = self._stored.get(call), candidate.content_hash(request)
+        if response is None or response["request"] != request_hash:
+            response = {**make_call(), "call": call, "request": request_hash}
+            self._journal.write(Record("replied", iteration, self.island, response))
+        self.cost += (Cost(*response["usage"]) if "usage" in response else ZERO_COST) + Cost(calls=1)
+        self.position = (iteration, f"{self._prefix}{self.cost.calls}")
+        return response

@@ -4,20 +4,20 @@ import unicodedata
 
 from atoll import errors
 
-_LONGEST = 200
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # shown as nothing, though of no such category
-_SELECTORS = frozenset(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
-_BROKEN = frozenset(("Cc", "Cs", "Co", "Cn", "Zl", "Zp"))  # end a line, or are no characters at all
-_ALIKE = ("LATIN", "CYRILLIC", "GREEK", "COPTIC", "ARMENIAN", "CHEROKEE", "LISU")  # alphabets that share shapes
+_MAX_LENGTH = 200
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # shown as nothing, though of no such category
+_VARIATION_SELECTORS = frozenset(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+_FORBIDDEN_CATEGORIES = frozenset(("Cc", "Cs", "Co", "Cn", "Zl", "Zp"))  # end a line, or are no characters at all
+_SIMILAR_ALPHABETS = ("LATIN", "CYRILLIC", "GREEK", "COPTIC", "ARMENIAN", "CHEROKEE", "LISU")  # alphabets that share shapes
 # A whole name can be written in the letters of another alphabet, as Cyrillic ve, o, ve reads BOB.
-_OTHERS = str.maketrans("авекмнорстухіјѕαβεζηικμνορτυχ", "abekmhopctyxijsabezhikmnoptyx")
+_OTHER_ALPHABETS = str.maketrans("авекмнорстухіјѕαβεζηικμνορτυχ", "abekmhopctyxijsabezhikmnoptyx")
 # Latin has letters that differ by a dot, a hook or a stroke, which are no accents to Unicode, and small capitals.
-_HOOKED = str.maketrans("ıɩɨȷɑɡƒɫłǀøđħŧƀ", "iiijagflllodhtb")
-_CAPITALS = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
-SHAPES = _OTHERS | _HOOKED | _CAPITALS
+_HOOKED_LETTERS = str.maketrans("ıɩɨȷɑɡƒɫłǀøđħŧƀ", "iiijagflllodhtb")
+_SMALL_CAPITALS = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
+LOOKALIKES = _OTHER_ALPHABETS | _HOOKED_LETTERS | _SMALL_CAPITALS
 
 
-def folded(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Returns a name as it is compared: two that a reader could take for one are one.
 
     Case, width, accents of alphabetic letters, what is shown as nothing, the number of blanks and a last full stop or
@@ -27,34 +27,34 @@ def folded(name: str) -> str:
         SetupError: It cannot be the name of a person: it shows nothing, has characters that break a line or stand for
             none, or mixes alphabets that share shapes.
     """
-    if len(name) > _LONGEST or any(unicodedata.category(each) in _BROKEN for each in name):
+    if len(name) > _MAX_LENGTH or any(unicodedata.category(char) in _FORBIDDEN_CATEGORIES for char in name):
         raise errors.SetupError(
-            f"{name!a:.60} cannot be the name of a person: use one line of at most {_LONGEST} readable characters."
+            f"{name!a:.60} cannot be the name of a person: use one line of at most {_MAX_LENGTH} readable characters."
         )
-    bare = _bare(name)
-    if not bare:
+    stripped = _strip_marks(name)
+    if not stripped:
         raise errors.SetupError("A decision needs a name that can be read: say who decides.")
-    if len(alphabets := sorted({each for each in map(_alphabet, bare) if each})) > 1:
+    if len(alphabets := sorted({alphabet for alphabet in map(_get_alphabet, stripped) if alphabet})) > 1:
         raise errors.SetupError(
             f"{name!a:.60} cannot be the name of a person: it mixes {' and '.join(alphabets)} letters; use one of them."
         )
-    return _unpointed(bare).translate(SHAPES)
+    return _strip_punctuation(stripped).translate(LOOKALIKES)
 
 
-def _bare(name: str) -> str:
+def _strip_marks(name: str) -> str:
     letters: list[str] = []
     is_alphabetic = False
-    for each in unicodedata.normalize("NFKD", name):
-        category = unicodedata.category(each)
-        if category == "Cf" or each in _BLANK or each in _SELECTORS or (category == "Mn" and is_alphabetic):
+    for char in unicodedata.normalize("NFKD", name):
+        category = unicodedata.category(char)
+        if category == "Cf" or char in _INVISIBLE or char in _VARIATION_SELECTORS or (category == "Mn" and is_alphabetic):
             continue
         if category != "Mn":  # of other scripts a mark is a letter: a vowel of Hindi, say
-            is_alphabetic = bool(_alphabet(each)) or not each.isalpha()
-        letters.append(each)
+            is_alphabetic = bool(_get_alphabet(char)) or not char.isalpha()
+        letters.append(char)
     return unicodedata.normalize("NFKC", " ".join("".join(letters).split()).casefold())
 
 
-def _unpointed(name: str) -> str:
+def _strip_punctuation(name: str) -> str:
     """Returns a name without the punctuation at its end, unless it is nothing else."""
     end = len(name)
     while end and (name[end - 1] == " " or unicodedata.category(name[end - 1]).startswith("P")):
@@ -62,6 +62,6 @@ def _unpointed(name: str) -> str:
     return name[:end] or name
 
 
-def _alphabet(letter: str) -> str:
-    first = unicodedata.name(letter, "").partition(" ")[0]
-    return first.title() if first in _ALIKE and letter.isalpha() else ""
+def _get_alphabet(letter: str) -> str:
+    script = unicodedata.name(letter, "").partition(" ")[0]
+    return script.title() if script in _SIMILAR_ALPHABETS and letter.isalpha() else ""

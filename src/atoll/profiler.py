@@ -36,24 +36,24 @@ def default_fn(event: Event) -> None:
     """Ignores every event; registering it costs nothing."""
 
 
-class Mail:
+class EventQueue:
     """Events queued under a lock and delivered after it: in order, by one thread at a time."""
 
     def __init__(self) -> None:
         self._queue: deque[Callable[[], None]] = deque()
-        self._delivering = Lock()
+        self._delivery_lock = Lock()
 
-    def post(self, delivery: Callable[[], None]) -> None:
-        self._queue.append(delivery)
+    def post(self, callback: Callable[[], None]) -> None:
+        self._queue.append(callback)
 
     def deliver(self) -> None:
         """Hands out what is queued, unless another thread is at it already: then that one goes on."""
-        while self._queue and self._delivering.acquire(blocking=False):
+        while self._queue and self._delivery_lock.acquire(blocking=False):
             try:
                 while queue := self._queue:  # only who delivers takes out of it: `discard` replaces it
                     queue.popleft()()
             finally:
-                self._delivering.release()
+                self._delivery_lock.release()
 
     def discard(self) -> None:
         """Forgets what is queued: it was not stored, so it did not happen."""
@@ -63,13 +63,13 @@ class Mail:
 class Profilers[T: Event]:
     """The profilers registered at one place, shared by reference between clones; with `mail` they hear later."""
 
-    __slots__ = ("_fns", "_mail", "_reported")
+    __slots__ = ("_fns", "_queue", "_reported")
 
-    def __init__(self, mail: Mail | None = None) -> None:
+    def __init__(self, queue: EventQueue | None = None) -> None:
         # Replaced, never changed in place: `emit` may run on another thread meanwhile.
         self._fns: tuple[ProfilerFn[T], ...] = ()
         self._reported: frozenset[ProfilerFn[T]] = frozenset()
-        self._mail = mail
+        self._queue = queue
 
     def __bool__(self) -> bool:
         return bool(self._fns)
@@ -79,21 +79,21 @@ class Profilers[T: Event]:
         if profiler_fn is default_fn:
             return lambda: None
 
-        def entry(event: T) -> None:  # its own identity, so that one registered twice is called twice
+        def listener(event: T) -> None:  # its own identity, so that one registered twice is called twice
             profiler_fn(event)
 
         def remove() -> None:
-            self._fns = tuple(fn for fn in self._fns if fn is not entry)
+            self._fns = tuple(fn for fn in self._fns if fn is not listener)
 
-        self._fns = (*self._fns, entry)
+        self._fns = (*self._fns, listener)
         return remove
 
     def emit(self, event: T) -> None:
         """Calls every profiler, or leaves the event in the mail."""
-        if self._mail is None:
+        if self._queue is None:
             self._call(event)
         elif self._fns:
-            self._mail.post(lambda: self._call(event))
+            self._queue.post(lambda: self._call(event))
 
     def _call(self, event: T) -> None:
         for fn in self._fns:

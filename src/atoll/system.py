@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import pydantic
 
 from atoll import cluster, control, errors, executor, function, llm, profiler
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.evaluation import BlobRef
 from atoll.versions import Versions
 
-BESIDE = (
+SHARED_SANDBOX_RISK = (
     "in the same jail as the candidate, which could forge its own score"  # said where outputs are not scored outside
 )
 
@@ -28,13 +28,13 @@ class OnStarted(NamedTuple):
     payload: Mapping[str, JSON]
 
 
-class Bodies(Protocol):
+class BlobStore(Protocol):
     """Where the bodies of artifacts are kept: `store.Blobs` is one."""
 
-    def hold(self, body: bytes) -> BlobRef:
+    def save_blob(self, data: bytes) -> BlobRef:
         """Keeps a body and returns what stands for it."""
 
-    def body(self, ref: BlobRef) -> bytes:
+    def load_blob(self, ref: BlobRef) -> bytes:
         """Returns a body that is kept.
 
         Raises:
@@ -42,7 +42,7 @@ class Bodies(Protocol):
         """
 
 
-class Wishes(NamedTuple):
+class LiveSettings(NamedTuple):
     """What people outside want of a run at this moment.
 
     Attributes:
@@ -50,27 +50,27 @@ class Wishes(NamedTuple):
         is_watched: Somebody looks at it now.
     """
 
-    settings: Mapping[str, JSON] = NOTHING
+    settings: Mapping[str, JSON] = EMPTY
     is_paused: bool = False
     is_stopped: bool = False
     is_watched: bool = False
 
 
-class Contact(Protocol):
+class LiveChannel(Protocol):
     """How a step that takes long is steered and watched while it lasts.
 
     The kernel obeys when a step is issued; a step of minutes that should obey sooner asks here. What it hears is no
     part of its task: a step that was steered and then cut is done again with what is wished then.
     """
 
-    def wishes(self) -> Wishes:
+    def get_settings(self) -> LiveSettings:
         """Returns what is wished now. Cheap: called at every turn, however short."""
 
-    def show(self, step: int, number: int, text: str) -> None:
+    def publish(self, iteration: int, index: int, text: str) -> None:
         """Shows a part of a step to whoever watches; what an earlier step showed goes with the first of a new one."""
 
 
-class Parts(NamedTuple):
+class BuildContext(NamedTuple):
     """What the front hands to a builder.
 
     Attributes:
@@ -88,17 +88,17 @@ class Parts(NamedTuple):
 
     folder: Path
     llm: llm.LLM | None
-    place: executor.Place
+    executor_config: executor.ExecutorConfig
     workers: int
     seed: int
-    bodies: Bodies
+    blobs: BlobStore
     versions: Versions | None = None
-    run: Callable[[], str] = lambda: "run"
-    contact: Callable[[], Contact | None] = lambda: None
+    get_run_id: Callable[[], str] = lambda: "run"
+    get_channel: Callable[[], LiveChannel | None] = lambda: None
     has_dashboard: bool = False
 
 
-class Caption(NamedTuple):
+class CandidateSummary(NamedTuple):
     """What people are told of a candidate while a run goes on.
 
     Attributes:
@@ -106,11 +106,11 @@ class Caption(NamedTuple):
         text: What it is, on one line.
     """
 
-    rivals: str
+    group: str
     text: str
 
 
-class Built(NamedTuple):
+class BuiltSystem(NamedTuple):
     """What a builder made.
 
     Attributes:
@@ -131,10 +131,10 @@ class Built(NamedTuple):
     files: Sequence[Path]
     sandbox: str
     close: Callable[[], None]
-    finish: Callable[[cluster.Evolver], Mapping[str, JSON]] | None = None
-    plain: function.Proposer | None = None
+    summarize_result: Callable[[cluster.Evolver], Mapping[str, JSON]] | None = None
+    baseline_proposer: function.Proposer | None = None
     use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None
-    caption: Callable[[function.Function], Caption] | None = None
+    summarize_candidate: Callable[[function.Function], CandidateSummary] | None = None
 
 
 # Lists in TOML and JSON.
@@ -148,12 +148,12 @@ class Settings(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def keys_of(section: str, model: type[Settings]) -> Sequence[str]:
+def list_keys(section: str, model: type[Settings]) -> Sequence[str]:
     """Returns the keys of a section, `section.key` each."""
     return [f"{section}.{name}" for name in model.model_fields]
 
 
-def check[S: Settings](section: str, model: type[S], keys: Mapping[str, Any], known: Sequence[str] = ()) -> S:
+def validate_settings[S: Settings](section: str, model: type[S], values: Mapping[str, Any], known_keys: Sequence[str] = ()) -> S:
     """Makes settings of keys and values.
 
     Args:
@@ -166,30 +166,30 @@ def check[S: Settings](section: str, model: type[S], keys: Mapping[str, Any], kn
         SetupError: A key is unknown or a value is wrong; one sentence, with the nearest right key.
     """
     try:
-        return model.model_validate(dict(keys))
+        return model.model_validate(dict(values))
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-    where = ".".join((section, *(str(part) for part in first["loc"])))
-    if first["type"] == "extra_forbidden":
-        raise errors.SetupError(f"There is no key {where}{nearest(where, known or keys_of(section, model))}.")
-    said = first["msg"].replace("Input should", "it should")
-    raise errors.SetupError(f"{where} is {shown(first['input'])}: {said[:1].lower()}{said[1:]}.")
+        first_error = error.errors()[0]
+    path = ".".join((section, *(str(part) for part in first_error["loc"])))
+    if first_error["type"] == "extra_forbidden":
+        raise errors.SetupError(f"There is no key {path}{suggest_nearest(path, known_keys or list_keys(section, model))}.")
+    message = first_error["msg"].replace("Input should", "it should")
+    raise errors.SetupError(f"{path} is {format_value(first_error['input'])}: {message[:1].lower()}{message[1:]}.")
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Returns a value as it would stand in a file, cut where it is long."""
     return json.dumps(value, default=repr)[:60]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
     """Says which name was probably meant, or which there are."""
-    names = list(known)
-    same = [each for each in names if each.partition(".")[2] == name.partition(".")[2] != ""]
-    close = same or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
-    if close:
-        return f"; the nearest is {close[0]}"
-    section = [each for each in names if each.partition(".")[0] == name.partition(".")[0]]
-    return f"; there are {', '.join(section or names)}"
+    names = list(known_names)
+    same_key_names = [known_name for known_name in names if known_name.partition(".")[2] == name.partition(".")[2] != ""]
+    matches = same_key_names or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    if matches:
+        return f"; the nearest is {matches[0]}"
+    section_names = [known_name for known_name in names if known_name.partition(".")[0] == name.partition(".")[0]]
+    return f"; there are {', '.join(section_names or names)}"
 
 
 class System(Protocol):
@@ -206,7 +206,7 @@ class System(Protocol):
     def discover(self, folder: Path) -> Mapping[str, Any] | None:
         """Returns the sections that a folder implies without an `atoll.toml`, or None if it is not this system's."""
 
-    def build(self, task: Any, options: Any, parts: Parts) -> Built:
+    def build(self, task: Any, options: Any, context: BuildContext) -> BuiltSystem:
         """Makes everything that evolves and judges.
 
         Raises:
@@ -214,17 +214,17 @@ class System(Protocol):
         """
 
 
-class Look(Protocol):
+class DisplayFormat(Protocol):
     """How a system's candidates are shown to people, where their text is written for programs."""
 
-    def shown(self, content: str) -> str:
+    def format_candidate(self, content: str) -> str:
         """Returns a candidate for people to read; what cannot be read, as it is."""
 
-    def gist(self, content: str) -> str:
+    def format_one_line(self, content: str) -> str:
         """Returns a candidate in a few words, for a line of progress."""
 
 
-class Evolver(cluster.Evolver):
+class SystemEvolver(cluster.Evolver):
     """An evolver that announces its set-up when it starts, and closes what was made for it when it has ended.
 
     What the system itself announces reaches the same profilers.
@@ -238,21 +238,21 @@ class Evolver(cluster.Evolver):
         use_profiler: Callable[[profiler.ProfilerFn[Any]], profiler.Remove] | None = None,
     ) -> None:
         super().__init__(config)
-        self._report, self._close, self._use_own = report, close, use_profiler
-        self._beginners = profiler.Profilers[OnStarted]()
+        self._report, self._close, self._use_system_profiler = report, close, use_profiler
+        self._start_profilers = profiler.Profilers[OnStarted]()
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[Any]) -> profiler.Remove:
-        removes = [super().use_profiler(profiler_fn), self._beginners.use(profiler_fn)]
-        removes += [self._use_own(profiler_fn)] if self._use_own else []
+        removes = [super().use_profiler(profiler_fn), self._start_profilers.use(profiler_fn)]
+        removes += [self._use_system_profiler(profiler_fn)] if self._use_system_profiler else []
         return lambda: [remove() for remove in removes][-1]
 
     @property
     def budget(self) -> control.Budget:
         """What the run may use now: it may have been raised from outside."""
-        return self._steering.budget
+        return self._control_state.budget
 
     def start(self) -> None:
-        self._beginners.emit(OnStarted("on_started", self._report))
+        self._start_profilers.emit(OnStarted("on_started", self._report))
         super().start()
 
     def join(self) -> None:

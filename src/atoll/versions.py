@@ -81,7 +81,7 @@ class Versions(Protocol):
         """
 
 
-def check(key: str, reason: str, author: str) -> None:
+def validate_change(key: str, reason: str, author: str) -> None:
     """Refuses a change that does not say what, why and who.
 
     Raises:

@@ -28,9 +28,9 @@ def searched(method: str) -> tuple[float, int, set[str]]:
         steps, [7.25], closeness, "", hear, num_islands=2, num_parallel=1
     )
     budget, change = baselines.budget(60), baselines.change(method)
-    evolver = llmsr.spawn_evolver(config, budget=budget, seed=3, ordered=True, change=change)
+    evolver = llmsr.spawn_evolver(config, budget=budget, seed=3, ordered=True, modify=change)
     evolver.run()
-    return evolver.best_fn().score() or 0.0, evolver.spending.evaluations, parents
+    return evolver.best_fn().score() or 0.0, evolver.usage.evaluations, parents
 
 
 def test_best_of_n_makes_every_child_from_the_start_and_the_others_do_not():

@@ -8,32 +8,32 @@ from atoll.mind import prompts
 from atoll.mind.tasks import data, making, trip
 from bench.tasks import noisy_planner
 
-PROBLEMS = [data.of_row(row) for task in ("trip", "meeting") for row in making.make(task, 1, 5, 7)]
+PROBLEMS = [data.parse_row(row) for task in ("trip", "meeting") for row in making.generate_rows(task, 1, 5, 7)]
 
 
-def shown(problem, trace) -> prompts.Shown:
+def shown(problem, trace) -> prompts.PromptPlan:
     plan = problem.write(trace)
     found = problem.judge(plan)
-    return prompts.Shown(plan, found.score, found.feedback())
+    return prompts.PromptPlan(plan, found.score, found.feedback())
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda each: each.id)
 def test_it_begins_with_a_plan_that_can_be_read(problem):
-    reply = noisy_planner.NoisyPlanner(0.5)(prompts.Prompter().begin(problem)).text
-    assert problem.parse(prompts.plan_in(reply))
+    reply = noisy_planner.NoisyPlanner(0.5)(prompts.PlanPromptBuilder().build_initial(problem)).text
+    assert problem.parse_plan(prompts.extract_plan(reply))
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda each: each.id)
 def test_it_always_changes_a_plan_and_names_the_fault_that_it_mends(problem):
     bad = shown(problem, problem.moves)
-    prompt = prompts.Prompter().improve(problem, [bad])
+    prompt = prompts.PlanPromptBuilder().build_improvement(problem, [bad])
     reply = noisy_planner.NoisyPlanner(1.0)(prompt).text
-    assert prompts.critique_in(reply) in bad.feedback
-    assert prompts.plan_in(reply) != bad.plan
+    assert prompts.extract_critique(reply) in bad.feedback
+    assert prompts.extract_plan(reply) != bad.plan
 
 
 def test_it_mends_the_dates_of_a_city():
-    (row,) = making.make("trip", 1, 5, 7)
+    (row,) = making.generate_rows("trip", 1, 5, 7)
     problem = trip.from_text("t", row["prompt_0shot"])
     city, (first, _) = next(iter(problem.dates.items()))
     order = [each for each in problem.days if each != city]
@@ -47,6 +47,6 @@ def test_it_mends_the_dates_of_a_city():
 def test_not_asked_to_compare_it_takes_any_plan():
     problem = PROBLEMS[0]
     plans = [shown(problem, problem.moves), shown(problem, tuple(reversed(problem.moves)))]
-    prompt = prompts.Prompter(has_critic=False).improve(problem, plans)
-    assert prompts.CRITIC not in prompt
+    prompt = prompts.PlanPromptBuilder(has_critic=False).build_improvement(problem, plans)
+    assert prompts.CRITIC_REQUEST not in prompt
     assert "<critic>" not in noisy_planner.NoisyPlanner(0.5)(prompt).text

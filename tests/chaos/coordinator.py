@@ -16,10 +16,10 @@ def main(url: str, folder: str, iterations: str, run: str | None = None) -> None
         if run is None:
             plan = config.load(Path(folder), [{"run": {"iterations": int(iterations)}}])
             coordinator = runs.Coordinator(kept, plan, lease_seconds=LEASE_SECONDS)
-            print(coordinator.run, flush=True)
+            print(coordinator.run_id, flush=True)
         else:
             coordinator = runs.join(kept, run, lease_seconds=LEASE_SECONDS)
-        coordinator.go()
+        coordinator.run()
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def start(url, folder, iterations, *rest):
 
 
 def num_applied(kept, run):
-    return sum(1 for _ in kept.journal(run).of_kind("applied"))
+    return sum(1 for _ in kept.journal(run).read_kinds("applied"))
 
 
 def survive(url, folder, iterations, seed):
@@ -94,7 +94,7 @@ def survive(url, folder, iterations, seed):
 
 
 def owners(kept, run):
-    return {each.owner for each in kept.ownerships(run)}
+    return {each.owner for each in kept.list_lease_intervals(run)}
 
 
 def check(kept, run, iterations):
@@ -103,11 +103,11 @@ def check(kept, run, iterations):
     judged = [record.data["id"] for record in records if record.kind == "judged"]
     assert sorted(applied) == list(range(1, iterations + 1))  # no island lost, no step twice
     assert len(judged) == len(set(judged))
-    summary = runs.summarise(kept, run)
+    summary = runs.summarize(kept, run)
     assert (summary.status, summary.totals.steps) == ("done", iterations)
     paid = 1 + sum(record.data["paid"] for record in records if record.kind == "judged")
     assert summary.totals.evaluations == paid
-    for _, found in itertools.groupby(kept.ownerships(run), key=lambda each: each.island):
+    for _, found in itertools.groupby(kept.list_lease_intervals(run), key=lambda each: each.island):
         intervals = list(found)
         assert [each.token for each in intervals] == list(range(1, len(intervals) + 1))
         for earlier, later in itertools.pairwise(intervals):  # no island had two owners at once

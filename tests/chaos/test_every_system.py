@@ -47,8 +47,8 @@ def answer(prompt: str, number: int) -> str:
 def stored(path: Path) -> tuple[set[str], list[tuple[int, str]], str | None]:
     """Returns who was judged, which replies were bought, each as often as it was, and the run."""
     with store.Store(str(path)) as kept:
-        ids = [run.id for run in kept.runs()]
-        records = list(kept.journal(ids[0]).of_kind("judged", "replied")) if ids else []
+        ids = [run.id for run in kept.list_runs()]
+        records = list(kept.journal(ids[0]).read_kinds("judged", "replied")) if ids else []
     judged = [str(record.data["id"]) for record in records if record.kind == "judged"]
     assert len(judged) == len(set(judged)), "somebody was judged twice"
     bought = [(record.step, str(record.data["call"])) for record in records if record.kind == "replied"]

@@ -26,7 +26,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store with an empty run, of each kind."""
     found = str(tmp_path / "atoll.db" if request.param == "file" else request.getfixturevalue("postgres_url"))
     with store.Store(found) as kept:
-        kept.create("run", {})
+        kept.create_run("run", {})
     return found
 
 
@@ -59,7 +59,7 @@ def test_a_run_that_is_killed_again_and_again_loses_nothing_and_buys_nothing_twi
 @pytest.mark.timeout(300 + NUM_KILLS * 60)
 def test_a_run_in_postgres_that_is_killed_more_often_loses_nothing(tmp_path: Path, postgres_url: str) -> None:
     with store.Store(postgres_url) as kept:
-        kept.create("run", {})
+        kept.create_run("run", {})
     kill_often(tmp_path, postgres_url, NUM_KILLS)
 
 
@@ -92,7 +92,7 @@ def kill_often(tmp_path: Path, url: str, num_kills: int) -> None:
     assert len(lines(tmp_path / "judged")) <= 1 + num_steps + NUM_WORKERS * (kills + 1)
     with store.Store(url) as kept:
         rows = list(kept.candidates("run"))
-        best = kept.candidates("run").best()[0]
+        best = kept.candidates("run").list_best()[0]
         applied = [record.step for record in kept.journal("run").read() if record.kind == "applied"]
     assert sorted(applied) == list(range(1, num_steps + 1))
     assert best.score == max(row.score for row in rows if row.score is not None and row.verdict == "accept")

@@ -36,8 +36,8 @@ def stored(url: str) -> tuple[set[str], set[tuple[int, str]], str | None]:
     if "://" not in url and not Path(url).exists():
         return set(), set(), None
     with store.Store(url) as kept:
-        ids = [run.id for run in kept.runs()]
-        records = list(kept.journal(ids[0]).of_kind("judged", "replied")) if ids else []
+        ids = [run.id for run in kept.list_runs()]
+        records = list(kept.journal(ids[0]).read_kinds("judged", "replied")) if ids else []
     judged = {record.data["id"] for record in records if record.kind == "judged"}
     bought = {(record.step, record.data["call"]) for record in records if record.kind == "replied"}
     return judged, bought, ids[0] if ids else None
@@ -102,7 +102,7 @@ def kill_often(tmp_path: Path, url: str) -> None:
     with store.Store(url) as kept:
         rows = list(kept.candidates(result["run"]))
         assert result["best_score"] == max(row.score for row in rows if row.score is not None)
-        assert len(kept.runs()) == 1
+        assert len(kept.list_runs()) == 1
 
 
 def test_a_killed_run_ends_in_the_same_bytes_as_one_that_was_left_alone(tmp_path, file):
@@ -121,6 +121,6 @@ def test_a_killed_run_ends_in_the_same_bytes_as_one_that_was_left_alone(tmp_path
         for again in (["resume", killed], given):
             assert start(tmp_path, file, *again).wait(timeout=60) == 0, (tmp_path / "err").read_text()
     with store.Store(file) as kept:
-        one, other = (list(kept.export(run.id)) for run in kept.runs())
+        one, other = (list(kept.export(run.id)) for run in kept.list_runs())
     assert one == other
     assert len(one) > steps // 2

@@ -30,13 +30,13 @@ class Model:
     def __init__(self, log: Logged) -> None:
         self._log = log
 
-    def __call__(self, prompt: str) -> llm.Reply:
-        ledger = journal.Ledger.current.get()
+    def __call__(self, prompt: str) -> llm.Response:
+        ledger = journal.CallCache.current.get()
         assert ledger is not None
-        step, call = ledger.place
+        step, call = ledger.position
         self._log.write(step, call)
         time.sleep(Random().random() * 0.004)
-        return llm.Reply(repr(Random(f"{step}/{call}").gauss(0, 0.3)), "model")
+        return llm.Response(repr(Random(f"{step}/{call}").gauss(0, 0.3)), "model")
 
 
 def main(url: str, run: str, log_dir: str, steps: str, workers: str) -> None:
@@ -47,7 +47,7 @@ def main(url: str, run: str, log_dir: str, steps: str, workers: str) -> None:
         time.sleep(Random().random() * 0.002)
         return toys.judge(skeleton)
 
-    with store.Store(url) as kept, kept.claim(run):
+    with store.Store(url) as kept, kept.lock_run(run):
         config = cluster.IslandConfig(4, 2, toys.initial(by=judge), toys.Asking(Model(requests)))
         cluster.Evolver(
             cluster.EvolverConfig(

@@ -56,7 +56,7 @@ def test_with_a_model_three_baselines_use_what_the_run_used(capsys, server):  # 
     assert all(each["evaluations"] <= 1 + 6 for each in found.values())
     assert found["no_llm"]["evaluations"] == result["evaluations"]
     assert len(server.requests) == 18
-    assert all(f"| {title} | " in report(capsys) for title in baselines.NAMES.values())
+    assert all(f"| {title} | " in report(capsys) for title in baselines.TITLES.values())
 
 
 def test_best_of_n_makes_every_child_from_the_start(capsys, server):
@@ -96,8 +96,8 @@ def test_the_latest_run_is_never_a_baseline_and_one_has_none(capsys):
     first, _ = run(capsys, "run", "task", "--budget", "4evals", "--baselines")
     rival = first["baselines"]["best_of_n"]["run"]
     with store.Store("atoll.db") as kept:
-        assert runs.find(kept, "latest") == first["run"]
-        assert baselines.find(kept, rival) == []
+        assert runs.find_run(kept, "latest") == first["run"]
+        assert baselines.find_baselines(kept, rival) == []
     assert cli.main(["list"]) == 0
     assert f"best of N for {first['run']}" in capsys.readouterr().out
     assert cli.main(["report", rival]) == 0
@@ -125,5 +125,5 @@ def test_a_method_is_what_a_run_began_with(capsys):
 def test_an_equal_budget_is_what_was_used_within_the_same_seconds_and_dollars():
     used = runs.Totals(40, 35, 3, evaluation.Cost(calls=42, usd=0.3))
     limits = control.Budget(iterations=100, calls=50, usd=1.0, seconds=60.0)
-    assert baselines.equal(limits, used, "best_of_n") == control.Budget(400, 43, 42, None, 1.0, 60.0)
-    assert baselines.equal(limits, used, "no_llm") == control.Budget(400, 35, None, None, None, 60.0)
+    assert baselines.make_equal_budget(limits, used, "best_of_n") == control.Budget(400, 43, 42, None, 1.0, 60.0)
+    assert baselines.make_equal_budget(limits, used, "no_llm") == control.Budget(400, 35, None, None, None, 60.0)

@@ -30,7 +30,7 @@ def test_a_machine_with_all_that_is_needed_is_well(shell):
     found = checks(told)
     assert found["atoll"]["found"] == metadata.version("atoll")
     assert found["sqlalchemy"]["status"] == "ok"
-    level = sandbox.level_of(sandbox.probe())
+    level = sandbox.get_level(sandbox.probe())
     assert found["sandbox"]["found"] == f"{level}: {sandbox.LEVELS[level]}"
     assert found["store"]["found"].endswith(f", schema {schema.VERSION}, 9 runs, writable")
     assert {"python", "cores", "memory"} <= set(found)

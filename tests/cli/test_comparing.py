@@ -46,7 +46,7 @@ class TestDiff:
     def test_a_line_end_at_the_end_is_no_difference(self, capsys, tmp_path):
         path = str(tmp_path / "atoll.db")
         with store.open(path) as kept:
-            kept.create("run")
+            kept.create_run("run")
             kept.journal("run").write(records.founded(1.0, "same"), records.judged("1.0", 2.0, content="same\n"))
             kept.journal("run").write(records.applied(1, records.child("1.0")))
         assert not apps.Shell(capsys, path)("diff", "run").out

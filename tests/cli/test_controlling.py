@@ -11,7 +11,7 @@ from tests.cli import apps
 def path(tmp_path):
     path = str(tmp_path / "atoll.db")
     with store.open(path) as kept:
-        kept.create("run")
+        kept.create_run("run")
     return path
 
 
@@ -28,7 +28,7 @@ def posted(path: str) -> list[control.Command]:
 @pytest.fixture
 def alive(path):
     """Somebody writes the run."""
-    with store.open(path) as kept, kept.claim("run"):
+    with store.open(path) as kept, kept.lock_run("run"):
         yield
 
 
@@ -96,7 +96,7 @@ def test_what_is_not_understood_is_refused_and_not_posted(arguments, sentence, s
 )
 def test_a_key_that_the_runs_system_has_not_is_refused(change, sentence, shell, path):
     with store.open(path) as kept:
-        kept.create("lives", config={"system": "survival"})
+        kept.create_run("lives", config={"system": "survival"})
     assert shell.refused("control", "lives", "set", change) == sentence
     with store.open(path) as kept:
         assert not list(kept.inbox("lives").read(0))
@@ -104,7 +104,7 @@ def test_a_key_that_the_runs_system_has_not_is_refused(change, sentence, shell, 
 
 def test_a_key_may_be_named_with_its_section(shell, path):
     with store.open(path) as kept:
-        kept.create("lives", config={"system": "survival"})
+        kept.create_run("lives", config={"system": "survival"})
     shell("control", "lives", "set", "survival.danger_threshold=0.5", "exploration_bonus=2")
     with store.open(path) as kept:
         (command,) = kept.inbox("lives").read(0)
@@ -116,7 +116,7 @@ def test_an_unknown_action_is_bad_usage(shell):
 
 
 def test_a_run_obeys(shell, path):
-    with store.open(path) as kept, kept.claim("run"):
+    with store.open(path) as kept, kept.lock_run("run"):
         evolver = toys.evolver(
             toys.Walker(naps=0.01), records=kept.journal("run"), inbox=kept.inbox("run"), iterations=100_000
         )
@@ -125,4 +125,4 @@ def test_a_run_obeys(shell, path):
         shell("control", "run", "stop")
         evolver.join()
         assert evolver.reason == "stopped by atoll control"
-        assert [record.data["kind"] for record in kept.journal("run").of_kind("controlled")] == ["set", "stop"]
+        assert [record.data["kind"] for record in kept.journal("run").read_kinds("controlled")] == ["set", "stop"]

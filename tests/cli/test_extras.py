@@ -16,5 +16,5 @@ def test_a_missing_extra_is_said_with_both_commands(monkeypatch, capsys, tmp_pat
 
 
 def test_nothing_is_said_twice():
-    once = extras.with_checkout("MCP is missing: pip install 'atoll[mcp]'.")
-    assert once == extras.with_checkout(once) == f"MCP is missing: {extras.command('mcp')}."
+    once = extras.add_checkout_command("MCP is missing: pip install 'atoll[mcp]'.")
+    assert once == extras.add_checkout_command(once) == f"MCP is missing: {extras.get_install_command('mcp')}."

@@ -20,7 +20,7 @@ def test_help_lists_the_verbs_and_gives_an_example(arguments, capsys):
     text = capsys.readouterr().out
     assert "\n  Examples:\n    atoll demo " in text
     assert "\n  demo  " in text
-    assert all(f"\n  {verb} " in text for verb in cli.VERBS)
+    assert all(f"\n  {verb} " in text for verb in cli.COMMANDS)
 
 
 @pytest.mark.parametrize(

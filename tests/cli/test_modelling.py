@@ -34,11 +34,11 @@ def test_ping_says_why_there_is_no_reply(capsys):
 
 @pytest.mark.usefixtures("small")
 def test_fetch_tells_what_it_does_and_where_the_file_is(capsys, monkeypatch):
-    monkeypatch.setattr(weights.fetch, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
+    monkeypatch.setattr(weights.download, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
     monkeypatch.setattr(weights, "NUM_BYTES", 1)
     assert cli.main(["llm", "fetch"]) == 0
     assert f"{len(PIECES)} of {len(PIECES)}" in capsys.readouterr().out
-    assert weights.path().exists()
+    assert weights.get_model_path().exists()
 
 
 @pytest.mark.usefixtures("small")

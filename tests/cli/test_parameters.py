@@ -188,12 +188,12 @@ def test_a_cut_log_is_found_by_a_signed_anchor(shell, tmp_path):
 
 
 def test_what_other_verbs_keep_is_listed_on_demand(shell):
-    with parameters.open(shell.store) as kept:
-        for prefix in reserved.PREFIXES:
+    with parameters.open_parameters(shell.store) as kept:
+        for prefix in reserved.RESERVED_PREFIXES:
             kept.set(f"{prefix}ema/alpha", 1, "because", author="ann")
     assert list(json.loads(shell("params", "export"))) == ["ema/alpha"]
     assert [each["key"] for each in json.loads(shell("params", "list", "--json"))] == ["ema/alpha"]
-    assert len(json.loads(shell("params", "list", "--all", "--json"))) == 1 + len(reserved.PREFIXES)
+    assert len(json.loads(shell("params", "list", "--all", "--json"))) == 1 + len(reserved.RESERVED_PREFIXES)
     assert [each["key"] for each in json.loads(shell("params", "list", "rollout/", "--json"))] == ["rollout/ema/alpha"]
     assert "playbook/" not in shell("params", "list")
 

@@ -11,7 +11,7 @@ from atoll import cli, playbook, store
 def place(tmp_path):
     path = tmp_path / "atoll.db"
     with store.Store(path) as kept:
-        notes = playbook.Store(kept.versions(), key="playbook/survival")
+        notes = playbook.PlaybookStore(kept.versions(), key="playbook/survival")
         notes.apply(
             [playbook.add("tactics", "Wolves fear fire."), playbook.add("recipes", "Boil eggs.")], "a start", "agent"
         )
@@ -87,7 +87,7 @@ def test_a_version_or_a_key_that_is_not_there_is_said(place, capsys):
 
 def test_several_playbooks_want_a_name(place, capsys):
     with store.Store(place) as kept:
-        playbook.Store(kept.versions(), key="playbook/b").apply([playbook.add("t", "Bears sleep.")], "t", "me")
+        playbook.PlaybookStore(kept.versions(), key="playbook/b").apply([playbook.add("t", "Bears sleep.")], "t", "me")
     assert "--key" in told(capsys, "show", "--store", place, status=2).err
     assert "Bears" in told(capsys, "show", "--key", "playbook/b", "--store", place).out
 
@@ -100,9 +100,9 @@ def test_a_store_without_a_playbook_is_said(capsys, tmp_path):
 
 def test_what_waits_is_listed_and_decided_by_a_person(place, capsys):  # B13
     with store.Store(place) as kept:
-        notes = playbook.Store(kept.versions(), key="playbook/survival")
+        notes = playbook.PlaybookStore(kept.versions(), key="playbook/survival")
         notes.apply([playbook.add("tactics", "Wolves never fear fire.")], "third", "agent")
-        (found,) = notes.waiting()
+        (found,) = notes.list_held()
     assert "contradicts tactics-00001" in told(capsys, "held", "--store", place).out
     assert json.loads(told(capsys, "held", "--json", "--store", place).out)[0]["id"] == found.id
     assert "waits" in told(capsys, "apply", "nothing", "--reason", "so", "--store", place, status=2).err

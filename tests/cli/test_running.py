@@ -44,7 +44,7 @@ class TestRun:
         assert {*keys, "seconds", "sandbox"} <= result.keys()
         assert result["status"] == "done"
         assert result["best_score"] > result["initial_score"] == pytest.approx(-16 / 3)
-        assert (result["calls"], result["sandbox"], result["cost_usd"]) == (0, sandbox.level_of(sandbox.probe()), 0.0)
+        assert (result["calls"], result["sandbox"], result["cost_usd"]) == (0, sandbox.get_level(sandbox.probe()), 0.0)
         assert result["steps"] == 60
         assert result["evaluations"] > 1  # a step that tunes judges several
         assert re.search(r"\d s  step +\d+  best", said)
@@ -80,7 +80,7 @@ class TestRun:
     def test_the_resolved_configuration_is_kept_with_the_run(self, capsys):
         result, _ = run(capsys, "run", "task", "--iterations", "1", "--set", "llmsr.preset=funsearch")
         with store.Store("atoll.db") as kept:
-            config = kept.run(result["run"]).config
+            config = kept.get_run(result["run"]).config
         assert config["llmsr"]["preset"] == "funsearch"
         assert config["llmsr"]["num_islands"] == 3
         assert config["run"]["iterations"] == 1
@@ -106,7 +106,7 @@ class TestRun:
         ("start", "told"), [("K = 1\n# EVOLVE-BLOCK-END\n", "K = 1"), ("# only this", "# only this"), ("", "")]
     )
     def test_a_start_is_told_by_its_last_line_that_does_something(self, start, told):
-        assert watching.gist(start, start) == told
+        assert watching.format_one_line(start, start) == told
 
     def test_candidates_of_an_openevolve_folder_are_judged_by_its_evaluator(self, capsys, folder):
         (folder / "open").mkdir()
@@ -124,7 +124,7 @@ class TestRun:
         assert result["best_score"] > 0.8
         assert result["steps"] == 40
         with store.Store("atoll.db") as kept:
-            best = kept.candidates(result["run"]).best()[0]
+            best = kept.candidates(result["run"]).list_best()[0]
         assert "def run():\n    return 1 - abs(KNOB - 0.73)\n" in best.content
         assert "all well" in best.feedback
 
@@ -301,7 +301,7 @@ class TestBadInput:
             pass
         self.refuse(capsys, *BAD_INPUT[name])
         with store.Store("atoll.db") as kept:
-            assert kept.runs() == []
+            assert kept.list_runs() == []
 
     def test_a_task_that_is_a_lambda_is_told_to_be_a_def(self, capsys, folder):
         _, _, rest = tasks.TASK.partition("    return x\n")
@@ -421,7 +421,7 @@ class TestTerminal:
         result = json.loads(terminals.without_codes(written).splitlines()[-1])
         assert result["status"] == "interrupted"
         with store.Store("atoll.db") as kept:
-            last = kept.journal(result["run"]).last()
+            last = kept.journal(result["run"]).read_last()
             assert last is not None
             assert last.kind == "ended"
 

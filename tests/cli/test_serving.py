@@ -17,7 +17,7 @@ from tests.cli import apps
 def path(tmp_path):
     path = str(tmp_path / "atoll.db")
     with store.open(path) as kept:
-        kept.create("run")
+        kept.create_run("run")
     return path
 
 

@@ -73,7 +73,7 @@ class TestShowARun:
     def test_a_very_long_best_is_cut_with_the_command_that_shows_it_all(self, capsys, tmp_path):
         path = str(tmp_path / "long.db")
         with store.open(path) as kept:
-            kept.create("long")
+            kept.create_run("long")
             kept.journal("long").write(records.founded(1.0, "\n".join(f"line {n}" for n in range(100))))
         out = apps.Shell(capsys, path)("show", "long").out
         assert "  line 59\n" in out
@@ -233,7 +233,7 @@ def test_markup_and_emoji_codes_in_a_candidate_mean_nothing(shell):
 def test_on_a_terminal_a_candidate_cannot_send_commands_to_it(verb, tmp_path):
     path = str(tmp_path / "atoll.db")
     with store.open(path) as kept:
-        kept.create("run")
+        kept.create_run("run")
         kept.journal("run").write(records.founded(1.0, samples.ESCAPE))
     status, written = terminals.on_a_terminal(verb, "run", "--store", path, columns=80)
     assert status == 0

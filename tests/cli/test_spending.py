@@ -33,7 +33,7 @@ PRICED = ["--set", "llm.price_in=10", "--set", "llm.price_out=100", "--set", "ll
 def bought(run_id):
     """Returns what all replies of a run in the store have cost: dollars, tokens and how many they are."""
     with store.Store("atoll.db") as kept:
-        usages = [record.data["usage"] for record in kept.journal(run_id).of_kind("replied")]
+        usages = [record.data["usage"] for record in kept.journal(run_id).read_kinds("replied")]
     return sum(each[3] for each in usages), sum(each[1] + each[2] for each in usages), len(usages)
 
 

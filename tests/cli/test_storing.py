@@ -18,7 +18,7 @@ from tests.store import mounts, samples
 def file(tmp_path):
     path = str(tmp_path / "atoll.db")
     with store.open(path) as kept:
-        kept.journal(kept.create("run")).write(*samples.small_run())
+        kept.journal(kept.create_run("run")).write(*samples.small_run())
         kept.versions().set("key", "value", "why", "me")
     return path
 
@@ -51,7 +51,7 @@ def test_a_clash_is_told_in_one_sentence(file, postgres_url, capsys):
 
 
 def test_a_store_that_is_not_whole_is_told(file, capsys):
-    with store.open(file) as kept, kept.database.writing() as connection:
+    with store.open(file) as kept, kept.database.begin_write() as connection:
         connection.exec_driver_sql("DELETE FROM records WHERE seq = 3")
     assert cli.main(["store", "check", file]) == 1
     assert "Run run has 17 records, and its last is number 18." in capsys.readouterr().err
@@ -98,8 +98,8 @@ def test_a_run_on_a_server_is_made_resumed_and_looked_at_and_the_password_is_now
             found = raw.execute(f"SELECT count(*) FROM {table} AS t WHERE t::text LIKE '%hush-hush%'".encode())
             assert found.fetchone() == (0,)
     with store.open(postgres_url) as kept:
-        (run,) = kept.runs()
-        assert len(list(kept.journal(run.id).of_kind("applied"))) >= 9
+        (run,) = kept.list_runs()
+        assert len(list(kept.journal(run.id).read_kinds("applied"))) >= 9
 
 
 @pytest.mark.parametrize("address", ["postgresql://me:hush-hush@127.0.0.1:1/runs", "postgresql://me:hush-hush@/r?x=y"])
@@ -131,7 +131,7 @@ class TestAStoreThatMayNotBeWritten:
 
     def test_is_read_while_somebody_else_writes_it(self, atoll, file):
         with store.open(file) as kept:
-            kept.create("another")
+            kept.create_run("another")
             status, out, err = atoll("list")
         assert (status, "another" in out) == (0, True), err
 
@@ -139,7 +139,7 @@ class TestAStoreThatMayNotBeWritten:
         left = tmp_path / "left"
         left.mkdir()
         with store.open(file) as kept:
-            kept.create("another")
+            kept.create_run("another")
             shutil.copy(file, left)
             shutil.copy(f"{file}-wal", left)
         status, out, err = self.run(left, "list", "--store", str(left / "atoll.db"))

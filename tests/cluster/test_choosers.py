@@ -21,29 +21,29 @@ SCORES = [0.3, -0.1, 0.25, 0.0, 0.3]
 ALL = range(len(SCORES))
 
 
-class TestWeightChooser(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
-        return cluster.WeightChooser(rng)
+class TestWeightChooser(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
+        return cluster.WeightSelector(rng)
 
 
-class TestWeightChooserWithReplacement(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
-        return cluster.WeightChooser(rng, lambda score, size: size, replace=True)
+class TestWeightChooserWithReplacement(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
+        return cluster.WeightSelector(rng, lambda score, size: size, replace=True)
 
 
-class TestSoftmaxChooser(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
-        return cluster.SoftmaxChooser(rng)
+class TestSoftmaxChooser(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
+        return cluster.SoftmaxSelector(rng)
 
 
-class TestSoftmaxChooserWithoutReplacement(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
-        return cluster.SoftmaxChooser(rng, init=0.5, replace=False)
+class TestSoftmaxChooserWithoutReplacement(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
+        return cluster.SoftmaxSelector(rng, initial_temperature=0.5, replace=False)
 
 
-class TestRankChooser(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
-        return cluster.RankChooser(rng)
+class TestRankChooser(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
+        return cluster.RankSelector(rng)
 
 
 type Pairs = Mapping[tuple[int, int], float]
@@ -77,33 +77,33 @@ def check(counts: Mapping[Any, int], expected: Mapping[Any, float]) -> None:
     assert stats.chisquare(observed, wanted).pvalue > 1e-4
 
 
-def draws(chooser: cluster.Chooser, registered: int, k: int = 2) -> Counter[tuple[int, ...]]:
-    return Counter(tuple(chooser.choose(k, registered)) for _ in range(DRAWS))
+def draws(chooser: cluster.Selector, registered: int, k: int = 2) -> Counter[tuple[int, ...]]:
+    return Counter(tuple(chooser.select(k, registered)) for _ in range(DRAWS))
 
 
-def filled[T: cluster.Chooser](chooser: T, scores: Sequence[float] = SCORES) -> T:
+def filled[T: cluster.Selector](chooser: T, scores: Sequence[float] = SCORES) -> T:
     for index, score in enumerate(scores):
         chooser.set(index, score, index + 1)
     return chooser
 
 
 def test_the_temperature_falls_over_a_period_and_begins_anew() -> None:
-    chooser = cluster.SoftmaxChooser(Random(0), init=0.1, period=30_000)
+    chooser = cluster.SoftmaxSelector(Random(0), initial_temperature=0.1, period=30_000)
     expected = {0: 0.1, 15_000: 0.05, 29_999: 0.1 / 30_000, 30_000: 0.1, 45_000: 0.05}
-    assert {each: chooser.temperature(each) for each in expected} == pytest.approx(expected)
+    assert {each: chooser.get_temperature(each) for each in expected} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("registered", [0, 50, 80, 1030])
 def test_softmax_pairs_with_replacement_are_drawn_as_funsearch_does(registered: int) -> None:
     temperature = 0.2 * (1 - registered % 100 / 100)
-    chooser = filled(cluster.SoftmaxChooser(Random(registered), init=0.2, period=100))
+    chooser = filled(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100))
     check(draws(chooser, registered), with_replacement(softmax(SCORES, temperature)))
 
 
 @pytest.mark.parametrize("registered", [0, 50, 80])
 def test_softmax_pairs_without_replacement_are_drawn_as_the_seed_does(registered: int) -> None:
     temperature = 0.2 * (1 - registered % 100 / 100)
-    chooser = filled(cluster.SoftmaxChooser(Random(registered), init=0.2, period=100, replace=False))
+    chooser = filled(cluster.SoftmaxSelector(Random(registered), initial_temperature=0.2, period=100, replace=False))
     check(draws(chooser, registered), without_replacement(softmax(SCORES, temperature)))
 
 
@@ -111,62 +111,62 @@ def test_softmax_pairs_without_replacement_are_drawn_as_the_seed_does(registered
 def test_draws_right_after_the_tree_went_stale_are_exact(replace: bool) -> None:
     """Every pair is drawn from a tree of another temperature, before and across its rebuilding."""
     rng, counts = Random(7), Counter[tuple[int, ...]]()
-    chooser = cluster.SoftmaxChooser(rng, init=0.4, period=100, replace=replace)
+    chooser = cluster.SoftmaxSelector(rng, initial_temperature=0.4, period=100, replace=replace)
     for draw in range(DRAWS):
-        chooser.choose(0, 100 + draw % 5)  # warm again, so the tree is built for that temperature
+        chooser.select(0, 100 + draw % 5)  # warm again, so the tree is built for that temperature
         if draw % 10 == 0:
             filled(chooser)
-        counts[tuple(chooser.choose(2, 75))] += 1
+        counts[tuple(chooser.select(2, 75))] += 1
     chances = softmax(SCORES, 0.1)
     check(counts, with_replacement(chances) if replace else without_replacement(chances))
 
 
 def test_draws_are_exact_all_the_way_while_the_temperature_falls() -> None:
     rng, period = Random(8), 1000
-    chooser = filled(cluster.SoftmaxChooser(rng, init=0.3, period=period))
+    chooser = filled(cluster.SoftmaxSelector(rng, initial_temperature=0.3, period=period))
     counts = Counter[tuple[int, ...]]()
     chances = [softmax(SCORES, 0.3 * (1 - registered / period)) for registered in range(period)]
     for draw in range(DRAWS):
-        counts[tuple(chooser.choose(1, draw))] += 1
+        counts[tuple(chooser.select(1, draw))] += 1
     check(counts, {(index,): sum(each[index] for each in chances) for index in ALL})
 
 
 def test_draws_are_exact_after_scores_rose_and_fell() -> None:
-    chooser = filled(cluster.SoftmaxChooser(Random(9), init=0.2, period=100), [-500.0, 40.0, -3.0, 0.0, 1.0])
-    chooser.choose(2, 30)
+    chooser = filled(cluster.SoftmaxSelector(Random(9), initial_temperature=0.2, period=100), [-500.0, 40.0, -3.0, 0.0, 1.0])
+    chooser.select(2, 30)
     check(draws(filled(chooser), 40), with_replacement(softmax(SCORES, 0.12)))
 
 
 @pytest.mark.parametrize("shift", [-1e4, 60.0])
 def test_only_differences_of_scores_count(shift: float) -> None:
-    chooser = filled(cluster.SoftmaxChooser(Random(10), init=0.2, period=100), [score + shift for score in SCORES])
+    chooser = filled(cluster.SoftmaxSelector(Random(10), initial_temperature=0.2, period=100), [score + shift for score in SCORES])
     check(draws(chooser, 20), with_replacement(softmax(SCORES, 0.16)))
 
 
 def test_what_has_no_chance_is_not_drawn_even_if_more_are_wanted() -> None:
     """The seed draws min(k, clusters of a chance above 0)."""
-    chooser = filled(cluster.SoftmaxChooser(Random(0), replace=False), [0.0, -1e6, 0.0])
-    assert {tuple(sorted(chooser.choose(3, 1))) for _ in range(100)} == {(0, 2)}
+    chooser = filled(cluster.SoftmaxSelector(Random(0), replace=False), [0.0, -1e6, 0.0])
+    assert {tuple(sorted(chooser.select(3, 1))) for _ in range(100)} == {(0, 2)}
 
 
 def test_weights_without_replacement_are_drawn_one_after_the_other() -> None:
-    chooser = filled(cluster.WeightChooser(Random(11), lambda score, size: size))
+    chooser = filled(cluster.WeightSelector(Random(11), lambda score, size: size))
     check(draws(chooser, 0), without_replacement([size / 15 for size in (1, 2, 3, 4, 5)]))
 
 
 def test_weights_with_replacement_are_drawn_independently() -> None:
-    chooser = filled(cluster.WeightChooser(Random(12), lambda score, size: score + 0.2, replace=True))
+    chooser = filled(cluster.WeightSelector(Random(12), lambda score, size: score + 0.2, replace=True))
     total = sum(score + 0.2 for score in SCORES)
     check(draws(chooser, 0), with_replacement([(score + 0.2) / total for score in SCORES]))
 
 
 def test_without_a_weight_all_pairs_are_alike() -> None:
-    check(draws(filled(cluster.WeightChooser(Random(13))), 0), without_replacement([0.2] * 5))
+    check(draws(filled(cluster.WeightSelector(Random(13))), 0), without_replacement([0.2] * 5))
 
 
 def test_a_weight_of_nothing_is_never_drawn() -> None:
-    chooser = filled(cluster.WeightChooser(Random(0), lambda score, size: size % 2))
-    assert {tuple(sorted(chooser.choose(5, 0))) for _ in range(100)} == {(0, 2, 4)}
+    chooser = filled(cluster.WeightSelector(Random(0), lambda score, size: size % 2))
+    assert {tuple(sorted(chooser.select(5, 0))) for _ in range(100)} == {(0, 2, 4)}
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5, 2.0])
@@ -180,16 +180,16 @@ def test_ranks_are_drawn_with_falling_chances_whatever_the_scores(spread: float)
         among_those_left = other - (other > one)
         second = math.exp(-among_those_left / scale) / sum(math.exp(-rank / scale) for rank in range(4))
         expected[ranked[one], ranked[other]] = first * second
-    check(draws(filled(cluster.RankChooser(Random(14), spread), scores), 0), expected)
+    check(draws(filled(cluster.RankSelector(Random(14), spread), scores), 0), expected)
 
 
 def test_ranks_are_drawn_without_replacement_until_none_is_left() -> None:
-    chooser = filled(cluster.RankChooser(Random(0)))
-    assert all(sorted(chooser.choose(9, 0)) == list(ALL) for _ in range(100))
+    chooser = filled(cluster.RankSelector(Random(0)))
+    assert all(sorted(chooser.select(9, 0)) == list(ALL) for _ in range(100))
 
 
 def test_ranks_follow_scores_that_change() -> None:
-    chooser = filled(cluster.RankChooser(Random(15), 0.01), [1.0, 2.0, 3.0])
+    chooser = filled(cluster.RankSelector(Random(15), 0.01), [1.0, 2.0, 3.0])
     chooser.set(0, 4.0, 1)
     chooser.set(2, 0.0, 1)
     weights = [math.exp(-rank) for rank in range(3)]
@@ -253,22 +253,22 @@ levels = st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1.0])
 
 @given(st.lists(st.tuples(st.integers(0, 7), levels), max_size=40), st.lists(levels, max_size=5))
 def test_a_ranking_is_a_sorted_list(changes: list[tuple[int, float]], bounds: list[float]) -> None:
-    found, plain = choosers.Ranking(), list[float]()
-    found.WIDE = 2  # so that buckets split
+    found, plain = choosers.RankedClusters(), list[float]()
+    found.MAX_BUCKET_SIZE = 2  # so that buckets split
     for index, score in changes:
         index = min(index, len(plain))
         found.set(index, score)
         plain[index : index + 1] = [max(score, -sys.float_info.max)]
     expected = sorted(range(len(plain)), key=lambda index: (-plain[index], index))
-    assert [found.at(rank) for rank in range(len(plain))] == [(index, plain[index]) for index in expected]
+    assert [found.get_at_rank(rank) for rank in range(len(plain))] == [(index, plain[index]) for index in expected]
     falling = sorted(bounds, reverse=True)
-    assert list(found.counts(falling)) == [sum(score >= bound for score in plain) for bound in falling]
+    assert list(found.count_at_or_above(falling)) == [sum(score >= bound for score in plain) for bound in falling]
     with pytest.raises(IndexError):
-        found.at(len(plain))
+        found.get_at_rank(len(plain))
 
 
 def test_a_ranking_of_thousands_is_a_sorted_list_too() -> None:
-    rng, found, plain = Random(0), choosers.Ranking(), list[float]()
+    rng, found, plain = Random(0), choosers.RankedClusters(), list[float]()
     for _ in range(6000):
         if plain and rng.random() < 0.3:
             moved = rng.randrange(len(plain))
@@ -277,11 +277,11 @@ def test_a_ranking_of_thousands_is_a_sorted_list_too() -> None:
         plain.append(float(rng.randrange(50)))
         found.set(len(plain) - 1, plain[-1])
     expected = sorted(range(len(plain)), key=lambda index: (-plain[index], index))
-    assert [found.at(rank)[0] for rank in range(len(plain))] == expected
+    assert [found.get_at_rank(rank)[0] for rank in range(len(plain))] == expected
     for index in range(0, 6000, 7):
-        found.take_out(index)
-        found.put_back(index)
-    assert [found.at(rank)[0] for rank in range(len(plain))] == expected
+        found.remove(index)
+        found.insert(index)
+    assert [found.get_at_rank(rank)[0] for rank in range(len(plain))] == expected
 
 
 # Draws of one seed, three at 0, 30, 60, 90, 99, 130, 140 and 150 functions.
@@ -294,17 +294,17 @@ DRAWN = {
 }
 
 
-def seeded(kind: str) -> cluster.Chooser:
+def seeded(kind: str) -> cluster.Selector:
     rng = Random(1)
     match kind:
         case "softmax" | "softmax without replacement":
-            return cluster.SoftmaxChooser(rng, 0.8, 100, replace=kind == "softmax")
+            return cluster.SoftmaxSelector(rng, 0.8, 100, replace=kind == "softmax")
         case "ranks":
-            return cluster.RankChooser(rng, 0.2)
+            return cluster.RankSelector(rng, 0.2)
         case "weights":
-            return cluster.WeightChooser(rng, lambda score, size: size + max(0.0, score))
+            return cluster.WeightSelector(rng, lambda score, size: size + max(0.0, score))
         case _:
-            return cluster.WeightChooser(rng, replace=True)
+            return cluster.WeightSelector(rng, replace=True)
 
 
 @pytest.mark.parametrize("kind", DRAWN)
@@ -314,18 +314,18 @@ def test_a_seed_draws_today_what_it_drew_when_a_run_was_begun(kind: str) -> None
         chooser.set(index, index * 7 % 40 / 10 - 1.5, 1 + index % 3)
     for index in range(0, 40, 5):
         chooser.set(index, index * 3 % 40 / 12, 2)
-    drawn = [chooser.choose(3, registered) for registered in (0, 30, 60, 90, 99, 130, 140, 150)]
+    drawn = [chooser.select(3, registered) for registered in (0, 30, 60, 90, 99, 130, 140, 150)]
     assert ", ".join(" ".join(map(str, each)) for each in drawn) == DRAWN[kind]
 
 
 def test_of_few_clusters_ranks_are_drawn_as_they_were_when_a_run_was_begun() -> None:
-    chooser = filled(cluster.RankChooser(Random(3)))
-    drawn = [chooser.choose(5, 0) for _ in range(6)]
+    chooser = filled(cluster.RankSelector(Random(3)))
+    drawn = [chooser.select(5, 0) for _ in range(6)]
     assert ["".join(map(str, each)) for each in drawn] == ["04231", "04321", "10243", "04321", "40321", "02431"]
     chooser.clear()
-    assert chooser.choose(2, 0) == []
+    assert chooser.select(2, 0) == []
     chooser.set(0, 1.0, 1)
-    assert chooser.choose(2, 0) == [0]
+    assert chooser.select(2, 0) == [0]
 
 
 def test_a_draw_right_on_the_edge_between_two_weights_is_of_the_second() -> None:

@@ -25,7 +25,7 @@ def test_a_run_ends_with_its_budget_and_says_so() -> None:
 def test_the_best_comes_nearer() -> None:
     evolver = toys.evolver(iterations=200)
     evolver.run()
-    assert function.rank_of(evolver.best_fn()) > -0.01
+    assert function.get_fitness(evolver.best_fn()) > -0.01
 
 
 def test_start_returns_at_once_and_stop_waits_for_the_step_at_work() -> None:
@@ -34,9 +34,9 @@ def test_start_returns_at_once_and_stop_waits_for_the_step_at_work() -> None:
     is_free = threading.Event()
 
     class Slow:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             assert is_free.wait(60)
-            return [task.parents[0].clone(function.Text("1.0"))]
+            return [context.parents[0].clone(function.Text("1.0"))]
 
     evolver = toys.evolver(Slow(), records=records, iterations=None, num_parallel=2)
     evolver.start()
@@ -70,10 +70,10 @@ def test_an_engine_that_raises_fails_its_step_only() -> None:
     records = memory.MemoryJournal()
 
     class Moody(toys.Walker):
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            if task.step % 3 == 0:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            if context.iteration % 3 == 0:
                 raise RuntimeError("not today")
-            return super().propose(task)
+            return super().propose(context)
 
     toys.evolver(Moody(), records=records, iterations=9).run()
     failures = [record.data.get("failure") for record in toys.of_kind(records, "applied")]
@@ -86,7 +86,7 @@ def test_an_engine_that_returns_garbage_fails_its_step_only(garbage: Any) -> Non
     records = memory.MemoryJournal()
 
     class Garbage:
-        def propose(self, task: function.Task) -> Any:
+        def propose(self, context: function.ProposalContext) -> Any:
             return garbage
 
     toys.evolver(Garbage(), records=records, iterations=3).run()
@@ -189,7 +189,7 @@ def test_after_a_commit_that_failed_once_nothing_more_is_applied() -> None:
 
 def test_a_learner_that_raises_ends_the_run_with_the_reason() -> None:
     class Broken(toys.Bandit):
-        def learn(self, outcome: function.Outcome) -> None:
+        def learn(self, result: function.IterationResult) -> None:
             raise KeyError("stride")
 
     with pytest.raises(errors.RunFailed, match="KeyError"):
@@ -252,20 +252,20 @@ def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best
     release = threading.Event()
 
     class OneSlow(toys.Walker):
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            if task.step == 1:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            if context.iteration == 1:
                 release.wait(5)
-                return [task.parents[0].clone(function.Text(repr(toys.TARGET)))]
-            return [task.parents[0].clone(function.Text(repr(task.step + 0.5)))]
+                return [context.parents[0].clone(function.Text(repr(toys.TARGET)))]
+            return [context.parents[0].clone(function.Text(repr(context.iteration + 0.5)))]
 
     class ResetFirst:
         uses_clock = False
 
-        def island(self, step: int) -> int:
-            return 0 if step == 1 else 1
+        def choose_island(self, iteration: int) -> int:
+            return 0 if iteration == 1 else 1
 
-        def due(self, applied: int, islands: Any, seed: str) -> Sequence[archipelago.Reset]:
-            if applied != 3:
+        def plan_actions(self, applied_count: int, islands: Any, seed: str) -> Sequence[archipelago.Reset]:
+            if applied_count != 3:
                 return []
             release.set()
             return [archipelago.Reset(0, [islands[1].best_fn()])]
@@ -278,7 +278,7 @@ def test_a_child_of_an_island_that_was_reset_meanwhile_is_stored_may_be_the_best
     assert decision[:2] == ["accept", "it ran; late: its island was reset meanwhile, so it stays out"]
     assert any(record.data["id"] == "1.0" for record in toys.of_kind(records, "judged"))
     with pytest.raises(errors.NotFound):
-        evolver.islands[0].pool.find("1.0")
+        evolver.islands[0].population.get("1.0")
     assert str(evolver.best_fn().skeleton()) == repr(toys.TARGET)
 
 
@@ -286,29 +286,29 @@ def test_the_best_function_survives_the_reset_of_its_island() -> None:
     class Doom:
         uses_clock = False
 
-        def island(self, step: int) -> int:
+        def choose_island(self, iteration: int) -> int:
             return 0
 
-        def due(self, applied: int, islands: Any, seed: str) -> Sequence[archipelago.Reset]:
-            worst = min(islands, key=lambda island: function.rank_of(island.best_fn()))
-            return [archipelago.Reset(0, [worst.best_fn()])] if applied == 30 else []
+        def plan_actions(self, applied_count: int, islands: Any, seed: str) -> Sequence[archipelago.Reset]:
+            worst = min(islands, key=lambda island: function.get_fitness(island.best_fn()))
+            return [archipelago.Reset(0, [worst.best_fn()])] if applied_count == 30 else []
 
     evolver = toys.evolver(num_islands=2, iterations=30, schedule=Doom())
     evolver.run()
-    assert function.rank_of(evolver.islands[0].best_fn()) == -9.0
-    assert function.rank_of(evolver.best_fn()) > -9.0
+    assert function.get_fitness(evolver.islands[0].best_fn()) == -9.0
+    assert function.get_fitness(evolver.best_fn()) > -9.0
 
 
 def test_what_a_screen_rejects_costs_no_evaluation_and_is_stored() -> None:
     records = memory.MemoryJournal()
 
     class Repeating:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            return [task.parents[0].clone(task.parents[0].skeleton())]
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            return [context.parents[0].clone(context.parents[0].skeleton())]
 
-    evolver = toys.evolver(Repeating(), records=records, iterations=5, islands={"screen": gate.novel})
+    evolver = toys.evolver(Repeating(), records=records, iterations=5, islands={"screen": gate.reject_duplicates})
     evolver.run()
-    assert evolver.spending.evaluations == 1
+    assert evolver.usage.evaluations == 1
     child = toys.of_kind(records, "applied")[0].data["children"][0]
     assert child["content"] == "0.0"
     assert child["decision"][:2] == ["reject", "it repeats 0.0"]
@@ -329,7 +329,7 @@ def test_a_budget_of_evaluations_is_used_up_and_never_exceeded(num_parallel: int
     start = toys.initial(by=judge)
     evolver = toys.evolver(engine, start=start, records=records, budget=budget, num_parallel=num_parallel)
     evolver.run()
-    assert len(calls) == evolver.spending.evaluations == 50
+    assert len(calls) == evolver.usage.evaluations == 50
     assert evolver.reason == "budget of 50 evaluations used"
 
 
@@ -342,13 +342,13 @@ def test_a_content_that_was_judged_is_not_judged_again() -> None:
         return toys.judge(skeleton)
 
     class Few:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            return [task.parents[0].clone(function.Text(repr(float(task.step % 4))))]
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            return [context.parents[0].clone(function.Text(repr(float(context.iteration % 4))))]
 
     evolver = toys.evolver(Few(), start=toys.initial(by=judge), records=records, iterations=40)
     evolver.run()
     assert sorted(calls) == ["0.0", "1.0", "2.0", "3.0"]
-    assert evolver.spending.evaluations == 4
+    assert evolver.usage.evaluations == 4
     assert len(toys.of_kind(records, "judged")) == 40
 
 
@@ -361,8 +361,8 @@ def test_of_two_equal_contents_in_flight_the_second_waits_for_the_first() -> Non
         return toys.judge(skeleton)
 
     class Same:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            return [task.parents[0].clone(function.Text("2.0"))]
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            return [context.parents[0].clone(function.Text("2.0"))]
 
     evolver = toys.evolver(Same(), start=toys.initial(by=judge), iterations=8, num_parallel=8)
     evolver.run()
@@ -373,16 +373,16 @@ def test_drafts_are_judged_stored_and_not_judged_again_as_children() -> None:
     records = memory.MemoryJournal()
 
     class Tuner:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            drafts = [task.parents[0].clone(function.Text(repr(task.rng.uniform(0, 6)))) for _ in range(4)]
-            found = task.judge(drafts)
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            drafts = [context.parents[0].clone(function.Text(repr(context.rng.uniform(0, 6)))) for _ in range(4)]
+            found = context.evaluate(drafts)
             return [max(zip(found, drafts, strict=True), key=lambda pair: pair[0].score or 0.0)[1]]
 
     evolver = toys.evolver(Tuner(), records=records, iterations=5)
     evolver.run()
     labels = [record.data["label"] for record in toys.of_kind(records, "judged") if record.step == 2]
     assert labels == ["d0", "d1", "d2", "d3", "0"]
-    assert evolver.spending.evaluations == 1 + 5 * 4
+    assert evolver.usage.evaluations == 1 + 5 * 4
 
 
 def test_a_late_judgement_replaces_the_standing_one() -> None:
@@ -390,10 +390,10 @@ def test_a_late_judgement_replaces_the_standing_one() -> None:
     seen: list[float | None] = []
 
     class Observing:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            parent = task.parents[0]
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            parent = context.parents[0]
             seen.append(parent.score())
-            task.observe(parent, evaluation.Evaluation(float(task.step), (float(task.step),)))
+            context.update_evaluation(parent, evaluation.Evaluation(float(context.iteration), (float(context.iteration),)))
             return []
 
     toys.evolver(Observing(), num_islands=1, records=records, iterations=3).run()
@@ -405,10 +405,10 @@ def test_a_child_descends_from_what_its_maker_says_or_else_from_all_it_was_shown
     records = memory.MemoryJournal()
 
     class Three:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            first = task.parents[0]
-            text = function.Text(repr(float(task.step)))
-            return [first.clone(text), function.draft(first, text, parents=[first], engine="x"), first.clone()]
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            first = context.parents[0]
+            text = function.Text(repr(float(context.iteration)))
+            return [first.clone(text), function.derive_child(first, text, parents=[first], engine="x"), first.clone()]
 
     toys.evolver(Three(), num_islands=1, records=records, iterations=6).run()
     judged = {record.data["id"]: record.data for record in toys.of_kind(records, "judged")}
@@ -422,15 +422,15 @@ def test_a_child_descends_from_what_its_maker_says_or_else_from_all_it_was_shown
 
 
 def test_a_run_may_stop_at_a_target_or_on_a_plateau() -> None:
-    near = toys.evolver(iterations=None, stop_rules=[control.target(-0.5)])
+    near = toys.evolver(iterations=None, stop_rules=[control.make_target_rule(-0.5)])
     near.run()
     assert near.reason == "score -0.5 reached"
 
     class Standstill:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             return []
 
-    flat = toys.evolver(Standstill(), iterations=None, stop_rules=[control.plateau(12)])
+    flat = toys.evolver(Standstill(), iterations=None, stop_rules=[control.make_plateau_rule(12)])
     flat.run()
     assert flat.reason == "no improvement in 12 steps"
 
@@ -445,10 +445,10 @@ def test_a_head_that_was_set_from_outside_is_judged_before_anything_is_built_on_
     versions.set("number", "2.9", "a good guess", "ann")
     initial = toys.initial()
 
-    def make_pool(island: int, rng: object, announce: object) -> cluster.Head:
-        return cluster.Head(versions, "number", initial, function.Text, run="run")
+    def make_pool(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
+        return cluster.VersionedPopulation(versions, "number", initial, function.Text, run_id="run")
 
-    islands = {"make_pool": make_pool, "gate": gate.improved()}
+    islands = {"make_pool": make_pool, "gate": gate.require_improvement()}
     evolver = toys.evolver(start=initial, num_islands=1, records=records, iterations=5, islands=islands)
     evolver.run()
     scores = [toys.judge(function.Text(version.value)).score or 0.0 for version in versions.history("number")]
@@ -462,7 +462,7 @@ def test_the_first_fault_of_an_engine_is_said_aloud_and_ends_an_idle_run_with_it
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             raise KeyError("price")
 
     evolver = toys.evolver(Broken(), budget=control.Budget(evaluations=10))
@@ -487,12 +487,12 @@ def test_a_resume_from_another_start_is_refused() -> None:
 def test_what_a_judge_of_the_initial_function_bought_is_stored_and_not_bought_again() -> None:
     records, asked = memory.MemoryJournal(), list[str]()
 
-    def model(prompt: str) -> llm.Reply:
+    def model(prompt: str) -> llm.Response:
         asked.append(prompt)
-        return llm.Reply("0.5", "model")
+        return llm.Response("0.5", "model")
 
     def judge(skeleton: function.Skeleton[..., Any]) -> evaluation.Evaluation:
-        score = float(llm.Durable(model)(str(skeleton)).text)
+        score = float(llm.JournaledLLM(model)(str(skeleton)).text)
         if not toys.of_kind(records, "ended"):
             raise errors.JournalFailed("cut before the founding was stored")
         return evaluation.Evaluation(score)
@@ -503,7 +503,7 @@ def test_what_a_judge_of_the_initial_function_bought_is_stored_and_not_bought_ag
     evolver = toys.evolver(start=toys.initial(by=judge), records=records, iterations=0)
     evolver.run()
     assert asked == ["0.0"]
-    assert evolver.spending.cost.calls == 1
+    assert evolver.usage.cost.calls == 1
 
 
 def test_names_that_a_skeleton_needs_are_there_after_a_resume() -> None:
@@ -524,11 +524,11 @@ def test_names_that_a_skeleton_needs_are_there_after_a_resume() -> None:
 def test_a_live_population_can_be_looked_at_while_it_is_held_still() -> None:
     evolver = toys.evolver(iterations=None, num_parallel=4)
     evolver.start()
-    toys.until(lambda: evolver.spending.evaluations > 0)
+    toys.until(lambda: evolver.usage.evaluations > 0)
     for _ in range(50):
-        with evolver.still():
-            pools = [island.pool for island in evolver.islands]
-            assert all(pool.clusters for pool in pools if isinstance(pool, cluster.Niches))
+        with evolver.lock():
+            pools = [island.population for island in evolver.islands]
+            assert all(pool.clusters for pool in pools if isinstance(pool, cluster.NichedPopulation))
     evolver.stop()
 
 

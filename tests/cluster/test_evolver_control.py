@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from atoll import control, function, gate
-from atoll.candidate import digest
+from atoll.candidate import content_hash
 from atoll.store import memory
 from tests import toys
 
 
 class Slow(toys.Walker):
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         time.sleep(0.005)
-        return super().propose(task)
+        return super().propose(context)
 
 
 def test_a_run_pauses_goes_on_and_stops_on_command() -> None:
@@ -88,13 +88,13 @@ def test_a_command_that_makes_no_sense_is_refused_and_recorded() -> None:
 
 def approval(records: memory.MemoryJournal, id: str, verdict: str = "accept", **changed: str) -> dict[str, str]:
     content = next(record.data["content"] for record in toys.of_kind(records, "judged") if record.data["id"] == id)
-    decision = {"candidate": id, "content_hash": digest(content), "verdict": verdict, "reason": "good", "by": "ann"}
+    decision = {"candidate": id, "content_hash": content_hash(content), "verdict": verdict, "reason": "good", "by": "ann"}
     return decision | changed
 
 
 def test_what_is_held_enters_only_when_somebody_approves_even_after_the_run() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
-    held = {"gate": gate.all_of(gate.ran, gate.ask)}
+    held = {"gate": gate.require_all(gate.has_score, gate.hold_all)}
     first = toys.evolver(records=records, iterations=3, islands=held, inbox=inbox, num_islands=1)
     first.run()
     assert first.best_fn().candidate == first.islands[0].best_fn().candidate
@@ -104,18 +104,18 @@ def test_what_is_held_enters_only_when_somebody_approves_even_after_the_run() ->
     inbox.post("decide", **approval(records, "3.0", "reject"))
     second = toys.evolver(records=records, iterations=3, islands=held, inbox=inbox, num_islands=1)
     second.run()
-    assert second.islands[0].pool.find("2.0").score() is not None
+    assert second.islands[0].population.get("2.0").score() is not None
     assert [record.data["decision"][0] for record in toys.of_kind(records, "decided")] == ["accept", "reject"]
 
     third = toys.evolver(records=records, iterations=3, islands=held, inbox=inbox, num_islands=1)
     third.run()
-    assert third.islands[0].pool.find("2.0").score() is not None
+    assert third.islands[0].population.get("2.0").score() is not None
     assert len(toys.of_kind(records, "decided")) == 2
 
 
 def test_an_approval_of_another_content_changes_nothing() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
-    held = {"gate": gate.ask}
+    held = {"gate": gate.hold_all}
     toys.evolver(records=records, iterations=2, islands=held, inbox=inbox).run()
     inbox.post("decide", **approval(records, "1.0", content_hash="0" * 64))
     inbox.post("decide", **approval(records, "1.0", candidate="9.9"))
@@ -126,7 +126,7 @@ def test_an_approval_of_another_content_changes_nothing() -> None:
 
 def test_without_an_approver_nothing_changes() -> None:
     records = memory.MemoryJournal()
-    evolver = toys.evolver(records=records, iterations=30, islands={"gate": gate.ask})
+    evolver = toys.evolver(records=records, iterations=30, islands={"gate": gate.hold_all})
     evolver.run()
-    assert all(function.rank_of(island.best_fn()) == -9.0 for island in evolver.islands)
-    assert control.Spending().evaluations == 0
+    assert all(function.get_fitness(island.best_fn()) == -9.0 for island in evolver.islands)
+    assert control.Usage().evaluations == 0

@@ -18,19 +18,19 @@ def never(skeleton: function.Skeleton[..., Any]) -> Evaluation:
     raise AssertionError("a head judges nothing")
 
 
-INITIAL = function.DefaultFunction(function.DefaultFunctionProps(function.Text("initial"), judge=never))
+INITIAL = function.DefaultFunction(function.DefaultFunctionProps(function.Text("initial"), candidate_evaluator=never))
 
 
-def head(store: memory.MemoryVersions, run: str = "run") -> cluster.Head:
-    return cluster.Head(store, "prompt", INITIAL, function.Text, run=run)
+def head(store: memory.MemoryVersions, run: str = "run") -> cluster.VersionedPopulation:
+    return cluster.VersionedPopulation(store, "prompt", INITIAL, function.Text, run_id=run)
 
 
 def child(id: str, *parents: str, score: float = 1.0, content: str = "") -> function.Function:
-    return testing.settled(score, content or f"content of {id}", id=id, parents=parents)
+    return testing.make_evaluated_function(score, content or f"content of {id}", id=id, parents=parents)
 
 
-class TestHead(testing.PoolSuite):
-    def make(self, rng: Random) -> archipelago.Pool:
+class TestHead(testing.PopulationSuite):
+    def make(self, rng: Random) -> archipelago.Population:
         return head(memory.MemoryVersions())
 
     def best(self, entered: Any) -> function.Function:
@@ -49,7 +49,7 @@ def test_what_is_accepted_becomes_a_version_with_reason_and_author() -> None:
 def test_the_parent_is_the_head_with_what_was_found_out_about_it() -> None:
     pool = head(memory.MemoryVersions())
     pool.add_fn(child("0.0", score=2.5), ACCEPT)
-    (parent,) = pool.pick().parents
+    (parent,) = pool.select().parents
     assert parent.candidate == Candidate("prompt@1", "content of 0.0")
     assert (parent.score(), parent.evaluation) == (2.5, Evaluation(2.5, (2.5,)))
     assert str(parent.skeleton()) == "content of 0.0"
@@ -68,7 +68,7 @@ def test_a_child_of_an_older_version_is_stale() -> None:
     pool.add_fn(child("0.0"), ACCEPT)
     pool.add_fn(child("1.0", "prompt@1"), ACCEPT)
     decision = pool.add_fn(child("2.0", "prompt@1"), ACCEPT)
-    assert (decision.verdict, decision.by, decision.version) == ("reject", "versions", None)
+    assert (decision.verdict, decision.decided_by, decision.version) == ("reject", "versions", None)
     assert decision.reason.startswith("stale: ")
     assert store.get("prompt").value == "content of 1.0"
 
@@ -126,8 +126,8 @@ def test_an_observation_replaces_the_standing_evaluation() -> None:
     standing = pool.best_fn()
     assert standing.candidate is not None
     lived = Evaluation(-1.0, (-1.0,), feedback="it crashed on Monday")
-    pool.observe(standing.settle(standing.candidate, lived, -1.0))
-    (parent,) = pool.pick().parents
+    pool.update_evaluation(standing.with_evaluation(standing.candidate, lived, -1.0))
+    (parent,) = pool.select().parents
     assert (parent.evaluation, parent.score()) == (lived, -1.0)
 
 
@@ -135,11 +135,11 @@ def test_every_version_is_found_and_nothing_else() -> None:
     pool = head(memory.MemoryVersions())
     pool.add_fn(child("0.0"), ACCEPT)
     pool.add_fn(child("1.0", "prompt@1", score=3.0), ACCEPT)
-    assert str(pool.find("prompt@1").skeleton()) == "content of 0.0"
-    assert pool.find("prompt@2").score() == 3.0
+    assert str(pool.get("prompt@1").skeleton()) == "content of 0.0"
+    assert pool.get("prompt@2").score() == 3.0
     for id in ("prompt@3", "prompt@0", "other@1", "1.0"):
         with pytest.raises(errors.NotFound):
-            pool.find(id)
+            pool.get(id)
 
 
 def test_a_rollback_is_the_next_parent_although_nobody_judged_it() -> None:
@@ -148,7 +148,7 @@ def test_a_rollback_is_the_next_parent_although_nobody_judged_it() -> None:
     pool.add_fn(child("0.0"), ACCEPT)
     pool.add_fn(child("1.0", "prompt@1"), ACCEPT)
     store.rollback("prompt", 1, "it was worse", "ann")
-    (parent,) = pool.pick().parents
+    (parent,) = pool.select().parents
     assert parent.candidate == Candidate("prompt@3", "content of 0.0")
     assert parent.evaluation is None
 
@@ -159,4 +159,4 @@ def test_a_version_of_a_key_with_an_at_sign_is_nobody_elses() -> None:
     pool = head(store)
     pool.add_fn(child("0.0"), ACCEPT)
     with pytest.raises(errors.NotFound):
-        pool.find("prompt@b@1")
+        pool.get("prompt@b@1")

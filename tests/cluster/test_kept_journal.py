@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from atoll import cluster, control, errors, evaluation, function, gate, journal, llm, profiler
-from atoll.candidate import JSON, Candidate, digest
+from atoll.candidate import JSON, Candidate, content_hash
 from atoll.store import memory
-from atoll.testing import DyingJournal
+from atoll.testing import FailingJournal
 from tests import toys
 
 DATA = Path(__file__).parent / "data"
@@ -31,19 +31,19 @@ def scored(value: float) -> evaluation.Evaluation:
 class Model:
     """Answers by place, as one that is asked again after a cut would."""
 
-    def __call__(self, prompt: str) -> llm.Reply:
-        ledger = journal.Ledger.current.get()
+    def __call__(self, prompt: str) -> llm.Response:
+        ledger = journal.CallCache.current.get()
         assert ledger is not None
-        step, call = ledger.place
+        step, call = ledger.position
         cost = evaluation.Cost(tokens_in=len(prompt), tokens_out=1, usd=0.25)
-        return llm.Reply(str((step + len(call)) % 5 - 2), "model", cost)
+        return llm.Response(str((step + len(call)) % 5 - 2), "model", cost)
 
 
 class Judge:
     """Fails what is far off and asks a model about halves."""
 
     def __init__(self) -> None:
-        self._model = llm.Durable(Model())
+        self._model = llm.JournaledLLM(Model())
 
     def __call__(self, skeleton: object) -> evaluation.Evaluation:
         value = float(str(skeleton))
@@ -58,10 +58,10 @@ class Anything:
     """Proposes by the number of its step: faults, drafts, late judgements, no child or several."""
 
     def __init__(self) -> None:
-        self._model = llm.Durable(Model())
+        self._model = llm.JournaledLLM(Model())
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        parent, step = task.parents[-1], task.step
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        parent, step = context.parents[-1], context.iteration
         here = float(str(parent.skeleton()))
         if step % 3 == 0:
             here += float(self._model(f"from {here}").text)
@@ -69,11 +69,11 @@ class Anything:
             raise RuntimeError("not today")
         if step % 4 == 0:
             drafts = [parent.clone(function.Text(repr(here + each))) for each in (0.5, 1.0, 9.0)]
-            here += sum(found.score is not None for found in task.judge(drafts)) / 2
+            here += sum(found.score is not None for found in context.evaluate(drafts)) / 2
         if step % 5 == 0:
-            task.observe(task.parents[0], scored(float(task.rng.randrange(-2, 3))))
-        texts = [repr(here + task.rng.randrange(-4, 5) / 2) for _ in range(step % 6 != 1 and 1 + step % 3)]
-        return [function.draft(parent, function.Text(text), step=step, shown=sorted(task.others)) for text in texts]
+            context.update_evaluation(context.parents[0], scored(float(context.rng.randrange(-2, 3))))
+        texts = [repr(here + context.rng.randrange(-4, 5) / 2) for _ in range(step % 6 != 1 and 1 + step % 3)]
+        return [function.derive_child(parent, function.Text(text), step=step, shown=sorted(context.inspirations)) for text in texts]
 
 
 def by_turns(proposal: gate.Proposal) -> gate.Decision:
@@ -82,7 +82,7 @@ def by_turns(proposal: gate.Proposal) -> gate.Decision:
     if number == 5:
         raise KeyError("threshold")
     verdict: gate.Verdict = "hold" if number == 4 else "reject" if number == 3 else "accept"
-    return gate.Decision(verdict, f"{proposal.evaluation.score} beside {len(proposal.rivals)}", "turns")
+    return gate.Decision(verdict, f"{proposal.evaluation.score} beside {len(proposal.parent_evaluations)}", "turns")
 
 
 def by_side(island: int, found: evaluation.Evaluation) -> float:
@@ -93,7 +93,7 @@ class Inbox:
     """Posts a command each time that it is read, from the third time on."""
 
     def __init__(self) -> None:
-        held = digest("-1.0")
+        held = content_hash("-1.0")
         said = {"candidate": "4.0", "content_hash": held, "verdict": "accept", "reason": "good", "by": "ann"}
         late = {"island": 0, "candidate": "0.0", "evaluation": evaluation.to_data(scored(-1.0))}
         self._wishes: list[tuple[Any, dict[str, Any]]] = [
@@ -109,24 +109,24 @@ class Inbox:
         return [control.Command(number, *wish) for number, wish in enumerate(posted, 1) if number > after]
 
 
-def pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
-    return cluster.Niches(
+def pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+    return cluster.NichedPopulation(
         cluster.by_signature,
         lambda key: cluster.DefaultCluster(rng, announce),
-        cluster.SoftmaxChooser(rng, 3.0, 12),
-        others=lambda niches: {"best": [niches.best_fn()]},
+        cluster.SoftmaxSelector(rng, 3.0, 12),
+        inspirations=lambda niches: {"best": [niches.best_fn()]},
     )
 
 
 def everything(
     records: journal.Journal, hears: Any = profiler.default_fn, engine: function.Proposer | None = None, **options: Any
 ) -> cluster.Evolver:
-    plugs: dict[str, Any] = {"screen": gate.novel, "gate": by_turns, "rank": by_side, "make_pool": pool}
+    plugs: dict[str, Any] = {"screen": gate.reject_duplicates, "gate": by_turns, "rank": by_side, "make_pool": pool}
     shared = cluster.IslandConfig(3, 2, toys.initial(by=Judge()), engine or Anything(), hears, hears, **plugs)
     clock = itertools.count()  # every look is a second later: the inbox is read at each chance
     settings: dict[str, Any] = {
         "num_parallel": 1,
-        "schedule": cluster.RoundRobin(3, block=2, migrate_every=4, reset_every=5),
+        "schedule": cluster.RoundRobin(3, block_size=2, migrate_every=4, reset_every=5),
         "budget": control.Budget(iterations=20, evaluations=28, calls=90),
         "learner": toys.Bandit(),
         "seed": 4,
@@ -142,8 +142,8 @@ def lines(records: journal.Journal) -> list[str]:
 
 
 def members(island: cluster.Island) -> list[str]:
-    assert isinstance(island.pool, cluster.Niches)
-    fns = (fn for each in island.pool.clusters.values() for fn in each.members())
+    assert isinstance(island.population, cluster.NichedPopulation)
+    fns = (fn for each in island.population.clusters.values() for fn in each.members())
     return [f"{fn.candidate.id}: {fn.score()}" for fn in fns if fn.candidate]
 
 
@@ -163,7 +163,7 @@ def test_they_fold_to_the_same_run() -> None:
         (2, ["0.0: -1.0"]),
         (1, ["2.2: -0.0", "0.0: -0.0", "18.0: -1.0", "24.0: -2.0"]),
     ]
-    best, spent = evolver.best_fn(), evolver.spending
+    best, spent = evolver.best_fn(), evolver.usage
     assert (best.candidate, best.evaluation) == (
         Candidate("18.0", "3.0", ("2.2",), 2, 18, {"shown": ["best"], "step": 18}),
         evaluation.Evaluation(-0.0, (-1.0, -0.0), {"value": 3.0}, "it is 3.0"),
@@ -190,7 +190,7 @@ def test_what_happens_is_told_in_its_order() -> None:
             case _:
                 heard.append(f"{event.type} {shown.candidate.id}")
 
-    evolver = everything(journal.Nowhere(), hears=hear, inbox=Inbox())
+    evolver = everything(journal.NullJournal(), hears=hear, inbox=Inbox())
     evolver.use_profiler(hear)
     evolver.run()
     assert heard == TOLD.read_text().splitlines()
@@ -202,8 +202,8 @@ class Next:
     def __init__(self, *texts: str) -> None:
         self._texts = texts
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        return [task.parents[-1].clone(function.Text(text)) for text in self._texts]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        return [context.parents[-1].clone(function.Text(text)) for text in self._texts]
 
 
 class Notes:
@@ -215,10 +215,10 @@ class Notes:
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         return {}
 
-    def learn(self, outcome: function.Outcome) -> None:
-        seen = [f"{fn.candidate.id} {fn.score()}" for fn in outcome.parents if fn.candidate]
-        born = [f"{fn.candidate.id} {decision.verdict}" for fn, decision in outcome.children if fn.candidate]
-        self.taught.append(f"{outcome.step} on {outcome.island}: {', '.join(seen)} gave {', '.join(born)}")
+    def learn(self, result: function.IterationResult) -> None:
+        seen = [f"{fn.candidate.id} {fn.score()}" for fn in result.parents if fn.candidate]
+        born = [f"{fn.candidate.id} {decision.verdict}" for fn, decision in result.children if fn.candidate]
+        self.taught.append(f"{result.iteration} on {result.island}: {', '.join(seen)} gave {', '.join(born)}")
 
 
 def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_ever_after() -> None:
@@ -227,8 +227,8 @@ def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_eve
     def going_on(*texts: str, **budget: int) -> list[str]:
         notes = Notes()
         plugs = {
-            "make_pool": lambda *_: cluster.Head(store, "prompt", toys.initial(), function.Text, run="run"),
-            "gate": gate.improved(),
+            "make_pool": lambda *_: cluster.VersionedPopulation(store, "prompt", toys.initial(), function.Text, run_id="run"),
+            "gate": gate.require_improvement(),
             "rank": lambda island, found: found.score + island,
         }
         options: dict[str, Any] = {"num_islands": 1, "islands": plugs, "learner": notes, "ordered": True, "window": 1}
@@ -260,12 +260,12 @@ class Taught(toys.Bandit):
         super().__init__()
         self.notes = list[str]()
 
-    def learn(self, outcome: function.Outcome) -> None:
-        super().learn(outcome)
-        parents = [(fn.candidate, fn.evaluation, fn.score()) for fn in outcome.parents]
-        children = [(fn.candidate, fn.evaluation, decision) for fn, decision in outcome.children]
-        rest = (dict(outcome.advice), outcome.failure, outcome.spent)
-        self.notes.append(f"{outcome.step} {outcome.island} {parents} {children} {rest}")
+    def learn(self, result: function.IterationResult) -> None:
+        super().learn(result)
+        parents = [(fn.candidate, fn.evaluation, fn.score()) for fn in result.parents]
+        children = [(fn.candidate, fn.evaluation, decision) for fn, decision in result.children]
+        rest = (dict(result.advice), result.failure, result.cost)
+        self.notes.append(f"{result.iteration} {result.island} {parents} {children} {rest}")
 
 
 @pytest.mark.parametrize("learns", [True, False])
@@ -277,12 +277,12 @@ def test_a_run_that_was_cut_anywhere_goes_on_word_for_word(learns: bool) -> None
     whole = memory.MemoryJournal()
     live, evolver = begun(whole)
     evolver.run()
-    dying = DyingJournal(memory.MemoryJournal())
+    dying = FailingJournal(memory.MemoryJournal())
     begun(dying)[1].run()
     for commits in range(1, dying.num_commits, 11):
         parts = memory.MemoryJournal()
         with pytest.raises(errors.JournalFailed):
-            begun(DyingJournal(parts, commits))[1].run()
+            begun(FailingJournal(parts, commits))[1].run()
         again, evolver = begun(parts)
         evolver.run()
         assert lines(parts) == lines(whole), f"cut at commit {commits}"
@@ -293,12 +293,12 @@ def test_who_asks_is_told_what_the_run_is_like() -> None:
     asked = list[str]()
 
     class Asking(Anything):
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            others = {role: [fn.candidate and fn.candidate.id for fn in fns] for role, fns in task.others.items()}
-            parents = [fn.candidate and fn.candidate.id for fn in task.parents]
-            told = (task.island, task.step, task.seen, parents, others, dict(task.advice), task.allowance)
-            asked.append(f"{told} {task.rng.randrange(1000)}")
-            return super().propose(task)
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            others = {role: [fn.candidate and fn.candidate.id for fn in fns] for role, fns in context.inspirations.items()}
+            parents = [fn.candidate and fn.candidate.id for fn in context.parents]
+            told = (context.island, context.iteration, context.applied_count, parents, others, dict(context.advice), context.max_evaluations)
+            asked.append(f"{told} {context.rng.randrange(1000)}")
+            return super().propose(context)
 
     everything(memory.MemoryJournal(), engine=Asking()).run()
     assert (asked[0], asked[12]) == (

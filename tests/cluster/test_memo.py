@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from atoll.cluster.memo import Memo
+from atoll.cluster.memo import EvaluationCache
 from atoll.evaluation import Evaluation
 from atoll.testing import claims
 
@@ -14,56 +14,56 @@ FOUND = Evaluation(1.0)
 
 
 def test_what_nobody_judged_is_not_known() -> None:
-    assert Memo().known("key", 10**9) is None
+    assert EvaluationCache().get("key", 10**9) is None
 
 
 def test_what_was_stored_is_known_to_those_who_see_that_step() -> None:
-    memo = Memo()
+    memo = EvaluationCache()
     memo.put("key", 5, FOUND)
-    assert memo.known("key", 4) is None
-    assert memo.known("key", 5) == FOUND
-    assert memo.known("key", float("inf")) == FOUND
+    assert memo.get("key", 4) is None
+    assert memo.get("key", 5) == FOUND
+    assert memo.get("key", float("inf")) == FOUND
 
 
 def test_the_earliest_step_counts() -> None:
-    memo = Memo()
+    memo = EvaluationCache()
     for step in (7, 3, 9):
         memo.put("key", step, FOUND)
-    assert memo.known("key", 2) is None
-    assert memo.known("key", 3) == FOUND
+    assert memo.get("key", 2) is None
+    assert memo.get("key", 3) == FOUND
 
 
 def test_what_was_judged_and_not_stored_is_known_to_nobody_and_shared_all_the_same() -> None:
-    memo = Memo()
-    memo.share("key", lambda: FOUND)
-    assert memo.known("key", 10**9) is None
-    assert memo.share("key", lambda: pytest.fail("it was judged twice")) == FOUND
+    memo = EvaluationCache()
+    memo.get_or_evaluate("key", lambda: FOUND)
+    assert memo.get("key", 10**9) is None
+    assert memo.get_or_evaluate("key", lambda: pytest.fail("it was judged twice")) == FOUND
 
 
 def test_of_many_who_ask_at_once_one_judges_and_all_get_the_same() -> None:
-    memo, judged = Memo(), list[int]()
+    memo, judged = EvaluationCache(), list[int]()
 
     def judge() -> Evaluation:
         judged.append(threading.get_ident())
         time.sleep(0.02)
         return Evaluation(float(len(judged)))
 
-    assert claims.at_once(lambda _: memo.share("key", judge)) == [Evaluation(1.0)] * 8
+    assert claims.run_concurrently(lambda _: memo.get_or_evaluate("key", judge)) == [Evaluation(1.0)] * 8
     assert len(judged) == 1
 
 
 def test_different_contents_are_judged_side_by_side() -> None:
-    memo, arrived = Memo(), threading.Barrier(4, timeout=60.0)
+    memo, arrived = EvaluationCache(), threading.Barrier(4, timeout=60.0)
 
     def judge() -> Evaluation:
         arrived.wait()  # breaks unless all four are here at once
         return FOUND
 
-    assert claims.at_once(lambda number: memo.share(str(number), judge), 4) == [FOUND] * 4
+    assert claims.run_concurrently(lambda number: memo.get_or_evaluate(str(number), judge), 4) == [FOUND] * 4
 
 
 def test_if_the_judge_raises_the_next_who_waits_judges() -> None:
-    memo, begun, go_on = Memo(), Event(), Event()
+    memo, begun, go_on = EvaluationCache(), Event(), Event()
     found: list[Evaluation] = []
 
     def fail() -> Evaluation:
@@ -73,11 +73,11 @@ def test_if_the_judge_raises_the_next_who_waits_judges() -> None:
 
     def first() -> None:
         with pytest.raises(OSError, match="disk"):
-            memo.share("key", fail)
+            memo.get_or_evaluate("key", fail)
 
     def second() -> None:
         begun.wait(5.0)
-        found.append(memo.share("key", lambda: FOUND))
+        found.append(memo.get_or_evaluate("key", lambda: FOUND))
 
     threads = [Thread(target=first), Thread(target=second)]
     for thread in threads:

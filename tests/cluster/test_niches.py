@@ -16,26 +16,26 @@ from atoll.gate import Decision
 ACCEPT = Decision("accept", "it ran", "test")
 
 
-def funsearch(rng: Random) -> cluster.Niches:
-    return cluster.Niches(cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.SoftmaxChooser(rng))
+def funsearch(rng: Random) -> cluster.NichedPopulation:
+    return cluster.NichedPopulation(cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.SoftmaxSelector(rng))
 
 
-def grid(rng: Random, num_bins: int = 4) -> cluster.Niches:
-    bins = cluster.Bins([first_of, second_of], num_bins)
-    return cluster.Niches(bins, lambda key: cluster.EliteCluster(rng), cluster.WeightChooser(rng))
+def grid(rng: Random, num_bins: int = 4) -> cluster.NichedPopulation:
+    bins = cluster.FeatureBins([first_of, second_of], num_bins)
+    return cluster.NichedPopulation(bins, lambda key: cluster.EliteCluster(rng), cluster.WeightSelector(rng))
 
 
-def pareto(rng: Random) -> cluster.Niches:
+def pareto(rng: Random) -> cluster.NichedPopulation:
     def make_cluster(key: Hashable) -> cluster.EliteCluster:
         assert isinstance(key, int)
         return cluster.EliteCluster(rng, value=lambda fn: scores_of(fn)[key], ties=True)
 
-    return cluster.Niches(cluster.by_instance, make_cluster, cluster.WeightChooser(rng, lambda score, size: size))
+    return cluster.NichedPopulation(cluster.by_instance, make_cluster, cluster.WeightSelector(rng, lambda score, size: size))
 
 
-def pool(rng: Random, limit: int = 7) -> cluster.Niches:
-    return cluster.Niches(
-        cluster.everyone, lambda key: cluster.PoolCluster(rng, limit=limit), cluster.RankChooser(rng), num_parents=1
+def pool(rng: Random, limit: int = 7) -> cluster.NichedPopulation:
+    return cluster.NichedPopulation(
+        cluster.single_niche, lambda key: cluster.TournamentCluster(rng, limit=limit), cluster.RankSelector(rng), num_parents=1
     )
 
 
@@ -57,38 +57,38 @@ def id_of(fn: function.Function) -> str:
     return fn.candidate.id
 
 
-class TestFunSearchClusters(testing.PoolSuite):
-    def make(self, rng: Random) -> archipelago.Pool:
+class TestFunSearchClusters(testing.PopulationSuite):
+    def make(self, rng: Random) -> archipelago.Population:
         return funsearch(rng)
 
 
-class TestMapElites(testing.PoolSuite):
-    def make(self, rng: Random) -> archipelago.Pool:
+class TestMapElites(testing.PopulationSuite):
+    def make(self, rng: Random) -> archipelago.Population:
         return grid(rng)
 
 
-class TestParetoFront(testing.PoolSuite):
-    def make(self, rng: Random) -> archipelago.Pool:
+class TestParetoFront(testing.PopulationSuite):
+    def make(self, rng: Random) -> archipelago.Population:
         return pareto(rng)
 
 
-class TestBoundedPool(testing.PoolSuite):
-    def make(self, rng: Random) -> archipelago.Pool:
+class TestBoundedPool(testing.PopulationSuite):
+    def make(self, rng: Random) -> archipelago.Population:
         return pool(rng)
 
 
-def filled(niches: cluster.Niches, fns: Sequence[function.Function]) -> cluster.Niches:
+def filled(niches: cluster.NichedPopulation, fns: Sequence[function.Function]) -> cluster.NichedPopulation:
     for fn in fns:
         assert niches.add_fn(fn, ACCEPT) == ACCEPT
     return niches
 
 
-def kept(niches: cluster.Niches) -> dict[Hashable, list[str]]:
+def kept(niches: cluster.NichedPopulation) -> dict[Hashable, list[str]]:
     return {key: [id_of(fn) for fn in each.members()] for key, each in niches.clusters.items()}
 
 
 def numbered(all_scores: Sequence[Sequence[float]]) -> list[function.Function]:
-    return [testing.settled(scores, id=f"{step}.0") for step, scores in enumerate(all_scores, 1)]
+    return [testing.make_evaluated_function(scores, id=f"{step}.0") for step, scores in enumerate(all_scores, 1)]
 
 
 few = st.integers(-2, 2).map(float)
@@ -119,7 +119,7 @@ def test_the_pareto_front_holds_who_is_best_on_some_input_with_all_ties(all_scor
 @given(triples.filter(bool))
 def test_every_parent_is_on_the_pareto_front(all_scores: list[tuple[float, ...]]) -> None:
     fns = numbered(all_scores)
-    parents = filled(pareto(Random(0)), fns).pick().parents
+    parents = filled(pareto(Random(0)), fns).select().parents
     tops = [max(scores_of(fn)[place] for fn in fns) for place in range(3)]
     assert parents
     assert all(any(score == top for score, top in zip(scores_of(fn), tops, strict=True)) for fn in parents)
@@ -128,7 +128,7 @@ def test_every_parent_is_on_the_pareto_front(all_scores: list[tuple[float, ...]]
 @given(triples, st.integers(1, 5))
 def test_a_bounded_pool_holds_the_best(all_scores: list[tuple[float, ...]], limit: int) -> None:
     fns = numbered(all_scores)
-    best = sorted(fns, key=lambda fn: -function.rank_of(fn))[:limit]
+    best = sorted(fns, key=lambda fn: -function.get_fitness(fn))[:limit]
     assert kept(filled(pool(Random(0), limit), fns)) == ({"everyone": [id_of(fn) for fn in best]} if fns else {})
 
 
@@ -161,9 +161,9 @@ def test_after_any_keying_anew_a_grid_holds_the_elites_of_all_it_ever_saw(
     seconds = cells_by_hand([second_of(fn) for fn in fns], num_bins)
     best: dict[tuple[int, int], float] = {}
     for fn, cell in zip(fns, zip(firsts, seconds, strict=True), strict=True):
-        best[cell] = max(best.get(cell, -math.inf), function.rank_of(fn))
+        best[cell] = max(best.get(cell, -math.inf), function.get_fitness(fn))
     niches = filled(grid(Random(0), num_bins), fns)
-    assert {key: function.rank_of(each.best_fn()) for key, each in niches.clusters.items()} == best
+    assert {key: function.get_fitness(each.best_fn()) for key, each in niches.clusters.items()} == best
     assert all(len(ids) == 1 for ids in kept(niches).values())
 
 
@@ -172,31 +172,31 @@ def test_members_of_a_grid_are_found_and_have_their_own_cell(all_scores: list[tu
     fns = numbered(all_scores)
     niches = filled(grid(Random(0)), fns)
     for ids in kept(niches).values():
-        assert id_of(niches.find(ids[0])) == ids[0]
+        assert id_of(niches.get(ids[0])) == ids[0]
     assert {id_of(niches.best_fn())} <= {ids[0] for ids in kept(niches).values()}
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 def test_any_finite_value_has_a_bin(values: list[float]) -> None:
-    bins = cluster.Bins([lambda fn: function.rank_of(fn)], 6)
+    bins = cluster.FeatureBins([lambda fn: function.get_fitness(fn)], 6)
     for value in values:
-        assert bins(testing.settled(value))[0] in {(cell,) for cell in range(6)}
+        assert bins(testing.make_evaluated_function(value))[0] in {(cell,) for cell in range(6)}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_has_a_bin_of_its_own_and_moves_no_range(value: float) -> None:
-    bins = cluster.Bins([lambda fn: value if id_of(fn) == "2.0" else first_of(fn)])
+    bins = cluster.FeatureBins([lambda fn: value if id_of(fn) == "2.0" else first_of(fn)])
     before = [bins(fn) for fn in numbered([(1.0,), (2.0,), (3.0,)])]
     assert before[1] == ((-1,),)
     generation = bins.generation
-    bins(testing.settled(9.0, id="2.0"))
+    bins(testing.make_evaluated_function(9.0, id="2.0"))
     assert bins.generation == generation
 
 
 def test_ranges_grow_seldom() -> None:
-    rng, bins = Random(0), cluster.Bins([first_of])
+    rng, bins = Random(0), cluster.FeatureBins([first_of])
     for step in range(2000):
-        bins(testing.settled(rng.gauss(0.0, 100.0), id=f"{step}.0"))
+        bins(testing.make_evaluated_function(rng.gauss(0.0, 100.0), id=f"{step}.0"))
     assert bins.generation < 60
 
 
@@ -205,12 +205,12 @@ def test_a_feature_that_raises_rejects_the_function_and_moves_no_range() -> None
         assert fn.evaluation is not None
         return fn.evaluation.metrics["length"]
 
-    bins = cluster.Bins([first_of, moody])
-    niches = cluster.Niches(bins, lambda key: cluster.EliteCluster(Random(0)), cluster.RankChooser(Random(0)))
-    niches.add_fn(testing.settled(1.0, id="1.0", metrics={"length": 3.0}), ACCEPT)
+    bins = cluster.FeatureBins([first_of, moody])
+    niches = cluster.NichedPopulation(bins, lambda key: cluster.EliteCluster(Random(0)), cluster.RankSelector(Random(0)))
+    niches.add_fn(testing.make_evaluated_function(1.0, id="1.0", metrics={"length": 3.0}), ACCEPT)
     before = (bins.generation, kept(niches))
-    decision = niches.add_fn(testing.settled(1e6, id="2.0"), ACCEPT)
-    assert (decision.verdict, decision.by) == ("reject", "keys")
+    decision = niches.add_fn(testing.make_evaluated_function(1e6, id="2.0"), ACCEPT)
+    assert (decision.verdict, decision.decided_by) == ("reject", "keys")
     assert "length" in decision.reason
     assert (bins.generation, kept(niches)) == before
 
@@ -218,12 +218,12 @@ def test_a_feature_that_raises_rejects_the_function_and_moves_no_range() -> None
 @pytest.mark.parametrize("num_bins", [0, 1, 3, -2])
 def test_a_number_of_bins_that_cannot_be_halved_is_refused(num_bins: int) -> None:
     with pytest.raises(errors.SetupError, match="even number"):
-        cluster.Bins([first_of], num_bins)
+        cluster.FeatureBins([first_of], num_bins)
 
 
 def test_what_has_no_score_does_not_enter() -> None:
     niches = funsearch(Random(0))
-    niches.add_fn(testing.unscored(), ACCEPT)
+    niches.add_fn(testing.make_failed_function(), ACCEPT)
     assert niches.clusters == {}
     with pytest.raises(errors.NotFound):
         niches.best_fn()
@@ -231,22 +231,22 @@ def test_what_has_no_score_does_not_enter() -> None:
 
 def test_who_was_replaced_is_no_longer_found() -> None:
     niches = filled(grid(Random(0)), numbered([(0.0, 0.0), (0.0, 0.0)]))
-    niches.add_fn(testing.settled((0.0, 1e-9), id="3.0"), ACCEPT)
+    niches.add_fn(testing.make_evaluated_function((0.0, 1e-9), id="3.0"), ACCEPT)
     gc.collect()
     with pytest.raises(errors.NotFound, match=r"1\.0"):
-        niches.find("1.0")
-    assert id_of(niches.find("3.0")) == "3.0"
+        niches.get("1.0")
+    assert id_of(niches.get("3.0")) == "3.0"
 
 
 def test_others_are_offered_beside_the_parents() -> None:
-    def others(niches: cluster.Niches) -> Mapping[str, Sequence[function.Function]]:
+    def others(niches: cluster.NichedPopulation) -> Mapping[str, Sequence[function.Function]]:
         return {"top": [niches.best_fn()]}
 
-    niches = cluster.Niches(
-        cluster.everyone, lambda key: cluster.DefaultCluster(Random(0)), cluster.RankChooser(Random(0)), others=others
+    niches = cluster.NichedPopulation(
+        cluster.single_niche, lambda key: cluster.DefaultCluster(Random(0)), cluster.RankSelector(Random(0)), inspirations=others
     )
     filled(niches, numbered([(1.0,), (5.0,), (2.0,)]))
-    assert [id_of(fn) for fn in niches.pick().others["top"]] == ["2.0"]
+    assert [id_of(fn) for fn in niches.select().inspirations["top"]] == ["2.0"]
 
 
 def test_one_function_may_sit_in_several_niches() -> None:
@@ -256,21 +256,21 @@ def test_one_function_may_sit_in_several_niches() -> None:
 
 def test_an_observation_moves_a_member_to_its_new_niche() -> None:
     niches = filled(pareto(Random(0)), numbered([(5.0, 0.0), (0.0, 5.0)]))
-    member = niches.find("1.0")
-    again = testing.settled((0.0, 9.0))
+    member = niches.get("1.0")
+    again = testing.make_evaluated_function((0.0, 9.0))
     assert member.candidate is not None
-    niches.observe(member.settle(member.candidate, again.evaluation, again.score()))
+    niches.update_evaluation(member.with_evaluation(member.candidate, again.evaluation, again.score()))
     assert kept(niches) == {0: ["1.0", "2.0"], 1: ["1.0"]}
     assert niches.best_fn().score() == 4.5
 
 
 @pytest.mark.parametrize("make", [funsearch, grid, pareto, pool])
-def test_who_is_observed_to_fail_leaves_if_others_are_left(make: Callable[[Random], cluster.Niches]) -> None:
+def test_who_is_observed_to_fail_leaves_if_others_are_left(make: Callable[[Random], cluster.NichedPopulation]) -> None:
     niches = filled(make(Random(0)), numbered([(5.0, 5.0), (4.0, 9.0), (0.0, 0.0)]))
     ids = {id for each in kept(niches).values() for id in each}
-    failing = niches.find("2.0")
+    failing = niches.get("2.0")
     assert failing.candidate is not None
-    niches.observe(failing.settle(failing.candidate, evaluation.failed("it crashed")))
+    niches.update_evaluation(failing.with_evaluation(failing.candidate, evaluation.failed("it crashed")))
     assert {id for each in kept(niches).values() for id in each} == ids - {"2.0"}
     assert id_of(niches.best_fn()) == "1.0"
 
@@ -282,12 +282,12 @@ def test_niches_after_an_observation_are_those_of_the_members_as_they_now_are(
     niches = filled(funsearch(Random(0)), numbered(all_scores))
     id = f"{data.draw(st.integers(1, len(all_scores)))}.0"
     scores = data.draw(st.tuples(few, few, few))
-    again, member = testing.settled(scores), niches.find(id)
+    again, member = testing.make_evaluated_function(scores), niches.get(id)
     assert member.candidate is not None
-    niches.observe(member.settle(member.candidate, again.evaluation, again.score()))
+    niches.update_evaluation(member.with_evaluation(member.candidate, again.evaluation, again.score()))
     changed = [scores if f"{step}.0" == id else each for step, each in enumerate(all_scores, 1)]
     by_signature: dict[tuple[float, ...], set[str]] = {}
     for step, each in enumerate(changed, 1):
         by_signature.setdefault(tuple(each), set()).add(f"{step}.0")
     assert sorted(map(sorted, kept(niches).values())) == sorted(map(sorted, by_signature.values()))
-    assert function.rank_of(niches.best_fn()) == pytest.approx(max(sum(each) / 3 for each in changed))
+    assert function.get_fitness(niches.best_fn()) == pytest.approx(max(sum(each) / 3 for each in changed))

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from atoll import archipelago, cluster, evaluation, function, profiler
 from atoll.candidate import Candidate
-from atoll.cluster.memo import Memo
-from atoll.cluster.population import Population
-from atoll.cluster.records import begun, judged
-from atoll.cluster.replay import Replay
-from atoll.cluster.work import Done
+from atoll.cluster.memo import EvaluationCache
+from atoll.cluster.population import ArchipelagoState
+from atoll.cluster.records import make_issued_record, make_evaluated_record
+from atoll.cluster.replay import JournalRecovery
+from atoll.cluster.work import IterationOutcome
 from atoll.evaluation import Evaluation
 from atoll.gate import Decision
 from atoll.journal import Record
@@ -26,17 +26,17 @@ def judge(skeleton: function.Skeleton[..., Any]) -> Evaluation:
     return Evaluation(0.0, (0.0,))
 
 
-INITIAL = function.DefaultFunction(function.DefaultFunctionProps(function.Text("initial"), judge=judge))
+INITIAL = function.DefaultFunction(function.DefaultFunctionProps(function.Text("initial"), candidate_evaluator=judge))
 
 
 class Engine:
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         raise AssertionError("nothing is proposed here")
 
 
-def make_pool(island: int, rng: Random, announce: Any) -> archipelago.Pool:
-    return cluster.Niches(
-        cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), cluster.RankChooser(rng)
+def make_pool(island: int, rng: Random, announce: Any) -> archipelago.Population:
+    return cluster.NichedPopulation(
+        cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), cluster.RankSelector(rng)
     )
 
 
@@ -45,10 +45,10 @@ def rank(island: int, found: Evaluation) -> float:
     return (found.score or 0.0) * (1 + island)
 
 
-def population(heard: list[Any] | None = None) -> tuple[Population, profiler.Mail]:
-    shared = cluster.IslandConfig(NUM_ISLANDS, 2, INITIAL, Engine(), rank=rank, make_pool=make_pool)
-    mail = profiler.Mail()
-    made = Population(cluster.EvolverConfig(shared), mail, lambda island: island.best_fn())
+def population(heard: list[Any] | None = None) -> tuple[ArchipelagoState, profiler.EventQueue]:
+    shared = cluster.IslandConfig(NUM_ISLANDS, 2, INITIAL, Engine(), fitness=rank, make_population=make_pool)
+    mail = profiler.EventQueue()
+    made = ArchipelagoState(cluster.EvolverConfig(shared), mail, lambda island: island.best_fn())
     if heard is not None:
         made.profilers.use(heard.append)
     return made, mail
@@ -59,14 +59,14 @@ def id_of(fn: function.Function) -> str:
     return fn.candidate.id
 
 
-def shown(made: Population) -> list[tuple[int, dict[str, float]]]:
+def shown(made: ArchipelagoState) -> list[tuple[int, dict[str, float]]]:
     """Returns the epoch and the members with their ranks, of every island."""
     islands = []
     for island in made.islands:
-        assert isinstance(island.pool, cluster.Niches)
-        fns = [fn for each in island.pool.clusters.values() for fn in each.members()]
+        assert isinstance(island.population, cluster.NichedPopulation)
+        fns = [fn for each in island.population.clusters.values() for fn in each.members()]
         assert len(fns) == len({id_of(fn) for fn in fns}), "nobody is on an island twice"
-        islands.append((island.epoch, {id_of(fn): function.rank_of(fn) for fn in fns}))
+        islands.append((island.epoch, {id_of(fn): function.get_fitness(fn) for fn in fns}))
     return islands
 
 
@@ -93,8 +93,8 @@ class Script:
         self.heard: list[Any] = []
         self.live, self.mail = population(self.heard)
         self.model, self.records, self.step = Model(), list[Record](), 0
-        founder = INITIAL.settle(Candidate("0.0", "initial"), Evaluation(0.0, (0.0,)))
-        self.records += self.live.found(founder)
+        founder = INITIAL.with_evaluation(Candidate("0.0", "initial"), Evaluation(0.0, (0.0,)))
+        self.records += self.live.add_initial(founder)
 
     def child(self, index: int, score: float, late_by: int, verdict: Any) -> None:
         """A step proposes one child; its island was reset `late_by` times since the step was issued."""
@@ -102,12 +102,12 @@ class Script:
         island = self.live.islands[index]
         epoch = island.epoch - min(late_by, island.epoch)
         parent = island.best_fn()
-        ticket = archipelago.Ticket(index, epoch, self.step, 0, archipelago.Pick([parent]), {}, None)
+        ticket = archipelago.PendingIteration(index, epoch, self.step, 0, archipelago.Selection([parent]), {}, None)
         born = Candidate(f"{self.step}.0", f"content {self.step}", (id_of(parent),), index, self.step)
         found = Evaluation(score, (score, float(self.step)))  # a signature of its own
-        fn = INITIAL.clone(function.Text(born.content)).settle(born, found, rank(index, found))
-        done = Done(ticket, [(fn, Decision(verdict, "because", "gate"))], None, (), 1, evaluation.FREE)
-        self.records += [begun(ticket), judged("0", born, found, True), *self.live.apply(done)]
+        fn = INITIAL.clone(function.Text(born.content)).with_evaluation(born, found, rank(index, found))
+        done = IterationOutcome(ticket, [(fn, Decision(verdict, "because", "gate"))], None, (), 1, evaluation.ZERO_COST)
+        self.records += [make_issued_record(ticket), make_evaluated_record("0", born, found, True), *self.live.apply(done)]
         if verdict == "accept":
             self.model.best = max(self.model.best, score)
             if epoch == self.model.epochs[index]:
@@ -115,13 +115,13 @@ class Script:
 
     def migrate(self, source: int, target: int) -> None:
         fn = self.live.islands[source].best_fn()
-        self.records += self.live.carry_out(self.step, [archipelago.Migrate(fn, target)])
+        self.records += self.live.apply_actions(self.step, [archipelago.Migration(fn, target)])
         self.model.islands[target].setdefault(id_of(fn), self.model.islands[source][id_of(fn)])
 
     def reset(self, doomed: Sequence[int], kept: int) -> None:
         founder = self.live.islands[kept].best_fn()
         score = self.model.islands[kept][id_of(founder)]
-        self.records += self.live.carry_out(self.step, [archipelago.Reset(index, [founder]) for index in doomed])
+        self.records += self.live.apply_actions(self.step, [archipelago.Reset(index, [founder]) for index in doomed])
         for index in doomed:
             self.model.islands[index] = {id_of(founder): score}
             self.model.epochs[index] += 1
@@ -171,14 +171,14 @@ def test_the_best_of_all_survives_every_reset(script: list[tuple[Any, ...]]) -> 
 def test_the_records_folded_give_the_same_islands(script: list[tuple[Any, ...]]) -> None:
     game = played(script)
     again, _ = population()
-    replay = Replay(again, Memo()).fold(game.records)
+    replay = JournalRecovery(again, EvaluationCache()).recover(game.records)
     assert shown(again) == shown(game.live)
     assert again.best is not None
     assert game.live.best is not None
     assert id_of(again.best) == id_of(game.live.best)
-    assert (again.applied, again.last_improved) == (game.live.applied, game.live.last_improved)
-    assert again.spending == game.live.spending
-    assert (replay.setup, replay.last_step, replay.tickets) == ({}, game.step, {})
+    assert (again.applied_count, again.last_improved) == (game.live.applied_count, game.live.last_improved)
+    assert again.usage == game.live.usage
+    assert (replay.setup, replay.last_iteration, replay.pending) == ({}, game.step, {})
 
 
 @given(moves)

@@ -10,9 +10,9 @@ import pytest
 
 from atoll import cluster, control, errors, evaluation, function, gate, journal, llm
 from atoll.store import memory
-from atoll.testing.cuts import DyingJournal
-from atoll.testing.histories import history
-from atoll.testing.naps import Naps
+from atoll.testing.cuts import FailingJournal
+from atoll.testing.histories import get_comparable_records
+from atoll.testing.naps import RandomDelays
 from tests import toys
 
 SEEDS = (*range(24), 30, 50)
@@ -25,48 +25,48 @@ class Model:
     def __init__(self) -> None:
         self.asked: list[tuple[int, str]] = []
 
-    def __call__(self, prompt: str) -> llm.Reply:
-        ledger = journal.Ledger.current.get()
+    def __call__(self, prompt: str) -> llm.Response:
+        ledger = journal.CallCache.current.get()
         assert ledger is not None
-        self.asked.append(ledger.place)
-        draw = Random(f"{ledger.place}{prompt}").gauss(0, 1)
-        return llm.Reply(repr(round(draw, 1)), "model", evaluation.Cost(tokens_in=len(prompt), tokens_out=1))
+        self.asked.append(ledger.position)
+        draw = Random(f"{ledger.position}{prompt}").gauss(0, 1)
+        return llm.Response(repr(round(draw, 1)), "model", evaluation.Cost(tokens_in=len(prompt), tokens_out=1))
 
 
 class Anything:
     """Proposes by the dice of its task: no child or several, drafts, observations, replies, repeats and faults."""
 
-    def __init__(self, traits: "Traits", model: llm.LLM, naps: Naps | None) -> None:
-        self._traits, self._model, self._naps = traits, llm.Durable(model), naps
+    def __init__(self, traits: "Traits", model: llm.LLM, naps: RandomDelays | None) -> None:
+        self._traits, self._model, self._naps = traits, llm.JournaledLLM(model), naps
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         if self._naps:
-            self._naps("propose", task.step)
-        rng, traits, parent = task.rng, self._traits, task.parents[-1]
+            self._naps("propose", context.iteration)
+        rng, traits, parent = context.rng, self._traits, context.parents[-1]
         here = value_of(parent)
-        stride = float(str(task.advice.get("stride", 0.5)))
+        stride = float(str(context.advice.get("stride", 0.5)))
         if traits.asks:
             here += 0.1 * float(self._model(f"{here!r} of {parent.score()!r}").text)
-        here += 0.01 * sum(fn.score() or 0.0 for fns in task.others.values() for fn in fns)
+        here += 0.01 * sum(fn.score() or 0.0 for fns in context.inspirations.values() for fn in fns)
         if rng.random() < traits.faults:
             raise RuntimeError("not today")
         if rng.random() < traits.drafts:
             texts = [repr(round(here + rng.gauss(0, 1), 1)) for _ in range(rng.randrange(1, 4))]
-            found = task.judge([parent.clone(function.Text(text)) for text in texts])
+            found = context.evaluate([parent.clone(function.Text(text)) for text in texts])
             best = max(zip(texts, found, strict=True), key=lambda each: each[1].score or -1e9)
             here = float(best[0])
         if rng.random() < traits.observes:
-            seen = rng.choice([*task.parents, *itertools.chain(*task.others.values())])
-            task.observe(seen, scored(value_of(seen) + rng.gauss(0, 1)))
+            seen = rng.choice([*context.parents, *itertools.chain(*context.inspirations.values())])
+            context.update_evaluation(seen, scored(value_of(seen) + rng.gauss(0, 1)))
         made = [round(here + rng.gauss(0, stride), traits.digits) for _ in range(rng.choice(traits.litter))]
-        return [function.draft(parent, function.Text(repr(each)), stride=stride, odd=[each > 0]) for each in made]
+        return [function.derive_child(parent, function.Text(repr(each)), stride=stride, odd=[each > 0]) for each in made]
 
 
 class Judge:
     """Fails what is far off; may ask a model; sleeps."""
 
-    def __init__(self, traits: "Traits", model: llm.LLM, naps: Naps | None) -> None:
-        self._traits, self._model, self._naps = traits, llm.Durable(model), naps
+    def __init__(self, traits: "Traits", model: llm.LLM, naps: RandomDelays | None) -> None:
+        self._traits, self._model, self._naps = traits, llm.JournaledLLM(model), naps
 
     def __call__(self, skeleton: object) -> evaluation.Evaluation:
         if self._naps:
@@ -100,8 +100,8 @@ class Traits:
         self.observes = rng.choice([0.0, 0.3])
         self.digits = rng.choice([0, 1, 12])  # few digits: many repeats
         self.litter = rng.choice([[1], [0, 1, 3], [2]])
-        self.gate = rng.choice([gate.ran, gate.improved(), sometimes_held])
-        self.screen = rng.choice([None, gate.novel])
+        self.gate = rng.choice([gate.has_score, gate.require_improvement(), sometimes_held])
+        self.screen = rng.choice([None, gate.reject_duplicates])
         self.rank = rng.choice([cluster.config.by_score, by_side])
         self.learns = rng.random() < 0.5
         self.num_islands = rng.choice([1, 2, 3])
@@ -110,38 +110,38 @@ class Traits:
         self.budget = control.Budget(
             iterations=22, evaluations=rng.choice([None, None, 18]), calls=rng.choice([None, None, 20])
         )
-        self.stop_rules = rng.choice([(), (control.plateau(9),)])
+        self.stop_rules = rng.choice([(), (control.make_plateau_rule(9),)])
         self.commands = rng.random() < 0.4
 
     def make_pool(self, kept: memory.MemoryVersions) -> Any:
         def make(island: int, rng: Random, announce: Any) -> Any:
             match self.pool:
                 case "funsearch" | "cooling":
-                    chooser = cluster.SoftmaxChooser(
+                    chooser = cluster.SoftmaxSelector(
                         rng, 0.1 if self.pool == "funsearch" else 2.0, 30_000 if self.pool == "funsearch" else 12
                     )
-                    return cluster.Niches(
+                    return cluster.NichedPopulation(
                         cluster.niches.by_signature, lambda key: cluster.DefaultCluster(rng, announce), chooser
                     )
                 case "elites":
-                    bins = cluster.Bins([value_of, lambda fn: fn.evaluation.scores[0] if fn.evaluation else 0.0], 4)
-                    return cluster.Niches(
-                        bins, lambda key: cluster.EliteCluster(rng, announce, ties=True), cluster.RankChooser(rng)
+                    bins = cluster.FeatureBins([value_of, lambda fn: fn.evaluation.scores[0] if fn.evaluation else 0.0], 4)
+                    return cluster.NichedPopulation(
+                        bins, lambda key: cluster.EliteCluster(rng, announce, ties=True), cluster.RankSelector(rng)
                     )
                 case "pareto":
-                    return cluster.Niches(
+                    return cluster.NichedPopulation(
                         cluster.niches.by_instance,
                         lambda key: cluster.EliteCluster(rng, announce, value=by_input(key), ties=True),
-                        cluster.WeightChooser(rng, lambda score, size: float(size)),
+                        cluster.WeightSelector(rng, lambda score, size: float(size)),
                     )
                 case "bounded":
-                    return cluster.Niches(
-                        cluster.niches.everyone,
-                        lambda key: cluster.PoolCluster(rng, announce, limit=4),
-                        cluster.RankChooser(rng),
-                        others=lambda niches: {"top": niches.clusters["everyone"].members()},
+                    return cluster.NichedPopulation(
+                        cluster.niches.single_niche,
+                        lambda key: cluster.TournamentCluster(rng, announce, limit=4),
+                        cluster.RankSelector(rng),
+                        inspirations=lambda niches: {"top": niches.clusters["everyone"].members()},
                     )
-            return cluster.Head(kept, f"key-{island}", toys.initial(), function.Text, run="run")
+            return cluster.VersionedPopulation(kept, f"key-{island}", toys.initial(), function.Text, run_id="run")
 
         return make
 
@@ -183,16 +183,16 @@ class Run:
         **options: Any,
     ) -> tuple[cluster.Evolver, Model, toys.Bandit]:
         traits, model, bandit = self.traits, Model(), toys.Bandit()
-        rests = None if naps is None else Naps(naps, 0.001)
+        rests = None if naps is None else RandomDelays(naps, 0.001)
         shared = cluster.IslandConfig(
             traits.num_islands,
             2,
             toys.initial(by=Judge(traits, model, rests)),
             Anything(traits, model, rests),
-            screen=traits.screen,
+            prefilter=traits.screen,
             gate=traits.gate,
-            rank=traits.rank,
-            make_pool=traits.make_pool(self.versions),
+            fitness=traits.rank,
+            make_population=traits.make_pool(self.versions),
         )
         schedule = cluster.RoundRobin(
             traits.num_islands, migrate_every=traits.migrate_every, reset_every=traits.reset_every
@@ -203,7 +203,7 @@ class Run:
             "budget": traits.budget,
             "inbox": self.inbox,
         } | options
-        dying = DyingJournal(self.journal, commits, after=after)
+        dying = FailingJournal(self.journal, commits, fails_after_write=after)
         evolver = cluster.Evolver(
             cluster.EvolverConfig(
                 shared,
@@ -230,18 +230,18 @@ class Run:
 def state(evolver: cluster.Evolver) -> Any:
     """Returns all that a resume must rebuild."""
     best = evolver.best_fn()
-    spent = evolver.spending
+    spent = evolver.usage
     return (
-        [(island.epoch, members(island.pool)) for island in evolver.islands],
-        sorted(evolver._population.held),
+        [(island.epoch, members(island.population)) for island in evolver.islands],
+        sorted(evolver._state.held),
         (best.candidate, best.evaluation),
         (spent.evaluations, spent.cost.calls, spent.cost.tokens_in + spent.cost.tokens_out),
-        (evolver._population.applied, evolver._population.last_improved),
+        (evolver._state.applied_count, evolver._state.last_improved),
     )
 
 
 def members(pool: Any) -> Any:
-    if isinstance(pool, cluster.Head):
+    if isinstance(pool, cluster.VersionedPopulation):
         fn = pool.best_fn()
         return fn.candidate, fn.evaluation, fn.evaluation and fn.score()
     return [
@@ -251,7 +251,7 @@ def members(pool: Any) -> Any:
 
 
 def check_same(found: Run, whole: Run, where: str) -> None:
-    for one, other in itertools.zip_longest(history(found.journal), history(whole.journal)):
+    for one, other in itertools.zip_longest(get_comparable_records(found.journal), get_comparable_records(whole.journal)):
         assert one == other, f"{where}:\n{one}\ninstead of\n{other}"
     keys = [f"key-{island}" for island in range(3)]
     assert [found.versions.history(key) for key in keys] == [whole.versions.history(key) for key in keys], where

@@ -18,10 +18,10 @@ def ring(scores: Sequence[float]) -> list[cluster.Island]:
     """Returns islands of one function each, with these scores."""
     islands = []
     for index, score in enumerate(scores):
-        niches = cluster.Niches(
-            cluster.everyone, lambda key: cluster.EliteCluster(Random(0)), cluster.RankChooser(Random(0))
+        niches = cluster.NichedPopulation(
+            cluster.single_niche, lambda key: cluster.EliteCluster(Random(0)), cluster.RankSelector(Random(0))
         )
-        niches.add_fn(testing.settled(score, id=f"{index}.0"), Decision("accept", "it ran", "test"))
+        niches.add_fn(testing.make_evaluated_function(score, id=f"{index}.0"), Decision("accept", "it ran", "test"))
         islands.append(cluster.Island(index, 0, niches, profiler.Profilers(), lambda island: island.best_fn()))
     return islands
 
@@ -31,19 +31,19 @@ def id_of(fn: function.Function) -> str:
     return fn.candidate.id
 
 
-def migrations(actions: Sequence[archipelago.Migrate | archipelago.Reset]) -> list[tuple[str, int]]:
-    return [(id_of(each.fn), each.target) for each in actions if isinstance(each, archipelago.Migrate)]
+def migrations(actions: Sequence[archipelago.Migration | archipelago.Reset]) -> list[tuple[str, int]]:
+    return [(id_of(each.fn), each.target) for each in actions if isinstance(each, archipelago.Migration)]
 
 
-def resets(actions: Sequence[archipelago.Migrate | archipelago.Reset]) -> dict[int, list[str]]:
+def resets(actions: Sequence[archipelago.Migration | archipelago.Reset]) -> dict[int, list[str]]:
     return {each.island: [id_of(fn) for fn in each.founders] for each in actions if isinstance(each, archipelago.Reset)}
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 100))
 def test_islands_take_turns_in_blocks(num_islands: int, block: int, steps: int) -> None:
     turns = [index for _ in range(steps) for index in range(num_islands) for _ in range(block)][:steps]
-    schedule = cluster.RoundRobin(num_islands, block=block)
-    assert [schedule.island(step) for step in range(1, steps + 1)] == turns
+    schedule = cluster.RoundRobin(num_islands, block_size=block)
+    assert [schedule.choose_island(step) for step in range(1, steps + 1)] == turns
 
 
 @given(st.integers(2, 6), st.integers(1, 7))
@@ -52,21 +52,21 @@ def test_the_best_of_each_island_swims_to_the_next_every_so_many_steps(num_islan
     schedule = cluster.RoundRobin(num_islands, migrate_every=every)
     around = [(f"{index}.0", (index + 1) % num_islands) for index in range(num_islands)]
     for applied in range(1, 30):
-        assert migrations(schedule.due(applied, islands, "seed")) == (around if applied % every == 0 else [])
+        assert migrations(schedule.plan_actions(applied, islands, "seed")) == (around if applied % every == 0 else [])
 
 
 def test_emigrants_can_be_chosen() -> None:
-    schedule = cluster.RoundRobin(2, migrate_every=1, emigrants=lambda island: [island.best_fn()] * island.index)
-    assert migrations(schedule.due(1, ring([0.0, 1.0]), "seed")) == [("1.0", 0)]
+    schedule = cluster.RoundRobin(2, migrate_every=1, select_emigrants=lambda island: [island.best_fn()] * island.index)
+    assert migrations(schedule.plan_actions(1, ring([0.0, 1.0]), "seed")) == [("1.0", 0)]
 
 
 def test_one_island_alone_neither_migrates_nor_resets() -> None:
-    assert cluster.RoundRobin(1, migrate_every=1, reset_every=1).due(1, ring([0.0]), "seed") == []
+    assert cluster.RoundRobin(1, migrate_every=1, reset_every=1).plan_actions(1, ring([0.0]), "seed") == []
 
 
 @given(st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=9), st.integers())
 def test_the_worst_half_is_founded_anew_from_the_best_of_the_kept(scores: list[float], seed: int) -> None:
-    found = resets(cluster.RoundRobin(len(scores), reset_every=1).due(1, ring(scores), f"{seed}"))
+    found = resets(cluster.RoundRobin(len(scores), reset_every=1).plan_actions(1, ring(scores), f"{seed}"))
     assert list(found) == sorted(found)
     assert len(found) == len(scores) // 2
     assert sorted(scores[index] for index in found) == sorted(scores)[: len(scores) // 2]
@@ -77,7 +77,7 @@ def test_the_worst_half_is_founded_anew_from_the_best_of_the_kept(scores: list[f
 @given(st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=9), st.integers())
 def test_all_may_be_founded_with_the_best_of_all(scores: list[float], seed: int) -> None:
     worst = cluster.reset_worst_half(founder="best")
-    found = resets(cluster.RoundRobin(len(scores), reset_every=1, resets=worst).due(1, ring(scores), f"{seed}"))
+    found = resets(cluster.RoundRobin(len(scores), reset_every=1, reset_rule=worst).plan_actions(1, ring(scores), f"{seed}"))
     founders = [scores[int(ids[0].partition(".")[0])] for ids in found.values()]
     assert founders == [max(scores)] * len(found)
 
@@ -85,7 +85,7 @@ def test_all_may_be_founded_with_the_best_of_all(scores: list[float], seed: int)
 @given(st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=9), st.integers())
 def test_the_dice_of_a_reset_come_from_its_seed(scores: list[float], seed: int) -> None:
     schedule = cluster.RoundRobin(len(scores), reset_every=1)
-    first, second = (resets(schedule.due(applied, ring(scores), f"{seed}")) for applied in (1, 2))
+    first, second = (resets(schedule.plan_actions(applied, ring(scores), f"{seed}")) for applied in (1, 2))
     assert first == second
 
 
@@ -93,7 +93,7 @@ def test_founders_are_drawn_from_the_kept_alike_and_ties_are_broken_by_dice() ->
     schedule, islands = cluster.RoundRobin(4, reset_every=1), ring([1.0, 1.0, 1.0, 1.0])
     founders, doomed = Counter[str](), Counter[int]()
     for seed in range(4000):
-        found = resets(schedule.due(1, islands, f"{seed}"))
+        found = resets(schedule.plan_actions(1, islands, f"{seed}"))
         founders.update(ids[0] for ids in found.values())
         doomed.update(list(found))
     for counts in (founders, doomed):
@@ -104,9 +104,9 @@ def test_founders_are_drawn_from_the_kept_alike_and_ties_are_broken_by_dice() ->
 def test_without_noise_the_smallest_difference_counts_and_with_noise_it_does_not() -> None:
     islands = ring([1.0, 1.0 + 1e-12])
     exact = cluster.RoundRobin(2, reset_every=1)
-    assert all(resets(exact.due(1, islands, f"{seed}")) == {0: ["1.0"]} for seed in range(50))
-    noisy = cluster.RoundRobin(2, reset_every=1, resets=cluster.reset_worst_half(noise=1e-6))
-    doomed = Counter(next(iter(resets(noisy.due(1, islands, f"{seed}")))) for seed in range(200))
+    assert all(resets(exact.plan_actions(1, islands, f"{seed}")) == {0: ["1.0"]} for seed in range(50))
+    noisy = cluster.RoundRobin(2, reset_every=1, reset_rule=cluster.reset_worst_half(noise=1e-6))
+    doomed = Counter(next(iter(resets(noisy.plan_actions(1, islands, f"{seed}")))) for seed in range(200))
     assert min(doomed[0], doomed[1]) > 50
 
 
@@ -114,8 +114,8 @@ def test_islands_are_compared_by_the_score_of_the_evaluation_not_by_their_own_ra
     islands = ring([1.0, 2.0])
     best = islands[0].best_fn()
     assert best.candidate is not None
-    islands[0].pool.observe(best.settle(best.candidate, best.evaluation, 100.0))  # ranks itself highly
-    assert list(resets(cluster.RoundRobin(2, reset_every=1).due(1, islands, "seed"))) == [0]
+    islands[0].population.update_evaluation(best.with_evaluation(best.candidate, best.evaluation, 100.0))  # ranks itself highly
+    assert list(resets(cluster.RoundRobin(2, reset_every=1).plan_actions(1, islands, "seed"))) == [0]
 
 
 def test_resets_by_the_clock_come_after_so_many_seconds_and_then_again() -> None:
@@ -124,7 +124,7 @@ def test_resets_by_the_clock_come_after_so_many_seconds_and_then_again() -> None
     found = []
     for applied, seconds in enumerate((0.0, 59.0, 1.0, 30.0, 30.0, 1.0, 59.5), 1):
         clock.advance(seconds)
-        found.append(bool(resets(schedule.due(applied, islands, "seed"))))
+        found.append(bool(resets(schedule.plan_actions(applied, islands, "seed"))))
     assert found == [False, False, True, False, True, False, True]
 
 
@@ -136,8 +136,8 @@ def test_only_resets_by_seconds_use_the_clock(options: dict[str, float], uses: b
 
 
 def test_a_generation_gives_every_island_its_steps_and_then_all_migrate() -> None:
-    schedule, islands = cluster.generations(3, 2, migrate_every=2, reset_every=3), ring([0.0, 1.0, 2.0])
-    assert [schedule.island(step) for step in range(1, 13)] == [0, 0, 1, 1, 2, 2] * 2
-    due = {applied: schedule.due(applied, islands, "seed") for applied in range(1, 37)}
+    schedule, islands = cluster.make_generation_schedule(3, 2, migrate_every=2, reset_every=3), ring([0.0, 1.0, 2.0])
+    assert [schedule.choose_island(step) for step in range(1, 13)] == [0, 0, 1, 1, 2, 2] * 2
+    due = {applied: schedule.plan_actions(applied, islands, "seed") for applied in range(1, 37)}
     assert [applied for applied, actions in due.items() if migrations(actions)] == [12, 24, 36]
     assert [applied for applied, actions in due.items() if resets(actions)] == [18, 36]

@@ -41,10 +41,10 @@ def test_workers_have_names_and_keep_no_process_alive() -> None:
     seen = set[tuple[str, bool]]()
 
     class Looking(toys.Walker):
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             thread = threading.current_thread()
             seen.add((thread.name, thread.daemon))
-            return super().propose(task)
+            return super().propose(context)
 
     toys.evolver(Looking(), iterations=5).run()
     assert seen == {("atoll-0", True)}
@@ -70,9 +70,9 @@ def test_drafts_beyond_the_allowance_are_told_that_nothing_was_left() -> None:
     found = list[evaluation.Evaluation]()
 
     class Drafting:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            drafts = [task.parents[0].clone(function.Text(text)) for text in ("1.0", "2.0", "1.0", "3.0")]
-            found.extend(task.judge(drafts))
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            drafts = [context.parents[0].clone(function.Text(text)) for text in ("1.0", "2.0", "1.0", "3.0")]
+            found.extend(context.evaluate(drafts))
             return []
 
     toys.evolver(Drafting(), budget=control.Budget(evaluations=3), iterations=None).run()
@@ -91,7 +91,7 @@ def test_settings_add_up_and_a_later_one_wins() -> None:
 def test_what_was_judged_before_a_cut_is_known_after_it_and_costs_nothing() -> None:
     for commits, paid in ((2, [False, True]), (4, [False, True])):
         records = memory.MemoryJournal()
-        dying = testing.DyingJournal(records, commits)
+        dying = testing.FailingJournal(records, commits)
         cut = toys.evolver(toys.Of("0.0", "1.0"), records=dying, iterations=1, ordered=True, window=1)
         with pytest.raises(errors.JournalFailed):
             cut.run()
@@ -99,19 +99,19 @@ def test_what_was_judged_before_a_cut_is_known_after_it_and_costs_nothing() -> N
         again.run()
         judged = [each.data["paid"] for each in toys.of_kind(records, "judged")]
         assert judged == [*paid, False, False]
-        assert again.spending.evaluations == 2
+        assert again.usage.evaluations == 2
 
 
 def test_a_resume_carries_out_what_was_decided_and_decides_nothing() -> None:
     heard = list[gate.Decision]()
 
-    class Watched(cluster.Niches):
+    class Watched(cluster.NichedPopulation):
         def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
             heard.append(decision)
             return replace(super().add_fn(fn, decision), reason=f"{decision.reason}, kept")
 
-    def pool(island: int, rng: Random, announce: cluster.Announce) -> cluster.Niches:
-        return Watched(cluster.everyone, lambda key: cluster.PoolCluster(rng, announce), cluster.RankChooser(rng))
+    def pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+        return Watched(cluster.single_niche, lambda key: cluster.TournamentCluster(rng, announce), cluster.RankSelector(rng))
 
     records = memory.MemoryJournal()
     plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_pool": pool}, "iterations": 1}
@@ -127,7 +127,7 @@ def test_a_run_with_nothing_new_to_judge_ends_and_names_the_fault(
     fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Idle:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             if fault:
                 raise OSError(fault)
             return []
@@ -145,8 +145,8 @@ def test_a_run_with_nothing_new_to_judge_ends_and_names_the_fault(
 
 def test_a_step_in_flight_counts_as_a_call_that_is_promised() -> None:
     class Asking:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            llm.Durable(toys.Counting())("how far?")
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            llm.JournaledLLM(toys.Counting())("how far?")
             return []
 
     for ordered in (True, False):
@@ -156,7 +156,7 @@ def test_a_step_in_flight_counts_as_a_call_that_is_promised() -> None:
         asked.run()
         assert asked.reason == "budget of 5 calls used"
         assert len(toys.of_kind(records, "begun")) == 5
-        assert asked.spending.cost.calls == 5
+        assert asked.usage.cost.calls == 5
 
 
 @pytest.mark.parametrize(
@@ -181,22 +181,22 @@ def test_a_screen_that_holds_lets_the_judge_decide_and_gates_see_kin_and_rivals_
 
     def screen(proposal: gate.Proposal) -> gate.Decision:
         asked.append(proposal)
-        llm.Durable(toys.Counting())("is it new?")
-        return gate.ask(proposal)
+        llm.JournaledLLM(toys.Counting())("is it new?")
+        return gate.hold_all(proposal)
 
     def last(proposal: gate.Proposal) -> gate.Decision:
         asked.append(proposal)
-        llm.Durable(toys.Counting())("is it good?")
-        return gate.ran(proposal)
+        llm.JournaledLLM(toys.Counting())("is it good?")
+        return gate.has_score(proposal)
 
     records, rng = memory.MemoryJournal(), Random(0)
 
-    def pool(*_: object) -> cluster.Niches:
-        return cluster.Niches(
-            cluster.everyone,
-            lambda key: cluster.PoolCluster(rng),
-            cluster.RankChooser(rng),
-            others=lambda niches: {"top": [niches.best_fn()]},
+    def pool(*_: object) -> cluster.NichedPopulation:
+        return cluster.NichedPopulation(
+            cluster.single_niche,
+            lambda key: cluster.TournamentCluster(rng),
+            cluster.RankSelector(rng),
+            inspirations=lambda niches: {"top": [niches.best_fn()]},
         )
 
     plugs = {"screen": screen, "gate": last, "make_pool": pool}
@@ -209,7 +209,7 @@ def test_a_screen_that_holds_lets_the_judge_decide_and_gates_see_kin_and_rivals_
         gate.Proposal(born, toys.judge(function.Text("1.0")), (rival,), (founder, founder)),
     ]
     assert [each.data["call"] for each in toys.of_kind(records, "replied")] == ["0/screen/0", "0/gate/0"]
-    assert evolver.spending.cost.calls == 2
+    assert evolver.usage.cost.calls == 2
     assert toys.of_kind(records, "applied")[0].data["cost"] == (0.0, 0, 0, 0.0, 2)
 
 
@@ -220,7 +220,7 @@ def test_a_function_that_is_judged_and_keeps_nothing_of_it_has_failed() -> None:
                 return super().evaluate()
             return 7.0
 
-    start = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), judge=toys.judge))
+    start = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=toys.judge))
     records = memory.MemoryJournal()
     toys.evolver(toys.Of("1.0"), start=start, records=records, iterations=1).run()
     ((child,),) = [each.data["children"] for each in toys.of_kind(records, "applied")]
@@ -236,8 +236,8 @@ def test_a_set_up_that_cannot_work_ends_the_run_whoever_finds_out(part: str) -> 
         return toys.judge(skeleton) if part != "judge" or str(skeleton) == "0.0" else refuse()
 
     class Engine(toys.Of):
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            return refuse() if part == "engine" else super().propose(task)
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            return refuse() if part == "engine" else super().propose(context)
 
     plugs = {"gate": refuse} if part == "gate" else {}
     evolver = toys.evolver(Engine("1.0"), start=toys.initial(by=judge), islands=plugs)
@@ -315,8 +315,8 @@ def test_ctrl_c_lets_a_run_end_and_is_raised_again(monkeypatch: pytest.MonkeyPat
 
 def test_a_child_that_its_maker_judged_is_judged_anew() -> None:
     class Eager:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            child = task.parents[0].clone(function.Text("1.0"))
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            child = context.parents[0].clone(function.Text("1.0"))
             child.evaluate()
             return [child]
 
@@ -365,10 +365,10 @@ def test_an_ordered_step_that_is_done_too_early_waits_for_its_turn() -> None:
     records = memory.MemoryJournal()
 
     class Overtaken:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
-            if task.step == 1:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+            if context.iteration == 1:
                 toys.until(lambda: bool(toys.of_kind(records, "judged")))
-            return [task.parents[0].clone(function.Text(f"{task.step}.5"))]
+            return [context.parents[0].clone(function.Text(f"{context.iteration}.5"))]
 
     toys.evolver(Overtaken(), records=records, num_parallel=2, iterations=2, ordered=True, window=2).run()
     assert [each.data["id"] for each in toys.of_kind(records, "judged")] == ["2.0", "1.0"]
@@ -389,13 +389,13 @@ def test_seconds_are_counted_from_the_start_of_a_run() -> None:
     evolver.run()
     assert evolver.reason == "budget of 40 seconds used"
     assert len(toys.of_kind(records, "applied")) > 3
-    assert 40.0 <= evolver.spending.seconds < 100.0
+    assert 40.0 <= evolver.usage.seconds < 100.0
 
 
 def test_an_initial_function_is_judged_anew_and_may_buy_for_all_islands() -> None:
     def judge(skeleton: Any) -> evaluation.Evaluation:
-        if journal.Ledger.current.get() is not None:
-            llm.Durable(toys.Counting())("is it good?")
+        if journal.CallCache.current.get() is not None:
+            llm.JournaledLLM(toys.Counting())("is it good?")
         return toys.judge(skeleton)
 
     start, records = toys.initial(by=judge), memory.MemoryJournal()
@@ -404,13 +404,13 @@ def test_an_initial_function_is_judged_anew_and_may_buy_for_all_islands() -> Non
     evolver.run()
     (bought,) = toys.of_kind(records, "replied")
     assert (bought.step, bought.island, bought.data["call"]) == (0, -1, "0")
-    assert evolver.spending.cost.calls == 1
+    assert evolver.usage.cost.calls == 1
 
     class Forgetful(function.DefaultFunction):
         def evaluate(self) -> function.FunctionScore:
             return 7.0
 
-    forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), judge=toys.judge))
+    forgetful = Forgetful(function.DefaultFunctionProps(function.Text("0.0"), candidate_evaluator=toys.judge))
     words = "The initial function has no score: nothing was found"
     with pytest.raises(errors.RunFailed, match=f"^{words}$"):
         toys.evolver(start=forgetful).run()

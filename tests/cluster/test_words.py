@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atoll import archipelago, cluster, control, errors, evaluation, function, gate, journal, profiler, testing
-from atoll.candidate import NOTHING, Candidate, digest
+from atoll.candidate import EMPTY, Candidate, content_hash
 from atoll.cluster import records as kept
 from atoll.store import memory
 from tests import toys
@@ -39,7 +39,7 @@ def test_a_step_that_was_asked_for_returns_the_best_child_or_says_why_there_is_n
     assert said(errors.RunFailed, asked) == "The step made no child that was judged: none was proposed."
 
     class Broken:
-        def propose(self, task: function.Task) -> Sequence[function.Function]:
+        def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             raise OSError("no model")
 
     asked = toys.evolver(Broken()).islands[0].request_mutation
@@ -59,7 +59,7 @@ def test_a_stop_has_its_reason_and_an_end_with_nothing_to_do_too() -> None:
 
 def test_what_breaks_a_run_is_named_and_kept_as_its_cause() -> None:
     class Broken(cluster.RoundRobin):
-        def due(self, *_: object) -> Sequence[archipelago.Migrate | archipelago.Reset]:
+        def plan_actions(self, *_: object) -> Sequence[archipelago.Migration | archipelago.Reset]:
             raise ZeroDivisionError("no turns")
 
     records = memory.MemoryJournal()
@@ -74,7 +74,7 @@ def test_what_breaks_a_run_is_named_and_kept_as_its_cause() -> None:
 
 def test_an_error_of_ours_ends_a_run_as_it_is() -> None:
     class Broken(cluster.RoundRobin):
-        def due(self, *_: object) -> Sequence[archipelago.Migrate | archipelago.Reset]:
+        def plan_actions(self, *_: object) -> Sequence[archipelago.Migration | archipelago.Reset]:
             raise errors.Conflict("two schedules")
 
     evolver = toys.evolver(schedule=Broken(3))
@@ -86,8 +86,8 @@ def test_a_resume_with_another_set_up_is_told_both() -> None:
     records = memory.MemoryJournal()
     toys.evolver(records=records, iterations=1, ordered=True, window=3, seed=9).run()
     other = toys.evolver(records=records, num_islands=2, iterations=1, start=toys.initial("1.0"))
-    was = {"num_islands": 3, "ordered": True, "initial": digest("0.0")[:12], "seed": 9, "window": 3}
-    now = {"num_islands": 2, "ordered": False, "initial": digest("1.0")[:12]}
+    was = {"num_islands": 3, "ordered": True, "initial": content_hash("0.0")[:12], "seed": 9, "window": 3}
+    now = {"num_islands": 2, "ordered": False, "initial": content_hash("1.0")[:12]}
     assert said(errors.SetupError, other.run) == f"This run was begun with {was}; go on with that, not with {now}."
 
 
@@ -129,13 +129,13 @@ def test_an_ordered_run_says_what_to_count_instead_of_seconds(options: Mapping[s
 
 def test_a_rank_that_is_no_number_is_told_with_the_score() -> None:
     def config(rank: Callable[[int, evaluation.Evaluation], float]) -> cluster.IslandConfig:
-        return cluster.IslandConfig(3, 2, toys.initial(), toys.Walker(), rank=rank)
+        return cluster.IslandConfig(3, 2, toys.initial(), toys.Walker(), fitness=rank)
 
     found = evaluation.Evaluation(2.0)
-    assert config(lambda island, each: island + (each.score or 0)).ranked(4, found) == 6.0
-    assert str(config(lambda *_: float("inf")).ranked(0, found)) == "ValueError: a score of 2.0 ranked as inf"
-    assert str(config(lambda *_: 1.0).ranked(0, evaluation.failed("no"))) == "ValueError: a score of None ranked as 1.0"
-    assert str(config(lambda *_: 1 / 0).ranked(0, found)) == "ZeroDivisionError: division by zero"
+    assert config(lambda island, each: island + (each.score or 0)).compute_fitness(4, found) == 6.0
+    assert str(config(lambda *_: float("inf")).compute_fitness(0, found)) == "ValueError: a score of 2.0 ranked as inf"
+    assert str(config(lambda *_: 1.0).compute_fitness(0, evaluation.failed("no"))) == "ValueError: a score of None ranked as 1.0"
+    assert str(config(lambda *_: 1 / 0).compute_fitness(0, found)) == "ZeroDivisionError: division by zero"
     assert cluster.by_score(1, found) == 2.0
     assert cluster.by_score(1, evaluation.failed("no")) == -float("inf")
 
@@ -143,23 +143,23 @@ def test_a_rank_that_is_no_number_is_told_with_the_score() -> None:
 @pytest.mark.parametrize("num_bins", [0, 1, 3, -2])
 def test_a_number_of_bins_that_cannot_be_halved_is_named(num_bins: int) -> None:
     words = f"A feature needs an even number of bins, at least 2, not {num_bins}."
-    assert said(errors.SetupError, lambda: cluster.Bins([], num_bins)) == words
-    cluster.Bins([], 2)
+    assert said(errors.SetupError, lambda: cluster.FeatureBins([], num_bins)) == words
+    cluster.FeatureBins([], 2)
 
 
-def niches(keys: cluster.Keys = cluster.everyone) -> cluster.Niches:
+def niches(keys: cluster.NicheKey = cluster.single_niche) -> cluster.NichedPopulation:
     rng = Random(0)
-    return cluster.Niches(keys, lambda key: cluster.PoolCluster(rng), cluster.RankChooser(rng))
+    return cluster.NichedPopulation(keys, lambda key: cluster.TournamentCluster(rng), cluster.RankSelector(rng))
 
 
 ACCEPT = gate.Decision("accept", "it ran", "test")
 
 
 def test_a_pool_says_what_it_lacks() -> None:
-    pool, fn = niches(), testing.settled(1.0, id="3.0")
+    pool, fn = niches(), testing.make_evaluated_function(1.0, id="3.0")
     assert said(errors.NotFound, pool.best_fn) == "The pool is empty."
-    assert said(errors.NotFound, lambda: pool.find("3.0")) == "The pool keeps no candidate 3.0."
-    assert said(errors.NotFound, lambda: pool.observe(fn)) == "The pool keeps no candidate 3.0."
+    assert said(errors.NotFound, lambda: pool.get("3.0")) == "The pool keeps no candidate 3.0."
+    assert said(errors.NotFound, lambda: pool.update_evaluation(fn)) == "The pool keeps no candidate 3.0."
 
 
 def test_keys_that_raise_reject_with_what_they_raised() -> None:
@@ -168,8 +168,8 @@ def test_keys_that_raise_reject_with_what_they_raised() -> None:
 
     pool = niches(keys)
     for score, words in ((1.0, "TypeError: unhashable type: 'list'"), (2.0, "ZeroDivisionError: integer division")):
-        decision = pool.add_fn(testing.settled(score), ACCEPT)
-        assert (decision.verdict, decision.by, decision.version) == ("reject", "keys", None)
+        decision = pool.add_fn(testing.make_evaluated_function(score), ACCEPT)
+        assert (decision.verdict, decision.decided_by, decision.version) == ("reject", "keys", None)
         assert decision.reason.startswith(f"the keys raised {words}")
 
 
@@ -180,7 +180,7 @@ class Due(cluster.RoundRobin):
         super().__init__(3)
         self._make = make
 
-    def due(self, applied: int, islands: Sequence[archipelago.Island], seed: str) -> Sequence[Any]:
+    def plan_actions(self, applied_count: int, islands: Sequence[archipelago.Island], seed: str) -> Sequence[Any]:
         return self._make(islands)
 
 
@@ -188,7 +188,7 @@ class Due(cluster.RoundRobin):
     ("make", "words"),
     [
         (
-            lambda islands: [archipelago.Migrate(islands[0].best_fn(), 3)],
+            lambda islands: [archipelago.Migration(islands[0].best_fn(), 3)],
             "There is no island 3 of 3: ring and schedule differ.",
         ),
         (
@@ -213,9 +213,9 @@ def test_an_island_that_cannot_keep_the_initial_function_is_named() -> None:
 
 def test_commands_that_make_no_sense_are_refused_in_words() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
-    held: Mapping[str, Any] = {"iterations": 1, "islands": {"gate": gate.ask}, "inbox": inbox, "num_islands": 1}
+    held: Mapping[str, Any] = {"iterations": 1, "islands": {"gate": gate.hold_all}, "inbox": inbox, "num_islands": 1}
     toys.evolver(toys.Of("1.0"), records=records, **held).run()
-    decision = {"candidate": "1.0", "content_hash": digest("1.0"), "verdict": "accept", "reason": "good", "by": "ann"}
+    decision = {"candidate": "1.0", "content_hash": content_hash("1.0"), "verdict": "accept", "reason": "good", "by": "ann"}
     late = {"island": 3, "candidate": "0.0", "evaluation": {"score": 1.0}}
     wishes: list[tuple[Any, dict[str, Any]]] = [
         ("bark", {}),
@@ -243,7 +243,7 @@ def test_commands_that_make_no_sense_are_refused_in_words() -> None:
         "Conflict: 1.0 is not held with the content that was decided on.",
     ]
     (decided,) = toys.of_kind(records, "decided")
-    data = {"id": "1.0", "content_hash": digest("1.0"), "decision": ["accept", "good", "ann", None]}
+    data = {"id": "1.0", "content_hash": content_hash("1.0"), "decision": ["accept", "good", "ann", None]}
     assert decided == journal.Record("decided", 1, 0, data)
 
 
@@ -256,34 +256,34 @@ def test_a_stop_by_command_says_its_reason_or_that_it_was_one() -> None:
         assert evolver.reason == reason
 
 
-def head(key: str = "a@b") -> cluster.Head:
-    return cluster.Head(memory.MemoryVersions(), key, toys.initial(), function.Text, run="run")
+def head(key: str = "a@b") -> cluster.VersionedPopulation:
+    return cluster.VersionedPopulation(memory.MemoryVersions(), key, toys.initial(), function.Text, run_id="run")
 
 
 def test_a_key_may_hold_an_at_sign() -> None:
     pool = head()
-    first = testing.settled(1.0, "one", id="1.0")
+    first = testing.make_evaluated_function(1.0, "one", id="1.0")
     assert pool.add_fn(first, ACCEPT) == gate.Decision("accept", "it ran", "test", "a@b@1")
-    second = testing.settled(2.0, "two", id="2.0", parents=("a@b@1",))
+    second = testing.make_evaluated_function(2.0, "two", id="2.0", parents=("a@b@1",))
     assert pool.add_fn(second, ACCEPT).version == "a@b@2"
-    assert [str(pool.find(f"a@b@{n}").skeleton()) for n in (1, 2)] == ["one", "two"]
+    assert [str(pool.get(f"a@b@{n}").skeleton()) for n in (1, 2)] == ["one", "two"]
 
 
 def test_a_head_says_what_is_no_version_of_its_key() -> None:
     pool = head()
-    assert said(errors.NotFound, lambda: pool.find("c@1")) == "c@1 is no version of a@b."
-    assert said(errors.NotFound, lambda: pool.observe(testing.settled(1.0, id="c@1"))) == "c@1 is no version of a@b."
-    assert said(errors.NotFound, lambda: pool.observe(toys.initial())) == "None is no version of a@b."
+    assert said(errors.NotFound, lambda: pool.get("c@1")) == "c@1 is no version of a@b."
+    assert said(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1"))) == "c@1 is no version of a@b."
+    assert said(errors.NotFound, lambda: pool.update_evaluation(toys.initial())) == "None is no version of a@b."
 
 
 def test_a_version_that_its_store_refuses_is_rejected_with_its_words() -> None:
-    decision = head().add_fn(testing.settled(1.0, id="1.0"), gate.Decision("accept", "", "test"))
+    decision = head().add_fn(testing.make_evaluated_function(1.0, id="1.0"), gate.Decision("accept", "", "test"))
     assert decision == gate.Decision("reject", "A version needs a reason: say which, why and who.", "versions")
 
 
 def test_a_head_that_nobody_judged_stays_so() -> None:
     pool = head()
-    draft = toys.initial().settle(Candidate("1.0", "0.0"))
+    draft = toys.initial().with_evaluation(Candidate("1.0", "0.0"))
     assert pool.add_fn(draft, ACCEPT).version == "a@b@1"
     assert pool.best_fn().evaluation is None
 
@@ -292,10 +292,10 @@ def test_a_generation_is_one_migration_by_default_and_resets_as_it_is_told() -> 
     def never(islands: object, rng: object) -> Sequence[archipelago.Reset]:
         return ()
 
-    schedule = cluster.generations(3, 2, reset_every=1, resets=never)
-    assert (schedule.migrate_every, schedule.reset_every, schedule.block, schedule.resets) == (6, 6, 2, never)
-    assert cluster.generations(3, 2, migrate_every=None).migrate_every is None
-    assert cluster.generations(3, 2).reset_every is None
+    schedule = cluster.make_generation_schedule(3, 2, reset_every=1, reset_rule=never)
+    assert (schedule.migrate_every, schedule.reset_every, schedule.block_size, schedule.reset_rule) == (6, 6, 2, never)
+    assert cluster.make_generation_schedule(3, 2, migrate_every=None).migrate_every is None
+    assert cluster.make_generation_schedule(3, 2).reset_every is None
 
 
 def test_a_profiler_of_one_island_hears_all_of_the_ring() -> None:
@@ -309,13 +309,13 @@ def test_a_profiler_of_one_island_hears_all_of_the_ring() -> None:
 
 def test_a_function_that_nobody_judged_has_no_instances() -> None:
     assert list(cluster.by_instance(toys.initial())) == []
-    assert list(cluster.by_instance(testing.settled(1.0))) == [0]
+    assert list(cluster.by_instance(testing.make_evaluated_function(1.0))) == [0]
 
 
 def test_cells_of_a_grid_lie_where_they_lay_when_a_run_was_begun() -> None:
-    bins = cluster.Bins([lambda fn: float(str(fn.skeleton()))], 4)
+    bins = cluster.FeatureBins([lambda fn: float(str(fn.skeleton()))], 4)
     values = [0.5, 0.5 + 2.0**-19, 0.5 + 2.0**-18, 0.5, -3.0, 1e9, 1e301, float("nan"), -1e301, 0.0]
-    cells = [bins(testing.settled(1.0, repr(value))) for value in values]
+    cells = [bins(testing.make_evaluated_function(1.0, repr(value))) for value in values]
     assert cells == [((cell,),) for cell in [0, 1, 2, 0, 0, 2, 3, -1, 0, 2]]
     assert bins.generation == 4
 
@@ -323,12 +323,12 @@ def test_cells_of_a_grid_lie_where_they_lay_when_a_run_was_begun() -> None:
 def test_records_of_a_candidate_hold_it_whole_and_give_it_back() -> None:
     whole = Candidate("3.1", "text", ("1.0", "2.0"), 2, 3, {"engine": "swap"})
     data = {"id": "3.1", "content": "text", "parents": ["1.0", "2.0"], "island": 2, "step": 3}
-    assert kept.candidate_data(whole) == {**data, "meta": {"engine": "swap"}}
-    assert kept.to_candidate({**data, "meta": {"engine": "swap"}}) == whole
-    bare = kept.to_candidate(data)
-    assert bare == replace(whole, meta=NOTHING)
-    assert kept.candidate_data(bare) == data
-    assert said(AssertionError, lambda: kept.require(toys.initial())) == "the kernel keeps only what it settled"
+    assert kept.candidate_to_data(whole) == {**data, "meta": {"engine": "swap"}}
+    assert kept.candidate_from_data({**data, "meta": {"engine": "swap"}}) == whole
+    bare = kept.candidate_from_data(data)
+    assert bare == replace(whole, meta=EMPTY)
+    assert kept.candidate_to_data(bare) == data
+    assert said(AssertionError, lambda: kept.require_candidate(toys.initial())) == "the kernel keeps only what it settled"
     draft = toys.initial()
     assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"
 
@@ -336,9 +336,9 @@ def test_records_of_a_candidate_hold_it_whole_and_give_it_back() -> None:
 def test_the_pool_of_funsearch_offers_as_many_parents_as_clusters_are_selected() -> None:
     heard = profiler.Profilers[cluster.ClusterEvent]()
     for number in (1, 2, 3):
-        pool = cluster.funsearch_pool(number)(0, Random(0), heard)
-        assert isinstance(pool, cluster.Niches)
-        assert (pool.num_parents, pool.keys) == (number, cluster.by_signature)
+        pool = cluster.funsearch_population(number)(0, Random(0), heard)
+        assert isinstance(pool, cluster.NichedPopulation)
+        assert (pool.num_parents, pool.niche_key) == (number, cluster.by_signature)
         for score in range(5):
-            pool.add_fn(testing.settled(float(score), id=f"{score}.0"), ACCEPT)
-        assert len(pool.pick().parents) == number
+            pool.add_fn(testing.make_evaluated_function(float(score), id=f"{score}.0"), ACCEPT)
+        assert len(pool.select().parents) == number

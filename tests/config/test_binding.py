@@ -37,8 +37,8 @@ def point(kept, version):
 
 def lived(kept, folder, *changes):
     with runs.Session(kept, config.load(folder, changes)) as made:
-        made.go()
-    return kept.run(made.run)
+        made.run()
+    return kept.run(made.run_id)
 
 
 def test_a_run_has_the_version_that_its_alias_stood_for_and_says_so(folder, kept):
@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_keeps_what_it_began_with(folder, kept):
     with runs.resume(kept, found.id, [{"run": {"iterations": 1}}]) as again:
         assert again.plan.to_data()["survival"]["danger_threshold"] == 0.2
         assert again.plan.parameters["survival.danger_threshold"]["version"] == 1
-        again.go()
+        again.run()
 
 
 def test_what_is_said_later_wins_over_the_name(folder, kept):
@@ -68,7 +68,7 @@ def test_what_is_said_later_wins_over_the_name(folder, kept):
 
 def test_a_plan_with_names_survives_being_written_down(folder):
     plan = config.load(folder)
-    assert config.Plan.from_data(plan.to_data()) == plan
+    assert config.RunConfig.from_data(plan.to_data()) == plan
     assert plan.to_data()["survival"]["danger_threshold"] == "@param:survival/danger@production"
 
 
@@ -107,7 +107,7 @@ def test_each_text_of_a_table_may_be_a_parameter(tmp_path, kept):
     (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return 1.0\n")
     said = {"programs": {"templates": {"repair": "@param:prompts/repair", "partner": "as it is"}}}
     change(kept, "Mend it.", "prompts/repair")
-    plan = config.load(tmp_path, [said]).bound(session.reader(ledger.Ledger(kept.book())))
+    plan = config.load(tmp_path, [said]).bind_parameters(session.make_parameter_reader(ledger.VersionLedger(kept.book())))
     assert plan.to_data()["programs"]["templates"] == {"partner": "as it is", "repair": "Mend it."}
     assert plan.parameters["programs.templates.repair"]["version"] == 1
 
@@ -122,13 +122,13 @@ def test_each_text_of_a_table_may_be_a_parameter(tmp_path, kept):
     }.items(),
 )
 def test_every_system_has_something_to_evolve(system, settings):
-    assert settings <= {setting for setting, _ in config.evolvable(system)}
+    assert settings <= {setting for setting, _ in config.iter_bindable_settings(system)}
 
 
 class TestTrials:
     def test_pairs_of_runs_differ_in_the_value_alone_and_leave_nothing(self, folder, kept):
-        made = trials.Trials(config.load(folder), "survival/danger", ledger.Ledger(kept.book()), range(2))
-        assert made.asked == "survival/danger@production"
+        made = trials.PairedRuns(config.load(folder), "survival/danger", ledger.VersionLedger(kept.book()), range(2))
+        assert made.parameter_name == "survival/danger@production"
         first, second = made.samples()
         again = made.score(made.apply(first, 0.4))
         assert again == made.score(made.apply(first, 0.4))
@@ -137,6 +137,6 @@ class TestTrials:
         assert kept.runs() == []
 
     def test_a_task_that_does_not_use_the_parameter_is_refused(self, folder, kept):
-        plan = replace(config.load(folder), named={})
+        plan = replace(config.load(folder), bindings={})
         with pytest.raises(errors.SetupError, match="no setting that is the parameter survival/danger"):
-            trials.Trials(plan, "survival/danger", ledger.Ledger(kept.book()), range(2))
+            trials.PairedRuns(plan, "survival/danger", ledger.VersionLedger(kept.book()), range(2))

@@ -35,7 +35,7 @@ def test_later_layers_win(folder):
 
 def test_what_was_resolved_can_be_read_back(folder):
     plan = config.load(folder, [{"run": {"budget": "500evals,$1"}}])
-    assert config.Plan.from_data(plan.to_data()) == plan
+    assert config.RunConfig.from_data(plan.to_data()) == plan
 
 
 def test_the_file_itself_may_be_named(folder):
@@ -127,7 +127,7 @@ def test_a_strange_yaml_is_told_in_one_sentence(tmp_path, text):
         ("task.comment=a = b", {"task": {"comment": "a = b"}}),
         ("run.target=-0.5", {"run": {"target": -0.5}}),
         ("run.deterministic=true", {"run": {"deterministic": True}}),
-        ("env=grid", {config.BARE: {"env": "grid"}}),
+        ("env=grid", {config.NO_SECTION: {"env": "grid"}}),
     ],
 )
 def test_a_value_is_set_as_in_toml_or_as_text(text, section):
@@ -168,6 +168,6 @@ def test_a_budget_that_is_none_is_refused(text):
 @pytest.mark.parametrize("name", config.SYSTEMS)
 def test_every_key_and_its_default_is_in_the_reference(name):
     page = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
-    for key, default in config.describe(name):
+    for key, default in config.describe_settings(name):
         said = "none" if default == "null" else f"`{default}`"
         assert f"| `{key}` | {said} |" in page

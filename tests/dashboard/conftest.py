@@ -30,7 +30,7 @@ def kept(tmp_path_factory):
 @pytest.fixture(scope="module")
 def client(kept):
     """Somebody on this machine who has no token."""
-    with TestClient(server.application(kept, token=TOKEN), base_url="http://127.0.0.1:8765") as client:
+    with TestClient(server.create_app(kept, token=TOKEN), base_url="http://127.0.0.1:8765") as client:
         yield client
 
 
@@ -56,7 +56,7 @@ def place(library: filled.Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def decider(place: filled.Filled) -> Iterator[TestClient]:
     """Asks the dashboard of the copy, with the token."""
-    app = server.application(place.path, token=filled.TOKEN)
+    app = server.create_app(place.path, token=filled.TOKEN)
     headers = {"x-atoll-token": filled.TOKEN}
     with TestClient(app, base_url="http://127.0.0.1:8765", headers=headers) as made:
         yield made

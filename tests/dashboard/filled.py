@@ -65,10 +65,10 @@ def fill(folder: Path) -> Filled:
 def _run(kept: store.Store, folder: Path, settings: list[str], model: testing.ScriptedLLM | None = None) -> str:
     plan = config.load(folder, [config.parse_set(each) for each in settings])
     made = {} if model is None else {"model": lambda plan: model}
-    with runs.Session(kept, plan, allowed=runs.Allowed(unsafe=True), **made) as session:  # type: ignore[arg-type]
-        session.go()
+    with runs.Session(kept, plan, allowed=runs.UnsafeOptions(unsafe=True), **made) as session:  # type: ignore[arg-type]
+        session.run()
         session.conclude()
-    return session.run
+    return session.run_id
 
 
 def mender() -> testing.ScriptedLLM:
@@ -85,7 +85,7 @@ def mender() -> testing.ScriptedLLM:
 
 
 def fill_playbook(kept: store.Store, key: str = "playbook/cook") -> None:
-    notes = playbook.Store(kept.versions(), key=key)
+    notes = playbook.PlaybookStore(kept.versions(), key=key)
     notes.apply(
         [
             playbook.add("recipes", "Boil eggs for 7 minutes.", evidence="they were just right"),
@@ -103,7 +103,7 @@ def fill_governance(kept: store.Store) -> tuple[str, ...]:
     known.set("risk/penalty", 0.5, "where we began", author="ann")
     known.set("risk/penalty", 0.4, f"lower {HOSTILE}", author="bob")
     known.set("prompt/system", f"Be kind.\n{HOSTILE}\n", "a start", author="ann")
-    desks = governed.Evolution(known, governed.LATER)
+    desks = governed.Evolver(known, governed.DEFER)
     wish = desks.propose("optimize", f"Go faster {HOSTILE}", {"key": "speed", "value": 3}, "agent", rationale=HOSTILE)
     other = desks.propose("optimize", "Go slower", {"key": "speed", "value": 1}, "agent")
     _roll_out(known)
@@ -121,12 +121,12 @@ def _roll_out(known: governed.Parameters) -> None:
     def apply(each: candidate.Candidate, value: float) -> candidate.Candidate:
         return candidate.Candidate(each.id, f"{each.content}/{value}")
 
-    guards = rollouts.guardrails(["late:0.05:lower"])
+    guards = rollouts.parse_guardrails(["late:0.05:lower"])
     runner = shadow.ShadowRunner(
-        known, evaluators.FuncEvaluator(score), shadow.Fixed(samples), apply, guardrails=guards, min_effect=0.0
+        known, evaluators.FuncEvaluator(score), shadow.FixedSampler(samples), apply, guardrails=guards, min_effect=0.0
     )
     result = runner.run_shadow("risk/penalty", 0.3, 1.0)
-    standings.keep_shadow(known, "risk/penalty", 0.3, result, "ann")
+    standings.save_shadow_result(known, "risk/penalty", 0.3, result, "ann")
     why = {"author": "evolver", "by": "ann", "reason": "the EMA of last week"}
-    rollouts.start(known, "risk/penalty", 0.3, {"guardrails": guards}, **why)
-    rollout.Rollout(known, "risk/penalty").take_shadow(result)
+    rollouts.start_rollout(known, "risk/penalty", 0.3, {"guardrails": guards}, **why)
+    rollout.Rollout(known, "risk/penalty").add_shadow_result(result)

@@ -16,7 +16,7 @@ HEADERS = {"authorization": f"Bearer {TOKEN}"}
 @pytest.fixture(scope="module")
 def owned(kept):
     """Somebody who may do everything."""
-    app = server.application(kept, token=TOKEN)
+    app = server.create_app(kept, token=TOKEN)
     with TestClient(app, base_url="http://127.0.0.1", headers=HEADERS, raise_server_exceptions=False) as client:
         yield client
 

@@ -142,7 +142,7 @@ def test_a_log_that_somebody_edited_is_told_from_one_that_is_whole(decider, plac
     found = decider.get(f"{GOVERNANCE}/audit").json()
     assert found["is_whole"]
     assert found["changes"] == found["newest"][0]["seq"]
-    with store.Store(place.path) as kept, kept.database.writing() as connection:
+    with store.Store(place.path) as kept, kept.database.begin_write() as connection:
         connection.exec_driver_sql("update changes set reason = 'another' where seq = 3")
     toys.until(lambda: not decider.get(f"{GOVERNANCE}/audit").json()["is_whole"])  # what took long holds for a while
     assert "Change 3" in decider.get(f"{GOVERNANCE}/audit").json()["problem"]

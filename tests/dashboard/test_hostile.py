@@ -27,7 +27,7 @@ def test_all_that_is_known_of_a_hostile_run_is_json(client):
 def test_numbers_as_great_as_there_are_can_be_shown_and_paged_through():
     great = 1.7e308
     with store.Store("sqlite://") as kept:
-        kept.create("great", samples.plan())
+        kept.create_run("great", samples.plan())
         written = [samples.started(), founded(-great, "start\n")]
         for step, score in enumerate((great, great, -great), 1):
             measures = {"complexity": score, "diversity": -score}
@@ -36,7 +36,7 @@ def test_numbers_as_great_as_there_are_can_be_shown_and_paged_through():
             decision = {"id": f"{step}.0", "decision": ["accept", "", "", None]}
             written += [Record("judged", step, 0, data), applied(step, decision)]
         kept.journal("great").write(*written)
-        with TestClient(server.application(kept), base_url="http://127.0.0.1:8765") as client:
+        with TestClient(server.create_app(kept), base_url="http://127.0.0.1:8765") as client:
             for path in (*PATHS, "/worldlines"):
                 assert client.get(f"/api/runs/great{path}").status_code == 200, path
             path = "/api/runs/great/candidates?sort=best&limit=1"

@@ -29,13 +29,13 @@ def test_lives_are_told_in_numbers_with_reliability_and_the_curve(decider, place
     assert sum(each["size"] for each in bins) == found["reliability"]["size"] > 100
     assert all(0 <= each["explored"] <= 1 for each in found["curve"])
     assert found["settings"]["danger_threshold"] == 0.7
-    assert found["settings"].keys() == {*lives.STEERED}
+    assert found["settings"].keys() == {*lives.LIVE_SETTINGS}
 
 
 def test_the_page_knows_every_setting_and_every_sign():
     scripts = Path(dashboard.__file__).parent / "page" / "js"
     controls, drawing = (scripts / "controls.js").read_text(), (scripts / "views" / "life" / "map.js").read_text()
-    assert set(re.findall(r'\{ name: "(\w+)", label', controls)) == {*lives.STEERED}
+    assert set(re.findall(r'\{ name: "(\w+)", label', controls)) == {*lives.LIVE_SETTINGS}
     assert f"const SIGNS = {json.dumps(presets.SIGNS)};" in drawing
 
 
@@ -68,12 +68,12 @@ def living(tmp_path):
         layers = [config.parse_set(each) for each in ("run.iterations=1", "tick_delay=0.2", "run.seed=4")]
         plan = config.load(filled.EXAMPLES / "survival", layers)
         with runs.Session(kept, plan) as session:
-            thread = threading.Thread(target=session.go)
+            thread = threading.Thread(target=session.run)
             thread.start()
-            app = server.application(tmp_path / "atoll.db", token=filled.TOKEN)
+            app = server.create_app(tmp_path / "atoll.db", token=filled.TOKEN)
             with TestClient(app, base_url="http://127.0.0.1:8765", headers={"x-atoll-token": filled.TOKEN}) as client:
-                yield session.run, client, kept
-            kept.inbox(session.run).post("set", tick_delay=0)
+                yield session.run_id, client, kept
+            kept.inbox(session.run_id).post("set", tick_delay=0)
             thread.join(120)
             assert not thread.is_alive()
 

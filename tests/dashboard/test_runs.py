@@ -26,7 +26,7 @@ def test_the_runs_are_listed_newest_first_page_by_page(client, kept):
 
 @pytest.mark.parametrize("run", ["walk", "asked", "failing", "elites"])
 def test_a_run_shows_what_its_summary_says(run, client, kept):
-    summary, found = runs.summarise(kept, run), get(client, f"/api/runs/{run}")
+    summary, found = runs.summarize(kept, run), get(client, f"/api/runs/{run}")
     assert found["best"] == summary.best
     assert found["best_score"] == summary.best_score
     assert found["initial_score"] == summary.initial_score
@@ -37,7 +37,7 @@ def test_a_run_shows_what_its_summary_says(run, client, kept):
     assert found["status"] == "finished"
     assert found["is_counted"] is True
     islands = {each["island"]: each for each in found["islands"]}
-    for each in progress.islands(kept, run):
+    for each in progress.summarize_islands(kept, run):
         assert islands[each.index]["candidates"] == each.candidates
         assert islands[each.index]["accepted"] == each.accepted
 
@@ -54,7 +54,7 @@ def test_an_unknown_run_is_not_found(client):
 def test_improvements_are_those_of_the_report(client, kept):
     found = get(client, "/api/runs/walk/improvements")["improvements"]
     assert [(each["id"], each["score"], each["evaluations"]) for each in found] == [
-        (each.id, each.score, each.evaluations) for each in progress.improvements(kept, "walk")
+        (each.id, each.score, each.evaluations) for each in progress.find_improvements(kept, "walk")
     ]
 
 
@@ -103,7 +103,7 @@ def test_candidates_are_filtered(client, kept):
 
 
 def test_a_candidate_shows_all_that_is_known(client, kept):
-    row = progress.candidate(kept, "asked", "5.0")
+    row = progress.find_candidate(kept, "asked", "5.0")
     found = get(client, "/api/runs/asked/candidates/5.0")
     assert found["content"] == {"text": row.content, "size": len(row.content), "truncated": False}
     assert found["parents"] == list(row.parents)
@@ -124,8 +124,8 @@ def test_the_lineage_has_every_candidate_with_its_parents_and_the_line_to_the_be
     assert dict(zip(whole["nodes"]["ids"], whole["nodes"]["parents"], strict=True)) == {
         id: list(dict.fromkeys(row.parents)) for id, row in rows.items()
     }
-    best = progress.candidate(kept, "walk", "best")
-    assert whole["path"]["ids"] == [link.row.id for link in progress.descent(kept.candidates("walk"), best)]
+    best = progress.find_candidate(kept, "walk", "best")
+    assert whole["path"]["ids"] == [link.row.id for link in progress.get_best_lineage(kept.candidates("walk"), best)]
     seen: list[str] = []
     after: dict[str, Any] = {"first": 0}
     while after:
@@ -137,7 +137,7 @@ def test_the_lineage_has_every_candidate_with_its_parents_and_the_line_to_the_be
 
 def test_islands_tell_clusters_cells_front_and_moves(client, kept):
     found = get(client, "/api/runs/walk/islands")
-    for island, told in zip(found["islands"], progress.islands(kept, "walk"), strict=True):
+    for island, told in zip(found["islands"], progress.summarize_islands(kept, "walk"), strict=True):
         assert (island["migrants"], island["resets"]) == (told.migrants, told.resets)
         assert sum(cluster["size"] for cluster in island["clusters"]) >= min(told.accepted, 30) > 0
     kinds = {move["kind"] for move in found["moves"]}
@@ -151,7 +151,7 @@ def test_islands_tell_clusters_cells_front_and_moves(client, kept):
 
 def test_models_tell_what_was_asked(client, kept):
     found = get(client, "/api/runs/asked/models")
-    calls = len(list(kept.journal("asked").of_kind("replied")))
+    calls = len(list(kept.journal("asked").read_kinds("replied")))
     assert sum(model["calls"] for model in found["models"]) == calls > 0
     assert found["is_counted"] is True
     assert get(client, "/api/runs/walk/models")["models"] == []

@@ -61,7 +61,7 @@ def test_who_has_the_token_may_change(name, client, kept):
 
 
 def test_the_address_with_the_token_leaves_a_cookie_that_no_script_reads(kept):
-    with TestClient(server.application(kept, token=TOKEN), base_url=OURS) as browser:
+    with TestClient(server.create_app(kept, token=TOKEN), base_url=OURS) as browser:
         assert browser.get("/api/session").json()["can_change"] is False
         login = browser.get("/", params={"token": TOKEN}, follow_redirects=False)
         assert login.status_code == 303
@@ -94,7 +94,7 @@ def test_all_names_of_this_machine_are_ours(host, client):
 
 
 def test_elsewhere_every_read_needs_the_token(kept):
-    app = server.application(kept, token=TOKEN, host="0.0.0.0")
+    app = server.create_app(kept, token=TOKEN, host="0.0.0.0")
     with TestClient(app, base_url="http://192.0.2.7:8765") as client:
         for path in (
             "/",
@@ -115,9 +115,9 @@ def test_elsewhere_every_read_needs_the_token(kept):
 
 def test_an_address_that_others_reach_needs_a_token(kept):
     with pytest.raises(errors.SetupError, match="--token"):
-        server.application(kept, host="0.0.0.0")
+        server.create_app(kept, host="0.0.0.0")
     with pytest.raises(errors.SetupError, match="8 characters"):
-        server.application(kept, host="0.0.0.0", token="short")
+        server.create_app(kept, host="0.0.0.0", token="short")
 
 
 def test_every_answer_forbids_what_a_page_does_not_need(client):
@@ -196,8 +196,8 @@ def test_the_page_needs_nothing_from_elsewhere(client):
 
 def test_the_store_of_a_path_is_closed_with_the_application(tmp_path):
     with store.Store(tmp_path / "atoll.db") as kept:
-        kept.create("run")
-    app = server.application(tmp_path / "atoll.db")
+        kept.create_run("run")
+    app = server.create_app(tmp_path / "atoll.db")
     with TestClient(app, base_url=OURS) as client:
         assert client.get("/api/runs").json()["total"] == 1
     with pytest.raises(errors.SetupError, match="closed"):

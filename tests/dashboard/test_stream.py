@@ -23,7 +23,7 @@ from tests.dashboard.browser import stage
 @pytest.fixture
 def kept(tmp_path):
     with store.Store(tmp_path / "atoll.db") as kept:
-        kept.create("run")
+        kept.create_run("run")
         yield kept
 
 
@@ -166,10 +166,10 @@ def test_nobody_polls_when_nobody_watches(kept, connect):
 
 
 def test_who_goes_before_he_is_in_takes_no_place(kept):
-    tails = stream.Tails(kept)
+    tails = stream.RunTails(kept)
 
     async def watch() -> None:
-        async with tails.of("run"):
+        async with tails.subscribe("run"):
             await asyncio.sleep(60)
 
     async def come_and_go() -> None:
@@ -184,7 +184,7 @@ def test_who_goes_before_he_is_in_takes_no_place(kept):
         for _ in range(3):
             other.submit(lambda: asyncio.run(come_and_go())).result()
     assert tails.num_clients == 0
-    assert not tails._found
+    assert not tails._tails
 
 
 def test_a_store_that_fails_for_a_while_ends_no_stream(kept, address, connect, tmp_path):

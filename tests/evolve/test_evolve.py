@@ -40,7 +40,7 @@ def obliging(prompt: str) -> str:
 class TestThings:
     def test_a_function_evolves_in_a_jail_and_can_be_called(self):
         found = atoll.evolve(start, near, data=CASES, budget="60evals")
-        assert found.score > found.start
+        assert found.score > found.initial_score
         assert found.best(2.0) == pytest.approx(6.0, abs=abs(found.score) * 3 + 1e-9)
         assert "def start" in str(found.best)
 
@@ -65,7 +65,7 @@ class TestThings:
 
         found = atoll.evolve(program, judge, budget="30evals")
         assert found.score > -3
-        assert found.start == -3
+        assert found.initial_score == -3
 
     def test_a_folder_of_files_evolves_with_a_model(self, tmp_path):
         (tmp_path / "a.py").write_text("A = 1\n")
@@ -79,7 +79,7 @@ class TestThings:
 
         found = atoll.evolve(tmp_path, judge, llm=longer, budget="6evals", unsafe=True)
         assert set(found.best) == {"a.py", "b.txt"}
-        assert found.score > found.start
+        assert found.score > found.initial_score
 
     def test_a_task_folder_runs_as_on_the_command_line(self, tmp_path):
         (tmp_path / "initial_program.py").write_text("def f(x):\n    return x + 1.0\n")
@@ -89,12 +89,12 @@ class TestThings:
         )
         found = atoll.evolve(tmp_path, budget="20evals")
         both = atoll.evolve(tmp_path / "initial_program.py", tmp_path / "evaluator.py", budget="20evals")
-        assert found.start == both.start == -3
+        assert found.initial_score == both.initial_score == -3
         assert found.score > -3
 
     def test_a_prompt_evolves_without_a_model(self):
         found = atoll.evolve("Be kind. Be brief. Be honest.", lambda text: -len(text), budget="60evals")
-        assert found.score > found.start
+        assert found.score > found.initial_score
         assert len(found.best) == -found.score
 
     def test_a_dict_of_texts_evolves_part_by_part(self):
@@ -235,7 +235,7 @@ class TestResults:
         assert isinstance(found.baselines["best-of-N"], float)
         assert isinstance(found.baselines["sequential conditioning"], float)
         assert isinstance(found.baselines["no LLM"], float)
-        assert found.baselines["start"] == found.start
+        assert found.baselines["start"] == found.initial_score
 
     def test_a_store_keeps_the_run_and_without_one_no_file_is_left(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -243,7 +243,7 @@ class TestResults:
         assert not list(tmp_path.iterdir())
         found = atoll.evolve("a b c", lambda text: -len(text), budget="5evals", store="kept.db")
         with store.Store("kept.db") as kept:
-            assert kept.candidates(found.run).best()[0].content == found.content
+            assert kept.candidates(found.run).list_best()[0].content == found.content
 
     def test_the_same_seed_gives_the_same_run(self):
         options: dict[str, Any] = {"data": list("abcdef"), "budget": "120evals", "seed": 3}
@@ -269,7 +269,7 @@ class TestResults:
         options: dict[str, Any] = {"llm": model, "budget": "3evals", "baselines": True, "unsafe": True}
         found = atoll.evolve(program, lambda path: float(len(path.read_text())), **options)
         assert "give a model" in str(found.baselines["no LLM"])
-        assert found.score > found.start
+        assert found.score > found.initial_score
 
 
 class TestMistakes:

@@ -6,16 +6,16 @@ from atoll import executor, sandbox
 from atoll.testing import ExecutorSuite
 
 jails = pytest.mark.skipif(
-    sandbox.level_of(sandbox.probe()) != "L3", reason=f"needs L3: {' '.join(sandbox.missing(sandbox.probe()))}"
+    sandbox.get_level(sandbox.probe()) != "L3", reason=f"needs L3: {' '.join(sandbox.describe_missing(sandbox.probe()))}"
 )
 
 
 @jails
 class TestLocalInJail(ExecutorSuite):
     def make(self, make_job, limits, num_workers):
-        return executor.Local(sandbox.Jail(make_job, limits, num_workers), num_workers)
+        return executor.LocalExecutor(sandbox.IsolatedSandbox(make_job, limits, num_workers), num_workers)
 
 
 class TestLocalWithWarmWorkers(ExecutorSuite):
     def make(self, make_job, limits, num_workers):
-        return executor.Local(sandbox.Workers(make_job, limits, num_workers), num_workers)
+        return executor.LocalExecutor(sandbox.ProcessSandbox(make_job, limits, num_workers), num_workers)

@@ -9,8 +9,8 @@ import pytest
 from atoll import errors, sandbox
 from atoll.executor import ray as fleets
 from atoll.executor.ray import luggage
-from atoll.executor.ray.luggage import Luggage, Unpacked
-from atoll.executor.ray.seat import Order, Seat
+from atoll.executor.ray.luggage import TaskFiles, ExtractedFiles
+from atoll.executor.ray.seat import ActorConfig, EvaluationActor
 from atoll.sandbox import files, parcel
 
 TASK = """
@@ -38,20 +38,20 @@ def task(tmp_path, monkeypatch):
 
 
 def test_what_lies_on_the_node_already_is_used_as_it_is(task):
-    packed = Luggage.of([str(task)])
-    there = Unpacked(packed, packed.packed())
+    packed = TaskFiles.from_paths([str(task)])
+    there = ExtractedFiles(packed, packed.pack())
     assert there.roots == [str(task)]
     (task / "beside.py").write_text("OFFSET = 11.0\n")
-    assert Unpacked(packed, packed.packed()).roots != [str(task)]
+    assert ExtractedFiles(packed, packed.pack()).roots != [str(task)]
 
 
 def test_what_is_not_there_is_unpacked_once(task):
-    packed = Luggage.of([str(task), str(task / "task.py")])
-    assert len(packed.pieces) == 1
-    body = packed.packed()
+    packed = TaskFiles.from_paths([str(task), str(task / "task.py")])
+    assert len(packed.files) == 1
+    body = packed.pack()
     shutil.rmtree(task)
-    (root,) = Unpacked(packed, body).roots
-    assert (root, Unpacked(packed, body).path((0, "/beside.py"))) == (root, f"{root}/beside.py")
+    (root,) = ExtractedFiles(packed, body).roots
+    assert (root, ExtractedFiles(packed, body).resolve((0, "/beside.py"))) == (root, f"{root}/beside.py")
     with open(f"{root}/beside.py", encoding="utf-8") as file:
         assert file.read() == "OFFSET = 10.0\n"
     with pytest.raises(FileNotFoundError):
@@ -59,10 +59,10 @@ def test_what_is_not_there_is_unpacked_once(task):
 
 
 def test_a_single_file_travels_too(task):
-    packed = Luggage.of([str(task / "beside.py")])
-    body = packed.packed()
+    packed = TaskFiles.from_paths([str(task / "beside.py")])
+    body = packed.pack()
     (task / "beside.py").unlink()
-    (root,) = Unpacked(packed, body).roots
+    (root,) = ExtractedFiles(packed, body).roots
     with open(root, encoding="utf-8") as file:
         assert file.read() == "OFFSET = 10.0\n"
 
@@ -70,16 +70,16 @@ def test_a_single_file_travels_too(task):
 def test_too_much_is_refused_with_what_to_do(task, monkeypatch):
     monkeypatch.setattr(luggage, "MOST_BYTES", 20)
     with pytest.raises(errors.SetupError, match="put the data where all nodes see it under the same path"):
-        Luggage.of([str(task)])
+        TaskFiles.from_paths([str(task)])
 
 
 def test_a_seat_far_from_home_judges_as_at_home(task):
-    packed = Luggage.of([str(task)])
-    job = functools.partial(files.score_file, str(task / "task.py"), "evaluate", "inputs")
-    order = Order(sandbox.Limits(seconds=60.0), None, True, True, sandbox.Profile(reads=(str(task),)), packed)
-    sent, body, home = parcel.pack(job, packed.place_of), packed.packed(), str(task)
+    packed = TaskFiles.from_paths([str(task)])
+    job = functools.partial(files.load_score_job, str(task / "task.py"), "evaluate", "inputs")
+    order = ActorConfig(sandbox.Limits(seconds=60.0), None, True, True, sandbox.Permissions(read_paths=(str(task),)), packed)
+    sent, body, home = parcel.pack_job(job, packed.locate), packed.pack(), str(task)
     shutil.rmtree(task)
-    seat = Seat(order, sent, body, "node")
+    seat = EvaluationActor(order, sent, body, "node")
     try:
         assert seat.open() == (None, "L0", "node")
         assert seat.run(1, '"def f(x):\\n    return x"').value == [{"score": 11.0}]
@@ -93,8 +93,8 @@ def test_a_seat_far_from_home_judges_as_at_home(task):
 
 
 def test_a_tally_says_what_was_lost():
-    tally = fleets.Tally()
+    tally = fleets.RayStats()
     tally.count(evaluations=2000, again=3, seats_lost=4)
-    tally.mourn("node")
-    tally.mourn("node")
+    tally.record_dead_node("node")
+    tally.record_dead_node("node")
     assert str(tally) == "2,000 evaluations on the cluster, 3 sent again, 4 seats lost, 1 nodes lost"

@@ -7,7 +7,7 @@ import pytest
 from atoll import errors, executor, sandbox
 from atoll.sandbox import levels
 
-jailed = pytest.mark.skipif(sandbox.level_of(sandbox.probe()) == "L0", reason="this machine has no jail")
+jailed = pytest.mark.skipif(sandbox.get_level(sandbox.probe()) == "L0", reason="this machine has no jail")
 
 
 def make():
@@ -30,14 +30,14 @@ def weak(monkeypatch):
 
 @jailed
 def test_the_strongest_jail_is_the_usual():
-    with executor.Place().open(make) as place:
-        assert place.level == sandbox.level_of(sandbox.probe())
+    with executor.ExecutorConfig().open(make) as place:
+        assert place.level == sandbox.get_level(sandbox.probe())
         assert place.run("answer = 1 + 1").value == 2
 
 
 @jailed
 def test_what_is_trusted_shares_a_warm_process():
-    with executor.Place(is_unsafe=True, is_trusted=True).open(make) as place:
+    with executor.ExecutorConfig(is_unsafe=True, is_trusted=True).open(make) as place:
         assert place.level == "L0"
         first, second = (place.run("import os; answer = os.getpid()").value for _ in range(2))
         assert first == second
@@ -45,24 +45,24 @@ def test_what_is_trusted_shares_a_warm_process():
 
 def test_trust_alone_is_not_enough_for_what_a_model_wrote():
     with pytest.raises(errors.SetupError, match="allow that with --unsafe"):
-        executor.Place(is_trusted=True).open(make)
+        executor.ExecutorConfig(is_trusted=True).open(make)
 
 
 def test_trust_and_a_level_exclude_each_other():
     with pytest.raises(errors.SetupError, match="cannot both be had"):
-        executor.Place(is_unsafe=True, is_trusted=True, require="L2").open(make)
+        executor.ExecutorConfig(is_unsafe=True, is_trusted=True, require="L2").open(make)
 
 
 def test_a_machine_without_a_jail_refuses_what_a_model_wrote(weak):
     with pytest.raises(errors.SetupError, match=r"allow that with --unsafe, or get a jail\. No namespaces"):
-        executor.Place().open(make)
-    with executor.Place(is_unsafe=True).open(make) as place:
+        executor.ExecutorConfig().open(make)
+    with executor.ExecutorConfig(is_unsafe=True).open(make) as place:
         assert (place.level, place.run("answer = 3").value) == ("L0", 3)
 
 
 def test_a_level_that_is_required_is_had_or_refused(weak):
     with pytest.raises(errors.SetupError, match=r"This machine has a sandbox of level L0, not L2\. No namespaces"):
-        executor.Place(require="L2", is_unsafe=True).open(make)
+        executor.ExecutorConfig(require="L2", is_unsafe=True).open(make)
 
 
 def test_a_job_that_cannot_be_made_shows_at_once_and_leaves_nothing():
@@ -70,15 +70,15 @@ def test_a_job_that_cannot_be_made_shows_at_once_and_leaves_nothing():
         raise FileNotFoundError("no data here")
 
     with pytest.raises(errors.SetupError, match="no data here"):
-        executor.Place(is_unsafe=True).open(broken)
+        executor.ExecutorConfig(is_unsafe=True).open(broken)
 
 
 @jailed
 def test_the_evaluators_source_widens_the_jail_and_nothing_else_does():
     start = "import os\npid = os.fork()\nif not pid: os._exit(0)\nos.waitpid(pid, 0)\nanswer = 'forked'"
-    with executor.Place().open(make, "import numpy\ndef evaluate(path): return 1") as narrow:
+    with executor.ExecutorConfig().open(make, "import numpy\ndef evaluate(path): return 1") as narrow:
         assert "PermissionError" in (narrow.run(start).failure or "")
-    with executor.Place().open(make, "import multiprocessing\ndef evaluate(path): return 1") as wide:
+    with executor.ExecutorConfig().open(make, "import multiprocessing\ndef evaluate(path): return 1") as wide:
         assert wide.run(start).value == "forked"
 
 
@@ -88,19 +88,19 @@ def test_a_folder_is_readable_only_if_the_evaluator_looks_there(tmp_path):
     (tmp_path / "data.txt").write_text("secret")
     (tmp_path / "beside.py").write_text("")
     look = f"answer = open({str(tmp_path / 'data.txt')!r}).read()"
-    with executor.Place().open(make, "import json", str(tmp_path)) as place:
+    with executor.ExecutorConfig().open(make, "import json", str(tmp_path)) as place:
         assert place.run(look).failure is not None
     for source in ("HERE = __file__", "def evaluate(path):\n    import beside"):
-        with executor.Place().open(make, source, str(tmp_path)) as place:
+        with executor.ExecutorConfig().open(make, source, str(tmp_path)) as place:
             assert place.run(look).value == "secret"
 
 
 def test_variables_of_the_environment_come_by_name_with_and_without_a_jail(monkeypatch):
     monkeypatch.setenv("OTHER_NAME", "hidden")
-    profile = sandbox.Profile(env={"TASK_NUM": "7"})
+    profile = sandbox.Permissions(env={"TASK_NUM": "7"})
     ask = "import os; answer = [os.environ.get(name) for name in ('TASK_NUM', 'OTHER_NAME')]"
     for trusted in (False, True):
-        with executor.Place(is_unsafe=True, is_trusted=trusted, profile=profile).open(make) as place:
+        with executor.ExecutorConfig(is_unsafe=True, is_trusted=trusted, permissions=profile).open(make) as place:
             assert place.run(ask).value == ["7", None]
 
 
@@ -109,9 +109,9 @@ def test_variables_of_the_environment_come_by_name_with_and_without_a_jail(monke
 def test_a_folder_that_root_alone_can_read_is_the_users_to_open(tmp_path):
     tmp_path.chmod(0o700)
     with pytest.raises(errors.SetupError, match=r"can be read by root alone, .*: chmod -R a\+rX "):
-        executor.Place().open(make, "DATA = __file__", str(tmp_path))
+        executor.ExecutorConfig().open(make, "DATA = __file__", str(tmp_path))
     with pytest.raises(errors.SetupError, match="can be read by root alone"):
-        executor.Place(profile=sandbox.Profile(reads=(str(tmp_path),))).open(make)
+        executor.ExecutorConfig(permissions=sandbox.Permissions(read_paths=(str(tmp_path),))).open(make)
     tmp_path.chmod(0o755)
-    with executor.Place().open(make, "DATA = __file__", str(tmp_path)) as place:
+    with executor.ExecutorConfig().open(make, "DATA = __file__", str(tmp_path)) as place:
         assert place.run(f"import os; answer = os.listdir({str(tmp_path)!r})").value == []

@@ -22,7 +22,7 @@ pytest.importorskip("ray", reason="needs the extra ray: scripts/setup dev")
 pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("ray")]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "funsearch_capset"
-TERMS = fleets.Terms(wait_seconds=120.0)
+TERMS = fleets.RayConfig(wait_seconds=120.0)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def nodes():
 
 
 def place(num_slots=4, tally=None, terms=TERMS, **rest):
-    return executor.Place(
-        sandbox.Limits(seconds=20.0), num_slots, cluster=terms, tally=tally or fleets.Tally(), is_unsafe=True, **rest
+    return executor.ExecutorConfig(
+        sandbox.Limits(seconds=20.0), num_slots, ray_config=terms, ray_stats=tally or fleets.RayStats(), is_unsafe=True, **rest
     )
 
 
@@ -41,15 +41,15 @@ def place(num_slots=4, tally=None, terms=TERMS, **rest):
 @pytest.mark.usefixtures("nodes")
 class TestFleet(ExecutorSuite):
     def make(self, make_job, limits, num_workers):
-        order = fleets.Order(limits, None, True, False, sandbox.NARROW, fleets.Luggage())
-        return executor.Local(fleets.Fleet(make_job, order, TERMS, num_workers, fleets.Tally()), num_workers)
+        order = fleets.ActorConfig(limits, None, True, False, sandbox.DEFAULT_PERMISSIONS, fleets.TaskFiles())
+        return executor.LocalExecutor(fleets.RaySlotPool(make_job, order, TERMS, num_workers, fleets.RayStats()), num_workers)
 
 
 class Counting:
     """Proposes a text that nobody has proposed: the number of its step."""
 
-    def propose(self, task):
-        return [task.parents[0].clone(function.Text(str(task.step)))]
+    def propose(self, context):
+        return [context.parents[0].clone(function.Text(str(context.step)))]
 
 
 def twenty_milliseconds():
@@ -64,7 +64,7 @@ def twenty_milliseconds():
 
 def evolve(nodes, num_evaluations, kept, seed):
     """Judges so many candidates and kills a node without grace meanwhile; returns the journal and what was counted."""
-    tally, run = fleets.Tally(), kept.create()
+    tally, run = fleets.RayStats(), kept.create()
     wanted = random.Random(seed).uniform(0.1, 0.7) * num_evaluations
 
     def kill():
@@ -74,8 +74,8 @@ def evolve(nodes, num_evaluations, kept, seed):
         clusters.kill(nodes, victim)
 
     with place(6, tally).open(twenty_milliseconds) as box:
-        judge = sandbox.SandboxJudge(box, lambda value: Evaluation(float(str(value))))
-        props = function.DefaultFunctionProps(function.Text("0"), judge=judge)
+        judge = sandbox.SandboxEvaluator(box, lambda value: Evaluation(float(str(value))))
+        props = function.DefaultFunctionProps(function.Text("0"), candidate_evaluator=judge)
         islands = cluster.IslandConfig(2, 1, function.DefaultFunction(props), Counting())
         budget = control.Budget(evaluations=num_evaluations)
         plan = cluster.EvolverConfig(islands, num_parallel=6, budget=budget, journal=kept.journal(run))
@@ -119,8 +119,8 @@ def test_2000_evaluations_survive_the_death_of_a_node_at_any_moment(nodes, seed)
 
 
 def test_a_candidate_that_kills_its_worker_is_given_up_after_the_cap(nodes):
-    tally, poison = fleets.Tally(), "import os, signal; os.kill(os.getppid(), signal.SIGKILL); os._exit(1)"
-    with place(2, tally, is_trusted=True).open(sandboxes.maker()) as box:
+    tally, poison = fleets.RayStats(), "import os, signal; os.kill(os.getppid(), signal.SIGKILL); os._exit(1)"
+    with place(2, tally, is_trusted=True).open(sandboxes.get_job_maker()) as box:
         answers = [box.submit(program) for program in ("answer = 1", poison, "answer = 2", "answer = 3")]
         found = [each.result(300) for each in answers]
     assert [each.value for each in found] == [1, None, 2, 3]
@@ -131,7 +131,7 @@ def test_a_candidate_that_kills_its_worker_is_given_up_after_the_cap(nodes):
 
 def test_nothing_of_a_workers_environment_reaches_a_candidate(nodes):
     look = "import os; answer = [*os.environ.keys(), *os.environ.values()]"
-    with place(1).open(sandboxes.maker()) as box:
+    with place(1).open(sandboxes.get_job_maker()) as box:
         seen = box.run(look).value
     assert isinstance(seen, list)
     assert not {"ATOLL_TEST_API_KEY", "a secret"}.intersection(seen)
@@ -140,7 +140,7 @@ def test_nothing_of_a_workers_environment_reaches_a_candidate(nodes):
 
 def test_a_level_that_a_node_does_not_have_is_refused_before_the_first_candidate(nodes):
     with pytest.raises(errors.SetupError, match="cannot both be had"):
-        place(1, require="L2", is_trusted=True).open(sandboxes.maker())
+        place(1, require="L2", is_trusted=True).open(sandboxes.get_job_maker())
 
 
 def test_a_job_that_cannot_be_made_is_said_once(nodes):
@@ -152,9 +152,9 @@ def test_a_job_that_cannot_be_made_is_said_once(nodes):
 
 
 def test_a_cluster_without_room_is_given_up_in_one_sentence(nodes):
-    terms = fleets.Terms(resources={"unicorn": 1.0}, wait_seconds=0.5)
+    terms = fleets.RayConfig(resources={"unicorn": 1.0}, wait_seconds=0.5)
     with pytest.raises(errors.SetupError, match=r"no node of the cluster had room for 1 CPUs, 1 unicorn: start one"):
-        place(1, terms=terms).open(sandboxes.maker())
+        place(1, terms=terms).open(sandboxes.get_job_maker())
 
 
 def test_an_ordered_run_is_the_same_on_the_cluster(nodes, tmp_path):
@@ -162,14 +162,14 @@ def test_an_ordered_run_is_the_same_on_the_cluster(nodes, tmp_path):
         run = {"iterations": 8, "seed": 5, "deterministic": True}
         plan = config.load(EXAMPLE, [{"run": run}, *changes])
         with runs.Session(kept, plan) as session:
-            session.go()
-        return list(kept.export(session.run)), session
+            session.run()
+        return list(kept.export(session.run_id)), session
 
     with store.Store(tmp_path / "atoll.db") as kept:
         here, _ = export()
         there, session = export({"executor": {"kind": "ray", "address": nodes.address}})
-        last = kept.journal(session.run).last()
-        assert runs.summarise(kept, session.run).status == "done"
+        last = kept.journal(session.run).read_last()
+        assert runs.summarize(kept, session.run).status == "done"
     assert here == there
     assert last is not None
     assert last.data["executor"]["evaluations"] > 8
@@ -181,7 +181,7 @@ def test_an_address_where_nobody_listens_is_said_at_once():
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(errors.SetupError, match=f"There is no Ray cluster at {address} .*'ray start --head"):
-        place(1, terms=fleets.Terms(address=address)).open(sandboxes.maker())
+        place(1, terms=fleets.RayConfig(address=address)).open(sandboxes.get_job_maker())
 
 
 @pytest.mark.slow
@@ -202,4 +202,4 @@ def test_a_cluster_of_ones_own_ends_with_the_run(tmp_path):
 def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(errors.SetupError, match=r"--executor ray needs Ray: pip install 'atoll\[ray\]'"):
-        place(1).open(sandboxes.maker())
+        place(1).open(sandboxes.get_job_maker())

@@ -71,7 +71,7 @@ def in_file(name: str, read: Callable[[Path], Any], *beside: tuple[str, str]) ->
     return read_text
 
 
-(PARENT,) = source.functions('def line(x: float) -> float:\n    """Returns the height."""\n    return x\n')
+(PARENT,) = source.parse_functions('def line(x: float) -> float:\n    """Returns the height."""\n    return x\n')
 REPLY = "Here:\n```python\ndef line_v1(x):\n    return 2 * x + 1\n```\nI think so."
 DIFF = "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE"
 ENTRY = '{"timestamp":"2030-01-01T00:00:00Z","decision_id":"d1","entity":"ann","payload":{"words":3}}'
@@ -84,27 +84,27 @@ AGENTS = ['{"result": "ok", "usage": {"input_tokens": 1}}', '{"type": "turn.fail
 INSTANCES = (EXAMPLES / "mind_natural_plan/instances.jsonl").read_text().splitlines()
 TRIP, MEETING = (next(json.loads(each) for each in INSTANCES if name in each) for name in ("trip_pl", "meeting_pl"))
 PARSERS = {
-    "a function in a reply": Parser(lambda text: reply.read(text, PARENT, 1), [REPLY], (ValueError, SyntaxError)),
-    "a fence": Parser(mutation.fenced_code, [REPLY]),
+    "a function in a reply": Parser(lambda text: reply.parse_response(text, PARENT, 1), [REPLY], (ValueError, SyntaxError)),
+    "a fence": Parser(mutation.extract_code, [REPLY]),
     "search and replace": Parser(
-        lambda text: mutation.edited("x = 1\ny = 2\n", mutation.blocks_of(text)), [DIFF], (ValueError,)
+        lambda text: mutation.apply_blocks("x = 1\ny = 2\n", mutation.parse_blocks(text)), [DIFF], (ValueError,)
     ),
-    "edits of files": Parser(patches.read, [f"FILE: a.py\n{DIFF}"]),
-    "JSON in a reply": Parser(lambda text: list(structured.extract(text)), ['Well: {"a": [1, 2]} or ```json\n[]\n```']),
-    "what Claude Code prints": Parser(lambda text: agents._read_claude(text, "m"), AGENTS, agents.UNREADABLE),
-    "what Codex prints": Parser(lambda text: agents._read_codex(text, "m"), AGENTS, agents.UNREADABLE),
-    "what Gemini prints": Parser(lambda text: agents._read_gemini(text, "m"), AGENTS, agents.UNREADABLE),
+    "edits of files": Parser(patches.parse_edits, [f"FILE: a.py\n{DIFF}"]),
+    "JSON in a reply": Parser(lambda text: list(structured.extract_json(text)), ['Well: {"a": [1, 2]} or ```json\n[]\n```']),
+    "what Claude Code prints": Parser(lambda text: agents._parse_claude(text, "m"), AGENTS, agents.PARSE_ERRORS),
+    "what Codex prints": Parser(lambda text: agents._parse_codex(text, "m"), AGENTS, agents.PARSE_ERRORS),
+    "what Gemini prints": Parser(lambda text: agents._parse_gemini(text, "m"), AGENTS, agents.PARSE_ERRORS),
     "a skeleton": Parser(
         lambda text: parsing.parse(text, ["x", "v"]),
         ["def equation(x, v, params):\n    return params[0] * x"],
         (ValueError,),
     ),
     "a table": Parser(in_file("train.csv", table.read_train), ["x,y\n1,2\n2,4\n3,6.5\n", "a;b\n1;2\n"]),
-    "a trip": Parser(trip.read, [TRIP["golden_plan"]]),
+    "a trip": Parser(trip.parse_stays, [TRIP["golden_plan"]]),
     "a trip's task": Parser(lambda text: trip.from_text("t", text), [TRIP["prompt_0shot"]]),
     "a meeting's task": Parser(lambda text: meeting.from_text("m", text), [MEETING["prompt_0shot"]]),
     "a poem's task": Parser(lambda text: steg.from_text("s", text), ["Hide the message 3 1 4 in a poem."]),
-    "plans in a file": Parser(in_file("instances.jsonl", data.read), ["\n".join(INSTANCES[:3])]),
+    "plans in a file": Parser(in_file("instances.jsonl", data.load_problems), ["\n".join(INSTANCES[:3])]),
     "a task's settings": Parser(
         in_file("atoll.toml", config.load, ("task.py", tasks.TASK)), [tasks.TOML, tasks.TOML + "[run]\nseed = 3\n"]
     ),
@@ -120,7 +120,7 @@ PARSERS = {
     "--set": Parser(config.parse_set, ["run.seed=7", "a.b=[1, 2]"]),
     "--budget": Parser(config.parse_budget, ["60s", "$1,500evals"]),
     "a checkpoint": Parser(
-        in_file("checkpoint_1/programs/a.json", lambda path: checkpoints.read(path.parents[1])), [PROGRAM]
+        in_file("checkpoint_1/programs/a.json", lambda path: checkpoints.read_programs(path.parents[1])), [PROGRAM]
     ),
     "a decision's log": Parser(lambda text: entry.decode(text.encode("utf-8", "replace")), [ENTRY], UNREADABLE),
     "a folder of logs": Parser(
@@ -128,22 +128,22 @@ PARSERS = {
     ),
     "a report of feedback": Parser(lambda text: record.decode(text.encode("utf-8", "replace")), [REPORT], UNREADABLE),
     "a replay's checkpoint": Parser(
-        in_file("c.json", lambda path: checkpoint.read(path, {})), ['{"request": {}, "position": 3}']
+        in_file("c.json", lambda path: checkpoint.read_checkpoint(path, {})), ['{"request": {}, "position": 3}']
     ),
-    "a file of parameters": Parser(in_file("current.json", layout.read), ['{"Version": 1, "value": 2}']),
-    "a line of the audit": Parser(audit.read_line, ['{"seq":1,"hash":"00"}'], (ValueError,)),
+    "a file of parameters": Parser(in_file("current.json", layout.read_json), ['{"Version": 1, "value": 2}']),
+    "a line of the audit": Parser(audit.parse_line, ['{"seq":1,"hash":"00"}'], (ValueError,)),
     "a decision by webhook": Parser(
-        lambda text: webhook._read(text.encode("utf-8", "replace")), ['{"at": "2030-01-01"}']
+        lambda text: webhook._parse_message(text.encode("utf-8", "replace")), ['{"at": "2030-01-01"}']
     ),
     "a skill": Parser(
-        skills.parse, ["---\nname: say-hi\ndescription: Says hi.\nmetadata:\n  atoll-when: '[1]'\n---\nSay hi.\n"]
+        skills.parse_skill, ["---\nname: say-hi\ndescription: Says hi.\nmetadata:\n  atoll-when: '[1]'\n---\nSay hi.\n"]
     ),
-    "bullets": Parser(bullets.read, ["## Tactics\n\n- [tactics-00001] helpful=1 harmful=0 :: Wait.\n"]),
+    "bullets": Parser(bullets.parse_section, ["## Tactics\n\n- [tactics-00001] helpful=1 harmful=0 :: Wait.\n"]),
     "a playbook's folder": Parser(
-        in_file("current/metadata.json", lambda path: playbooks.load(path.parents[1])), [METADATA]
+        in_file("current/metadata.json", lambda path: playbooks.load_folder(path.parents[1])), [METADATA]
     ),
     "a saved life": Parser(
-        in_file("life.jsonl", lambda path: list(analysis.read([path]))),
+        in_file("life.jsonl", lambda path: list(analysis.read_turns([path]))),
         ['{"episode": 1, "tick": 2, "rewards": {}, "deltas": {}}\n'],
     ),
 }

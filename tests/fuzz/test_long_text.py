@@ -14,13 +14,13 @@ from atoll.mind import prompts
 from atoll.mind.tasks import meeting, steg
 from atoll.mutation import markers
 from atoll.programs import reflection, review
-from atoll.programs.texts import Order
+from atoll.programs.texts import RewriteRequest
 
 SIZE = 400_000  # characters; a reply may have ten times as many
 MOST_SECONDS = 2.0  # of the processor: now 0.2 at most; by the square of its length each took 2, most of them minutes
 
 PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
-ORDER = Order("system", {"system": "Answer."}, "", 0.5, {}, Random(0))
+ORDER = RewriteRequest("system", {"system": "Answer."}, "", 0.5, {}, Random(0))
 POEM = steg.Poem("s", "", (10, 20), 3)
 DAY = meeting.Day("m", "", "Pier", 540, {"Ann": meeting.Friend("Ann", "Pier", 540, 600, 30)}, {})
 
@@ -45,28 +45,28 @@ def numbered(line: str) -> str:
 
 
 def reflected(text: str) -> Any:
-    return reflection.Reflection(llm.FromFunction(lambda prompt: text)).write(ORDER)
+    return reflection.ReflectionWriter(llm.FunctionLLM(lambda prompt: text)).write(ORDER)
 
 
 CASES = {
-    "blocks that do not end": Case(lambda text: markers.spliced(PROGRAM, text), repeated("# EVOLVE-BLOCK-START\n")),
-    "many blocks": Case(markers.evolving, repeated(PROGRAM)),
+    "blocks that do not end": Case(lambda text: markers.splice(PROGRAM, text), repeated("# EVOLVE-BLOCK-START\n")),
+    "many blocks": Case(markers.find_evolving_spans, repeated(PROGRAM)),
     "empty lines before a note": Case(reflected, repeated("\n") + "So:\n```text\nBe exact.\n```"),
-    "JSON in a fence of empty lines": Case(lambda text: list(structured.extract(text)), "```" + repeated("\n")),
-    "a review in a fence of empty lines": Case(review.opinion, "```" + repeated("\n")),
-    "a code of empty lines": Case(POEM.parse, repeated("\n") + "TEXT: rain"),
-    "a code of many words": Case(POEM.judge, numbered("10 -> NAME\n") + "TEXT: rain"),
-    "a text of many code words": Case(POEM.trace, "10 -> rain\nTEXT:\n" + repeated("rain\n")),
-    "critics that do not end": Case(prompts.critique_in, repeated("<critic>")),
-    "critics before a plan": Case(prompts.plan_in, repeated("<critic>")),
-    "meetings that do not end": Case(DAY.parse, repeated("You meet ")),
-    "meetings on one line": Case(DAY.trace, repeated("You meet ")),
-    "many meetings": Case(DAY.judge, numbered("You meet NAME for 1 minutes from 9:00AM to 9:01AM.\n")),
-    "keys that do not end": Case(lambda text: secrets.find(text, {}), repeated("-----BEGIN PRIVATE KEY-----")),
-    "keys to be hidden": Case(secrets.redacted, repeated("-----BEGIN PRIVATE KEY-----")),
-    "many secrets": Case(lambda text: secrets.find(text, {}), repeated("token='abcd1234'\n")),
-    "tokens that do not end": Case(secrets.redacted, repeated("eyJ-")),
-    "names of secrets before a call": Case(secrets.redacted, repeated("password=") + "("),
+    "JSON in a fence of empty lines": Case(lambda text: list(structured.extract_json(text)), "```" + repeated("\n")),
+    "a review in a fence of empty lines": Case(review.parse_review, "```" + repeated("\n")),
+    "a code of empty lines": Case(POEM.parse_plan, repeated("\n") + "TEXT: rain"),
+    "a code of many words": Case(POEM.evaluate, numbered("10 -> NAME\n") + "TEXT: rain"),
+    "a text of many code words": Case(POEM.parse_trace, "10 -> rain\nTEXT:\n" + repeated("rain\n")),
+    "critics that do not end": Case(prompts.extract_critique, repeated("<critic>")),
+    "critics before a plan": Case(prompts.extract_plan, repeated("<critic>")),
+    "meetings that do not end": Case(DAY.parse_plan, repeated("You meet ")),
+    "meetings on one line": Case(DAY.parse_trace, repeated("You meet ")),
+    "many meetings": Case(DAY.evaluate, numbered("You meet NAME for 1 minutes from 9:00AM to 9:01AM.\n")),
+    "keys that do not end": Case(lambda text: secrets.find_secrets(text, {}), repeated("-----BEGIN PRIVATE KEY-----")),
+    "keys to be hidden": Case(secrets.redact, repeated("-----BEGIN PRIVATE KEY-----")),
+    "many secrets": Case(lambda text: secrets.find_secrets(text, {}), repeated("token='abcd1234'\n")),
+    "tokens that do not end": Case(secrets.redact, repeated("eyJ-")),
+    "names of secrets before a call": Case(secrets.redact, repeated("password=") + "("),
 }
 
 

@@ -15,18 +15,18 @@ from bench import governed_logs as bench
 def test_columns_and_a_replay_agree(tmp_path):
     bench.generate(tmp_path, 3000)
     window = timedelta(minutes=1)
-    replayer = replay.Replayer(
+    replayer = replay.LogReplayer(
         logs.FileLog(tmp_path / "log"), feedback.FileFeedback(tmp_path / "feedback"), window=window
     )
-    aggregator = reflectors.Aggregator()
+    aggregator = reflectors.AggregatorReflector()
     replayer.register(aggregator)
     report = replayer.replay(bench.START, bench.END)
     with (tmp_path / "log" / "2026-04-18.jsonl").open("a") as file:
         file.write('nonsense\n{"timestamp":"2026-0')
-    columns = columnar.Columns(tmp_path / "log", tmp_path / "feedback", bench.START, bench.END, window=window)
-    found = columns.statistics()
+    columns = columnar.ColumnarReplay(tmp_path / "log", tmp_path / "feedback", bench.START, bench.END, window=window)
+    found = columns.compute_statistics()
     assert sum(row["count"] for row in found) == report.paired > 0
-    assert columns.num_left_out == 2
+    assert columns.num_skipped == 2
     for row in found[::50]:
         stats = aggregator.stats(row["entity"], row["metric"])
         assert row["count"] == stats.count
@@ -43,15 +43,15 @@ def test_columns_feed_an_estimate(tmp_path):
     channel = feedback.FileFeedback(tmp_path / "feedback", clock=lambda: bench.START)
     for number in range(200):
         channel.report(f"e{number}", "won", float(number % 2))
-    columns = columnar.Columns(log.folder, channel.folder, bench.START, bench.END)
-    logged = columns.logged("won", {"left": 0.2, "right": 0.8})
+    columns = columnar.ColumnarReplay(log.folder, channel.folder, bench.START, bench.END)
+    logged = columns.to_logged_data("won", {"left": 0.2, "right": 0.8})
     assert ope.estimate(logged, "dr").value == pytest.approx(0.8, abs=0.02)
     with pytest.raises(errors.SetupError, match="lost"):
-        columns.logged("lost", {"left": 1.0})
+        columns.to_logged_data("lost", {"left": 1.0})
 
 
 def test_an_empty_log_has_no_statistics(tmp_path):
     (tmp_path / "log").mkdir()
     (tmp_path / "feedback").mkdir()
-    columns = columnar.Columns(tmp_path / "log", tmp_path / "feedback", bench.START, bench.END)
-    assert columns.statistics() == []
+    columns = columnar.ColumnarReplay(tmp_path / "log", tmp_path / "feedback", bench.START, bench.END)
+    assert columns.compute_statistics() == []

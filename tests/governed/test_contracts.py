@@ -40,7 +40,7 @@ class TestStoredLog(Logs):
             yield
 
     def holding(self, entries):
-        made = logs.StoredLog(self.kept)
+        made = logs.SQLLog(self.kept)
         made.append(*entries)
         return made
 
@@ -60,7 +60,7 @@ def journal_log():
     kept = store.MemoryJournal()
     for record in records():
         kept.write(record)
-    return journals.JournalLog(kept, "run", datetime(2026, 4, 18, tzinfo=UTC))
+    return journals.RunLog(kept, "run", datetime(2026, 4, 18, tzinfo=UTC))
 
 
 class TestJournalLog(testing.LogSourceSuite):
@@ -89,7 +89,7 @@ class TestStoredFeedback(testing.FeedbackChannelSuite):
             yield
 
     def make(self):
-        return feedback.StoredFeedback(self.kept)
+        return feedback.SQLFeedback(self.kept)
 
 
 class TestJournalFeedback(testing.FeedbackChannelSuite):

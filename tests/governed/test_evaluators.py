@@ -81,7 +81,7 @@ def test_a_feature_that_is_no_number_is_named(value):  # G65
 def test_weights_may_be_parameters_that_evolve():  # G66 beyond
     store = MemoryParameters()
     store.set("weights/size", 2, "start")
-    evaluator = evaluators.WeightedEvaluator({"size": number}, {"size": evaluators.Bound(store, "weights/size")})
+    evaluator = evaluators.WeightedEvaluator({"size": number}, {"size": evaluators.ParameterWeight(store, "weights/size")})
     assert evaluator.score(FOUR).score == 8.0
     store.set("weights/size", 0.5, "smaller is better")
     assert evaluator.score(FOUR).score == 2.0
@@ -114,7 +114,7 @@ def test_a_cascade_spares_the_dear_evaluators_what_the_cheap_ones_find_bad():
 
     dear = evaluators.FuncEvaluator(score_dearly)
     cheap = evaluators.FuncEvaluator(lambda each: (number(each), {"cheap": 1.0}))
-    cascade = evaluators.CascadeEvaluator([evaluators.Step(cheap, 3.0), evaluators.Step(dear)])
+    cascade = evaluators.CascadeEvaluator([evaluators.CascadeStage(cheap, 3.0), evaluators.CascadeStage(dear)])
     assert dict(cascade.score(FOUR).metrics) == {"cheap": 1.0, "dear": 1.0, "level": 2.0}
     found = cascade.score(Candidate("0.1", "2"))
     assert (found.score, found.metrics["level"]) == (2.0, 0.0)

@@ -29,7 +29,7 @@ def channel(request, tmp_path):
         case _:
             is_file = request.param == "database"
             with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as kept:
-                yield feedback.StoredFeedback(kept, clock=Clock())
+                yield feedback.SQLFeedback(kept, clock=Clock())
 
 
 def test_what_was_reported_is_stamped_and_comes_back_oldest_first(channel):  # G45
@@ -81,7 +81,7 @@ def test_nobody_can_back_date_but_may_say_when_it_happened(channel):  # G45, G47
 def test_a_channel_knows_its_entities(channel):
     for entity in ("b", "a/ä", "b", "..", "x" * 300):
         channel.report(entity, "m", 1.0)
-    assert channel.entities() == sorted(["b", "a/ä", "..", "x" * 300])
+    assert channel.list_entities() == sorted(["b", "a/ä", "..", "x" * 300])
     assert len(channel.query("x" * 300, START)) == 1
 
 

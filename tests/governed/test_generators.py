@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import errors, llm
-from atoll.governed.generators import CandidateParseFailed, InvalidK, LLMFailed, LLMGenerator, Wishes
+from atoll.governed.generators import CandidateParseFailed, InvalidK, LLMFailed, LLMGenerator, GenerateOptions
 
 
 class Model:
     def __init__(self, *replies: str) -> None:
         self.replies, self.prompts = list(replies), list[str]()
 
-    def __call__(self, prompt: str) -> llm.Reply:
+    def __call__(self, prompt: str) -> llm.Response:
         self.prompts.append(prompt)
-        return llm.Reply(self.replies.pop(0), "a-model")
+        return llm.Response(self.replies.pop(0), "a-model")
 
 
-def payloads(*replies: str, k: int = 3, wishes: Wishes | None = None) -> list[Any]:
-    return [each.payload for each in LLMGenerator(Model(*replies)).generate("go", k, wishes or Wishes())]
+def payloads(*replies: str, k: int = 3, wishes: GenerateOptions | None = None) -> list[Any]:
+    return [each.payload for each in LLMGenerator(Model(*replies)).generate("go", k, wishes or GenerateOptions())]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_at_most_k_and_each_once() -> None:  # G81
 
 def test_several_calls_share_the_number() -> None:  # G76
     model = Model("[1, 2]", "[2, 3]")
-    found = LLMGenerator(model).generate("go", 4, Wishes(calls=2))
+    found = LLMGenerator(model).generate("go", 4, GenerateOptions(calls=2))
     assert [each.payload for each in found] == [1, 2, 3]
     assert all("array of 2 candidates" in prompt for prompt in model.prompts)
 
@@ -58,7 +58,7 @@ def test_ids_are_kept_where_they_are_unique() -> None:
 
 def test_the_prompt_says_what_is_wished_for() -> None:
     model = Model("[1]")
-    wishes = Wishes(roles=["judge"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
+    wishes = GenerateOptions(roles=["judge"], constraints=["be short"], history=[{"payload": 7, "fate": "rejected"}])
     found = LLMGenerator(model).generate({"task": "名"}, 1, wishes)
     for part in ("judge", "be short", '"fate": "rejected"', '{"task": "名"}'):
         assert part in model.prompts[0]
@@ -75,12 +75,12 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again_with_what_was_wrong() ->
 
 
 def test_a_model_that_fails_is_told_apart_from_one_that_babbles() -> None:  # G9
-    def model(prompt: str) -> llm.Reply:
-        raise llm.NoReply("status 500")
+    def model(prompt: str) -> llm.Response:
+        raise llm.LLMError("status 500")
 
     with pytest.raises(LLMFailed, match="status 500") as caught:
         LLMGenerator(model).generate("go", 1)
-    assert isinstance(caught.value.__cause__, llm.NoReply)
+    assert isinstance(caught.value.__cause__, llm.LLMError)
 
 
 @pytest.mark.parametrize("k", [0, -1])
@@ -98,4 +98,4 @@ def test_a_template_that_names_something_else_is_refused_at_once(template: str, 
 @given(st.text())
 def test_whatever_a_model_says_is_candidates_or_a_named_error(reply: str) -> None:
     with contextlib.suppress(CandidateParseFailed):
-        assert len(payloads(reply, k=2, wishes=Wishes(repairs=0))) <= 2
+        assert len(payloads(reply, k=2, wishes=GenerateOptions(repairs=0))) <= 2

@@ -7,7 +7,7 @@ import pytest
 from atoll import cluster, control, errors, function, store
 from atoll.candidate import Candidate
 from atoll.governed import evolver, reflectors, replay
-from atoll.governed.journals import JournalLog
+from atoll.governed.journals import RunLog
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
 FOREVER = (START - timedelta(days=1), START + timedelta(days=30))
@@ -16,10 +16,10 @@ FOREVER = (START - timedelta(days=1), START + timedelta(days=30))
 class Nudge:
     """Moves a number; says which of two ways it took."""
 
-    def propose(self, task):
-        parent = task.parents[-1]
-        engine = ("near", "far")[task.step % 2]
-        value = float(parent.skeleton()()) + task.rng.gauss(0, {"near": 1, "far": 9}[engine])
+    def propose(self, context):
+        parent = context.parents[-1]
+        engine = ("near", "far")[context.step % 2]
+        value = float(parent.skeleton()()) + context.rng.gauss(0, {"near": 1, "far": 9}[engine])
         child = parent.clone(function.Text(f"{value:.3f}"))
         return [child.settle(Candidate("", f"{value:.3f}", meta={"engine": engine}))]
 
@@ -33,7 +33,7 @@ def run():
     islands = cluster.IslandConfig(
         num_islands=2, num_selected_clusters=2, initial_fn=function.DefaultFunction(props), mutation_engine=Nudge()
     )
-    id = kept.create("r1")
+    id = kept.create_run("r1")
     cluster.Evolver(
         cluster.EvolverConfig(
             islands, num_parallel=1, reset_period=None, budget=control.Budget(evaluations=40), journal=kept.journal(id)
@@ -44,7 +44,7 @@ def run():
 
 
 def test_every_child_is_a_decision_with_its_score_gain_and_fate(run):
-    log = JournalLog(run, "r1", START, by="island")
+    log = RunLog(run, "r1", START, group_by="island")
     entries = list(log.read(*FOREVER))
     assert 30 <= len(entries) <= 40
     assert {each.entity for each in entries} == {"island 0", "island 1"}
@@ -57,27 +57,27 @@ def test_every_child_is_a_decision_with_its_score_gain_and_fate(run):
 
 
 def test_a_run_is_replayed_paired_by_decision_and_evolves_a_parameter(run):
-    log = JournalLog(run, "r1", START, by="island")
-    aggregator = reflectors.Aggregator()
-    replayer = replay.Replayer(log, log, attribution=replay.by_decision)
+    log = RunLog(run, "r1", START, group_by="island")
+    aggregator = reflectors.AggregatorReflector()
+    replayer = replay.LogReplayer(log, log, attribution=replay.by_decision)
     replayer.register(aggregator)
     report = replayer.replay(*FOREVER)
     assert report.pending == 0
     assert aggregator.stats("island 0", "score").count + aggregator.stats("island 1", "score").count == report.entries
-    found = evolver.EMA(metric="gain")("engines/weight", log.query("island 0", START))
+    found = evolver.EMAProposer(metric="gain")("engines/weight", log.query("island 0", START))
     assert found.confidence > 0.3
 
 
 def test_which_engine_pays_is_told_by_its_name(run):
-    log = JournalLog(run, "r1", START)
+    log = RunLog(run, "r1", START)
     assert {each.entity for each in log.read(*FOREVER)} == {"near", "far"}
     assert {each.action for each in log.read(*FOREVER)} == {"near", "far"}
     assert len(log.query("near", START, "score")) > 10
 
 
 def test_a_journal_takes_no_feedback(run):
-    log = JournalLog(run, "r1", START)
+    log = RunLog(run, "r1", START)
     with pytest.raises(errors.SetupError, match="channel of your own"):
         log.report("e", "m", 1.0)
     with pytest.raises(errors.SetupError, match="engines or its islands"):
-        JournalLog(run, "r1", START, by="moon")
+        RunLog(run, "r1", START, group_by="moon")

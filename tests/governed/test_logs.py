@@ -38,7 +38,7 @@ def log(request, tmp_path):
     else:
         is_file = request.param == "database"
         with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as kept:
-            yield logs.StoredLog(kept)
+            yield logs.SQLLog(kept)
 
 
 def test_what_was_appended_is_read_back_whole(log):  # G38
@@ -85,7 +85,7 @@ def test_a_file_per_utc_day_and_only_those_of_the_window_are_opened(tmp_path):  
         "2026-04-19.jsonl",
         "2026-04-22.jsonl",
     ]
-    assert log.days() == [date(2026, 4, 18), date(2026, 4, 19), date(2026, 4, 22)]
+    assert log.list_days() == [date(2026, 4, 18), date(2026, 4, 19), date(2026, 4, 22)]
     (tmp_path / "2026-04-18.jsonl").write_text("never opened, or this would raise\n")
     assert ids(log.read(START + DAY, START + 9 * DAY)) == ["d1", "d2"]
 
@@ -94,7 +94,7 @@ def test_files_that_others_put_there_are_left_alone(tmp_path):
     log = logs.FileLog(tmp_path)
     for name in ("notes.txt", "2026-13-01.jsonl", "today.jsonl"):
         (tmp_path / name).write_text("x")
-    assert log.days() == []
+    assert log.list_days() == []
     assert list(log.read(*FOREVER)) == []
 
 
@@ -137,10 +137,10 @@ def broken(folder: Path, bad: bytes) -> Path:
 def test_a_bad_line_is_told_with_its_place_and_no_entry_behind_it_is_lost_unseen(bad, tmp_path):  # G43
     path = broken(tmp_path, bad)
     offset = path.read_bytes().index(b"\n") + 1
-    with pytest.raises(logs.Unreadable, match="Line 2") as caught:
+    with pytest.raises(logs.InvalidLogLine, match="Line 2") as caught:
         list(logs.FileLog(tmp_path).read(*FOREVER))
     assert caught.value.issue[:3] == (str(path), 2, offset)
-    reading = logs.FileLog(tmp_path, on_issue="skip").begin(*FOREVER)
+    reading = logs.FileLog(tmp_path, on_issue="skip").open_reader(*FOREVER)
     assert ids(reading) == ["d1", "d2"]
     assert reading.num_issues == 1
     assert isinstance(reading.issues[0], ReadIssue)
@@ -166,19 +166,19 @@ def test_a_line_without_an_end_is_in_progress_and_no_mistake(tmp_path):  # G43, 
     whole = path.read_bytes().replace(b"d1", b"d2")
     with path.open("ab") as file:
         file.write(whole[:40])
-    reading = log.begin(*FOREVER)
+    reading = log.open_reader(*FOREVER)
     assert ids(reading) == ["d1"]
     assert (reading.num_in_progress, reading.num_issues) == (1, 0)
     with path.open("ab") as file:
         file.write(whole[40:])
-    assert ids(log.begin(*FOREVER, after=reading.place)) == ["d2"]
+    assert ids(log.open_reader(*FOREVER, after=reading.position)) == ["d2"]
 
 
 def test_a_half_line_of_a_writer_that_died_gets_an_end_and_spoils_no_other(tmp_path):
     path = tmp_path / "2026-04-18.jsonl"
     path.write_bytes(b'{"timestamp":"2026-04')
     logs.FileLog(tmp_path).append(entry(1))
-    reading = logs.FileLog(tmp_path, on_issue="skip").begin(*FOREVER)
+    reading = logs.FileLog(tmp_path, on_issue="skip").open_reader(*FOREVER)
     assert ids(reading) == ["d1"]
     assert reading.num_issues == 1
 
@@ -263,10 +263,10 @@ def test_one_process_appends_thousands_of_lines_a_second(tmp_path):  # section 6
 
 def test_an_index_finds_the_entries_of_an_entity(tmp_path):  # G47
     with store.Store(tmp_path / "atoll.db") as kept:
-        log = logs.StoredLog(kept)
+        log = logs.SQLLog(kept)
         log.append(*(entry(number, START + number * DAY) for number in range(5)), logs.LogEntry(START, "x", "other"))
-        assert ids(log.of("carrier", START + DAY)) == ["d1", "d2", "d3", "d4"]
-        with kept.database.reading() as connection:
+        assert ids(log.query_entity("carrier", START + DAY)) == ["d1", "d2", "d3", "d4"]
+        with kept.database.begin_read() as connection:
             plan = connection.exec_driver_sql(
                 "EXPLAIN QUERY PLAN SELECT data FROM moments WHERE stream='a' AND entity='b' AND at>=1"
             ).all()
@@ -278,6 +278,6 @@ def test_entries_of_one_moment_keep_their_order_over_portions(tmp_path, monkeypa
 
     monkeypatch.setattr(timeline, "CHUNK", 3)
     with store.Store("sqlite://") as kept:
-        log = logs.StoredLog(kept)
+        log = logs.SQLLog(kept)
         log.append(*(entry(number) for number in range(10)))
         assert ids(log.read(*FOREVER)) == [f"d{n}" for n in range(10)]

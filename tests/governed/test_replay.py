@@ -29,7 +29,7 @@ def told(after: timedelta, value: float, metric: str = "m", entity: str = "e", *
 
 def replayed(log, channel, **options):
     seen: list[replay.ReplayEvent] = []
-    replayer = replay.Replayer(log, channel, **options)
+    replayer = replay.LogReplayer(log, channel, **options)
     replayer.register(reflectors.FuncReflector(seen.append))
     report = replayer.replay(*SPAN)
     return seen, report
@@ -72,13 +72,13 @@ def test_the_window_begins_with_the_decision_and_ends_before_seven_days(after, i
 @pytest.mark.parametrize("window", [timedelta(0), -DAY])
 def test_a_window_that_is_not_above_0_is_refused(window):  # G49
     with pytest.raises(errors.SetupError, match="window"):
-        replay.Replayer(logs.MemoryLog(), feedback.MemoryFeedback(), window=window)
+        replay.LogReplayer(logs.MemoryLog(), feedback.MemoryFeedback(), window=window)
 
 
 def test_source_and_feedback_are_compulsory():  # G48
     for parts in ((None, feedback.MemoryFeedback()), (logs.MemoryLog(), None)):
         with pytest.raises(errors.SetupError, match="needs a"):
-            replay.Replayer(*parts)
+            replay.LogReplayer(*parts)
 
 
 class Counting(feedback.MemoryFeedback):
@@ -132,7 +132,7 @@ def test_first_touch_is_the_earliest_measurement_in_the_window(times, moments, w
     epoch = int((START - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
     for at in moments:
         slow = next((place for place, each in enumerate(ordered) if at <= each < at + window), None)
-        touched = [column.touch(epoch + at, epoch + at + window) for column in found.columns]
+        touched = [column.find_first(epoch + at, epoch + at + window) for column in found.columns]
         assert [each and each.value for each in touched] == ([] if not times else [slow])
 
 
@@ -176,7 +176,7 @@ def test_feedback_keeps_what_it_says_beside_its_value():
 
 
 def test_a_filter_lets_in_what_it_likes():  # G48
-    replayer = replay.Replayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = replay.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     report = replayer.replay(*SPAN, lambda each: each.decision_id == "d2")
     assert (report.entries, report.filtered, report.pending) == (2, 1, 1)
 
@@ -193,7 +193,7 @@ class Noting:
 
 def test_reflectors_hear_in_the_order_of_registration_and_as_often_as_registered():  # G52
     heard: list[tuple[str, str]] = []
-    replayer = replay.Replayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = replay.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     first = Noting("a", heard)
     for each in (first, Noting("b", heard), first):
         replayer.register(each)
@@ -203,7 +203,7 @@ def test_reflectors_hear_in_the_order_of_registration_and_as_often_as_registered
 
 def test_a_reflector_that_comes_during_a_replay_hears_the_next_one():  # G52
     heard: list[tuple[str, str]] = []
-    replayer = replay.Replayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = replay.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     replayer.register(reflectors.FuncReflector(lambda event: replayer.register(Noting("late", heard))))
     replayer.replay(*SPAN)
     assert heard == []
@@ -213,7 +213,7 @@ def test_a_reflector_that_comes_during_a_replay_hears_the_next_one():  # G52
 def test_what_a_reflector_raises_is_told_and_stops_nobody(others):  # G53
     heard: list[tuple[str, str]] = []
     said: list[str] = []
-    replayer = replay.Replayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), tell=said.append)
+    replayer = replay.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), log_message=said.append)
     replayer.register(Noting("bad", heard, raises=True))
     for _ in range(others):
         replayer.register(Noting("good", heard))
@@ -225,8 +225,8 @@ def test_what_a_reflector_raises_is_told_and_stops_nobody(others):  # G53
 
 
 def test_too_many_errors_end_the_replay():  # G53
-    replayer = replay.Replayer(
-        logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback(), max_errors=3, tell=lambda said: None
+    replayer = replay.LogReplayer(
+        logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback(), max_errors=3, log_message=lambda said: None
     )
     replayer.register(Noting("bad", [], raises=True))
     with pytest.raises(errors.RunFailed, match="4 times"):
@@ -234,7 +234,7 @@ def test_too_many_errors_end_the_replay():  # G53
 
 
 def test_errors_are_logged_by_default(caplog):  # G53
-    replayer = replay.Replayer(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
+    replayer = replay.LogReplayer(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
     replayer.register(Noting("bad", [], raises=True))
     replayer.replay(*SPAN)
     assert "bad cannot" in caplog.text
@@ -244,9 +244,9 @@ def test_what_the_source_raises_is_no_reflectors_fault(tmp_path):
     log = logs.FileLog(tmp_path)
     log.append(entry(1))
     (tmp_path / "2026-04-18.jsonl").write_text("nonsense\n")
-    replayer = replay.Replayer(log, feedback.MemoryFeedback())
+    replayer = replay.LogReplayer(log, feedback.MemoryFeedback())
     replayer.register(Noting("any", []))
-    with pytest.raises(logs.Unreadable):
+    with pytest.raises(logs.InvalidLogLine):
         replayer.replay(*SPAN)
 
 
@@ -255,13 +255,13 @@ def test_a_report_tells_of_bad_lines_and_of_those_in_progress(tmp_path):  # G53
     log.append(entry(1))
     with (tmp_path / "2026-04-18.jsonl").open("a") as file:
         file.write('nonsense\n{"timest')
-    report = replay.Replayer(log, feedback.MemoryFeedback()).replay(*SPAN)
+    report = replay.LogReplayer(log, feedback.MemoryFeedback()).replay(*SPAN)
     assert (report.issues, report.in_progress, report.bad_lines[0].line) == (1, 1, 2)
 
 
 def test_a_replay_can_be_stopped_between_two_decisions():
     stop = Event()
-    replayer = replay.Replayer(logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback())
+    replayer = replay.LogReplayer(logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback())
     replayer.register(reflectors.FuncReflector(lambda event: stop.set()))
     report = replayer.replay(*SPAN, stop=stop)
     assert (report.entries, report.is_stopped) == (1, True)
@@ -289,7 +289,7 @@ def test_the_same_log_gives_the_same_bytes(story):  # spec 4.4, 12
 @pytest.mark.parametrize("cut", [1, 49, 150, 299])
 def test_a_replay_that_was_cut_goes_on_and_ends_the_same(cut, story, tmp_path):  # spec 4.4, 12
     def run(dies_at=None, path=None):
-        aggregator, count = reflectors.Aggregator(), [0]
+        aggregator, count = reflectors.AggregatorReflector(), [0]
 
         def die(entry):
             count[0] += 1
@@ -297,9 +297,9 @@ def test_a_replay_that_was_cut_goes_on_and_ends_the_same(cut, story, tmp_path): 
                 raise KeyboardInterrupt
             return True
 
-        replayer = replay.Replayer(*story)
+        replayer = replay.LogReplayer(*story)
         replayer.register(aggregator)
-        return replayer.replay(*SPAN, die, checkpoint_path=path, every=10), aggregator
+        return replayer.replay(*SPAN, die, checkpoint_path=path, checkpoint_every=10), aggregator
 
     whole, seen = run()
     path = tmp_path / "checkpoint.json"
@@ -314,7 +314,7 @@ def test_a_replay_that_was_cut_goes_on_and_ends_the_same(cut, story, tmp_path): 
 def test_a_source_that_cannot_go_on_is_read_from_its_start(tmp_path):
     log, path = logs.MemoryLog(*map(entry, range(5))), tmp_path / "checkpoint.json"
     stop = Event()
-    replayer = replay.Replayer(log, feedback.MemoryFeedback())
+    replayer = replay.LogReplayer(log, feedback.MemoryFeedback())
 
     def stop_at_2(each):
         if each.decision_id == "d2":
@@ -329,12 +329,12 @@ def test_a_source_that_cannot_go_on_is_read_from_its_start(tmp_path):
 def test_a_checkpoint_of_another_replay_is_refused(tmp_path):
     path = tmp_path / "checkpoint.json"
     parts = logs.MemoryLog(entry(1)), feedback.MemoryFeedback()
-    replay.Replayer(*parts).replay(*SPAN, checkpoint_path=path)
+    replay.LogReplayer(*parts).replay(*SPAN, checkpoint_path=path)
     with pytest.raises(errors.SetupError, match="another replay"):
-        replay.Replayer(*parts, window=DAY).replay(*SPAN, checkpoint_path=path)
+        replay.LogReplayer(*parts, window=DAY).replay(*SPAN, checkpoint_path=path)
     path.write_text("nonsense")
     with pytest.raises(errors.SetupError, match="no checkpoint"):
-        checkpoint.read(path, {})
+        checkpoint.read_checkpoint(path, {})
 
 
 def test_a_replay_is_fast_and_small(tmp_path):  # section 6: 250,000 events and 150 MB; CI asks for half

@@ -13,7 +13,7 @@ from atoll.governed.errors import ParameterNotFound, ReasonRequired, VersionConf
 
 KEY = "rate"
 GUARD = shadow.Guardrail("errors", 0.1, lower_is_better=True)
-PLAN = rollout.Plan([GUARD], min_samples=30, min_seconds=3600)
+PLAN = rollout.RolloutPlan([GUARD], min_samples=30, min_seconds=3600)
 PROMOTE = shadow.ShadowResult(sample_size=99, verdict="promote", reason="it gains")
 
 
@@ -42,8 +42,8 @@ def store():
 
 def begin(store, clock, plan=PLAN, *, value=2.0, id="p1", is_approved=True):
     made = rollout.Rollout(store, KEY, clock=clock)
-    proposal = evolver.Change(id, KEY, value, "evolver", store.get(KEY).version)
-    approval = evolver.Approval.of(proposal, is_approved=is_approved, by="ann", reason="worth a try")
+    proposal = evolver.ParameterProposal(id, KEY, value, "evolver", store.get(KEY).version)
+    approval = evolver.Approval.for_proposal(proposal, is_approved=is_approved, approver="ann", reason="worth a try")
     made.start(proposal, approval, plan)
     return made
 
@@ -74,9 +74,9 @@ def walk(made, clock, harm=0.0, limit=8):
 def test_a_harmless_value_goes_from_the_shadow_to_a_few_to_all(store, clock):  # spec 4.3, 10
     made = begin(store, clock)
     assert made.state().stage == "proposed"
-    made.take_shadow(shadow.ShadowResult(reason="unclear"))
+    made.add_shadow_result(shadow.ShadowResult(reason="unclear"))
     assert made.state().stage == "shadow"
-    assert made.take_shadow(PROMOTE).share == 0.01
+    assert made.add_shadow_result(PROMOTE).share == 0.01
     assert walk(made, clock) == [("canary", 0.05), ("canary", 0.1), ("canary", 0.25), ("full", 1.0)]
     assert store.get(KEY) == (2.0, 2)
     clock.pass_hours(30)
@@ -86,7 +86,7 @@ def test_a_harmless_value_goes_from_the_shadow_to_a_few_to_all(store, clock):  #
 
 def test_harm_is_rolled_back_within_one_tick(store, clock):  # spec 4.3, 10
     made = begin(store, clock)
-    made.take_shadow(PROMOTE)
+    made.add_shadow_result(PROMOTE)
     measured(made, harm=1.0)
     state = made.tick()
     assert (state.stage, state.is_settled) == ("rolled_back", True)
@@ -97,7 +97,7 @@ def test_harm_is_rolled_back_within_one_tick(store, clock):  # spec 4.3, 10
 
 def test_harm_after_all_have_it_is_rolled_back_even_on_a_locked_key(store, clock):  # G20, spec 4.3, 10
     made = begin(store, clock)
-    made.take_shadow(PROMOTE)
+    made.add_shadow_result(PROMOTE)
     walk(made, clock)
     store.lock(KEY, "frozen for the holidays")
     for number in range(200):
@@ -106,12 +106,12 @@ def test_harm_after_all_have_it_is_rolled_back_even_on_a_locked_key(store, clock
     change = store.history(KEY)[-1]
     assert (change.value, change.kind, change.author) == (1.0, "rollback", "rollout")
     assert "guardrail breached" in change.reason
-    assert store.lock_of(KEY) is not None
+    assert store.get_lock(KEY) is not None
 
 
 def test_a_key_that_is_locked_waits_in_the_canary(store, clock):
     made = begin(store, clock)
-    made.take_shadow(PROMOTE)
+    made.add_shadow_result(PROMOTE)
     store.lock(KEY, "frozen")
     assert walk(made, clock, limit=5)[-1] == ("canary", 0.25)
     assert "frozen" in made.state().why
@@ -121,7 +121,7 @@ def test_a_key_that_is_locked_waits_in_the_canary(store, clock):
 
 def test_a_key_that_others_change_meanwhile_ends_the_rollout(store, clock):
     made = begin(store, clock)
-    made.take_shadow(PROMOTE)
+    made.add_shadow_result(PROMOTE)
     store.set(KEY, 7.0, "by hand")
     assert walk(made, clock)[-1] == ("rolled_back", 0.0)
     assert store.get(KEY) == (7.0, 2)
@@ -129,14 +129,14 @@ def test_a_key_that_others_change_meanwhile_ends_the_rollout(store, clock):
 
 def test_a_shadow_that_rejects_ends_the_rollout(store, clock):
     made = begin(store, clock)
-    assert made.take_shadow(shadow.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
+    assert made.add_shadow_result(shadow.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
     with pytest.raises(errors.Conflict, match="past its shadow"):
-        made.take_shadow(PROMOTE)
+        made.add_shadow_result(PROMOTE)
 
 
 def test_a_step_needs_its_samples_and_its_time(store, clock):
     made = begin(store, clock)
-    made.take_shadow(PROMOTE)
+    made.add_shadow_result(PROMOTE)
     clock.pass_hours(9)
     assert made.tick().share == 0.01
     measured(made)
@@ -151,7 +151,7 @@ def test_a_growing_share_takes_nothing_away(key, entity, one, other):  # spec 4.
     hypothesis.assume(not any("\ud800" <= letter <= "\udfff" for letter in key + entity))
     if rollout.is_treated("salt", key, entity, less):
         assert rollout.is_treated("salt", key, entity, more)
-    assert rollout.bucket_of("salt", key, entity) == rollout.bucket_of("salt", key, entity)
+    assert rollout.compute_bucket("salt", key, entity) == rollout.compute_bucket("salt", key, entity)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.25])
@@ -161,7 +161,7 @@ def test_about_the_planned_share_is_treated(share):
 
 
 def test_an_entity_gets_the_same_value_again_also_from_another_process(store, clock):
-    made = begin(store, clock, rollout.Plan([GUARD], shares=[0.5], needs_shadow=False))
+    made = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.5], needs_shadow=False))
     again = rollout.Rollout(store, KEY, clock=clock)
     served = {f"e{n}": made.value_for(f"e{n}") for n in range(100)}
     assert served == {entity: again.value_for(entity) for entity in served}
@@ -169,29 +169,29 @@ def test_an_entity_gets_the_same_value_again_also_from_another_process(store, cl
 
 
 def test_a_restart_loses_nothing(store, clock):  # spec 4.3, 10
-    begin(store, clock).take_shadow(PROMOTE)
+    begin(store, clock).add_shadow_result(PROMOTE)
     for number in range(4):
         fresh = rollout.Rollout(store, KEY, clock=clock)
         measured(fresh, seed=number)
         clock.pass_hours(2)
-        fresh.tick()
+        fresh.update()
     state = rollout.Rollout(store, KEY).state()
     assert state is not None
     assert state.stage == "full"
 
 
 def test_two_processes_may_tick_at_the_same_time_and_both_count(store, clock):
-    one = begin(store, clock, rollout.Plan([GUARD], needs_shadow=False))
+    one = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
     other = rollout.Rollout(store, KEY, clock=clock)
     for made in (one, other):
         for number in range(5):
             made.observe(f"e{number}", "errors", 1.0, arm="candidate")
     one.tick()
-    assert other.tick().moments("errors", "candidate").count == 10
+    assert other.update().moments("errors", "candidate").count == 10
 
 
 def test_feedback_of_a_channel_is_taken_once(store, clock):
-    made = begin(store, clock, rollout.Plan([GUARD], needs_shadow=False))
+    made = begin(store, clock, rollout.RolloutPlan([GUARD], needs_shadow=False))
     channel = feedback.MemoryFeedback(clock=clock)
     clock.pass_hours(1)
     for number in range(8):
@@ -205,7 +205,7 @@ def test_feedback_of_a_channel_is_taken_once(store, clock):
 
 def test_every_move_is_in_the_audit_log_with_its_reason(store, clock):  # spec 4.3, 10
     made = begin(store, clock)
-    made.take_shadow(PROMOTE)
+    made.add_shadow_result(PROMOTE)
     walk(made, clock)
     reasons = [each.reason for each in store.history(rollout.state_key(KEY))]
     assert reasons[:2] == ["worth a try", "shadow run of 99 pairs: it gains"]
@@ -214,7 +214,7 @@ def test_every_move_is_in_the_audit_log_with_its_reason(store, clock):  # spec 4
 
 
 def test_after_a_rollback_the_key_cools_down(store, clock):  # spec 4.3, 10
-    begin(store, clock).take_shadow(shadow.ShadowResult(verdict="reject", reason="worse"))
+    begin(store, clock).add_shadow_result(shadow.ShadowResult(verdict="reject", reason="worse"))
     with pytest.raises(errors.Conflict, match="the next may begin"):
         begin(store, clock, id="p2")
     clock.pass_hours(25)
@@ -231,16 +231,16 @@ def test_one_rollout_of_a_key_at_a_time_and_only_of_what_was_approved(store, clo
 
 def test_a_proposal_for_another_version_or_key_is_refused(store, clock):
     made = rollout.Rollout(store, KEY, clock=clock)
-    stale = evolver.Change("p1", KEY, 2.0, "evolver", 0)
+    stale = evolver.ParameterProposal("p1", KEY, 2.0, "evolver", 0)
     with pytest.raises(VersionConflict):
-        made.start(stale, evolver.Approval.of(stale, is_approved=True, by="ann", reason="ok"), PLAN)
-    other = evolver.Change("p1", "other", 2.0, "evolver")
+        made.start(stale, evolver.Approval.for_proposal(stale, is_approved=True, approver="ann", reason="ok"), PLAN)
+    other = evolver.ParameterProposal("p1", "other", 2.0, "evolver")
     with pytest.raises(errors.SetupError, match="other"):
-        made.start(other, evolver.Approval.of(other, is_approved=True, by="ann", reason="ok"), PLAN)
-    missing = evolver.Change("p1", "new", 2.0, "evolver")
+        made.start(other, evolver.Approval.for_proposal(other, is_approved=True, approver="ann", reason="ok"), PLAN)
+    missing = evolver.ParameterProposal("p1", "new", 2.0, "evolver")
     with pytest.raises(ParameterNotFound):
         rollout.Rollout(store, "new").start(
-            missing, evolver.Approval.of(missing, is_approved=True, by="ann", reason="ok"), PLAN
+            missing, evolver.Approval.for_proposal(missing, is_approved=True, approver="ann", reason="ok"), PLAN
         )
 
 
@@ -256,7 +256,7 @@ def test_somebody_can_abort_with_a_reason(store, clock):
 
 def test_a_tick_without_a_rollout_says_so(store, clock):
     with pytest.raises(errors.NotFound, match="start one"):
-        rollout.Rollout(store, KEY, clock=clock).tick()
+        rollout.Rollout(store, KEY, clock=clock).update()
     assert rollout.Rollout(store, KEY).state() is None
     assert rollout.Rollout(store, KEY).value_for("e1") == (1.0, "baseline")
 
@@ -266,7 +266,7 @@ def test_a_tick_without_a_rollout_says_so(store, clock):
 )
 def test_plans_that_cannot_be_are_refused(wrong):
     with pytest.raises(errors.SetupError):
-        rollout.Plan(**{"guardrails": [GUARD], **wrong})
+        rollout.RolloutPlan(**{"guardrails": [GUARD], **wrong})
 
 
 def test_a_harmless_value_is_hardly_ever_rolled_back(clock):
@@ -274,7 +274,7 @@ def test_a_harmless_value_is_hardly_ever_rolled_back(clock):
     for seed in range(40):
         store = MemoryParameters()
         store.set(KEY, 1.0, "start")
-        made = begin(store, clock, rollout.Plan([GUARD], shares=[0.1], needs_shadow=False, min_seconds=10**9))
+        made = begin(store, clock, rollout.RolloutPlan([GUARD], shares=[0.1], needs_shadow=False, min_seconds=10**9))
         rng = random.Random(seed)
         for _ in range(15):
             arms = ["candidate"] * 8 + ["baseline"] * 32

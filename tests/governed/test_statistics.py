@@ -17,8 +17,8 @@ NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
 
 @hypothesis.given(NUMBERS, NUMBERS)
 def test_moments_agree_with_numpy_and_merge_as_if_they_had_seen_all(first, second):
-    moments = statistics.Moments.of(first)
-    moments.merge(statistics.Moments.of(second))
+    moments = statistics.Moments.from_values(first)
+    moments.merge(statistics.Moments.from_values(second))
     both = np.array([*first, *second])
     assert moments.count == len(both)
     assert math.isclose(moments.mean, both.mean(), rel_tol=1e-9, abs_tol=1e-6)
@@ -28,18 +28,18 @@ def test_moments_agree_with_numpy_and_merge_as_if_they_had_seen_all(first, secon
 def test_the_t_interval_is_that_of_scipy():
     values = np.random.default_rng(0).normal(3, 2, 30)
     low, high = stats.t.interval(0.95, 29, values.mean(), stats.sem(values))
-    assert statistics.t_interval(statistics.Moments.of(values)) == pytest.approx((low, high))
+    assert statistics.t_interval(statistics.Moments.from_values(values)) == pytest.approx((low, high))
 
 
 def test_a_bootstrap_interval_depends_on_its_seed_alone_and_lies_near_the_t_interval():
     values = list(np.random.default_rng(0).normal(3, 2, 200))
     found = statistics.bootstrap_interval(values, seed=1)
     assert found == statistics.bootstrap_interval(values, seed=1)
-    assert found == pytest.approx(statistics.t_interval(statistics.Moments.of(values)), abs=0.1)
+    assert found == pytest.approx(statistics.t_interval(statistics.Moments.from_values(values)), abs=0.1)
 
 
 def test_one_value_says_nothing():
-    assert statistics.t_interval(statistics.Moments.of([1.0])) == (-math.inf, math.inf)
+    assert statistics.t_interval(statistics.Moments.from_values([1.0])) == (-math.inf, math.inf)
     assert statistics.bootstrap_interval([1.0]) == (-math.inf, math.inf)
 
 
@@ -54,9 +54,9 @@ def test_the_fast_form_of_the_bench_is_the_sequence_that_ships():
     sequence, p_values, e_values = statistics.ConfidenceSequence(), [], []
     for value in values:
         sequence.add(value)
-        found = sequence.look()
+        found = sequence.get_evidence()
         p_values.append(found.p_value)
-        e_values.append(found.e_value if found.count >= sequence.start else 1.0)
+        e_values.append(found.e_value if found.count >= sequence.min_count else 1.0)
     assert bench.log_e_values(values[None, :])[0, 19:] == pytest.approx(np.log(e_values[19:]))
     assert p_values == pytest.approx(np.minimum.accumulate(np.minimum(1, 1 / np.array(e_values))))
     assert sorted(p_values, reverse=True) == p_values
@@ -67,7 +67,7 @@ def test_an_interval_excludes_zero_exactly_when_the_e_value_reaches_one_over_alp
         sequence = statistics.ConfidenceSequence(alpha=0.05)
         for value in np.random.default_rng(7).normal(effect, 1, 60):
             sequence.add(value)
-        found = sequence.look()
+        found = sequence.get_evidence()
         assert found.interval.excludes(0) == (found.e_value > 20)
 
 
@@ -80,7 +80,7 @@ def test_peeking_at_every_n_raises_few_false_alarms_and_the_naive_interval_many(
 
 def test_it_stops_about_as_soon_as_a_test_of_fixed_size():  # spec 4.2, 8
     found = bench.stopping(0.2, num_streams=300, seed=4)
-    assert found.fixed == statistics.sample_size(0.2) == 197
+    assert found.fixed == statistics.compute_sample_size(0.2) == 197
     assert found.median <= 1.1 * found.fixed
 
 
@@ -88,7 +88,7 @@ def test_a_constant_stream_is_evidence_but_no_certainty():
     sequence = statistics.ConfidenceSequence()
     for _ in range(30):
         sequence.add(0.5)
-    found = sequence.look()
+    found = sequence.get_evidence()
     assert found.interval.excludes(0)
     assert found.interval.low < 0.5 < found.interval.high
     assert 0 < found.p_value < 0.05
@@ -98,7 +98,7 @@ def test_equal_streams_say_nothing():
     sequence = statistics.ConfidenceSequence()
     for _ in range(30):
         sequence.add(0.0)
-    assert sequence.look().p_value == 1.0
+    assert sequence.get_evidence().p_value == 1.0
 
 
 def test_two_independent_streams_of_unequal_size_rarely_alarm():
@@ -111,7 +111,7 @@ def test_two_independent_streams_of_unequal_size_rarely_alarm():
                 baseline.add(value)
             for value in rng.lognormal(size=10):
                 candidate.add(value)
-            if statistics.difference(baseline, candidate).interval.excludes(0):
+            if statistics.compare_means(baseline, candidate).interval.excludes(0):
                 alarms += 1
                 break
     assert alarms <= 20
@@ -119,8 +119,8 @@ def test_two_independent_streams_of_unequal_size_rarely_alarm():
 
 def test_two_streams_that_differ_are_told_apart():
     rng = np.random.default_rng(0)
-    found = statistics.difference(
-        statistics.Moments.of(rng.normal(0, 1, 2000)), statistics.Moments.of(rng.normal(0.5, 1, 200))
+    found = statistics.compare_means(
+        statistics.Moments.from_values(rng.normal(0, 1, 2000)), statistics.Moments.from_values(rng.normal(0.5, 1, 200))
     )
     assert found.interval.low > 0
     assert found.p_value < 0.01

@@ -13,9 +13,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -> float:
     """Returns the best score that an engine finds on a task with so many evaluations."""
     plan = config.load(folder)
-    place = executor.Place(sandbox.Limits(10.0), 2, is_unsafe=True, is_trusted=True)
-    built = plan.builder().build(
-        plan.task, plan.options, system.Parts(folder, None, place, 2, seed, store.MemoryBlobs())
+    place = executor.ExecutorConfig(sandbox.Limits(10.0), 2, is_unsafe=True, is_trusted=True)
+    built = plan.load_builder().build(
+        plan.task, plan.options, system.BuildContext(folder, None, place, 2, seed, store.MemoryBlobs())
     )
     islands = replace(built.config.island_config, mutation_engine=engine)
     budget = control.Budget(evaluations=evaluations, iterations=5 * evaluations)
@@ -32,6 +32,6 @@ def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -
 
 @pytest.mark.parametrize(("example", "evaluations"), [("llmsr_oscillator", 80), ("funsearch_capset", 400)])
 def test_syntax_finds_more_than_changes_of_constants_alone(example, evaluations):
-    syntax = [best(EXAMPLES / example, mutation.Syntax(), evaluations, seed) for seed in range(3)]
-    constants = [best(EXAMPLES / example, mutation.Constants(), evaluations, seed) for seed in range(3)]
+    syntax = [best(EXAMPLES / example, mutation.SyntaxMutator(), evaluations, seed) for seed in range(3)]
+    constants = [best(EXAMPLES / example, mutation.ConstantMutator(), evaluations, seed) for seed in range(3)]
     assert all(one > other for one, other in zip(syntax, constants, strict=True))

@@ -20,8 +20,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def run(kept: store.Store, name: str, **options: Any) -> str:
     """Runs or resumes the toy problem under a name and returns its export."""
-    if name not in {each.id for each in kept.runs()}:
-        kept.create(name, {})
+    if name not in {each.id for each in kept.list_runs()}:
+        kept.create_run(name, {})
     engine = options.pop("engine", None) or toys.Walker(naps=0.002, children=2)
     settings: dict[str, Any] = {"ordered": True, "window": 6, "iterations": 50, "learner": toys.Bandit()} | options
     toys.evolver(engine, records=kept.journal(name), **settings).run()
@@ -47,7 +47,7 @@ def test_a_run_goes_on_in_another_store_object_when_its_budget_is_raised(url: st
 def test_a_stop_and_a_resume_on_disk_change_nothing(url: str) -> None:
     with store.Store(url) as kept:
         whole = run(kept, "whole")
-        kept.create("parts", {})
+        kept.create_run("parts", {})
         for _ in range(4):
             records = kept.journal("parts")
             evolver = toys.evolver(
@@ -82,7 +82,7 @@ def test_a_full_disk_ends_the_run_and_a_resume_goes_on(tmp_path: Path) -> None:
         whole = run(kept, "whole")
     path = tmp_path / "full.db"
     with store.Store(str(path)) as kept:
-        kept.create("run", {})
+        kept.create_run("run", {})
         records = FillingUp(kept.journal("run"), room=60)
         with pytest.raises(errors.JournalFailed, match="disk is full"):
             toys.evolver(
@@ -111,9 +111,9 @@ class FillingUp:
 class Revising:
     """Appends a line to the head, whatever it is."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        text = f"{task.parents[0].skeleton()}\nline {task.step}"
-        return [task.parents[0].clone(function.Text(text))]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        text = f"{context.parents[0].skeleton()}\nline {context.iteration}"
+        return [context.parents[0].clone(function.Text(text))]
 
 
 def length(skeleton: function.Skeleton[..., Any]) -> Any:
@@ -121,10 +121,10 @@ def length(skeleton: function.Skeleton[..., Any]) -> Any:
 
 
 def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> None:
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("title"), judge=length))
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("title"), candidate_evaluator=length))
 
-    def make_pool(island: int, rng: object, announce: object) -> cluster.Head:
-        return cluster.Head(kept.versions(), "playbook", initial, function.Text, run="run")
+    def make_pool(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
+        return cluster.VersionedPopulation(kept.versions(), "playbook", initial, function.Text, run_id="run")
 
     toys.evolver(
         Revising(),
@@ -133,7 +133,7 @@ def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> No
         records=records,
         iterations=iterations,
         schedule=cluster.RoundRobin(1),
-        islands={"make_pool": make_pool, "gate": gate.improved()},
+        islands={"make_pool": make_pool, "gate": gate.require_improvement()},
     ).run()
 
 

@@ -121,7 +121,7 @@ def test_what_goes_wrong_is_said_without_the_key(bin_dir, text, said):
     install(bin_dir, "claude", text)
     model = llm.make_llm("cli:claude")
     assert model is not None
-    with pytest.raises(llm.NoReply) as caught:
+    with pytest.raises(llm.LLMError) as caught:
         model("hi")
     assert said in str(caught.value)
     assert not caught.value.is_transient
@@ -129,8 +129,8 @@ def test_what_goes_wrong_is_said_without_the_key(bin_dir, text, said):
 
 def test_one_that_hangs_is_killed_with_all_that_it_started(bin_dir, tmp_path):
     install(bin_dir, "claude", f"#!/bin/sh\n(sleep 1; touch {tmp_path}/alive) &\nsleep 30\n")
-    model, since = agents.make("claude", timeout_seconds=0.3), time.monotonic()
-    with pytest.raises(llm.NoReply, match=r"nothing came within 0\.3 seconds") as caught:
+    model, since = agents.make_command_line_llm("claude", timeout_seconds=0.3), time.monotonic()
+    with pytest.raises(llm.LLMError, match=r"nothing came within 0\.3 seconds") as caught:
         model("hi")
     assert time.monotonic() - since < 25
     assert caught.value.is_transient
@@ -139,8 +139,8 @@ def test_one_that_hangs_is_killed_with_all_that_it_started(bin_dir, tmp_path):
 
 
 class TestCommandLine(testing.LLMSuite):
-    def make(self) -> llm.CommandLine:
-        return agents.make("cat")
+    def make(self) -> llm.CommandLineLLM:
+        return agents.make_command_line_llm("cat")
 
     def expected(self, prompt: str) -> str:
         return prompt

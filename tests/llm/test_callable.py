@@ -15,20 +15,20 @@ def shout(prompt: str) -> str:
 
 
 def test_the_text_of_a_function_is_a_reply_by_its_name() -> None:
-    reply = llm.FromFunction(shout)("hello")
+    reply = llm.FunctionLLM(shout)("hello")
     assert (reply.text, reply.model) == ("HELLO", "shout")
 
 
 def test_the_seconds_are_measured() -> None:
-    cost = llm.FromFunction(shout)("hello").cost
+    cost = llm.FunctionLLM(shout)("hello").cost
     assert 0.01 <= cost.seconds < 5
     assert cost == Cost(seconds=cost.seconds)
 
 
 def test_a_whole_reply_is_passed_on_and_only_seconds_that_are_missing_are_measured() -> None:
-    given = llm.Reply("text", "me", Cost(2.5, 1, 2, 0.5))
-    assert llm.FromFunction(lambda prompt: given)("") == given
-    reply = llm.FromFunction(lambda prompt: llm.Reply("text", "me", Cost(usd=0.5)))("")
+    given = llm.Response("text", "me", Cost(2.5, 1, 2, 0.5))
+    assert llm.FunctionLLM(lambda prompt: given)("") == given
+    reply = llm.FunctionLLM(lambda prompt: llm.Response("text", "me", Cost(usd=0.5)))("")
     assert reply.cost.seconds > 0
     assert reply.cost.usd == 0.5
 
@@ -38,19 +38,19 @@ def test_an_object_that_can_be_called_has_the_name_of_its_class_or_the_one_it_is
         def __call__(self, prompt: str) -> str:
             return "42"
 
-    assert llm.FromFunction(Oracle())("").model == "Oracle"
-    assert llm.FromFunction(Oracle(), name="Delphi")("").model == "Delphi"
+    assert llm.FunctionLLM(Oracle())("").model == "Oracle"
+    assert llm.FunctionLLM(Oracle(), name="Delphi")("").model == "Delphi"
 
 
 def test_what_the_function_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        llm.FromFunction(lambda prompt: str(1 / 0))("")
+        llm.FunctionLLM(lambda prompt: str(1 / 0))("")
 
 
 @pytest.mark.parametrize(("found", "kind"), [(None, "NoneType"), (42, "int"), (b"text", "bytes"), (["text"], "list")])
 def test_a_function_that_returns_no_text_is_told_so(found: Any, kind: str) -> None:
     with pytest.raises(errors.SetupError, match=f"returned {kind}: let it return a str or an llm.Reply"):
-        llm.FromFunction(lambda prompt: found)("")
+        llm.FunctionLLM(lambda prompt: found)("")
 
 
 def test_an_async_function_is_told_so() -> None:
@@ -58,9 +58,9 @@ def test_an_async_function_is_told_so() -> None:
         return prompt
 
     with pytest.raises(errors.SetupError, match="answer is async"):
-        llm.FromFunction(answer)("")  # type: ignore[arg-type]
+        llm.FunctionLLM(answer)("")  # type: ignore[arg-type]
 
 
 def test_what_is_no_function_is_told_so() -> None:
     with pytest.raises(errors.SetupError, match="'text' is no function"):
-        llm.FromFunction("text")  # type: ignore[arg-type]
+        llm.FunctionLLM("text")  # type: ignore[arg-type]

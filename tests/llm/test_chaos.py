@@ -38,8 +38,8 @@ CASES = {
     "429 for an hour": Case(Fault(429, headers={"Retry-After": "3600"}), 1, 0.5, "left alone for 3600 seconds"),
     "hang": Case(Fault(delay_seconds=30), TRIES, 2.0, "nothing came within 0.3 seconds", POLICY),
     "slow drip": Case(Fault(drip_seconds=0.2), TRIES, 2.0, "nothing came within 0.3 seconds", POLICY),
-    "cut answer": Case(Fault(cut=0.6), TRIES, 1.0, "the answer broke off"),
-    "cut stream": Case(Fault(cut=0.6), TRIES, 1.0, "the answer broke off", {"stream": True}),
+    "cut answer": Case(Fault(sent_fraction=0.6), TRIES, 1.0, "the answer broke off"),
+    "cut stream": Case(Fault(sent_fraction=0.6), TRIES, 1.0, "the answer broke off", {"stream": True}),
     "no answer": Case(Fault(hangs_up=True), TRIES, 1.0, "no answer"),
     "invalid JSON": Case(Fault(body='{"choices": ['), 1, 0.5, "decode"),
     "wrong content type": Case(Fault(body="<p>Welcome</p>", content_type="text/html"), 1, 0.5, "chat completions"),
@@ -54,8 +54,8 @@ CASES = {
 }
 
 
-def model_of(server: ModelServer, **options: Any) -> llm.OpenAICompatible:
-    return llm.OpenAICompatible("m", base_url=server.url, **{"api_key": KEY, **POLICY, **options})
+def model_of(server: ModelServer, **options: Any) -> llm.OpenAICompatibleLLM:
+    return llm.OpenAICompatibleLLM("m", base_url=server.url, **{"api_key": KEY, **POLICY, **options})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,7 +68,7 @@ def warm() -> None:
 def test_a_fault_costs_no_more_requests_and_time_than_the_policy_allows(case: Case) -> None:
     with ModelServer(faults=case.fault, key=KEY) as server:
         model, start = model_of(server, **PATIENT | case.options), time.perf_counter()
-        with pytest.raises(llm.NoReply) as caught:
+        with pytest.raises(llm.LLMError) as caught:
             model("a prompt")
         assert server.num_requests == case.requests
         assert time.perf_counter() - start < case.seconds + SLACK_SECONDS
@@ -78,7 +78,7 @@ def test_a_fault_costs_no_more_requests_and_time_than_the_policy_allows(case: Ca
 
 
 @pytest.mark.parametrize(
-    "fault", [Fault(500), Fault(429), Fault(hangs_up=True), Fault(cut=0.5), Fault(delay_seconds=30)]
+    "fault", [Fault(500), Fault(429), Fault(hangs_up=True), Fault(sent_fraction=0.5), Fault(delay_seconds=30)]
 )
 def test_a_fault_that_passes_costs_one_request_more_and_no_reply(fault: Fault) -> None:
     with ModelServer(faults={0: fault}, key=KEY) as server:
@@ -97,7 +97,7 @@ def test_a_rest_that_a_server_asks_one_for_is_kept_by_all() -> None:
             model(f"thread {number}")
             arrivals.append(time.perf_counter() - started)
 
-        claims.at_once(ask, 8)
+        claims.run_concurrently(ask, 8)
         assert server.num_requests == 9
         assert min(arrivals) >= 0.4
 
@@ -105,18 +105,18 @@ def test_a_rest_that_a_server_asks_one_for_is_kept_by_all() -> None:
 def test_a_server_that_is_down_is_asked_by_one_at_a_time_and_then_given_up() -> None:
     with ModelServer(faults=Fault(500), key=KEY) as server:
         model, start = model_of(server), time.perf_counter()
-        found = list[llm.NoReply]()
+        found = list[llm.LLMError]()
 
         def ask(number: int) -> None:
             for _ in range(40):
                 try:
                     model(f"thread {number}")
-                except llm.NoReply as error:
+                except llm.LLMError as error:
                     found.append(error)
                     if error.is_down:
                         return
 
-        claims.at_once(ask, 16)
+        claims.run_concurrently(ask, 16)
         assert sum(error.is_down for error in found) == 16
         assert time.perf_counter() - start < 30
         # 16 that fly when it goes down, and then probes whose pauses double from 40 ms until 0.6 s are over.
@@ -128,7 +128,7 @@ def test_a_server_that_comes_back_is_asked_by_all_again() -> None:
     faults = dict.fromkeys(range(7), Fault(503))
     with ModelServer(faults=faults, key=KEY) as server:
         model = model_of(server, retries=8, outage_seconds=60)
-        texts = claims.at_once(lambda number: model(f"thread {number}").text, 4)
+        texts = claims.run_concurrently(lambda number: model(f"thread {number}").text, 4)
         assert texts == ["An answer."] * 4
         assert server.num_requests == 7 + 4
 
@@ -136,7 +136,7 @@ def test_a_server_that_comes_back_is_asked_by_all_again() -> None:
 def test_a_stream_is_put_together_once() -> None:
     with ModelServer(lambda prompt, number: "several words\nin a row", key=KEY) as server:
         reply = model_of(server, stream=True)("a prompt")
-        assert server.requests[0].data()["stream"] is True
+        assert server.requests[0].parse_data()["stream"] is True
         assert reply.text == "several words\nin a row"
         assert (reply.cost.tokens_in, reply.cost.tokens_out) == (2, 5)
 
@@ -145,6 +145,6 @@ def test_a_stream_that_ends_too_soon_is_no_reply() -> None:
     body = 'data: {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": '
     body += '[{"index": 0, "delta": {"content": "half"}, "finish_reason": null}]}\n\n'
     with ModelServer(faults=Fault(body=body, content_type="text/event-stream"), key=KEY) as server:
-        with pytest.raises(llm.NoReply, match="the stream ended before the reply did"):
+        with pytest.raises(llm.LLMError, match="the stream ended before the reply did"):
             model_of(server, stream=True)("a prompt")
         assert server.num_requests == TRIES

@@ -13,8 +13,8 @@ from atoll import llm
 from atoll.testing.server import Fault, ModelServer
 
 
-def model_of(server: ModelServer, **options: Any) -> llm.OpenAICompatible:
-    return llm.OpenAICompatible("some-model", base_url=server.url, **{"retries": 0, **options})
+def model_of(server: ModelServer, **options: Any) -> llm.OpenAICompatibleLLM:
+    return llm.OpenAICompatibleLLM("some-model", base_url=server.url, **{"retries": 0, **options})
 
 
 def completion(content: object, **more: Any) -> str:
@@ -53,7 +53,7 @@ def test_what_a_model_thought_first_is_left_out(content: str, text: str) -> None
     ],
 )
 def test_an_answer_of_another_shape_is_no_reply(body: str) -> None:
-    with ModelServer(faults=Fault(body=body)) as server, pytest.raises(llm.NoReply) as caught:
+    with ModelServer(faults=Fault(body=body)) as server, pytest.raises(llm.LLMError) as caught:
         model_of(server)("a prompt")
     assert not caught.value.is_transient
 
@@ -75,14 +75,14 @@ def test_a_gateway_may_tell_what_a_reply_cost() -> None:
 @pytest.mark.parametrize("is_date", [False, True])
 def test_a_rest_may_be_asked_for_in_seconds_or_until_a_time(is_date: bool) -> None:
     rest = email.utils.formatdate(time.time() + 3600, usegmt=True) if is_date else "3600"
-    with ModelServer(faults=Fault(429, headers={"Retry-After": rest})) as server, pytest.raises(llm.NoReply) as caught:
+    with ModelServer(faults=Fault(429, headers={"Retry-After": rest})) as server, pytest.raises(llm.LLMError) as caught:
         model_of(server)("a prompt")
     assert caught.value.retry_seconds == pytest.approx(3600, abs=60)
 
 
 @pytest.mark.parametrize("rest", ["soon", "nan", "-1", "inf", ""])
 def test_a_rest_that_is_no_time_is_none(rest: str) -> None:
-    with ModelServer(faults=Fault(429, headers={"Retry-After": rest})) as server, pytest.raises(llm.NoReply) as caught:
+    with ModelServer(faults=Fault(429, headers={"Retry-After": rest})) as server, pytest.raises(llm.LLMError) as caught:
         model_of(server)("a prompt")
     assert caught.value.retry_seconds is None
 

@@ -9,22 +9,22 @@ import pytest
 from atoll import errors, function, gate, llm, testing
 from atoll.evaluation import Cost
 from atoll.llm import routing
-from atoll.llm.ensemble import ADVICE, Ensemble, Member
+from atoll.llm.ensemble import ADVICE_KEY, EnsembleLLM, EnsembleMember
 
 
-def saying(name: str) -> llm.FromFunction:
-    return llm.FromFunction(lambda prompt: f"{name} says {prompt}", name=name)
+def saying(name: str) -> llm.FunctionLLM:
+    return llm.FunctionLLM(lambda prompt: f"{name} says {prompt}", name=name)
 
 
-def failing(**options: Any) -> llm.FromFunction:
+def failing(**options: Any) -> llm.FunctionLLM:
     def answer(prompt: str) -> str:
-        raise llm.NoReply("not now", **options)
+        raise llm.LLMError("not now", **options)
 
-    return llm.FromFunction(answer)
+    return llm.FunctionLLM(answer)
 
 
-def members(**weights: float) -> list[Member]:
-    return [Member(name, saying(name), weight) for name, weight in weights.items()]
+def members(**weights: float) -> list[EnsembleMember]:
+    return [EnsembleMember(name, saying(name), weight) for name, weight in weights.items()]
 
 
 class Asking:
@@ -33,51 +33,51 @@ class Asking:
     def __init__(self, model: llm.LLM) -> None:
         self.model, self.heard = model, list[str]()
 
-    def propose(self, task: function.Task) -> list[function.Function]:
+    def propose(self, context: function.ProposalContext) -> list[function.Function]:
         self.heard.append(self.model("hi").text)
         return []
 
 
-def task_of(advice: dict[str, Any]) -> function.Task:
-    return function.Task(0, 1, 0, [], {}, advice, Random(0), None, lambda fns: [], lambda fn, found: None)
+def task_of(advice: dict[str, Any]) -> function.ProposalContext:
+    return function.ProposalContext(0, 1, 0, [], {}, advice, Random(0), None, lambda fns: [], lambda fn, found: None)
 
 
-def outcome(name: str, parent: float, child: float | None, usd: float = 0.0) -> function.Outcome:
+def outcome(name: str, parent: float, child: float | None, usd: float = 0.0) -> function.IterationResult:
     children = [] if child is None else [(scored(child), gate.Decision("accept", "", "test"))]
-    return function.Outcome(1, 0, [scored(parent)], {ADVICE: name}, children, None, Cost(usd=usd))
+    return function.IterationResult(1, 0, [scored(parent)], {ADVICE_KEY: name}, children, None, Cost(usd=usd))
 
 
 def scored(score: float) -> function.Function:
-    return testing.settled(score)
+    return testing.make_evaluated_function(score)
 
 
 def test_a_step_asks_the_model_that_it_was_advised_of_and_the_rest_ask_the_first():
-    ensemble = Ensemble(members(a=1, b=1))
+    ensemble = EnsembleLLM(members(a=1, b=1))
     engine = Asking(ensemble)
-    llm.Routed(engine).propose(task_of({ADVICE: "b"}))
-    llm.Routed(engine).propose(task_of({}))
+    llm.RoutedProposer(engine).propose(task_of({ADVICE_KEY: "b"}))
+    llm.RoutedProposer(engine).propose(task_of({}))
     assert engine.heard == ["b says hi", "a says hi"]
     assert ensemble("hi").text == "a says hi"
 
 
 def test_another_steps_in_where_one_fails():
-    ensemble = Ensemble([Member("a", failing()), Member("b", failing()), Member("c", saying("c"), 0)])
+    ensemble = EnsembleLLM([EnsembleMember("a", failing()), EnsembleMember("b", failing()), EnsembleMember("c", saying("c"), 0)])
     assert ensemble("hi").text == "c says hi"
 
 
 def test_it_is_down_only_if_all_are():
-    half = Ensemble([Member("a", failing(is_down=True, status=503)), Member("b", failing(status=503))])
-    with pytest.raises(llm.NoReply, match=r"not now not now") as caught:
+    half = EnsembleLLM([EnsembleMember("a", failing(is_down=True, status=503)), EnsembleMember("b", failing(status=503))])
+    with pytest.raises(llm.LLMError, match=r"not now not now") as caught:
         half("hi")
     assert (caught.value.is_down, caught.value.status) == (False, 503)
-    with pytest.raises(llm.NoReply) as caught:
-        Ensemble([Member("a", failing(is_down=True)), Member("b", failing(is_down=True, status=1))])("hi")
+    with pytest.raises(llm.LLMError) as caught:
+        EnsembleLLM([EnsembleMember("a", failing(is_down=True)), EnsembleMember("b", failing(is_down=True, status=1))])("hi")
     assert (caught.value.is_down, caught.value.status) == (True, None)
 
 
 def test_names_with_commas_and_weights_make_one():
     made = llm.make_llm("ollama:a*0.8, vllm:b:c@http://127.0.0.1:1/v1*0.2,lmstudio:d")
-    assert isinstance(made, Ensemble)
+    assert isinstance(made, EnsembleLLM)
     assert [(each.name, each.weight) for each in made.members] == [
         ("ollama:a", 0.8),
         ("vllm:b:c@http://127.0.0.1:1/v1", 0.2),
@@ -99,17 +99,17 @@ def test_an_ensemble_that_is_none_is_refused(name, said):
 
 
 def advised(learner: function.Learner, times: int = 1000) -> Counter[Any]:
-    return Counter(learner.advise(Random(number))[ADVICE] for number in range(times))
+    return Counter(learner.advise(Random(number))[ADVICE_KEY] for number in range(times))
 
 
 def test_weights_are_drawn():
-    found = advised(routing.make("weights", Ensemble(members(a=3, b=1, c=0))))
+    found = advised(routing.make_router("weights", EnsembleLLM(members(a=3, b=1, c=0))))
     assert 700 < found["a"] < 800
     assert found.keys() == {"a", "b"}
 
 
 def test_the_strong_model_is_asked_on_a_plateau_only():
-    learner = routing.make("plateau", Ensemble(members(cheap=1, strong=1)), plateau_steps=3)
+    learner = routing.make_router("plateau", EnsembleLLM(members(cheap=1, strong=1)), plateau_iterations=3)
     for _ in range(3):
         assert set(advised(learner, 20)) == {"cheap"}
         learner.learn(outcome("cheap", 1.0, 0.5))
@@ -122,9 +122,9 @@ def test_the_strong_model_is_asked_on_a_plateau_only():
 
 def played(gains: dict[str, tuple[float, float, float]], steps: int = 400) -> Counter[str]:
     """Plays a bandit whose arms have (chance to improve, improvement, dollars); returns how often each was asked."""
-    learner, asked, dice = routing.Bandit(members(**dict.fromkeys(gains, 1.0))), Counter[str](), Random(1)
+    learner, asked, dice = routing.BanditRouter(members(**dict.fromkeys(gains, 1.0))), Counter[str](), Random(1)
     for step in range(steps):
-        name = str(learner.advise(Random(step))[ADVICE])
+        name = str(learner.advise(Random(step))[ADVICE_KEY])
         asked[name] += 1
         chance, gain, usd = gains[name]
         learner.learn(outcome(name, 1.0, 1.0 + gain if dice.random() < chance else 0.5, usd))
@@ -141,11 +141,11 @@ def test_the_bandit_prefers_what_improves_more_per_dollar():
 
 
 def test_the_bandit_tries_everybody_and_knows_only_what_it_was_taught():
-    learner = routing.Bandit(members(a=1, b=1, c=0))
+    learner = routing.BanditRouter(members(a=1, b=1, c=0))
     assert advised(learner, 50).keys() == {"a", "b"}
     learner.learn(outcome("a", 1.0, 2.0))
     assert advised(learner, 50).keys() == {"b"}
-    again = routing.Bandit(members(a=1, b=1, c=0))
+    again = routing.BanditRouter(members(a=1, b=1, c=0))
     again.learn(outcome("a", 1.0, 2.0))
     for each in (learner, again):
         each.learn(outcome("b", 1.0, None))
@@ -154,14 +154,14 @@ def test_the_bandit_tries_everybody_and_knows_only_what_it_was_taught():
 
 
 def test_several_learners_advise_together():
-    both = routing.Advisers(routing.Weights(members(a=1)), routing.Plateau(members(b=1), 3))
+    both = routing.CombinedLearner(routing.WeightRouter(members(a=1)), routing.PlateauRouter(members(b=1), 3))
     both.learn(outcome("a", 1.0, 2.0))
-    assert both.advise(Random(0)) == {ADVICE: "b"}
+    assert both.advise(Random(0)) == {ADVICE_KEY: "b"}
 
 
 class TestEnsemble(testing.LLMSuite):
-    def make(self) -> Ensemble:
-        return Ensemble([Member("down", failing()), *members(a=1)])
+    def make(self) -> EnsembleLLM:
+        return EnsembleLLM([EnsembleMember("down", failing()), *members(a=1)])
 
     def expected(self, prompt: str) -> str:
         return f"a says {prompt}"

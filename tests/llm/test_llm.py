@@ -7,26 +7,26 @@ import pytest
 
 from atoll import errors, journal, llm
 from atoll.evaluation import Cost
-from atoll.journal import Ledger
+from atoll.journal import CallCache
 from atoll.store import memory
-from atoll.testing import DyingJournal, ScriptedLLM
+from atoll.testing import FailingJournal, ScriptedLLM
 
 
 @contextmanager
-def step(records: journal.Journal, number: int = 3, prefix: str = "") -> Iterator[Ledger]:
+def step(records: journal.Journal, number: int = 3, prefix: str = "") -> Iterator[CallCache]:
     """Enters a step as a worker does, with what the journal holds of it."""
     stored = {each.data["call"]: each.data for each in records.read() if each.step == number}
-    ledger = Ledger(number, 0, journal.Guarded(records), stored, prefix)
-    token = Ledger.current.set(ledger)
+    ledger = CallCache(number, 0, journal.CheckedJournal(records), stored, prefix)
+    token = CallCache.current.set(ledger)
     try:
         yield ledger
     finally:
-        Ledger.current.reset(token)
+        CallCache.current.reset(token)
 
 
 def test_outside_of_a_step_the_model_is_simply_asked() -> None:
     model = ScriptedLLM({(0, 0): "hello"})
-    durable = llm.Durable(model)
+    durable = llm.JournaledLLM(model)
     assert [durable("hi").text, durable("hi").text] == ["hello", "hello"]
     assert model.num_requests == 2
 
@@ -36,8 +36,8 @@ def test_a_reply_comes_back_whole_from_the_model_and_from_the_journal() -> None:
     replies = []
     for _ in range(2):
         with step(records):
-            replies.append(llm.Durable(ScriptedLLM({(3, 0): "the answer\n"}, cost=cost))("a question"))
-    assert replies == [llm.Reply("the answer\n", "scripted", cost)] * 2
+            replies.append(llm.JournaledLLM(ScriptedLLM({(3, 0): "the answer\n"}, cost=cost))("a question"))
+    assert replies == [llm.Response("the answer\n", "scripted", cost)] * 2
     assert len(records.records) == 1
 
 
@@ -45,15 +45,15 @@ def test_a_stored_reply_is_not_asked_for_again() -> None:
     records, model = memory.MemoryJournal(), ScriptedLLM(0)
     for _ in range(3):
         with step(records):
-            llm.Durable(model)("a question")
-    assert model.asked == [(3, "0")]
+            llm.JournaledLLM(model)("a question")
+    assert model.requests == [(3, "0")]
 
 
 def test_another_prompt_is_asked() -> None:
     records, model = memory.MemoryJournal(), ScriptedLLM(lambda step, call, prompt: f"on {prompt}")
     for prompt in ("one", "two"):
         with step(records):
-            assert llm.Durable(model)(prompt).text == f"on {prompt}"
+            assert llm.JournaledLLM(model)(prompt).text == f"on {prompt}"
     assert model.num_requests == 2
 
 
@@ -62,18 +62,18 @@ def test_the_step_is_told_what_its_replies_cost() -> None:
     for _ in range(2):
         with step(records) as ledger:
             for prompt in ("one", "two"):
-                llm.Durable(model)(prompt)
+                llm.JournaledLLM(model)(prompt)
         assert ledger.cost == Cost(1.0, 20, 10, 0.5, 2)
 
 
 def test_a_model_that_raises_leaves_nothing_in_the_journal() -> None:
     records = memory.MemoryJournal()
     with step(records), pytest.raises(OSError, match="fail at step 3, call 0"):
-        llm.Durable(ScriptedLLM(0, failing=[(3, 0)]))("a question")
+        llm.JournaledLLM(ScriptedLLM(0, failing=[(3, 0)]))("a question")
     assert records.records == []
 
 
 def test_a_reply_that_cannot_be_stored_is_not_read() -> None:
-    records = DyingJournal(memory.MemoryJournal(), 0)
+    records = FailingJournal(memory.MemoryJournal(), 0)
     with step(records), pytest.raises(errors.JournalFailed):
-        llm.Durable(ScriptedLLM(0))("a question")
+        llm.JournaledLLM(ScriptedLLM(0))("a question")

@@ -21,7 +21,7 @@ async def double(number: int) -> int:
 
 
 def test_a_coroutine_runs_and_its_result_comes_back() -> None:
-    assert loop.run(double(21)) == 42
+    assert loop.run_coroutine(double(21)) == 42
 
 
 def test_what_a_coroutine_raises_is_raised() -> None:
@@ -29,19 +29,19 @@ def test_what_a_coroutine_raises_is_raised() -> None:
         raise KeyError("why")
 
     with pytest.raises(KeyError, match="why"):
-        loop.run(fail())
+        loop.run_coroutine(fail())
 
 
 def test_all_threads_share_one_loop() -> None:
     async def where() -> tuple[int, str]:
         return id(asyncio.get_running_loop()), current_thread().name
 
-    assert set(claims.at_once(lambda _: loop.run(where()))) == {(id(loop.PROCESS.get()), "llm-loop")}
+    assert set(claims.run_concurrently(lambda _: loop.run_coroutine(where()))) == {(id(loop.PROCESS_LOOP.get()), "llm-loop")}
 
 
 def test_threads_that_start_at_once_start_one_loop() -> None:
     fresh = loop.BackgroundLoop()
-    assert len(set(claims.at_once(lambda _: fresh.get(), 16))) == 1
+    assert len(set(claims.run_concurrently(lambda _: fresh.get(), 16))) == 1
     fresh.stop()
 
 
@@ -57,10 +57,10 @@ def test_a_stopped_loop_is_closed_and_the_next_call_starts_another() -> None:
 
 def test_the_loop_does_not_wait_for_itself() -> None:
     async def nested() -> int:
-        return loop.run(double(1))
+        return loop.run_coroutine(double(1))
 
     with pytest.raises(RuntimeError, match="await the coroutine instead"):
-        loop.run(nested())
+        loop.run_coroutine(nested())
 
 
 @contextmanager
@@ -88,8 +88,8 @@ def test_who_is_interrupted_while_he_waits_cancels_what_he_waited_for() -> None:
             raise
 
     with interrupted_after(0.05), pytest.raises(KeyboardInterrupt):
-        loop.run(wait())
-    loop.run(asyncio.sleep(0.01))
+        loop.run_coroutine(wait())
+    loop.run_coroutine(asyncio.sleep(0.01))
     assert ended == ["cancelled"]
 
 

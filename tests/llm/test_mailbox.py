@@ -42,20 +42,20 @@ class TestMailbox(testing.LLMSuite):
     def folder(self, tmp_path, postman):
         self.path = tmp_path
 
-    def make(self) -> llm.Mailbox:
-        return llm.Mailbox(self.path, timeout_seconds=20)
+    def make(self) -> llm.MailboxLLM:
+        return llm.MailboxLLM(self.path, timeout_seconds=20)
 
 
 def test_the_files_of_a_prompt_have_the_name_of_its_place_and_stay(tmp_path, postman):
-    model = llm.Mailbox(tmp_path / "new" / "box", timeout_seconds=0.1)
-    with pytest.raises(llm.NoReply, match=r"Nobody put [0-9a-f]{12}\.reply\.md into .* within 0\.1 seconds"):
+    model = llm.MailboxLLM(tmp_path / "new" / "box", timeout_seconds=0.1)
+    with pytest.raises(llm.LLMError, match=r"Nobody put [0-9a-f]{12}\.reply\.md into .* within 0\.1 seconds"):
         model("hi")
     assert [path.read_text() for path in (tmp_path / "new" / "box").iterdir()] == ["hi"]
 
 
 def test_an_answer_that_came_while_nobody_waited_is_found(tmp_path):
-    model = llm.Mailbox(tmp_path, timeout_seconds=0.05)
-    with pytest.raises(llm.NoReply):
+    model = llm.MailboxLLM(tmp_path, timeout_seconds=0.05)
+    with pytest.raises(llm.LLMError):
         model("hi")
     (asked,) = tmp_path.glob("*.prompt.md")
     asked.with_name(asked.name.replace("prompt", "reply")).write_text("late")
@@ -72,8 +72,8 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path):
 
 
 def test_nobody_waits_once_the_run_is_stopped(tmp_path):
-    model = llm.Mailbox(tmp_path)
-    model.is_over = lambda: True
-    with pytest.raises(llm.NoReply, match=r"stopped before [0-9a-f]{12}\.reply\.md came. Put it in and resume"):
+    model = llm.MailboxLLM(tmp_path)
+    model.is_stopped = lambda: True
+    with pytest.raises(llm.LLMError, match=r"stopped before [0-9a-f]{12}\.reply\.md came. Put it in and resume"):
         model("hi")
     assert len(list(tmp_path.glob("*.prompt.md"))) == 1

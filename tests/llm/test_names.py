@@ -37,7 +37,7 @@ def test_openai_names_a_model_and_maybe_where_it_is(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
     made = llm.make_llm(name)
-    assert isinstance(made, llm.OpenAICompatible)
+    assert isinstance(made, llm.OpenAICompatibleLLM)
     assert (made.model, made.base_url) == (model, base_url)
 
 
@@ -46,15 +46,15 @@ def test_a_model_made_by_name_answers_with_the_options_it_was_given() -> None:
         model = llm.make_llm(f"openai:some-model@{server.url}", temperature=0.0, max_tokens=5)
         assert model is not None
         assert model("hi").text == "An answer."
-        data = server.requests[0].data()
+        data = server.requests[0].parse_data()
         assert (data["model"], data["temperature"], data["max_tokens"]) == ("some-model", 0.0, 5)
 
 
 def test_a_replay_is_made_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "replies.jsonl"
-    llm.Recorder(llm.FromFunction(str.upper), path)("hi")
+    llm.RecordingLLM(llm.FunctionLLM(str.upper), path)("hi")
     replay = llm.make_llm(f" replay: {path} ", temperature=0.5)
-    assert isinstance(replay, llm.Replay)
+    assert isinstance(replay, llm.RecordedLLM)
     assert replay("hi").text == "HI"
 
 

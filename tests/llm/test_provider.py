@@ -30,8 +30,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def model_of(server: ModelServer, name: str = "some-model", **options: float) -> llm.OpenAICompatible:
-    return llm.OpenAICompatible(name, base_url=server.url, api_key=KEY, **{**QUICK, **options})  # type: ignore[arg-type]
+def model_of(server: ModelServer, name: str = "some-model", **options: float) -> llm.OpenAICompatibleLLM:
+    return llm.OpenAICompatibleLLM(name, base_url=server.url, api_key=KEY, **{**QUICK, **options})  # type: ignore[arg-type]
 
 
 def completion(**changes: object) -> str:
@@ -62,7 +62,7 @@ def test_a_server_that_does_not_count_tokens_is_free() -> None:
 def test_the_prompt_is_the_one_message_and_options_that_are_none_are_not_sent() -> None:
     with ModelServer() as server:
         model_of(server)("a prompt")
-        assert server.requests[0].data() == {
+        assert server.requests[0].parse_data() == {
             "model": "some-model",
             "messages": [{"role": "user", "content": "a prompt"}],
             "stream": False,
@@ -72,16 +72,16 @@ def test_the_prompt_is_the_one_message_and_options_that_are_none_are_not_sent() 
 def test_a_temperature_of_zero_is_sent() -> None:
     with ModelServer() as server:
         model_of(server, temperature=0.0, max_tokens=7)("a prompt")
-        data = server.requests[0].data()
+        data = server.requests[0].parse_data()
         assert (data["temperature"], data["max_tokens"]) == (0.0, 7)
 
 
 def test_the_key_is_sent_and_a_server_of_ones_own_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as server:
         model_of(server)("a prompt")
-        llm.OpenAICompatible("some-model", base_url=server.url)("a prompt")
+        llm.OpenAICompatibleLLM("some-model", base_url=server.url)("a prompt")
         monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}2\n")
-        llm.OpenAICompatible("some-model", base_url=server.url)("a prompt")
+        llm.OpenAICompatibleLLM("some-model", base_url=server.url)("a prompt")
         sent = [request.headers["authorization"] for request in server.requests]
         assert sent == [f"Bearer {KEY}", "Bearer no-key", f"Bearer {KEY}2"]
 
@@ -89,19 +89,19 @@ def test_the_key_is_sent_and_a_server_of_ones_own_needs_none(monkeypatch: pytest
 def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert llm.OpenAICompatible("some-model")("a prompt").text == "An answer."
+        assert llm.OpenAICompatibleLLM("some-model")("a prompt").text == "An answer."
 
 
 def test_openai_itself_needs_a_key() -> None:
     for base_url in (None, "https://api.openai.com/v1/"):
         with pytest.raises(errors.SetupError, match=r"There is no key for .*: set OPENAI_API_KEY"):
-            llm.OpenAICompatible("gpt-4o", base_url=base_url, api_key=" ")
+            llm.OpenAICompatibleLLM("gpt-4o", base_url=base_url, api_key=" ")
 
 
 @pytest.mark.parametrize("key", ["sk-two words", "sk-schlüssel", "sk-line\nbreak"])
 def test_a_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(errors.SetupError, match="blanks or odd characters") as caught:
-        llm.OpenAICompatible("gpt-4o", api_key=key)
+        llm.OpenAICompatibleLLM("gpt-4o", api_key=key)
     assert "sk-" not in str(caught.value)
 
 
@@ -118,7 +118,7 @@ def test_a_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
 )
 def test_an_option_out_of_its_range_is_refused(options: dict[str, float], sentence: str) -> None:
     with pytest.raises(errors.SetupError) as caught:
-        llm.OpenAICompatible("m", base_url="http://127.0.0.1:1/v1", **options)  # type: ignore[arg-type]
+        llm.OpenAICompatibleLLM("m", base_url="http://127.0.0.1:1/v1", **options)  # type: ignore[arg-type]
     assert str(caught.value) == sentence
 
 
@@ -132,7 +132,7 @@ def test_a_busy_server_is_asked_again() -> None:
 @pytest.mark.parametrize("fault", [Fault(429), Fault(500), Fault(503), Fault(hangs_up=True), Fault(delay_seconds=9)])
 def test_a_busy_broken_or_silent_server_is_given_up_after_three_tries(fault: Fault) -> None:
     with ModelServer(faults=fault) as server:
-        with pytest.raises(llm.NoReply, match=r"It was tried 3 times\.$") as caught:
+        with pytest.raises(llm.LLMError, match=r"It was tried 3 times\.$") as caught:
             model_of(server, timeout_seconds=0.1 if fault.delay_seconds else 5)("a prompt")
         assert caught.value.is_transient
         assert caught.value.status == (None if fault.status == 200 else fault.status)
@@ -143,7 +143,7 @@ def test_the_pauses_double_and_are_not_shorter_than_the_server_wants() -> None:
     for fault, backoff_seconds in [(Fault(503), 0.05), (Fault(503, headers={"Retry-After-Ms": "75"}), 0.0)]:
         with ModelServer(faults=fault) as server:
             start = time.perf_counter()
-            with pytest.raises(llm.NoReply):
+            with pytest.raises(llm.LLMError):
                 model_of(server, backoff_seconds=backoff_seconds)("a prompt")
             assert 0.15 <= time.perf_counter() - start < 20
 
@@ -168,7 +168,7 @@ def test_the_pauses_double_and_are_not_shorter_than_the_server_wants() -> None:
 )
 def test_a_refusal_or_an_answer_that_is_none_is_final(fault: Fault, sentence: str) -> None:
     with ModelServer(faults=fault) as server:
-        with pytest.raises(llm.NoReply) as caught:
+        with pytest.raises(llm.LLMError) as caught:
             model_of(server)("a prompt")
         assert sentence in str(caught.value)
         assert str(caught.value).startswith(f"Model some-model at {server.url} gave no reply: ")
@@ -177,18 +177,18 @@ def test_a_refusal_or_an_answer_that_is_none_is_final(fault: Fault, sentence: st
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
-    model = llm.OpenAICompatible("some-model", base_url="http://127.0.0.1:9/v1", backoff_seconds=0)
-    with pytest.raises(llm.NoReply, match=r"at http://127\.0\.0\.1:9/v1 gave no reply: .*Connection refused.* runs"):
+    model = llm.OpenAICompatibleLLM("some-model", base_url="http://127.0.0.1:9/v1", backoff_seconds=0)
+    with pytest.raises(llm.LLMError, match=r"at http://127\.0\.0\.1:9/v1 gave no reply: .*Connection refused.* runs"):
         model("a prompt")
 
 
 def test_a_prompt_with_half_a_character_is_named() -> None:
-    with ModelServer() as server, pytest.raises(llm.NoReply, match="surrogates not allowed"):
+    with ModelServer() as server, pytest.raises(llm.LLMError, match="surrogates not allowed"):
         model_of(server)("half \ud800")
 
 
 def test_a_long_page_of_an_error_is_cut() -> None:
-    with ModelServer(faults=Fault(404, body="<html>" * 1000)) as server, pytest.raises(llm.NoReply) as caught:
+    with ModelServer(faults=Fault(404, body="<html>" * 1000)) as server, pytest.raises(llm.LLMError) as caught:
         model_of(server)("a prompt")
     assert len(str(caught.value)) < 600
 
@@ -196,7 +196,7 @@ def test_a_long_page_of_an_error_is_cut() -> None:
 @pytest.mark.parametrize("status", [401, 500, 200])
 @pytest.mark.parametrize("text", ["{}", "Bearer {}", "x" * 290 + "{}", '{{"error": {{"message": "{} is no key"}}}}'])
 def test_a_key_that_the_server_repeats_is_not_shown(status: int, text: str) -> None:
-    with ModelServer(faults=Fault(status, body=text.format(KEY))) as server, pytest.raises(llm.NoReply) as caught:
+    with ModelServer(faults=Fault(status, body=text.format(KEY))) as server, pytest.raises(llm.LLMError) as caught:
         model_of(server, retries=1)("a prompt")
     shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(model_of(server))
     assert KEY[:9] not in shown
@@ -214,8 +214,8 @@ def test_a_deadline_holds_for_a_server_that_sends_on_and_on() -> None:
     with socketserver.TCPServer(("127.0.0.1", 0), Dripping) as server:
         Thread(target=server.handle_request, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        with pytest.raises(llm.NoReply, match=r"nothing came within 0\.1 seconds\. Raise timeout_seconds"):
-            llm.OpenAICompatible("m", base_url=url, timeout_seconds=0.1, retries=0)("a prompt")
+        with pytest.raises(llm.LLMError, match=r"nothing came within 0\.1 seconds\. Raise timeout_seconds"):
+            llm.OpenAICompatibleLLM("m", base_url=url, timeout_seconds=0.1, retries=0)("a prompt")
 
 
 def test_64_threads_wait_at_the_same_time_over_kept_connections() -> None:
@@ -223,7 +223,7 @@ def test_64_threads_wait_at_the_same_time_over_kept_connections() -> None:
         model = model_of(server)
         for _ in range(2):
             start = time.perf_counter()
-            texts = claims.at_once(lambda number: model(f"thread {number}").text, 64)
+            texts = claims.run_concurrently(lambda number: model(f"thread {number}").text, 64)
             assert texts == [f"thread {number}" for number in range(64)]
             assert time.perf_counter() - start < 10  # one after another would be 13 s
         assert server.num_connections <= 64
@@ -251,7 +251,7 @@ def test_a_proxy_is_used_for_other_machines_but_not_for_this_one(monkeypatch: py
     with ModelServer(lambda prompt, number: "direct") as server, ModelServer(lambda prompt, number: "proxied") as proxy:
         monkeypatch.setenv("http_proxy", proxy.url[:-3])
         assert model_of(server)("a prompt").text == "direct"
-        elsewhere = llm.OpenAICompatible("some-model", base_url="http://elsewhere.invalid/v1", retries=0)
+        elsewhere = llm.OpenAICompatibleLLM("some-model", base_url="http://elsewhere.invalid/v1", retries=0)
         assert elsewhere("a prompt").text == "proxied"
 
 

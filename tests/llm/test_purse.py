@@ -8,27 +8,27 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from atoll import control, journal, llm
-from atoll.evaluation import FREE, Cost
+from atoll.evaluation import ZERO_COST, Cost
 from atoll.llm import purse
 
 
 def priced(usd: float, tokens: int = 10):
     """A model whose every reply costs as much."""
-    return lambda prompt: llm.Reply("yes", "m", Cost(0.0, tokens, tokens, usd))
+    return lambda prompt: llm.Response("yes", "m", Cost(0.0, tokens, tokens, usd))
 
 
 def most(usd: float, tokens: int = 40):
     return lambda prompt: Cost(0.0, tokens, 0, usd, 1)
 
 
-def ask_until_empty(model, workers: int) -> list[llm.NoReply]:
+def ask_until_empty(model, workers: int) -> list[llm.LLMError]:
     """Asks on so many threads until each is refused."""
 
-    def ask() -> llm.NoReply:
+    def ask() -> llm.LLMError:
         while True:
             try:
                 model("?")
-            except llm.NoReply as refused:
+            except llm.LLMError as refused:
                 return refused
 
     with ThreadPoolExecutor(workers) as threads:
@@ -39,18 +39,18 @@ def test_a_budget_of_dollars_is_never_exceeded_by_64_workers_and_used_up_to_one_
     dice, lock = random.Random(0), threading.Lock()
     made: list[float] = []
 
-    def model(prompt: str) -> llm.Reply:
+    def model(prompt: str) -> llm.Response:
         with lock:
             usd = dice.uniform(0.0001, 0.001)
             made.append(usd)
         time.sleep(0.001)
-        return llm.Reply("yes", "m", Cost(0.0, 10, 10, usd))
+        return llm.Response("yes", "m", Cost(0.0, 10, 10, usd))
 
-    money = purse.Purse(control.Budget(usd=0.10))
-    refused = ask_until_empty(purse.Metered(model, money, most(0.001)), 64)
-    assert sum(made) == pytest.approx(money.spent.usd)
-    assert 0.10 - 0.001 < money.spent.usd <= 0.10
-    assert money.spent.calls == len(made)
+    money = purse.LLMBudget(control.Budget(usd=0.10))
+    refused = ask_until_empty(purse.MeteredLLM(model, money, most(0.001)), 64)
+    assert sum(made) == pytest.approx(money.used.usd)
+    assert 0.10 - 0.001 < money.used.usd <= 0.10
+    assert money.used.calls == len(made)
     assert {str(each) for each in refused} == {
         "No model is called any more: budget of 0.1 usd used: a call may cost $0.0010"
     }
@@ -66,67 +66,67 @@ def test_a_budget_of_dollars_is_never_exceeded_by_64_workers_and_used_up_to_one_
 )
 def test_each_limit_ends_the_calls_with_its_own_words(budget, reason):
     told: list[str] = []
-    money = purse.Purse(budget, on_empty=told.append)
-    ask_until_empty(purse.Metered(priced(0.01), money, most(0.01)), 3)
-    assert money.spent.calls == 7
+    money = purse.LLMBudget(budget, on_exhausted=told.append)
+    ask_until_empty(purse.MeteredLLM(priced(0.01), money, most(0.01)), 3)
+    assert money.used.calls == 7
     assert set(told) == {reason}
     assert money.reason == reason
 
 
 def test_what_a_call_did_not_use_is_there_for_the_next():
-    money = purse.Purse(control.Budget(usd=1.0))
-    model = purse.Metered(priced(0.01), money, most(0.5))
+    money = purse.LLMBudget(control.Budget(usd=1.0))
+    model = purse.MeteredLLM(priced(0.01), money, most(0.5))
     for _ in range(50):
         model("?")
     assert not money.reason
     assert "a call may cost" in str(ask_until_empty(model, 1)[0])
-    assert 0.5 <= money.spent.usd < 0.52
+    assert 0.5 <= money.used.usd < 0.52
 
 
 def test_what_was_spent_before_counts():
-    money = purse.Purse(control.Budget(usd=1.0), spent=Cost(usd=0.9))
-    with pytest.raises(llm.NoReply):
-        purse.Metered(priced(0.1), money, most(0.2))("?")
+    money = purse.LLMBudget(control.Budget(usd=1.0), used=Cost(usd=0.9))
+    with pytest.raises(llm.LLMError):
+        purse.MeteredLLM(priced(0.1), money, most(0.2))("?")
 
 
 def test_a_call_that_fails_gives_back_what_it_held():
-    def broken(prompt: str) -> llm.Reply:
-        raise llm.NoReply("m is down")
+    def broken(prompt: str) -> llm.Response:
+        raise llm.LLMError("m is down")
 
-    money = purse.Purse(control.Budget(usd=1.0))
+    money = purse.LLMBudget(control.Budget(usd=1.0))
     for _ in range(5):
-        with pytest.raises(llm.NoReply, match="down"):
-            purse.Metered(broken, money, most(1.0))("?")
-    assert (money.spent, money.reason) == (FREE, "")
+        with pytest.raises(llm.LLMError, match="down"):
+            purse.MeteredLLM(broken, money, most(1.0))("?")
+    assert (money.used, money.reason) == (ZERO_COST, "")
 
 
 def test_a_model_that_costs_more_than_it_said_exceeds_by_that_call_alone():
-    money = purse.Purse(control.Budget(usd=1.0))
-    ask_until_empty(purse.Metered(priced(0.4), money, most(0.1)), 1)
-    assert money.spent.usd == pytest.approx(1.2)
+    money = purse.LLMBudget(control.Budget(usd=1.0))
+    ask_until_empty(purse.MeteredLLM(priced(0.4), money, most(0.1)), 1)
+    assert money.used.usd == pytest.approx(1.2)
 
 
 def test_an_island_that_used_its_share_leaves_the_others_theirs():
-    money = purse.Purse(control.Budget(usd=1.0), per_island=control.Budget(usd=0.2))
-    model = purse.Metered(priced(0.1), money, most(0.1))
+    money = purse.LLMBudget(control.Budget(usd=1.0), island_budget=control.Budget(usd=0.2))
+    model = purse.MeteredLLM(priced(0.1), money, most(0.1))
 
     def ask(island: int) -> None:
-        token = journal.Ledger.current.set(journal.Ledger(1, island, journal.Nowhere(), {}))
+        token = journal.CallCache.current.set(journal.CallCache(1, island, journal.NullJournal(), {}))
         try:
             model("?")
         finally:
-            journal.Ledger.current.reset(token)
+            journal.CallCache.current.reset(token)
 
     for _ in range(2):
         ask(3)
-    with pytest.raises(llm.NoReply, match=r"Island 3 may call no model any more: budget of 0\.2 usd used"):
+    with pytest.raises(llm.LLMError, match=r"Island 3 may call no model any more: budget of 0\.2 usd used"):
         ask(3)
     ask(4)
     assert money.reason == ""
-    assert {island: cost.calls for island, cost in money.by_island.items()} == {3: 2, 4: 1}
+    assert {island: cost.calls for island, cost in money.used_by_island.items()} == {3: 2, 4: 1}
 
 
 def test_without_limits_it_only_counts():
-    money = purse.Purse()
-    assert [purse.Metered(priced(5.0), money, most(1e9))("?").text for _ in range(3)] == ["yes"] * 3
-    assert (money.spent.usd, money.spent.calls) == (15.0, 3)
+    money = purse.LLMBudget()
+    assert [purse.MeteredLLM(priced(5.0), money, most(1e9))("?").text for _ in range(3)] == ["yes"] * 3
+    assert (money.used.usd, money.used.calls) == (15.0, 3)

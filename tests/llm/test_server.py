@@ -104,9 +104,9 @@ def test_alone_it_prints_its_address_logs_its_requests_and_ends_with_its_parent(
     with start("--port", "0", "--reply-file", str(reply), "--log", str(log)) as server:
         assert server.stdin is not None
         assert server.stdout is not None
-        model = llm.OpenAICompatible("m", base_url=server.stdout.readline())
+        model = llm.OpenAICompatibleLLM("m", base_url=server.stdout.readline())
         assert [model(prompt).text for prompt in ("a", "b")] == ["From the file.\n"] * 2
-        assert log.read_text().splitlines() == [f"0 {candidate.digest('a')}", f"1 {candidate.digest('b')}"]
+        assert log.read_text().splitlines() == [f"0 {candidate.content_hash('a')}", f"1 {candidate.content_hash('b')}"]
         server.stdin.close()
         assert server.wait(10) == 0
 

@@ -46,23 +46,23 @@ def test_a_service_is_asked_with_its_own_key_and_counts_tokens(service, monkeypa
 def test_every_service_obeys_the_one_policy(service, status, requests, monkeypatch):
     monkeypatch.setenv(SERVICES[service].key_variables[0], KEY)
     with ModelServer(faults=Fault(status)) as server:
-        with pytest.raises(llm.NoReply) as caught:
+        with pytest.raises(llm.LLMError) as caught:
             made(service, server)("hello there")
         assert (caught.value.status, server.num_requests) == (status, requests)
         if status == 401:
             assert f"Set a valid key in {SERVICES[service].key_variables[0]}." in str(caught.value)
 
 
-@pytest.mark.parametrize("service", [name for name, about in SERVICES.items() if not about.is_own])
+@pytest.mark.parametrize("service", [name for name, about in SERVICES.items() if not about.is_local])
 def test_a_service_without_its_key_says_which_one(service):
     with pytest.raises(errors.SetupError, match=f"set {SERVICES[service].key_variables[0]}"):
         llm.make_llm(f"{service}:some-model")
 
 
-@pytest.mark.parametrize("service", [name for name, about in SERVICES.items() if about.is_own])
+@pytest.mark.parametrize("service", [name for name, about in SERVICES.items() if about.is_local])
 def test_a_server_of_ones_own_needs_no_key(service):
     model = llm.make_llm(f"{service}:some-model")
-    assert isinstance(model, llm.OpenAICompatible)
+    assert isinstance(model, llm.OpenAICompatibleLLM)
     assert model.base_url.startswith("http://127.0.0.1:")
 
 
@@ -82,7 +82,7 @@ def test_a_package_that_is_missing_is_named_with_its_command(service, package, m
 
 def test_the_legacy_key_of_google_counts_too(monkeypatch):
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
-    assert isinstance(llm.make_llm("google:gemini-flash"), llm.Hosted)
+    assert isinstance(llm.make_llm("google:gemini-flash"), llm.HostedLLM)
 
 
 def test_a_model_knows_its_price_and_the_length_of_its_replies(monkeypatch):
@@ -91,12 +91,12 @@ def test_a_model_knows_its_price_and_the_length_of_its_replies(monkeypatch):
     mini = llm.make_llm("openai:gpt-4o-mini", max_tokens=500)
     claude = llm.make_llm("anthropic:claude-3-5-haiku-latest")
     own = llm.make_llm("ollama:some-model")
-    assert isinstance(mini, llm.Hosted)
-    assert isinstance(claude, llm.Hosted)
-    assert isinstance(own, llm.Hosted)
+    assert isinstance(mini, llm.HostedLLM)
+    assert isinstance(claude, llm.HostedLLM)
+    assert isinstance(own, llm.HostedLLM)
     assert (mini.price, mini.max_tokens) == (llm.Price(0.15, 0.6), 500)
     assert mini.price is not None
-    assert mini.price.usd(1_000_000, 500_000) == pytest.approx(0.45)
+    assert mini.price.compute_usd(1_000_000, 500_000) == pytest.approx(0.45)
     assert claude.price is not None
     assert claude.price.output_mtok > claude.price.input_mtok > 0
     assert (own.price, own.max_tokens) == (None, None)
@@ -116,5 +116,5 @@ def test_a_sampling_option_is_sent_and_one_that_is_none_is_not(option, value, se
     with ModelServer() as server:
         made("vllm", server, **{option: value})("hello")
         made("vllm", server, **{option: None if option != "stream" else False})("hello")
-        assert server.requests[0].data()[sent[0]] == sent[1]
-        assert sent[0] not in server.requests[1].data() or server.requests[1].data()[sent[0]] is False
+        assert server.requests[0].parse_data()[sent[0]] == sent[1]
+        assert sent[0] not in server.requests[1].parse_data() or server.requests[1].parse_data()[sent[0]] is False

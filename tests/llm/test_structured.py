@@ -16,14 +16,14 @@ class Point:
     y: int = 0
 
 
-def saying(*texts: str) -> tuple[llm.FromFunction, list[str]]:
+def saying(*texts: str) -> tuple[llm.FunctionLLM, list[str]]:
     prompts, left = list[str](), list(texts)
 
     def answer(prompt: str) -> str:
         prompts.append(prompt)
         return left.pop(0)
 
-    return llm.FromFunction(answer), prompts
+    return llm.FunctionLLM(answer), prompts
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_wrong_answer_is_shown_once_with_its_error():
 @pytest.mark.parametrize(("text", "said"), [("I do not know.", "there is no JSON in it"), ('{"y": 1}', "x: ")])
 def test_two_wrong_answers_are_unreadable(text, said):
     model, prompts = saying(text, text, "never asked")
-    with pytest.raises(llm.Unreadable, match=said) as caught:
+    with pytest.raises(llm.InvalidResponse, match=said) as caught:
         llm.ask_json(model, "Where is it?", Point)
     assert (caught.value.text, len(prompts)) == (text, 2)
 
@@ -71,21 +71,21 @@ def test_a_provider_that_can_is_held_to_the_schema_and_one_that_cannot_is_asked_
         model = llm.make_llm(f"openai:gpt-4o-mini@{server.url}")
         assert model is not None
         for _ in range(3):
-            assert llm.ask_json(llm.Durable(model), "Where is it?", Point) == Point(1)
-        sent = [request.data().get("response_format", {}).get("type") for request in server.requests]
+            assert llm.ask_json(llm.JournaledLLM(model), "Where is it?", Point) == Point(1)
+        sent = [request.parse_data().get("response_format", {}).get("type") for request in server.requests]
         can_enforce = sent[0] == "json_schema"
         assert sent == (["json_schema", "json_schema", None, None] if can_enforce else [None] * len(sent))
 
 
 def test_a_prompt_with_a_schema_is_a_text_like_any_other(tmp_path):
-    model = llm.Recorder(llm.FromFunction(lambda prompt: '{"x": 1}'), tmp_path / "replies.jsonl")
+    model = llm.RecordingLLM(llm.FunctionLLM(lambda prompt: '{"x": 1}'), tmp_path / "replies.jsonl")
     assert llm.ask_json(model, "Where is it?", Point) == Point(1)
-    assert llm.ask_json(llm.Replay(tmp_path / "replies.jsonl"), "Where is it?", Point) == Point(1)
+    assert llm.ask_json(llm.RecordedLLM(tmp_path / "replies.jsonl"), "Where is it?", Point) == Point(1)
 
 
 def test_all_json_of_a_text_comes_the_likeliest_first():
-    assert next(structured.extract('{"a": 1}')) == {"a": 1}
-    assert list(structured.extract('[1] and {"longer": [1, 2]}')) == [{"longer": [1, 2]}, [1]]
-    assert list(structured.extract("nothing")) == []
-    assert list(structured.extract("[" * 100_000)) == []
-    assert json.dumps(next(structured.extract("```json\n[]\n```"))) == "[]"
+    assert next(structured.extract_json('{"a": 1}')) == {"a": 1}
+    assert list(structured.extract_json('[1] and {"longer": [1, 2]}')) == [{"longer": [1, 2]}, [1]]
+    assert list(structured.extract_json("nothing")) == []
+    assert list(structured.extract_json("[" * 100_000)) == []
+    assert json.dumps(next(structured.extract_json("```json\n[]\n```"))) == "[]"

@@ -17,7 +17,7 @@ def echo(prompt: str) -> str:
 
 class TestFromFunction(LLMSuite):
     def make(self) -> llm.LLM:
-        return llm.FromFunction(echo)
+        return llm.FunctionLLM(echo)
 
     def expected(self, prompt: str) -> str:
         return echo(prompt)
@@ -30,7 +30,7 @@ class TestOpenAICompatible(LLMSuite):
             yield
 
     def make(self) -> llm.LLM:
-        return llm.OpenAICompatible("some-model", base_url=self.server.url, retries=0)
+        return llm.OpenAICompatibleLLM("some-model", base_url=self.server.url, retries=0)
 
     def expected(self, prompt: str) -> str:
         return echo(prompt)
@@ -46,7 +46,7 @@ class TestScriptedLLM(LLMSuite):
 
 class TestDurable(LLMSuite):
     def make(self) -> llm.LLM:
-        return llm.Durable(llm.FromFunction(echo))
+        return llm.JournaledLLM(llm.FunctionLLM(echo))
 
     def expected(self, prompt: str) -> str:
         return echo(prompt)
@@ -58,7 +58,7 @@ class TestRecorder(LLMSuite):
         self.path = tmp_path / "replies.jsonl"
 
     def make(self) -> llm.LLM:
-        return llm.Recorder(llm.FromFunction(echo), self.path)
+        return llm.RecordingLLM(llm.FunctionLLM(echo), self.path)
 
     def expected(self, prompt: str) -> str:
         return echo(prompt)
@@ -69,4 +69,4 @@ class TestReplay(TestRecorder):
         recorder = super().make()
         for prompt in self.PROMPTS:
             recorder(prompt)
-        return llm.Replay(self.path)
+        return llm.RecordedLLM(self.path)

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from atoll.llm.transport import Transport
+from atoll.llm.transport import PooledTransport
 
 type Post = Callable[..., Awaitable[httpx2.Response]]
 type Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -58,7 +58,7 @@ def session(speak: Speak, use: Callable[[Post], Awaitable[None]]) -> Wire:
     async def main() -> None:
         server = await asyncio.start_server(wire.serve, "127.0.0.1")
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/x?y=z"
-        async with server, httpx2.AsyncClient(transport=Transport(), timeout=2.0) as client:
+        async with server, httpx2.AsyncClient(transport=PooledTransport(), timeout=2.0) as client:
             await use(lambda **options: client.post(url, **{"content": b"prompt", **options}))
         await asyncio.sleep(0.01)  # for the sockets of the server
 
@@ -235,7 +235,7 @@ def test_a_server_that_does_not_answer_is_left_after_the_timeout() -> None:
 
 def test_a_server_that_is_not_there_is_a_connect_error() -> None:
     async def main() -> None:
-        async with httpx2.AsyncClient(transport=Transport()) as client:
+        async with httpx2.AsyncClient(transport=PooledTransport()) as client:
             with pytest.raises(httpx2.ConnectError, match="Connect call failed"):
                 await client.post("http://127.0.0.1:9/")
 

@@ -17,18 +17,18 @@ DRAWS = 20_000
 def fn(score: float, length: int = 10, *, scores: tuple[float, ...] = (), id: str = "") -> function.Function:
     """Returns a judged function of a length."""
     text = function.Text("x" * length)
-    made = function.DefaultFunction(function.DefaultFunctionProps(text, judge=lambda _: evaluation.Evaluation(0.0)))
+    made = function.DefaultFunction(function.DefaultFunctionProps(text, candidate_evaluator=lambda _: evaluation.Evaluation(0.0)))
     born = candidate.Candidate(id or f"1.{score}.{length}", str(text))
-    return made.settle(born, evaluation.Evaluation(score, scores or (score,)), score)
+    return made.with_evaluation(born, evaluation.Evaluation(score, scores or (score,)), score)
 
 
 def shares(preset: str, fns: Sequence[function.Function], *, parents: int = 1) -> dict[tuple[str, ...], float]:
     """Returns how often each selection of parents was drawn, worst first, by their ids."""
     rng = Random(5)
-    pool = presets.preset(preset).make_pool(parents)(0, rng, None)
+    pool = presets.get_preset(preset).make_population(parents)(0, rng, None)
     for each in fns:
         pool.add_fn(each, ACCEPT)
-    drawn = Counter(tuple(ids(pool.pick().parents)) for _ in range(DRAWS))
+    drawn = Counter(tuple(ids(pool.select().parents)) for _ in range(DRAWS))
     return {key: count / DRAWS for key, count in drawn.items()}
 
 
@@ -69,23 +69,23 @@ class TestPublishedFormulas:
         assert close(found["short",], short)
 
     def test_each_step_belongs_to_an_island_drawn_uniformly(self, preset):
-        schedule = presets.preset(preset).schedule(Options(num_islands=4), seed=1)
-        turns = Counter(schedule.island(step) for step in range(1, 4001))
+        schedule = presets.get_preset(preset).make_schedule(Options(num_islands=4), seed=1)
+        turns = Counter(schedule.choose_island(step) for step in range(1, 4001))
         assert all(abs(turns[island] - 1000) < 150 for island in range(4))
-        assert [schedule.island(step) for step in range(50)] == [schedule.island(step) for step in range(50)]
+        assert [schedule.choose_island(step) for step in range(50)] == [schedule.choose_island(step) for step in range(50)]
 
     def test_islands_are_reset_every_four_hours_unless_told_otherwise(self, preset):
-        assert presets.preset(preset).schedule(Options(), 0).reset_seconds == 4 * 60 * 60
-        assert presets.preset(preset).schedule(Options(reset_period=60.0), 0).reset_seconds == 60
+        assert presets.get_preset(preset).make_schedule(Options(), 0).reset_seconds == 4 * 60 * 60
+        assert presets.get_preset(preset).make_schedule(Options(reset_period=60.0), 0).reset_seconds == 60
 
     def test_a_function_counts_if_one_input_has_a_score(self, preset):
-        assert presets.preset(preset).is_partial
+        assert presets.get_preset(preset).allow_partial
 
 
 def test_funsearch_takes_the_last_input_and_the_others_take_the_mean():
     scores = (1.0, 2.0, 6.0)
-    assert presets.preset("funsearch").reduce(scores) == 6.0
-    assert {presets.preset(name).reduce(scores) for name in ("llmsr", "seed", "default")} == {3.0}
+    assert presets.get_preset("funsearch").reduce(scores) == 6.0
+    assert {presets.get_preset(name).reduce(scores) for name in ("llmsr", "seed", "default")} == {3.0}
 
 
 class TestSeed:
@@ -113,24 +113,24 @@ class TestSeed:
 
     def test_every_island_that_is_reset_gets_the_best_function_of_all(self):
         islands = ring([1.0, 4.0, 2.0, 3.0])
-        found = presets.preset("seed").resets(islands, Random(0))
+        found = presets.get_preset("seed").reset_rule(islands, Random(0))
         assert [(each.island, ids(each.founders)) for each in found] == [(0, ["best 1"]), (2, ["best 1"])]
 
     def test_islands_are_reset_every_thirty_minutes(self):
-        assert presets.preset("seed").schedule(Options(), 0).reset_seconds == 30 * 60
+        assert presets.get_preset("seed").make_schedule(Options(), 0).reset_seconds == 30 * 60
 
     def test_functions_share_a_cluster_when_their_scores_are_written_alike(self):
-        pool = presets.preset("seed").make_pool(1)(0, Random(0), None)
-        assert isinstance(pool, cluster.Niches)
+        pool = presets.get_preset("seed").make_population(1)(0, Random(0), None)
+        assert isinstance(pool, cluster.NichedPopulation)
         for scores in ((1.0, 2.0), (2.0, 1.0), (1.0, 2.0)):
             pool.add_fn(fn(1.5, scores=scores, id=f"{scores}{len(pool.clusters)}"), ACCEPT)
         assert len(pool.clusters) == 2
         assert fn(1.5, scores=(1.0, 2.0)).signature() == "(1.0, 2.0)"
 
 
-class TestShortest(testing.KeptSuite):
-    def make(self) -> presets.Shortest:
-        return presets.Shortest(Random(0))
+class TestShortest(testing.ListableClusterSuite):
+    def make(self) -> presets.ShortestFirstCluster:
+        return presets.ShortestFirstCluster(Random(0))
 
 
 class TestDefault:
@@ -150,9 +150,9 @@ class TestDefault:
     def test_small_differences_count_when_islands_are_reset_and_only_ties_are_broken_by_dice(self):
         islands = ring([1e-9, 2e-9, 3e-9, 4e-9])
         for seed in range(20):
-            assert [each.island for each in presets.preset("default").resets(islands, Random(seed))] == [0, 1]
+            assert [each.island for each in presets.get_preset("default").reset_rule(islands, Random(seed))] == [0, 1]
         tied = ring([1.0, 1.0, 1.0, 1.0])
-        doomed = {tuple(each.island for each in presets.preset("default").resets(tied, Random(s))) for s in range(40)}
+        doomed = {tuple(each.island for each in presets.get_preset("default").reset_rule(tied, Random(s))) for s in range(40)}
         assert len(doomed) > 3
 
     def test_founders_come_from_the_kept_islands(self):
@@ -160,18 +160,18 @@ class TestDefault:
         founders = {
             ids(each.founders)[0]
             for seed in range(40)
-            for each in presets.preset("default").resets(islands, Random(seed))
+            for each in presets.get_preset("default").reset_rule(islands, Random(seed))
         }
         assert founders == {"best 1", "best 3"}
 
     def test_resets_are_counted_in_evaluations_and_no_clock_is_used(self):
-        schedule = presets.preset("default").schedule(Options(num_islands=4), 0)
+        schedule = presets.get_preset("default").make_schedule(Options(num_islands=4), 0)
         assert (schedule.reset_every, schedule.uses_clock) == (200, False)
-        schedule = presets.preset("default").schedule(Options(num_islands=4, reset_evaluations=30), 0)
+        schedule = presets.get_preset("default").make_schedule(Options(num_islands=4, reset_evaluations=30), 0)
         assert (schedule.reset_every, schedule.uses_clock) == (30, False)
 
     def test_a_period_that_somebody_asks_for_rules_instead(self):
-        schedule = presets.preset("default").schedule(Options(num_islands=4, reset_period=5.0), 0)
+        schedule = presets.get_preset("default").make_schedule(Options(num_islands=4, reset_period=5.0), 0)
         assert (schedule.reset_every, schedule.reset_seconds) == (None, 5.0)
 
 
@@ -179,21 +179,21 @@ def test_funsearch_adds_noise_of_a_millionth_before_it_ranks_islands():
     # Scores 1e-9 apart drown in noise of 1e-6: each island is among the worse half about half of the time.
     islands = ring([1e-9, 2e-9, 3e-9, 4e-9])
     doomed = Counter(
-        each.island for seed in range(400) for each in presets.preset("funsearch").resets(islands, Random(seed))
+        each.island for seed in range(400) for each in presets.get_preset("funsearch").reset_rule(islands, Random(seed))
     )
     assert all(150 < doomed[island] < 250 for island in range(4))
 
 
 def test_an_unknown_preset_is_named_with_those_there_are():
     with pytest.raises(errors.SetupError, match="choose one of default, funsearch, llmsr, seed"):
-        presets.preset("funserach")
+        presets.get_preset("funserach")
 
 
 def ring(scores: Sequence[float]) -> list[archipelago.Island]:
     """Returns islands with one function each."""
     islands: list[archipelago.Island] = []
     for index, score in enumerate(scores):
-        pool = presets.preset("default").make_pool(1)(index, Random(0), None)
+        pool = presets.get_preset("default").make_population(1)(index, Random(0), None)
         pool.add_fn(fn(score, id=f"best {index}"), ACCEPT)
         islands.append(cluster.Island(index, 0, pool, None, None))  # type: ignore[arg-type]  # never stepped
     return islands

@@ -59,17 +59,17 @@ Answer with the complete function equation_v2 in one ```python block and nothing
 
 
 def sources(*texts: str) -> list[source.Source]:
-    return [next(source.functions(text)) for text in texts]
+    return [next(source.parse_functions(text)) for text in texts]
 
 
 def test_two_versions_and_the_header_of_the_third():
     (first, second) = sources(LINEAR, CUBIC)
-    assert prompt.make([first, second], "Find the law of the motion.\n", first.docstring) == GOLDEN
+    assert prompt.build_prompt([first, second], "Find the law of the motion.\n", first.docstring) == GOLDEN
 
 
 def test_one_version_and_the_header_of_the_second():
     (first,) = sources(LINEAR)
-    made = prompt.make([first], "", first.docstring)
+    made = prompt.build_prompt([first], "", first.docstring)
     assert "Write equation_v1, which should score higher than equation_v0" in made
     assert 'def equation_v1(x, v, params):\n    """Improved version of `equation_v0`."""\n```' in made
     assert "equation_v2" not in made
@@ -77,7 +77,7 @@ def test_one_version_and_the_header_of_the_second():
 
 def test_braces_and_backslashes_of_a_user_stand_as_they_are():
     (first,) = sources('def f(x):\n    """Maps {x} to \\\\d."""\n    return {"a": x}\n')
-    made = prompt.make([first], "Use {braces} and {0}.", first.docstring)
+    made = prompt.build_prompt([first], "Use {braces} and {0}.", first.docstring)
     assert "Use {braces} and {0}." in made
     assert "Maps {x} to \\d." in made
     assert 'return {"a": x}' in made

@@ -41,7 +41,7 @@ def test_a_score_is_free_of_the_unit_of_the_target():
 
 
 def test_exact_laws_have_the_same_score():
-    assert pool.score_of(0.0) == pool.score_of(1e-33) == 32
+    assert pool.compute_score(0.0) == pool.compute_score(1e-33) == 32
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_a_column_that_never_changes_is_noted():
 
 
 def test_a_sandbox_judges_skeletons_and_keeps_their_parameters():
-    workers = sandbox.Workers(partial(regression.Regression, ("x", "v"), X, Y))
+    workers = sandbox.ProcessSandbox(partial(regression.Regression, ("x", "v"), X, Y))
     try:
-        judge = sandbox.SandboxJudge(workers, regression.read)
+        judge = sandbox.SandboxEvaluator(workers, regression.parse_result)
         found = judge(function.PyAstSkeleton(LAW))
         assert found.metrics["params[1]"] == pytest.approx(2)
         assert "with params = [3, 2, -1]" in found.feedback

@@ -5,11 +5,11 @@ import pytest
 from atoll.llmsr import reply, source
 
 START = 'def f(x, n=2):\n    """Grows."""\n    return x\n'
-PARENT = next(source.functions(START))
+PARENT = next(source.parse_functions(START))
 
 
 def read(text: str, number: int = 2) -> str:
-    return reply.read(text, PARENT, number)
+    return reply.parse_response(text, PARENT, number)
 
 
 EXPECTED = 'def f(x, n=2):\n    """Grows."""\n    y = x * n  # doubled\n    return y\n'

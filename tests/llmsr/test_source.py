@@ -47,7 +47,7 @@ half = lambda x: x / 2
 
 
 def of(name: str) -> source.Source:
-    return next(each for each in source.functions(TEXT) if each.name == name)
+    return next(each for each in source.parse_functions(TEXT) if each.name == name)
 
 
 def test_a_function_is_cut_into_header_docstring_and_body_without_its_decorators():
@@ -64,7 +64,7 @@ def test_its_text_has_everything_in_it_but_comments_before_the_docstring():
 
 
 def test_another_name_reaches_its_own_calls_and_no_text_or_comment():
-    renamed = of("slow").renamed("fast")
+    renamed = of("slow").rename("fast")
     assert "def fast(x: float," in renamed.text
     assert "z = fast(x)  # slow, naïve" in renamed.text
     assert 'return """\nslow\n"""' in renamed.text
@@ -72,7 +72,7 @@ def test_another_name_reaches_its_own_calls_and_no_text_or_comment():
 
 
 def test_a_function_on_one_line_gets_lines_of_its_own():
-    assert of("short").renamed("again").text == "def again(x):\n    return again(x - 1)\n"
+    assert of("short").rename("again").text == "def again(x):\n    return again(x - 1)\n"
 
 
 def test_a_body_that_is_only_a_docstring_passes():
@@ -84,7 +84,7 @@ def test_a_nested_function_is_found_from_the_live_object():
         """Doubles."""
         return x * 2
 
-    assert source.of_function(inner).text == 'def inner(x):\n    """Doubles."""\n    return x * 2\n'
+    assert source.get_function_source(inner).text == 'def inner(x):\n    """Doubles."""\n    return x * 2\n'
 
 
 async def coroutine(x):
@@ -103,7 +103,7 @@ async def coroutine(x):
 )
 def test_what_is_no_plain_function_is_refused_in_one_sentence(thing, sentence):
     with pytest.raises(errors.SetupError, match=r"[.]$") as caught:
-        source.of_function(thing)
+        source.get_function_source(thing)
     assert sentence in str(caught.value)
 
 
@@ -111,7 +111,7 @@ def test_a_function_without_a_file_is_refused():
     names: dict[str, object] = {}
     exec("def typed(x):\n    return x", names)
     with pytest.raises(errors.SetupError, match="define it in a file"):
-        source.of_function(names["typed"])  # type: ignore[arg-type]
+        source.get_function_source(names["typed"])  # type: ignore[arg-type]
 
 
 class TestOfFile:
@@ -123,7 +123,7 @@ class TestOfFile:
 
     def test_a_function_is_read_without_running_the_file(self, file):
         file.write_text("raise SystemExit\n" + TEXT, encoding="utf-8")
-        assert source.of_file(file, "short").text == "def short(x):\n    return short(x - 1)\n"
+        assert source.load_function_source(file, "short").text == "def short(x):\n    return short(x - 1)\n"
 
     @pytest.mark.parametrize(
         ("name", "sentence"),
@@ -131,12 +131,12 @@ class TestOfFile:
     )
     def test_what_it_does_not_define_is_named(self, file, name, sentence):
         with pytest.raises(errors.SetupError, match=sentence):
-            source.of_file(file, name)
+            source.load_function_source(file, name)
 
     def test_a_file_that_is_missing_or_no_python_is_named(self, file):
         with pytest.raises(errors.SetupError, match="cannot be read"):
-            source.of_file(file.parent / "other.py", "f")
+            source.load_function_source(file.parent / "other.py", "f")
         for text in ("def f(:", "x = '\0'"):
             file.write_text(text)
             with pytest.raises(errors.SetupError, match="is no Python"):
-                source.of_file(file, "f")
+                source.load_function_source(file, "f")

@@ -73,11 +73,11 @@ def test_the_seeds_own_lines_run():
     ev.start()
     assert time.monotonic() - since < 10  # it begins and returns
     deadline = time.monotonic() + 120
-    while ev.spending.evaluations < 50 and time.monotonic() < deadline:
+    while ev.usage.evaluations < 50 and time.monotonic() < deadline:
         time.sleep(0.01)
     ev.stop()
     remove()
-    assert ev.spending.evaluations >= 50
+    assert ev.usage.evaluations >= 50
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("atoll-")]
     assert p.counts["on_started"] == 1
 
@@ -95,7 +95,7 @@ def test_it_evolves_without_a_model_and_a_function_finds_what_it_found_in_its_mo
 def test_a_function_of_the_prompt_is_a_model():
     evolver = llmsr.spawn_evolver(make(llm=scripted), budget=control.Budget(iterations=60))
     evolver.run()
-    assert evolver.spending.cost.calls == 60
+    assert evolver.usage.cost.calls == 60
     score = evolver.best_fn().score()
     assert score is not None
     assert score > -0.3
@@ -154,7 +154,7 @@ def test_the_set_up_is_told_when_it_starts():
 def test_a_model_that_talks_nonsense_costs_proposals_and_nothing_else():
     evolver = llmsr.spawn_evolver(make(llm=lambda prompt: "no idea"), budget=control.Budget(iterations=10))
     evolver.run()
-    assert evolver.spending.evaluations == 1
+    assert evolver.usage.evaluations == 1
 
 
 def test_the_number_of_selected_clusters_is_a_real_field():
@@ -171,13 +171,13 @@ def test_the_number_of_selected_clusters_is_a_real_field():
 
 def test_a_run_goes_on_from_its_journal_and_buys_nothing_twice():
     with store.Store("sqlite://") as kept:
-        records = kept.journal(kept.create("run"))
+        records = kept.journal(kept.create_run("run"))
         model = testing.ScriptedLLM(lambda step, call, prompt: scripted(prompt))
         for iterations in (15, 30):
             budget = control.Budget(iterations=iterations)
-            llmsr.spawn_evolver(make(llm=model), budget=budget, ordered=True, records=records).run()
-        assert model.num_requests == len(set(model.asked)) == 30
-        replied = list(records.of_kind("replied"))
+            llmsr.spawn_evolver(make(llm=model), budget=budget, ordered=True, run_journal=records).run()
+        assert model.num_requests == len(set(model.requests)) == 30
+        replied = list(records.read_kinds("replied"))
         assert all("xylophone" in record.data["prompt"] for record in replied)
 
 
@@ -185,7 +185,7 @@ def test_a_run_goes_on_from_its_journal_and_buys_nothing_twice():
 def test_every_preset_runs(preset):
     evolver = llmsr.spawn_evolver(make(llm=scripted), preset=preset, budget=control.Budget(iterations=20))
     evolver.run()
-    assert evolver.spending.iterations == 20
+    assert evolver.usage.iterations == 20
 
 
 def test_the_default_preset_counts_evaluations_unless_a_period_is_asked_for():
@@ -227,11 +227,11 @@ def test_a_function_that_never_ends_is_killed_and_the_run_goes_on():
     def model(prompt: str) -> str:
         return "def equation_v1(x: float, y: float) -> float:\n    while True:\n        pass"
 
-    place = executor.Place(sandbox.Limits(seconds=0.5))
+    place = executor.ExecutorConfig(sandbox.Limits(seconds=0.5))
     budget = control.Budget(iterations=2)
-    evolver = llmsr.spawn_evolver(make(llm=model, num_parallel=1), budget=budget, place=place)
+    evolver = llmsr.spawn_evolver(make(llm=model, num_parallel=1), budget=budget, executor_config=place)
     evolver.run()
-    assert evolver.spending.evaluations == 2  # the second reply is the first one again
+    assert evolver.usage.evaluations == 2  # the second reply is the first one again
     assert evolver.best_fn().candidate is not None
 
 
@@ -256,7 +256,7 @@ def test_a_budget_of_calls_is_kept_by_many_workers():
 
     evolver = llmsr.spawn_evolver(make(llm=slow, num_parallel=8), budget=control.Budget(calls=20))
     evolver.run()
-    assert evolver.spending.cost.calls == 20
+    assert evolver.usage.cost.calls == 20
 
 
 def test_a_model_that_is_none_ends_the_run_with_what_to_do():
@@ -272,14 +272,14 @@ class TestPyMutationEngine(testing.ProposerSuite):
 
     def initial(self, model: llm.LLM) -> Any:
         from atoll import evaluation, function
-        from atoll.candidate import digest
+        from atoll.candidate import content_hash
 
         def judge(skeleton: object) -> evaluation.Evaluation:
-            score = int(digest(str(skeleton))[:6], 16) / 16**6
+            score = int(content_hash(str(skeleton))[:6], 16) / 16**6
             return evaluation.Evaluation(score, (score,))
 
         text = "def equation(x: float, y: float) -> float:\n    return x\n"
-        return function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(text), judge=judge))
+        return function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(text), candidate_evaluator=judge))
 
     def answer(self, step: int, call: str, prompt: str) -> str:
         return scripted(prompt)
@@ -299,12 +299,12 @@ def test_options_of_a_task_folder_have_the_same_defaults():
 def test_a_run_whose_parents_were_chosen_otherwise_goes_on(tmp_path):
     """The default preset offers the shortest of each cluster; a run before it had longer ones as parents."""
     with store.Store(tmp_path / "a.db") as kept:
-        run = kept.create()
+        run = kept.create_run()
         for preset, iterations in (("llmsr", 120), ("default", 160)):
-            with kept.claim(run):
+            with kept.lock_run(run):
                 budget = control.Budget(iterations=iterations)
                 evolver = llmsr.spawn_evolver(
-                    make(num_islands=2), preset=preset, budget=budget, records=kept.journal(run)
+                    make(num_islands=2), preset=preset, budget=budget, run_journal=kept.journal(run)
                 )
                 evolver.run()
-        assert evolver.spending.iterations == 160
+        assert evolver.usage.iterations == 160

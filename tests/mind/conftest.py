@@ -10,12 +10,12 @@ from atoll.mind.tasks import data, making
 
 @pytest.fixture
 def trips():
-    return [data.of_row({k: row[k] for k in data.VISIBLE if k in row}) for row in making.make("trip", 2, 6, 3)]
+    return [data.parse_row({k: row[k] for k in data.VISIBLE_FIELDS if k in row}) for row in making.generate_rows("trip", 2, 6, 3)]
 
 
 @pytest.fixture
 def rows_file(tmp_path: Path) -> Path:
     path = tmp_path / "rows.jsonl"
-    rows = [*making.make("trip", 2, 5, 3), *making.make("meeting", 2, 4, 3)]
+    rows = [*making.generate_rows("trip", 2, 5, 3), *making.generate_rows("meeting", 2, 4, 3)]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     return path

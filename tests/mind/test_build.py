@@ -133,7 +133,7 @@ def test_no_island_calls_a_model_more_often_than_its_budget_allows(task, capsys)
     model = f"python:{task / 'model.py'}:reply"
     found = run(capsys, "run", str(task), "--llm", model, "--set", "run.island_budget=3calls", "--set", "num_islands=2")
     with store.Store("atoll.db") as kept:
-        calls = Counter(record.island for record in kept.journal(found["run"]).of_kind("replied"))
+        calls = Counter(record.island for record in kept.journal(found["run"]).read_kinds("replied"))
     assert calls
     assert max(calls.values()) <= 3
     assert found["reason"]

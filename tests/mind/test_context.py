@@ -54,5 +54,5 @@ def test_a_chat_provider_is_a_model():  # A20
             assert history[0].role == "user"
             return Stream()
 
-    reply = context.FromChatProvider(Provider())("hi")
+    reply = context.ChatProviderLLM(Provider())("hi")
     assert (reply.text, reply.model, reply.cost.tokens_in, reply.cost.tokens_out) == ("Hello", "echo", 3, 2)

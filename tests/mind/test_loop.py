@@ -38,7 +38,7 @@ def test_the_loop_of_the_design_note_solves_a_trip(manager):  # A13
 
 def test_islands_have_weights_of_their_own_and_begin_from_the_base(manager):  # A8, A9
     islands = mind.initialize_islands(manager, 4)
-    assert [island.weights for island in islands] == [fitness.STRATEGIES[name] for name in fitness.ISLANDS]
+    assert [island.weights for island in islands] == [fitness.STRATEGIES[name] for name in fitness.ISLAND_STRATEGIES]
     assert all(line.parents == ("W0",) for island in islands for line in island.population)
 
 
@@ -47,12 +47,12 @@ def test_a_migrant_is_ranked_by_its_host(manager):  # A11
     islands[1].population = []
     mind.migrate(islands)
     (line,) = islands[1].population
-    assert islands[1].rank(line) == islands[1].weights.fitness(line.metrics)
+    assert islands[1].rank(line) == islands[1].weights.compute_fitness(line.metrics)
 
 
 def test_points_of_the_critic_become_forks_and_the_answer_a_link(manager):  # A7
     line = manager.run(manager.investigate())
-    critic = loop.critic_of(manager)
+    critic = loop.make_critic(manager)
     assert critic(line)
     refined = mind.rcc_refinement(
         lambda each, points: manager.mutate(manager_plan(each)), critic, line, manager, turns=6
@@ -64,7 +64,7 @@ def test_points_of_the_critic_become_forks_and_the_answer_a_link(manager):  # A7
 
 
 def manager_plan(line):
-    return mind.Plan(worldlines.moves(line), (line.worldline_id,))
+    return mind.Plan(worldlines.get_moves(line), (line.worldline_id,))
 
 
 def test_a_graph_keeps_who_came_from_whom(manager):  # A2
@@ -73,7 +73,7 @@ def test_a_graph_keeps_who_came_from_whom(manager):  # A2
     assert set(child.parents) == {one.worldline_id, other.worldline_id}
     assert {each.worldline_id for each in manager.graph.ancestors(child.worldline_id)} == {*child.parents, "W0"}
     again = graph.from_lines(manager.graph.to_lines())
-    assert again.lines == manager.graph.lines
+    assert again.nodes == manager.graph.lines
     assert child in manager.graph.children(one.worldline_id)
     with pytest.raises(errors.NotFound):
         manager.graph.get("W99")

@@ -22,12 +22,12 @@ QUICK = {
 
 def wise(problem: trip.Trip) -> str:
     """Returns the solution of a trip, for a script that is to know it."""
-    (row,) = [each for each in making.make("trip", 2, 6, 3) if each["id"] == problem.id]
+    (row,) = [each for each in making.generate_rows("trip", 2, 6, 3) if each["id"] == problem.id]
     return str(row["golden_plan"])
 
 
 def random_plan(problem: trip.Trip, place: object) -> str:
-    return problem.write(traces.random_trace(problem.moves, Random(f"{place}")))
+    return problem.format_plan(traces.random_trace(problem.moves, Random(f"{place}")))
 
 
 def scripted(problem: trip.Trip, solve_at: tuple[int, str] | None = None) -> testing.ScriptedLLM:
@@ -55,14 +55,14 @@ def test_the_first_plan_that_satisfies_the_judge_ends_the_search(trips):  # A21
     model = scripted(trips[0], solve_at=(3, "0"))
     found = engine(trips[0], model).run()
     assert found.reasons[trips[0].id] == "satisfied the judge in generation 1"
-    assert model.asked[-1] == (3, "0")
+    assert model.requests[-1] == (3, "0")
     assert found.plans[trips[0].id] == wise(trips[0])
     assert found.worldlines[trips[0].id].metrics["task_progress"] == 1
 
 
 def test_a_prompt_has_the_papers_parts_in_their_order(trips):
-    shown = prompts.Shown("the plan", -3, "- There is no direct flight.")
-    prompt = prompts.Prompter(examples="an example").improve(trips[0], [shown])
+    shown = prompts.PromptPlan("the plan", -3, "- There is no direct flight.")
+    prompt = prompts.PlanPromptBuilder(examples="an example").build_improvement(trips[0], [shown])
     places = [
         prompt.index(part) for part in ("# Task", "# Form", "# Examples", "# Plans so far", "# Critical", "# Answer")
     ]
@@ -99,12 +99,12 @@ def test_critic_and_author_speak_in_turn(trips, pattern):  # A5, A6
 
     def model(prompt: str) -> str:
         seen.append(prompt)
-        if prompts.ONLY_CRITIC in prompt:
+        if prompts.CRITIC_ONLY_REQUEST in prompt:
             return f"- point {len(seen)}"
         return f"<plan>\n{random_plan(trips[0], len(seen))}\n</plan>"
 
     engine(trips[0], model, pattern=pattern, num_gens=1, num_islands=1, num_convs=1, num_seq=3).run()
-    assert [prompts.ONLY_CRITIC in prompt for prompt in seen] == [False, True, False, True, False]
+    assert [prompts.CRITIC_ONLY_REQUEST in prompt for prompt in seen] == [False, True, False, True, False]
     assert "- point 2" in seen[2]
     assert ("- point 2" in seen[3]) == (pattern == "self")  # a critic of its own looks with fresh eyes
 
@@ -129,7 +129,7 @@ def test_a_model_elects_founders_that_are_unlike_each_other(trips):  # A12
 
 def test_the_second_stage_asks_another_model(trips):  # A21
     small, large = scripted(trips[0]), scripted(trips[0])
-    model = llm.Ensemble([llm.Member("small", small), llm.Member("large", large)])
+    model = llm.EnsembleLLM([llm.EnsembleMember("small", small), llm.EnsembleMember("large", large)])
     engine(trips[0], model, second_llm="large", second_gen=3).run()
     assert (small.num_requests, large.num_requests) == (16, 8)
 
@@ -174,8 +174,8 @@ def test_without_a_model_traces_are_recombined_and_changed_until_the_trip_is_fou
 
 
 def test_workers_do_not_change_what_is_found():
-    rows = list(making.make("trip", 6, 5, 4))
-    problems = [data.of_row({k: row[k] for k in data.VISIBLE if k in row}) for row in rows]
+    rows = list(making.generate_rows("trip", 6, 5, 4))
+    problems = [data.parse_row({k: row[k] for k in data.VISIBLE_FIELDS if k in row}) for row in rows]
     found = [mind.MindEvolutionEngine(problems, workers=workers, window=4).run() for workers in (1, 3)]
     assert found[0].plans == found[1].plans
     assert found[0].facts == found[1].facts

@@ -10,7 +10,7 @@ import pytest
 from atoll import errors, store
 from atoll.mind import engine, traces
 from atoll.mind.tasks import data, making, trip
-from atoll.testing import DyingJournal
+from atoll.testing import FailingJournal
 
 # Small islands that meet and are emptied often: who leaves, comes home and founds anew must be found again.
 SMALL: dict[str, Any] = {"num_gens": 4, "population": 10, "num_convs": 2, "reset_interval": 2, "patience": 0}
@@ -19,25 +19,25 @@ SMALL |= {"num_candidate": 2}
 
 def reply(prompt: str) -> str:
     problem = trip.from_text("t", prompt.partition("# Task\n")[2].partition("\n\n# Form")[0])
-    made = problem.write(traces.random_trace(problem.moves, Random(prompt)))
+    made = problem.format_plan(traces.random_trace(problem.moves, Random(prompt)))
     return f"<critic>\n- too late\n</critic>\n<plan>\n{made}\n</plan>"
 
 
-def search(records: Any, model: Callable[[str], str] | None, **how: Any) -> engine.Found:
-    problems = [data.of_row(row) for row in making.make("trip", number=2, size=8, seed=4)]
+def search(records: Any, model: Callable[[str], str] | None, **how: Any) -> engine.MindResult:
+    problems = [data.parse_row(row) for row in making.generate_rows("trip", count=2, size=8, seed=4)]
     options = {**SMALL, **({"num_seq": 2} if model else {})}
-    return engine.MindEvolutionEngine(problems, model, options, records=records, seed=1, **how).run()
+    return engine.MindEvolutionEngine(problems, model, options, run_journal=records, seed=1, **how).run()
 
 
 @pytest.mark.parametrize("model", [None, reply])
 @pytest.mark.parametrize("window", [1, 2])
 def test_a_search_that_was_cut_anywhere_ends_like_one_that_was_not(model, window):
-    counted = DyingJournal(store.MemoryJournal())
+    counted = FailingJournal(store.MemoryJournal())
     whole = search(counted, model, window=window)
     for share in (0.02, 0.4, 0.7, 0.97):
         cut = store.MemoryJournal()
         with contextlib.suppress(errors.JournalFailed):
-            search(DyingJournal(cut, int(share * counted.num_commits)), model, window=window)
+            search(FailingJournal(cut, int(share * counted.num_commits)), model, window=window)
         assert search(cut, model, window=window) == whole
 
 
@@ -46,7 +46,7 @@ def test_a_search_that_was_cut_again_and_again_ends_like_one_that_was_not():
     records = store.MemoryJournal()
     for _ in range(8):
         with contextlib.suppress(errors.JournalFailed):
-            search(DyingJournal(records, 90), None)
+            search(FailingJournal(records, 90), None)
     assert search(records, None) == whole
 
 

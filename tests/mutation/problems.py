@@ -79,22 +79,22 @@ WEIGHTED_CAP_SET = CAP_SET_4._replace(
 SCALED_ENERGY = ENERGY._replace(source="def energy(mass, speed):\n    return 1.0 * mass * speed + 0.0\n")
 
 
-def _make_pool(island: int, rng: Random, announce: cluster.Announce) -> archipelago.Pool:
-    clusters, chooser = lambda key: cluster.DefaultCluster(rng, announce), cluster.RankChooser(rng)
-    return cluster.Niches(cluster.by_signature, clusters, chooser, num_parents=2)
+def _make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
+    clusters, chooser = lambda key: cluster.DefaultCluster(rng, announce), cluster.RankSelector(rng)
+    return cluster.NichedPopulation(cluster.by_signature, clusters, chooser, num_parents=2)
 
 
 def evolved(problem: Problem, engine: function.Proposer, *, evaluations: int, seed: int) -> cluster.Evolver:
     """Runs four islands until the goal or the budget is reached."""
     props = function.DefaultFunctionProps(function.PyAstSkeleton(problem.source), problem.inputs, problem.evaluator)
     start = function.DefaultFunction(props)
-    islands = cluster.IslandConfig(4, 2, start, engine, screen=gate.novel, make_pool=_make_pool)
+    islands = cluster.IslandConfig(4, 2, start, engine, prefilter=gate.reject_duplicates, make_population=_make_pool)
     config = cluster.EvolverConfig(
         islands,
         num_parallel=1,
         schedule=cluster.RoundRobin(4, migrate_every=200, reset_every=1_600),
         budget=control.Budget(evaluations=evaluations, iterations=3 * evaluations),
-        stop_rules=[control.target(problem.goal)],
+        stop_rules=[control.make_target_rule(problem.goal)],
         seed=seed,
         ordered=True,
     )
@@ -106,11 +106,11 @@ def evolved(problem: Problem, engine: function.Proposer, *, evaluations: int, se
 def is_law(evolver: cluster.Evolver) -> bool:
     """Says whether the best formula holds for what it was not judged by."""
     energy = evolver.best_fn().skeleton()
-    answers = errors.attempt(lambda: [energy(mass, speed) for mass, speed, _ in OTHER_ENERGIES])
-    if isinstance(answers, errors.Caught):
+    answers = errors.capture(lambda: [energy(mass, speed) for mass, speed, _ in OTHER_ENERGIES])
+    if isinstance(answers, errors.CaughtException):
         return False
     return all(math.isclose(answer, row[2], rel_tol=1e-6) for answer, row in zip(answers, OTHER_ENERGIES, strict=True))
 
 
 def best_score(evolver: cluster.Evolver) -> float:
-    return function.rank_of(evolver.best_fn())
+    return function.get_fitness(evolver.best_fn())

@@ -5,23 +5,23 @@ from random import Random
 from typing import Any
 
 from atoll import evaluation, function
-from atoll.candidate import Candidate, digest
+from atoll.candidate import Candidate, content_hash
 
 
 def fn(text: str, score: float = 0.0, **found: Any) -> function.Function:
     """Returns a judged program."""
     props = function.DefaultFunctionProps(
-        function.PyAstSkeleton(text), judge=lambda skeleton: evaluation.Evaluation(0.0)
+        function.PyAstSkeleton(text), candidate_evaluator=lambda skeleton: evaluation.Evaluation(0.0)
     )
-    candidate = Candidate(digest(text)[:8], text)
-    return function.DefaultFunction(props).settle(candidate, evaluation.Evaluation(score, **found), score)
+    candidate = Candidate(content_hash(text)[:8], text)
+    return function.DefaultFunction(props).with_evaluation(candidate, evaluation.Evaluation(score, **found), score)
 
 
 def task(
     *parents: function.Function, seed: object = 0, others: Mapping[str, Sequence[function.Function]] | None = None
-) -> function.Task:
+) -> function.ProposalContext:
     rng = Random(str(seed))
-    return function.Task(0, 1, 0, parents, others or {}, {}, rng, None, lambda drafts: [], lambda fn, found: None)
+    return function.ProposalContext(0, 1, 0, parents, others or {}, {}, rng, None, lambda drafts: [], lambda fn, found: None)
 
 
 def child_of(engine: function.Proposer, *texts: str, seed: object = 0) -> str:

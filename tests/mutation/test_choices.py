@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from atoll import evaluation, function
 from atoll.candidate import Candidate
-from atoll.mutation import Choices, choices
+from atoll.mutation import ChoiceMutator, choices
 
 SOURCE = """\
 # EVOLVE-BLOCK-START
@@ -25,10 +25,10 @@ def nobody(skeleton: object) -> evaluation.Evaluation:
     return evaluation.failed("nobody judged it")
 
 
-def task(text: str, seed: int) -> function.Task:
-    made = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=nobody))
-    parent = made.settle(Candidate("0.0", text), evaluation.Evaluation(0.0), 0.0)
-    return function.Task(0, 1, 0, [parent], {}, {}, Random(seed), None, lambda drafts: [], lambda fn, found: None)
+def task(text: str, seed: int) -> function.ProposalContext:
+    made = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), candidate_evaluator=nobody))
+    parent = made.with_evaluation(Candidate("0.0", text), evaluation.Evaluation(0.0), 0.0)
+    return function.ProposalContext(0, 1, 0, [parent], {}, {}, Random(seed), None, lambda drafts: [], lambda fn, found: None)
 
 
 def test_a_text_that_stands_in_a_list_may_be_another_of_it():
@@ -40,7 +40,7 @@ def test_a_text_that_stands_in_a_list_may_be_another_of_it():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_children_pick_other_words_inside_the_markers_only(seed):
-    child = str(Choices().propose(task(SOURCE, seed))[0].skeleton())
+    child = str(ChoiceMutator().propose(task(SOURCE, seed))[0].skeleton())
     assert child != SOURCE
     assert child.endswith("# EVOLVE-BLOCK-END\nOUTSIDE = 'csv'\n")
     compile(child, "child", "exec")
@@ -48,7 +48,7 @@ def test_children_pick_other_words_inside_the_markers_only(seed):
 
 
 def test_the_same_task_gives_the_same_child():
-    one, other = (str(Choices().propose(task(SOURCE, 5))[0].skeleton()) for _ in range(2))
+    one, other = (str(ChoiceMutator().propose(task(SOURCE, 5))[0].skeleton()) for _ in range(2))
     assert one == other
 
 
@@ -56,7 +56,7 @@ def test_the_same_task_gives_the_same_child():
 def test_without_lists_there_is_nothing_to_pick(text):
     assert not choices(text)
     with pytest.raises(ValueError, match="no list in the program"):
-        Choices().propose(task(text, 0))
+        ChoiceMutator().propose(task(text, 0))
 
 
 @given(st.text(max_size=60))

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atoll.mutation.cuts import CUT, middle_cut
+from atoll.mutation.cuts import CUT_MARKER, cut_middle
 
 
 @given(st.text(max_size=200), st.integers(0, 200))
 def test_a_middle_cut_is_never_too_long_and_keeps_both_ends(text, size):
-    cut = middle_cut(text, size)
+    cut = cut_middle(text, size)
     assert len(cut) <= max(size, 0) or cut == ""
     if len(text) > size and cut:
-        first, last = cut.split(CUT, 1) if cut.count(CUT) == 1 else (cut[:1], cut[-1:])
+        first, last = cut.split(CUT_MARKER, 1) if cut.count(CUT_MARKER) == 1 else (cut[:1], cut[-1:])
         assert text.startswith(first)
         assert text.endswith(last)

@@ -24,21 +24,21 @@ def block(search: str, replace: str) -> str:
     return f"<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
 
 
-def applied(program: str, *pairs: tuple[str, str]) -> diffs.Edited:
-    return mutation.edited(program, mutation.blocks_of("\n".join(block(*pair) for pair in pairs)))
+def applied(program: str, *pairs: tuple[str, str]) -> diffs.EditResult:
+    return mutation.apply_blocks(program, mutation.parse_blocks("\n".join(block(*pair) for pair in pairs)))
 
 
 class TestBlocks:
     def test_they_are_found_in_their_order_between_prose_and_fences(self):
         reply = f"First:\n```\n{block('a', 'b')}```\nthen\n{block('c', '')}"
-        assert mutation.blocks_of(reply) == [("a\n", "b\n"), ("c\n", "\n")]
+        assert mutation.parse_blocks(reply) == [("a\n", "b\n"), ("c\n", "\n")]
 
     def test_a_deletion_has_an_empty_part(self):
-        assert mutation.blocks_of("<<<<<<< SEARCH\na\n=======\n>>>>>>> REPLACE") == [("a\n", "")]
+        assert mutation.parse_blocks("<<<<<<< SEARCH\na\n=======\n>>>>>>> REPLACE") == [("a\n", "")]
 
     def test_rows_of_other_lengths_indented_ones_and_windows_ends_count(self):
         reply = "  <<<<<<<< search\r\nx\r\n  =====\r\ny\r\n  >>>>> Replace\r\n"
-        assert mutation.blocks_of(reply) == [("x\n", "y\n")]
+        assert mutation.parse_blocks(reply) == [("x\n", "y\n")]
 
     @pytest.mark.parametrize(
         "reply",
@@ -51,14 +51,14 @@ class TestBlocks:
         ],
     )
     def test_what_does_not_end_is_none(self, reply):
-        assert mutation.blocks_of(reply) == []
+        assert mutation.parse_blocks(reply) == []
 
     def test_a_block_that_begins_anew_forgets_the_old_beginning(self):
-        assert mutation.blocks_of("<<<<<<< SEARCH\nlost\n" + block("a", "b")) == [("a\n", "b\n")]
+        assert mutation.parse_blocks("<<<<<<< SEARCH\nlost\n" + block("a", "b")) == [("a\n", "b\n")]
 
     def test_a_hostile_reply_takes_no_time(self):
         since = time.process_time()
-        assert mutation.blocks_of("<<<<<<< SEARCH\n=======\n" * 50_000) == []
+        assert mutation.parse_blocks("<<<<<<< SEARCH\n=======\n" * 50_000) == []
         assert time.process_time() - since < 2
 
 
@@ -124,7 +124,7 @@ class TestApplying:
         st.text(alphabet="ab\n", max_size=9),
     )
     def test_nothing_raises_and_what_did_not_apply_changed_nothing(self, program, search, replace):
-        found = mutation.edited(program, [diffs.Block(search, replace)])
+        found = mutation.apply_blocks(program, [diffs.DiffBlock(search, replace)])
         assert found.num_applied + len(found.problems) == 1
         assert found.num_applied or found.text == program
 
@@ -166,32 +166,32 @@ class TestMarkers:
 
 class TestPatterns:
     def test_the_usual_one_is_read_by_lines(self):
-        assert mutation.reads(patterns.USUAL) is mutation.blocks_of
+        assert mutation.make_diff_parser(patterns.DEFAULT_PATTERN) is mutation.parse_blocks
 
     def test_one_of_ones_own_finds_its_blocks(self):
-        read = mutation.reads(r"@@@ OLD\s*\n(.*?)@@@ NEW\n(.*?)@@@ END")
+        read = mutation.make_diff_parser(r"@@@ OLD\s*\n(.*?)@@@ NEW\n(.*?)@@@ END")
         assert read("x @@@ OLD  \na\n@@@ NEW\nb\n@@@ END @@@ OLD\nc@@@ NEW\n@@@ END") == [("a\n", "b\n"), ("c", "")]
 
     @given(st.text(alphabet="<=>ab\n", max_size=60))
     def test_it_finds_what_the_expression_finds(self, reply):
         pattern = r"<+\n(.*?)=+\n(.*?)>"
-        assert mutation.reads(pattern)(reply) == re.findall(pattern, reply, re.S)
+        assert mutation.make_diff_parser(pattern)(reply) == re.findall(pattern, reply, re.S)
 
     @pytest.mark.parametrize("pattern", ["", "(.*?)", "A(.*?)B", "(.*?)=(.*?)>", "A(.*?)B(.*?)C(.*?)D"])
     def test_one_of_another_form_is_refused(self, pattern):
         with pytest.raises(errors.SetupError, match="write START"):
-            mutation.reads(pattern)
+            mutation.make_diff_parser(pattern)
 
     @pytest.mark.parametrize("start", [r"(a+)+", r"(?:x*)*", "a|aa", r"(?=a)b", r"\s*\s*\s*\s*x", "a{1,}b*c+d{2,}"])
     def test_one_that_could_take_for_ever_is_refused(self, start):
         with pytest.raises(errors.SetupError, match="could take for ever"):
-            mutation.reads(f"{start}(.*?)B(.*?)C")
+            mutation.make_diff_parser(f"{start}(.*?)B(.*?)C")
 
     def test_one_that_is_no_expression_is_refused(self):
         with pytest.raises(errors.SetupError, match="is no expression"):
-            mutation.reads(r"[a(.*?)B(.*?)C")
+            mutation.make_diff_parser(r"[a(.*?)B(.*?)C")
 
     def test_the_slowest_that_is_let_in_ends(self):
         since = time.process_time()
-        assert mutation.reads(r"\s*\s*\s*x(.*?)B(.*?)C")(" " * 5_000) == []
+        assert mutation.make_diff_parser(r"\s*\s*\s*x(.*?)B(.*?)C")(" " * 5_000) == []
         assert time.process_time() - since < 5

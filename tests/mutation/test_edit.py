@@ -12,18 +12,18 @@ SOURCE = "def f(x):\n    return x\n"
 DIFF = "<<<<<<< SEARCH\n    return x\n=======\n    return x * {}\n>>>>>>> REPLACE\n"
 
 
-def ask(task: function.Task, request: mutation.Request) -> mutation.Prompt:
+def ask(task: function.ProposalContext, request: mutation.EditRequest) -> mutation.Prompt:
     shown = f"{request.mode}\n{request.parent.skeleton()}"
-    return mutation.Prompt(f"{shown}\nfault: {request.fault}" if request.fault else shown)
+    return mutation.Prompt(f"{shown}\nfault: {request.failure}" if request.failure else shown)
 
 
 class TestEdit(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return mutation.Edit(model, ask, crossover=0.3, num_proposals=2)
+        return mutation.EditMutator(model, ask, crossover=0.3, num_proposals=2)
 
     def initial(self, model: llm.LLM) -> function.Function:
         skeleton = function.PyAstSkeleton(SOURCE)
-        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, judge=judged_by_its_text))
+        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=judged_by_its_text))
 
     def answer(self, step: int, call: str, prompt: str) -> str:
         number = Random(f"{step}/{call}/{prompt}").randint(0, 9)
@@ -39,16 +39,16 @@ class Asked:
     def __init__(self, *answers: str) -> None:
         self.answers, self.prompts = list(answers), list[str]()
 
-    def __call__(self, prompt: str) -> llm.Reply:
+    def __call__(self, prompt: str) -> llm.Response:
         self.prompts.append(prompt)
         answer = self.answers.pop(0)
         if answer == "silence":
-            raise llm.NoReply("The model is silent.")
-        return llm.Reply(answer, "scripted")
+            raise llm.LLMError("The model is silent.")
+        return llm.Response(answer, "scripted")
 
 
 def proposed(model: Asked, *parents: function.Function, **options) -> list[function.Function]:
-    return list(mutation.Edit(model, ask, **options).propose(task(*(parents or (fn(SOURCE),)))))
+    return list(mutation.EditMutator(model, ask, **options).propose(task(*(parents or (fn(SOURCE),)))))
 
 
 def text(child: function.Function) -> str:
@@ -129,26 +129,26 @@ def test_what_some_proposals_lack_does_not_cost_the_others():
     children = proposed(Asked(DIFF.format(3), "no", "no", DIFF.format(5)), num_proposals=3)
     assert len(children) == 2
     assert len(proposed(Asked(DIFF.format(3), "silence"), num_proposals=3)) == 1
-    with pytest.raises(llm.NoReply):
+    with pytest.raises(llm.LLMError):
         proposed(Asked("silence"), num_proposals=3)
 
 
 def test_a_budget_that_allows_fewer_evaluations_asks_for_fewer():
     model = Asked(DIFF.format(3), DIFF.format(4))
-    mutation.Edit(model, ask, num_proposals=9).propose(task(fn(SOURCE))._replace(allowance=2))
+    mutation.EditMutator(model, ask, num_proposals=9).propose(task(fn(SOURCE))._replace(max_evaluations=2))
     assert len(model.prompts) == 2
 
 
 def test_a_crossover_shows_another_program_and_has_two_parents():
     one, two = fn(SOURCE, 1.0), fn("def f(x):\n    return 5\n", 2.0)
-    seen = list[mutation.Request]()
+    seen = list[mutation.EditRequest]()
 
-    def watch(task: function.Task, request: mutation.Request) -> mutation.Prompt:
+    def watch(task: function.ProposalContext, request: mutation.EditRequest) -> mutation.Prompt:
         seen.append(request)
         return ask(task, request)
 
     model = Asked("```python\ndef f(x):\n    return x + 5\n```")
-    [child] = mutation.Edit(model, watch, mode="cross").propose(task(one, two))
+    [child] = mutation.EditMutator(model, watch, mode="cross").propose(task(one, two))
     assert (seen[0].mode, seen[0].partner) == ("cross", one)
     assert child.candidate is not None
     assert child.candidate.parents == tuple(each.candidate.id for each in (two, one) if each.candidate)
@@ -163,13 +163,13 @@ def test_a_crossover_with_nobody_is_a_rewrite():
 
 def test_advice_decides_the_mode_of_a_step():
     model = Asked(DIFF.format(3))
-    mutation.Edit(model, ask, crossover=1.0).propose(task(fn("y"), fn(SOURCE))._replace(advice={"mode": "rewrite"}))
+    mutation.EditMutator(model, ask, crossover=1.0).propose(task(fn("y"), fn(SOURCE))._replace(advice={"mode": "rewrite"}))
     assert model.prompts[0].startswith("rewrite\n")
 
 
 def test_a_set_up_that_cannot_work_ends_the_run():
-    def refuse(task: function.Task, request: mutation.Request) -> mutation.Prompt:
+    def refuse(task: function.ProposalContext, request: mutation.EditRequest) -> mutation.Prompt:
         raise errors.SetupError("It does not fit.")
 
     with pytest.raises(errors.SetupError):
-        mutation.Edit(Asked(), refuse).propose(task(fn(SOURCE)))
+        mutation.EditMutator(Asked(), refuse).propose(task(fn(SOURCE)))

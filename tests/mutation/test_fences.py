@@ -37,23 +37,23 @@ PROGRAM = "def f(x):\n    return x\n"
     ],
 )
 def test_the_program_is_found_in_a_reply(reply, found):
-    assert mutation.fenced_code(reply) == found
+    assert mutation.extract_code(reply) == found
 
 
 def test_the_language_may_be_another_one():
     reply = "```python\nx = 1\n```\n```rs\nfn main() {}\n```\n```c\nint x;\n```"
-    assert mutation.fenced_code(reply, "rust") == "fn main() {}\n"
-    assert mutation.fenced_code(reply, "C") == "int x;\n"
-    assert mutation.fenced_code(reply, "go") == "x = 1\n"
+    assert mutation.extract_code(reply, "rust") == "fn main() {}\n"
+    assert mutation.extract_code(reply, "C") == "int x;\n"
+    assert mutation.extract_code(reply, "go") == "x = 1\n"
 
 
 @given(some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1))
 def test_what_is_fenced_comes_back(text):
-    found = mutation.fenced_code(f"Some words.\n{mutation.fenced(text, 'python')}\nMore ``` words.")
+    found = mutation.extract_code(f"Some words.\n{mutation.fence(text, 'python')}\nMore ``` words.")
     assert (found or "").rstrip() == text.rstrip()
 
 
 @given(some.text())
 def test_no_reply_is_too_strange(reply):
-    found = mutation.fenced_code(reply)
+    found = mutation.extract_code(reply)
     assert found is None or found.strip()

@@ -60,25 +60,25 @@ DESCRIPTION = "Pack the items into as few bins as possible.\n"
 
 
 def test_the_whole_prompt():
-    assert mutation.program_prompt(example(), task_description=DESCRIPTION) == PROMPT
+    assert mutation.build_program_prompt(example(), task_description=DESCRIPTION) == PROMPT
 
 
 def test_markers_are_explained_where_there_are_any():
     text = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
-    prompt = mutation.program_prompt(task(fn(text)), task_description="")
+    prompt = mutation.build_program_prompt(task(fn(text)), task_description="")
     assert prompt.startswith("# Current Program\n")
     assert "Change only what stands between the EVOLVE-BLOCK markers; keep the markers and all the rest.\n" in prompt
 
 
 def test_another_language_is_named():
-    prompt = mutation.program_prompt(task(fn("fn main() {}")), task_description="Be fast.", language="rust")
+    prompt = mutation.build_program_prompt(task(fn("fn main() {}")), task_description="Be fast.", language="rust")
     assert "```rust\nfn main() {}\n```" in prompt
     assert prompt.endswith("Answer with one complete rust program in one ```rust block.\n")
 
 
 def test_what_matters_least_goes_first():
     def shown(max_chars):
-        prompt = mutation.program_prompt(example(), task_description=DESCRIPTION, max_chars=max_chars)
+        prompt = mutation.build_program_prompt(example(), task_description=DESCRIPTION, max_chars=max_chars)
         assert len(prompt) <= max_chars
         parts = {"long": "heavy", "short": "return items\n", "feedback": "one bin", "metrics": "bins = 12"}
         assert PARENT in prompt
@@ -98,25 +98,25 @@ def test_what_matters_least_goes_first():
 
 def test_long_feedback_keeps_its_beginning_and_end():
     parent = fn(SHORT, feedback="first line\n" + "x" * 9_000 + "\nlast line")
-    prompt = mutation.program_prompt(task(parent), task_description=DESCRIPTION, max_chars=2_500)
+    prompt = mutation.build_program_prompt(task(parent), task_description=DESCRIPTION, max_chars=2_500)
     assert "first line" in prompt
     assert "[... cut ...]" in prompt
     assert "last line" in prompt
 
 
 def test_a_long_description_is_cut_last_and_a_program_never():
-    prompt = mutation.program_prompt(task(fn(SHORT)), task_description="begin " + "x" * 9_000 + " end", max_chars=800)
+    prompt = mutation.build_program_prompt(task(fn(SHORT)), task_description="begin " + "x" * 9_000 + " end", max_chars=800)
     assert len(prompt) <= 800
     assert "begin " in prompt
     assert SHORT in prompt
     with pytest.raises(errors.SetupError, match="shorten it"):
-        mutation.program_prompt(task(fn("x = 1\n" * 500)), task_description="", max_chars=1_000)
+        mutation.build_program_prompt(task(fn("x = 1\n" * 500)), task_description="", max_chars=1_000)
 
 
 def test_a_failed_program_says_why():
     parent = fn(SHORT)
     assert parent.candidate is not None
-    failed = parent.settle(parent.candidate, evaluation.failed("it ran out of time"))
-    prompt = mutation.program_prompt(task(failed), task_description="")
+    failed = parent.with_evaluation(parent.candidate, evaluation.failed("it ran out of time"))
+    prompt = mutation.build_program_prompt(task(failed), task_description="")
     assert "Score: none, it failed\n" in prompt
     assert "# Feedback on it\n```\nit ran out of time\n```\n" in prompt

@@ -17,16 +17,16 @@ SEEDS = range(5)
     ("seeds", "wanted"), [((1, 4), 1), pytest.param(SEEDS, 4, marks=pytest.mark.slow)], ids=["quick", "whole"]
 )
 def test_the_law_of_kinetic_energy_is_found(seeds, wanted):
-    found = [problems.evolved(problems.ENERGY, mutation.Syntax(), evaluations=3_000, seed=seed) for seed in seeds]
+    found = [problems.evolved(problems.ENERGY, mutation.SyntaxMutator(), evaluations=3_000, seed=seed) for seed in seeds]
     for each in found:
-        print(each.spending.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
+        print(each.usage.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
     assert sum(problems.is_law(each) for each in found) >= wanted
 
 
 def test_a_priority_from_nothing_makes_larger_cap_sets():
-    found = [problems.evolved(problems.CAP_SET_4, mutation.Syntax(), evaluations=1_000, seed=seed) for seed in (0, 4)]
+    found = [problems.evolved(problems.CAP_SET_4, mutation.SyntaxMutator(), evaluations=1_000, seed=seed) for seed in (0, 4)]
     for each in found:
-        print(each.spending.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
+        print(each.usage.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
     assert all(problems.best_score(each) > 16 for each in found)
     assert any(problems.best_score(each) == 20 for each in found)
 
@@ -34,9 +34,9 @@ def test_a_priority_from_nothing_makes_larger_cap_sets():
 @pytest.mark.slow
 @pytest.mark.parametrize(("problem", "trivial"), [(problems.CAP_SET_4, 16), (problems.CAP_SET_5, 32)], ids=["4", "5"])
 def test_cap_sets_grow_with_every_seed(problem, trivial):
-    found = [problems.evolved(problem, mutation.Syntax(), evaluations=2_000, seed=seed) for seed in SEEDS]
+    found = [problems.evolved(problem, mutation.SyntaxMutator(), evaluations=2_000, seed=seed) for seed in SEEDS]
     for each in found:
-        print(each.spending.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
+        print(each.usage.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
     assert min(map(problems.best_score, found)) > trivial
 
 
@@ -47,7 +47,7 @@ def test_cap_sets_grow_with_every_seed(problem, trivial):
 def test_syntax_beats_constants_at_equal_evaluations(problem, evaluations):
     by_syntax, by_constants = (
         [problems.best_score(problems.evolved(problem, engine, evaluations=evaluations, seed=seed)) for seed in SEEDS]
-        for engine in (mutation.Syntax(), mutation.Constants())
+        for engine in (mutation.SyntaxMutator(), mutation.ConstantMutator())
     )
     print(evaluations, by_syntax, by_constants)
     assert median(by_syntax) > median(by_constants)

@@ -15,11 +15,11 @@ class TestRefined(testing.ProposerSuite):
     num_steps = 4
 
     def make(self, model: llm.LLM) -> function.Proposer:
-        return mutation.Refined(mutation.Syntax(), mutation.Tuner(budget=2, with_literals=True))
+        return mutation.TunedMutator(mutation.SyntaxMutator(), mutation.Tuner(budget=2, with_literals=True))
 
     def initial(self, model: llm.LLM) -> function.Function:
         skeleton = function.PyAstSkeleton(CORPUS["cap set"].source)
-        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, judge=judged_by_its_text))
+        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=judged_by_its_text))
 
 
 class Idea:
@@ -28,9 +28,9 @@ class Idea:
     def __init__(self, text: str = "def f(x):\n    return 4.0 * x\n") -> None:
         self.text = text
 
-    def propose(self, task: function.Task) -> list[function.Function]:
-        parent = task.parents[-1]
-        return [function.draft(parent, function.PyAstSkeleton(self.text), parents=[parent], engine="idea")]
+    def propose(self, context: function.ProposalContext) -> list[function.Function]:
+        parent = context.parents[-1]
+        return [function.derive_child(parent, function.PyAstSkeleton(self.text), parents=[parent], engine="idea")]
 
 
 def judged(fns: Sequence[function.Function]) -> Sequence[evaluation.Evaluation]:
@@ -44,7 +44,7 @@ def judged(fns: Sequence[function.Function]) -> Sequence[evaluation.Evaluation]:
 
 def test_an_idea_is_kept_with_better_constants_and_names_the_parent_of_the_idea():
     parent = fn("def f(x):\n    return x\n")
-    [child] = mutation.Refined(Idea()).propose(task(parent)._replace(judge=judged))
+    [child] = mutation.TunedMutator(Idea()).propose(task(parent)._replace(evaluate=judged))
     [factor] = re.findall(r"return (\S+) \*", str(child.skeleton()))
     assert float(factor) == pytest.approx(1.0, abs=0.2)
     assert child.candidate is not None
@@ -58,7 +58,7 @@ def test_an_idea_is_kept_with_better_constants_and_names_the_parent_of_the_idea(
 
 @pytest.mark.parametrize("text", ["def f(x):\n    return x\n", "def f(x):\n    return x + 3.0\n"])
 def test_an_idea_that_fails_or_has_no_number_is_returned_as_it_is(text):
-    [child] = mutation.Refined(Idea(text)).propose(task(fn("x = 1\n"))._replace(judge=judged))
+    [child] = mutation.TunedMutator(Idea(text)).propose(task(fn("x = 1\n"))._replace(evaluate=judged))
     assert str(child.skeleton()) == text
     assert child.candidate is not None
     assert child.candidate.meta["trials"] == 1

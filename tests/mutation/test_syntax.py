@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from atoll import errors, function, llm, mutation, testing
-from atoll.candidate import digest
+from atoll.candidate import content_hash
 from atoll.evaluation import Evaluation
 from tests.mutation.corpus import CORPUS, EQUATION, SORTING
 from tests.mutation.tasks import child_of, fn, task
@@ -20,24 +20,24 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def judged_by_its_text(skeleton: object) -> Evaluation:
-    scores = tuple(int(digest(f"{place}{skeleton}")[:6], 16) / 16**6 for place in range(3))
+    scores = tuple(int(content_hash(f"{place}{skeleton}")[:6], 16) / 16**6 for place in range(3))
     return Evaluation(sum(scores) / 3, scores)
 
 
 class TestSyntax(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return mutation.Syntax()
+        return mutation.SyntaxMutator()
 
     def initial(self, model: llm.LLM) -> function.Function:
         skeleton = function.PyAstSkeleton(CORPUS["cap set"].source)
-        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, judge=judged_by_its_text))
+        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=judged_by_its_text))
 
 
 @pytest.mark.parametrize("name", CORPUS)
 def test_a_child_keeps_signature_docstring_imports_and_decorators(name):
     before = ast.parse(CORPUS[name].source)
     for seed in range(60):
-        after = ast.parse(child_of(mutation.Syntax(), CORPUS[name].source, seed=seed))
+        after = ast.parse(child_of(mutation.SyntaxMutator(), CORPUS[name].source, seed=seed))
         assert fixed_parts(after) == fixed_parts(before)
 
 
@@ -57,12 +57,12 @@ def fixed_parts(tree: ast.Module) -> list[str]:
 def test_a_child_differs_from_its_parent_by_more_than_white_space(name):
     before = ast.dump(ast.parse(CORPUS[name].source))
     for seed in range(60):
-        assert ast.dump(ast.parse(child_of(mutation.Syntax(), CORPUS[name].source, seed=seed))) != before
+        assert ast.dump(ast.parse(child_of(mutation.SyntaxMutator(), CORPUS[name].source, seed=seed))) != before
 
 
 def test_lines_that_do_not_change_stay_as_they_are():
     source = EQUATION.replace("    return dv", "    unused  =  ( 1 )  # as it was\n    return dv")
-    texts = [child_of(mutation.Syntax(), source, seed=seed) for seed in range(60)]
+    texts = [child_of(mutation.SyntaxMutator(), source, seed=seed) for seed in range(60)]
     assert all("    # a linear start\n" in text for text in texts)
     assert sum("    unused  =  ( 1 )  # as it was\n" in text for text in texts) > 30
 
@@ -85,7 +85,7 @@ def after(x):
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("engine", [mutation.Syntax(), mutation.Constants()], ids=["syntax", "constants"])
+@pytest.mark.parametrize("engine", [mutation.SyntaxMutator(), mutation.ConstantMutator()], ids=["syntax", "constants"])
 def test_with_markers_all_the_rest_stays_byte_for_byte(engine, newline):
     source = MARKED.replace("\n", newline)
     start, end = source.index("# EVOLVE-BLOCK-START"), source.index("# EVOLVE-BLOCK-END")
@@ -103,7 +103,7 @@ def test_markers_may_stand_inside_a_function():
         "def f(x):\n    y = x * 2\n    # EVOLVE-BLOCK-START\n    z = y + 1\n    # EVOLVE-BLOCK-END\n    return z - 3\n"
     )
     for seed in range(60):
-        text = child_of(mutation.Syntax(), source, seed=seed)
+        text = child_of(mutation.SyntaxMutator(), source, seed=seed)
         assert text.startswith("def f(x):\n    y = x * 2\n    # EVOLVE-BLOCK-START\n")
         assert text.endswith("    # EVOLVE-BLOCK-END\n    return z - 3\n")
 
@@ -111,7 +111,7 @@ def test_markers_may_stand_inside_a_function():
 def test_a_script_part_and_the_signature_never_change():
     source = 'def f(x: float = 3.0) -> float:\n    return x * 2\n\n\nif __name__ == "__main__":\n    print(f(1 + 1))\n'
     for seed in range(60):
-        text = child_of(mutation.Syntax(), source, seed=seed)
+        text = child_of(mutation.SyntaxMutator(), source, seed=seed)
         assert text.startswith("def f(x: float = 3.0) -> float:\n")
         assert text.endswith('if __name__ == "__main__":\n    print(f(1 + 1))\n')
 
@@ -121,31 +121,31 @@ def test_a_script_part_and_the_signature_never_change():
     ["SELECT 1;", "def f(:", "", '"""Only words."""', "import math\n", "# EVOLVE-BLOCK-START\nx = 1\n", "x = (" * 200],
 )
 def test_what_cannot_be_rewritten_is_a_failed_proposal_that_says_so(text):
-    assert not mutation.can_rewrite(text)
+    assert not mutation.is_mutable(text)
     with pytest.raises(ValueError, match=r"It is no Python|It has no expression|markers are no pairs"):
-        mutation.Syntax().propose(task(fn(text)))
+        mutation.SyntaxMutator().propose(task(fn(text)))
 
 
 @pytest.mark.parametrize("text", ["return 1", "def f(x):\n    return x.y.z\n", "break"])
 def test_can_rewrite_asks_for_code_that_compiles_and_can_change(text):
-    assert not mutation.can_rewrite(text)
-    assert mutation.can_rewrite("def f():\n    return 1\n")
+    assert not mutation.is_mutable(text)
+    assert mutation.is_mutable("def f():\n    return 1\n")
 
 
 def test_where_nothing_can_change_the_proposal_fails():
     with pytest.raises(ValueError, match="use an LLM"):
-        mutation.Syntax().propose(task(fn("def f(x):\n    return x.y.z\n")))
+        mutation.SyntaxMutator().propose(task(fn("def f(x):\n    return x.y.z\n")))
 
 
 def test_a_mate_that_is_no_python_does_no_harm():
     for seed in range(30):
-        assert child_of(mutation.Syntax(), "SELECT 1;", SORTING, seed=seed) != SORTING
+        assert child_of(mutation.SyntaxMutator(), "SELECT 1;", SORTING, seed=seed) != SORTING
 
 
 def test_crossover_takes_only_what_is_known_at_the_place():
     mate = "def f(a, b):\n    secret = a * 111\n    return secret - a * 222\n"
     parent = "def f(a, b):\n    return a + b\n"
-    children = [mutation.Syntax(more=0.0).propose(task(fn(mate), fn(parent), seed=seed))[0] for seed in range(300)]
+    children = [mutation.SyntaxMutator(repeat_probability=0.0).propose(task(fn(mate), fn(parent), seed=seed))[0] for seed in range(300)]
     crossed = [child for child in children if child.candidate and child.candidate.meta["edit"] == "crossover"]
     assert any("a * 222" in str(child.skeleton()) for child in crossed)
     assert not any("secret" in str(child.skeleton()) for child in children)
@@ -155,7 +155,7 @@ def test_crossover_takes_only_what_is_known_at_the_place():
 def test_a_child_names_its_engine_its_edits_and_the_parents_it_was_made_of():
     mate, parent = fn("def f(a):\n    return 1\n"), fn("def f(a):\n    return a\n")
     for seed in range(30):
-        [child] = mutation.Syntax().propose(task(mate, parent, seed=seed))
+        [child] = mutation.SyntaxMutator().propose(task(mate, parent, seed=seed))
         assert child.candidate is not None
         assert child.candidate.meta["engine"] == "syntax"
         kin = [parent, mate] if "crossover" in str(child.candidate.meta["edit"]) else [parent]
@@ -163,7 +163,7 @@ def test_a_child_names_its_engine_its_edits_and_the_parents_it_was_made_of():
 
 
 def test_new_terms_of_an_equation_use_parameters_that_were_free():
-    found = [child_of(mutation.Syntax(), EQUATION, seed=seed) for seed in range(300)]
+    found = [child_of(mutation.SyntaxMutator(), EQUATION, seed=seed) for seed in range(300)]
     assert sum("params[3]" in text for text in found) > 60
     assert any(re.search(r"params\[3\] \* np\.\w+\((x|v)\)", text) for text in found)
     assert not any("params[1" in text.replace("params[1]", "") for text in found), "there are ten, 0 to 9"
@@ -171,8 +171,8 @@ def test_new_terms_of_an_equation_use_parameters_that_were_free():
 
 def test_a_skeleton_keeps_its_namespace():
     skeleton = function.PyAstSkeleton("def f(x):\n    return np.abs(x)\n", {"np": __import__("numpy")})
-    parent = function.DefaultFunction(function.DefaultFunctionProps(skeleton, judge=judged_by_its_text))
-    [child] = mutation.Syntax().propose(task(parent))
+    parent = function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=judged_by_its_text))
+    [child] = mutation.SyntaxMutator().propose(task(parent))
     assert isinstance(child.skeleton(), function.PyAstSkeleton)
     child.skeleton()(2.0)
 
@@ -181,7 +181,7 @@ def test_functions_do_not_grow_without_bound():
     text = "def f(a, b):\n    return a * b\n"
     sizes = []
     for seed in range(600):
-        text = child_of(mutation.Syntax(), text, seed=seed)
+        text = child_of(mutation.SyntaxMutator(), text, seed=seed)
         sizes.append(sum(1 for node in ast.walk(ast.parse(text)) if isinstance(node, ast.expr | ast.stmt)))
     assert max(sizes) < 400
     assert 20 < sum(sizes[200:]) / len(sizes[200:]) < 200
@@ -189,14 +189,14 @@ def test_functions_do_not_grow_without_bound():
 
 def test_large_sources_get_room_to_grow():
     large = "def f(a, b):\n" + "".join(f"    a = a * {n} + b\n" for n in range(60)) + "    return a\n"
-    assert mutation.Syntax.fitting(large).soft_size > 600
-    assert mutation.Syntax.fitting("def f(a):\n    return a\n").soft_size == 150
+    assert mutation.SyntaxMutator.for_source(large).soft_size > 600
+    assert mutation.SyntaxMutator.for_source("def f(a):\n    return a\n").soft_size == 150
 
 
 @pytest.mark.parametrize("options", [{"more": 1.0}, {"more": -0.1}, {"soft_size": 0}, {"attempts": 0}])
 def test_numbers_that_cannot_work_are_refused(options):
     with pytest.raises(errors.SetupError):
-        mutation.Syntax(**options)
+        mutation.SyntaxMutator(**options)
 
 
 MAKE_CHILDREN = """
@@ -244,7 +244,7 @@ def test_a_child_costs_as_much_as_a_few_times_parsing_it():
     """0.25 ms on a quiet core, where parsing takes 0.1 ms: other work on the machine slows both."""
     texts = [FIFTEEN_LINES]
     for seed in range(20):
-        texts.append(child_of(mutation.Syntax(), texts[-1], seed=seed))
+        texts.append(child_of(mutation.SyntaxMutator(), texts[-1], seed=seed))
 
     def seconds(work):
         best = 1e9
@@ -256,7 +256,7 @@ def test_a_child_costs_as_much_as_a_few_times_parsing_it():
             best = min(best, time.process_time() - start)
         return best
 
-    engine = mutation.Syntax()
+    engine = mutation.SyntaxMutator()
     tasks = {text: fn(text) for text in texts}
     child = seconds(lambda text, turn: engine.propose(task(tasks[text], seed=turn)))
     parse = seconds(lambda text, turn: ast.parse(text))
@@ -265,12 +265,12 @@ def test_a_child_costs_as_much_as_a_few_times_parsing_it():
 
 def test_what_is_declared_tunable_is_left_to_the_tuner():
     source = "def f(x):\n    return tunable(0.5, 0, 1) * x + 2\n"
-    texts = [child_of(mutation.Syntax(more=0.0), source, seed=seed) for seed in range(200)]
+    texts = [child_of(mutation.SyntaxMutator(repeat_probability=0.0), source, seed=seed) for seed in range(200)]
     assert all("tunable(0.5, 0, 1)" in text for text in texts if "tunable" in text)
     assert any("tunable" in text for text in texts)
 
 
 def test_an_array_gets_thresholds():
     source = "import numpy as np\n\ndef f(item: float, bins: np.ndarray) -> np.ndarray:\n    return item - bins\n"
-    texts = [child_of(mutation.Syntax(more=0.0), source, seed=seed) for seed in range(300)]
+    texts = [child_of(mutation.SyntaxMutator(repeat_probability=0.0), source, seed=seed) for seed in range(300)]
     assert any("np.where(item - bins" in text for text in texts)

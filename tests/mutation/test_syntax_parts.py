@@ -8,12 +8,12 @@ import pytest
 
 from atoll.mutation import Vocabulary
 from atoll.mutation.syntax import numbers
-from atoll.mutation.syntax.draft import Draft
-from atoll.mutation.syntax.kinds import kind_of
-from atoll.mutation.syntax.listing import Listing, Splice, spliced
-from atoll.mutation.syntax.program import analysed
-from atoll.mutation.syntax.trees import free_names, replaced, same
-from atoll.mutation.syntax.words import Names
+from atoll.mutation.syntax.draft import EditSampler
+from atoll.mutation.syntax.kinds import infer_kind
+from atoll.mutation.syntax.listing import SourceText, Splice, apply_splices
+from atoll.mutation.syntax.program import analyze
+from atoll.mutation.syntax.trees import find_free_names, replace_node, is_same
+from atoll.mutation.syntax.words import NameKinds
 
 
 def expression(text: str) -> ast.expr:
@@ -23,29 +23,29 @@ def expression(text: str) -> ast.expr:
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_a_node_is_found_where_it_stands(newline):
     text = newline.join(["# é\f", "s = 'é' + chr(1) ; n = [1,", "  'ü', 22]", "x=3"])
-    listing = Listing(text)
+    listing = SourceText(text)
     first, second, last = ast.parse(text).body
-    assert [text[slice(*listing.span(node))].split()[0] for node in (first, second, last)] == ["s", "n", "x=3"]
+    assert [text[slice(*listing.get_span(node))].split()[0] for node in (first, second, last)] == ["s", "n", "x=3"]
     assert isinstance(second, ast.Assign)
-    assert text[slice(*listing.span(second.value))] == f"[1,{newline}  'ü', 22]"
-    assert [listing.indent(node) for node in (first, second, last)] == [None, None, ""]
+    assert text[slice(*listing.get_span(second.value))] == f"[1,{newline}  'ü', 22]"
+    assert [listing.get_indent(node) for node in (first, second, last)] == [None, None, ""]
 
 
 def test_a_keyword_and_a_new_value_are_kept_apart():
     text = "def f(x):\n    return(x)if(x)else-x\n"
     [function] = ast.parse(text).body
     value = function.body[0].value  # type: ignore[attr-defined]
-    listing = Listing("def f(x):\n    return-x\n")
+    listing = SourceText("def f(x):\n    return-x\n")
     negated = ast.parse(listing.text).body[0].body[0].value  # type: ignore[attr-defined]
-    assert spliced(listing.text, [listing.replacing(negated, expression("y"))]) == "def f(x):\n    return y\n"
-    assert "return y" in spliced(text, [Listing(text).replacing(value, expression("y"))])
+    assert apply_splices(listing.text, [listing.make_replacement(negated, expression("y"))]) == "def f(x):\n    return y\n"
+    assert "return y" in apply_splices(text, [SourceText(text).make_replacement(value, expression("y"))])
 
 
 def test_changes_of_a_text_do_not_move_each_other():
-    assert spliced("abcdef", [Splice(0, 0, "<"), Splice(0, 1, "A"), Splice(4, 6, "")]) == "<Abcd"
+    assert apply_splices("abcdef", [Splice(0, 0, "<"), Splice(0, 1, "A"), Splice(4, 6, "")]) == "<Abcd"
 
 
-NAMES: Names = {
+NAMES: NameKinds = {
     "x": "number", "n": "integer", "i": "index", "a": "array", "params": "vector", "el": "sequence", "rows": "items",
     "s": "text", "np": "numpy", "math": "math", "sqrt": "function", "o": "other",
 }  # fmt: skip
@@ -72,39 +72,39 @@ NAMES: Names = {
     ],
 )  # fmt: skip
 def test_the_kind_of_an_expression(text, kind):
-    assert kind_of(expression(text), NAMES) == kind
+    assert infer_kind(expression(text), NAMES) == kind
 
 
 def test_a_number_moves_in_many_ways_and_never_stays():
     rng = Random(0)
     for value in (0, 1, -3, 0.0, 2.5, 1e11, 1e-9):
-        found = {numbers.moved(rng, value, "number") for _ in range(300)}
+        found = {numbers.move_number(rng, value, "number") for _ in range(300)}
         assert value not in found
         assert len(found) > 20
         assert all(math.isfinite(each) and abs(each) <= 1e12 for each in found)
-    assert {1, 3, 4, -2} <= {numbers.moved(rng, 2, "number") for _ in range(500)}
-    assert all(isinstance(numbers.moved(rng, 7, "integer"), int) for _ in range(100))
+    assert {1, 3, 4, -2} <= {numbers.move_number(rng, 2, "number") for _ in range(500)}
+    assert all(isinstance(numbers.move_number(rng, 7, "integer"), int) for _ in range(100))
 
 
 @pytest.mark.parametrize("value", [0, 3, -3, 0.5, -0.5, -0.0])
 def test_a_number_is_written_as_python_reads_it(value):
-    text = ast.unparse(ast.BinOp(numbers.literal(value), ast.Pow(), ast.Constant(2)))
+    text = ast.unparse(ast.BinOp(numbers.make_literal(value), ast.Pow(), ast.Constant(2)))
     assert eval(text) == value**2
-    assert numbers.value_of(expression(repr(value))) == value
+    assert numbers.parse_number(expression(repr(value))) == value
 
 
 def test_a_tree_is_never_changed():
     tree = expression("a + f(b, c)[d]")
     before, place = ast.dump(tree), tree.right.value.args[1]  # type: ignore[attr-defined]
-    assert ast.unparse(replaced(tree, place, expression("x * y"))) == "a + f(b, x * y)[d]"
+    assert ast.unparse(replace_node(tree, place, expression("x * y"))) == "a + f(b, x * y)[d]"
     assert ast.dump(tree) == before
-    assert replaced(tree, expression("elsewhere"), place) is tree
+    assert replace_node(tree, expression("elsewhere"), place) is tree
 
 
 def test_trees_are_the_same_wherever_they_stand():
-    assert same(expression("a +  f( b )"), expression("a+f(b)"))
-    assert not same(expression("a + 1"), expression("a + 1.0"))
-    assert not same(expression("f(a)"), expression("f(a, a)"))
+    assert is_same(expression("a +  f( b )"), expression("a+f(b)"))
+    assert not is_same(expression("a + 1"), expression("a + 1.0"))
+    assert not is_same(expression("f(a)"), expression("f(a, a)"))
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_trees_are_the_same_wherever_they_stand():
     ],
 )
 def test_free_names_are_those_read_from_around(text, names):
-    assert free_names(expression(text)) == names
+    assert find_free_names(expression(text)) == names
 
 
 def names_at(source: str, root: str) -> dict[str, str]:
-    program = analysed(source, Vocabulary())
-    [place] = [each for each in program.places if ast.unparse(each.root) == root]
+    program = analyze(source, Vocabulary())
+    [place] = [each for each in program.expression_sites if ast.unparse(each.root) == root]
     return {name: kind for name, kind in place.names.items() if kind not in ("numpy", "math")}
 
 
@@ -179,14 +179,14 @@ def f(n, queue):
         queue.append(steps * 3)
     return steps
 """
-    roots = [ast.unparse(place.root) for place in analysed(source, Vocabulary()).places]
+    roots = [ast.unparse(place.root) for place in analyze(source, Vocabulary()).expression_sites]
     assert roots == ["0", "queue.append(steps * 3)", "steps"]
 
 
 def test_names_of_a_class_body_are_not_added_to():
     source = "class A:\n    rate = 0.5\n    size = 2\n"
-    program = analysed(source, Vocabulary())
-    assert len(program.places) == 2
-    assert not program.spots
-    draft = Draft(program, source, Vocabulary(), Random(0), 0.3, 150)
-    assert all(child.text.count("=") == 2 for child in (draft.drawn() for _ in range(50)) if child)
+    program = analyze(source, Vocabulary())
+    assert len(program.expression_sites) == 2
+    assert not program.statement_sites
+    draft = EditSampler(program, source, Vocabulary(), Random(0), 0.3, 150)
+    assert all(child.text.count("=") == 2 for child in (draft.draw() for _ in range(50)) if child)

@@ -25,7 +25,7 @@ def test_few_children_use_wrong_names_or_kinds():
     found: Counter[str] = Counter()
     for sample in CORPUS.values():
         for seed in range(60):
-            error = called(child_of(mutation.Syntax(), sample.source, seed=seed), sample.inputs)
+            error = called(child_of(mutation.SyntaxMutator(), sample.source, seed=seed), sample.inputs)
             found[type(error).__name__] += 1
     total = sum(found.values())
     assert sum(found[name] for name in WRONG) < 0.02 * total, found
@@ -38,7 +38,7 @@ def test_generations_of_children_stay_valid(name):
     mate = text = sample.source
     found: Counter[str] = Counter()
     for _ in range(40):
-        child = child_of(mutation.Syntax(), mate, text, seed=rng.random())
+        child = child_of(mutation.SyntaxMutator(), mate, text, seed=rng.random())
         error = called(child, sample.inputs)
         found[type(error).__name__] += 1
         if error is None:
@@ -116,7 +116,7 @@ def test_children_of_any_program_compile_and_know_their_names(source, seed):
     assert called(source, (arguments,)) is None
     text = source
     for turn in range(4):
-        child = child_of(mutation.Syntax(), source, text, seed=f"{seed}/{turn}")
+        child = child_of(mutation.SyntaxMutator(), source, text, seed=f"{seed}/{turn}")
         assert compiles(child)
         assert child != text
         assert 'def f(a: float, b, n: int, xs: list, el: tuple) -> float:\n    """Says."""\n' in child
@@ -132,7 +132,7 @@ def test_what_stands_outside_of_markers_is_kept_in_any_program(source, seed, dat
     first = data.draw(some.sampled_from(tops))
     head, tail = "".join(lines[:first]), "".join(lines[first:])
     text = f"{head}    # EVOLVE-BLOCK-START\n{tail}    # EVOLVE-BLOCK-END\n# é\nx  = [ 1,2 ]\n"
-    child = child_of(mutation.Syntax(), text, seed=seed)
+    child = child_of(mutation.SyntaxMutator(), text, seed=seed)
     assert child.startswith(f"{head}    # EVOLVE-BLOCK-START\n")
     assert child.endswith("    # EVOLVE-BLOCK-END\n# é\nx  = [ 1,2 ]\n")
     assert compiles(child)

@@ -197,7 +197,7 @@ class TestBudget:
             deltas = [playbook.add("t", f"Rule about thing{turn} and nothing else.")]
             deltas += [playbook.tag("t-00001", "helpful")] if turn > 1 else []
             book, _ = decide(book, *deltas, turn=turn, **settings)
-            assert book.num_tokens() <= 200
+            assert book.count_tokens() <= 200
         assert "t-00001" in book.bullets
         assert "t-00059" in book.bullets
 

@@ -10,7 +10,7 @@ from atoll.playbook import markdown
 
 @pytest.fixture
 def notes():
-    notes = playbook.Store(store.MemoryVersions())
+    notes = playbook.PlaybookStore(store.MemoryVersions())
     notes.apply([playbook.add("tactics", "Wolves fear fire."), playbook.add("recipes", "Boil eggs.")], "one", "me")
     notes.apply([playbook.tag("tactics-00001", "helpful"), playbook.remove("recipes-00002")], "two", "me")
     notes.apply([playbook.add("tactics", "Rest at dusk.", source="bob")], "three", "me")
@@ -23,7 +23,7 @@ def tree(folder, *parts):
 
 
 def test_the_files_are_where_the_seed_has_them(notes, tmp_path):
-    playbook.export(notes, tmp_path)
+    playbook.export_folder(notes, tmp_path)
     assert sorted(tree(tmp_path, "deltas", "current", "archive")) == [
         "archive/metadata.json", "archive/recipes.md", "current/metadata.json", "current/tactics.md",
         "deltas/000001.json", "deltas/000002.json", "deltas/000003.json",
@@ -39,38 +39,38 @@ def test_the_files_are_where_the_seed_has_them(notes, tmp_path):
 
 
 def test_what_was_written_is_read_back_exactly(notes, tmp_path):
-    playbook.export(notes, tmp_path)
-    assert playbook.load(tmp_path) == notes.current()
-    other = playbook.Store(store.MemoryVersions())
-    assert playbook.adopt(other, tmp_path) == notes.current()
-    assert playbook.adopt(other, tmp_path) == notes.current()
+    playbook.export_folder(notes, tmp_path)
+    assert playbook.load_folder(tmp_path) == notes.current()
+    other = playbook.PlaybookStore(store.MemoryVersions())
+    assert playbook.import_folder(other, tmp_path) == notes.current()
+    assert playbook.import_folder(other, tmp_path) == notes.current()
     assert other.version == 1
 
 
 def test_a_rollback_restores_the_files_byte_for_byte(notes, tmp_path):
     notes.rollback(1)
-    playbook.export(notes, tmp_path / "a")
+    playbook.export_folder(notes, tmp_path / "a")
     notes.apply([playbook.remove("tactics-00001"), playbook.add("other", "A new section.")], "more", "me")
-    playbook.export(notes, tmp_path / "a")
+    playbook.export_folder(notes, tmp_path / "a")
     assert (tmp_path / "a/current/other.md").exists()
     notes.rollback(1)
-    playbook.export(notes, tmp_path / "a")
-    fresh = playbook.Store(notes.versions)
-    playbook.export(fresh, tmp_path / "b")
+    playbook.export_folder(notes, tmp_path / "a")
+    fresh = playbook.PlaybookStore(notes.versions)
+    playbook.export_folder(fresh, tmp_path / "b")
     assert tree(tmp_path / "a", "current", "archive") == tree(tmp_path / "b", "current", "archive")
     notes.rollback(3)
-    playbook.export(notes, tmp_path / "a")
-    assert playbook.load(tmp_path / "a") == notes.at(3)
+    playbook.export_folder(notes, tmp_path / "a")
+    assert playbook.load_folder(tmp_path / "a") == notes.at(3)
     assert (tmp_path / "a/archive/recipes.md").exists()
 
 
 def test_what_somebody_edits_by_hand_counts(notes, tmp_path):
-    playbook.export(notes, tmp_path)
+    playbook.export_folder(notes, tmp_path)
     file = tmp_path / "current/tactics.md"
     text = file.read_text().replace("Rest at dusk.", "Rest at dawn.")
     file.write_text(text + "- [tactics-00077] helpful=0 harmful=0 :: Sing.\n")
     (tmp_path / "current/recipes.md").write_text("# recipes\n\n- [recipes-00078] helpful=2 harmful=0 :: Bake bread.\n")
-    found = playbook.load(tmp_path)
+    found = playbook.load_folder(tmp_path)
     assert found.bullets["tactics-00003"].content == "Rest at dawn."
     assert found.bullets["tactics-00003"].provenance == notes.current().bullets["tactics-00003"].provenance
     assert found.bullets["recipes-00078"].helpful == 2
@@ -81,27 +81,27 @@ def test_what_somebody_edits_by_hand_counts(notes, tmp_path):
     "line", ["no bullet", "- [tactics-1] helpful=0 harmful=0 :: x", "- [other-00001] helpful=0 harmful=0 :: x"]
 )
 def test_a_line_that_is_no_bullet_is_said(notes, tmp_path, line):
-    playbook.export(notes, tmp_path)
+    playbook.export_folder(notes, tmp_path)
     file = tmp_path / "current/tactics.md"
     file.write_text(file.read_text() + line + "\n")
     with pytest.raises(errors.SetupError, match="no bullet"):
-        playbook.load(tmp_path)
+        playbook.load_folder(tmp_path)
 
 
 def test_a_folder_without_a_playbook_is_said(tmp_path):
     with pytest.raises(errors.SetupError, match=r"metadata\.json"):
-        playbook.load(tmp_path)
+        playbook.load_folder(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"bullets": 3}', '{"bullets": [{"id": "x"}]}', "\0"])
 def test_broken_metadata_is_said(notes, tmp_path, text):
-    playbook.export(notes, tmp_path)
+    playbook.export_folder(notes, tmp_path)
     (tmp_path / "current/metadata.json").write_text(text)
     with pytest.raises(errors.SetupError, match="metadata"):
-        playbook.load(tmp_path)
+        playbook.load_folder(tmp_path)
 
 
 def test_aces_own_text_can_be_read(notes):
     text = notes.current().text()
     assert text.startswith("## TACTICS\n[tactics-00001] helpful=1 harmful=0 :: Wolves fear fire.\n")
-    assert [each.id for each in markdown.read(text)] == list(notes.current().bullets)
+    assert [each.id for each in markdown.parse_section(text)] == list(notes.current().bullets)

@@ -4,19 +4,19 @@ from random import Random
 
 from atoll import function, gate, playbook, store, testing
 from atoll.candidate import Candidate
-from atoll.evaluation import FREE
+from atoll.evaluation import ZERO_COST
 
 
 def outcome(step, note, score, parent=1.0, verdict="accept"):
-    child = testing.settled(score, id=f"{step}.0")
+    child = testing.make_evaluated_function(score, id=f"{step}.0")
     born = Candidate(f"{step}.0", "text", meta={"note": note})
-    child = child.clone().settle(born, child.evaluation, score)
+    child = child.clone().with_evaluation(born, child.evaluation, score)
     decision = gate.Decision(verdict, "", "test")
-    return function.Outcome(step, 0, [testing.settled(parent)], {}, [(child, decision)], None, FREE)
+    return function.IterationResult(step, 0, [testing.make_evaluated_function(parent)], {}, [(child, decision)], None, ZERO_COST)
 
 
 def test_what_helped_and_what_did_not_is_advised_and_kept_once():
-    notes = playbook.Store(store.MemoryVersions())
+    notes = playbook.PlaybookStore(store.MemoryVersions())
     learner = playbook.MetaNotes(notes, "run")
     learner.learn(outcome(1, "Give two examples.", 2.0))
     learner.learn(outcome(2, "Ask for prose.", 0.5))
@@ -27,7 +27,7 @@ def test_what_helped_and_what_did_not_is_advised_and_kept_once():
 
 
 def test_a_note_that_worked_and_now_fails_speaks_against_itself():
-    notes = playbook.Store(store.MemoryVersions())
+    notes = playbook.PlaybookStore(store.MemoryVersions())
     learner = playbook.MetaNotes(notes, "run")
     learner.learn(outcome(1, "Give two examples.", 2.0))
     learner.learn(outcome(2, "Give two examples.", 0.0, verdict="reject"))
@@ -38,5 +38,5 @@ def test_a_note_that_worked_and_now_fails_speaks_against_itself():
 def test_a_step_that_is_learnt_again_changes_nothing():
     kept = store.MemoryVersions()
     for _ in range(2):
-        playbook.MetaNotes(playbook.Store(kept), "run").learn(outcome(1, "Give two examples.", 2.0))
-    assert playbook.Store(kept).current().bullets["worked-00001"].helpful == 1
+        playbook.MetaNotes(playbook.PlaybookStore(kept), "run").learn(outcome(1, "Give two examples.", 2.0))
+    assert playbook.PlaybookStore(kept).current().bullets["worked-00001"].helpful == 1

@@ -4,26 +4,26 @@ import pytest
 
 from atoll import errors, playbook
 from atoll.playbook import packing
-from atoll.playbook.playbook import MAX_HELD, Held
+from atoll.playbook.playbook import MAX_HELD, HeldEntry
 
 
-def waiting(count: int, start: int = 0) -> list[Held]:
+def waiting(count: int, start: int = 0) -> list[HeldEntry]:
     rules = (f"Rule {number}: never cross a river of that many stones." for number in range(start, start + count))
-    return [Held(playbook.add("tactics", each, evidence="seen twice"), 1, 7) for each in rules]
+    return [HeldEntry(playbook.add("tactics", each, evidence="seen twice"), 1, 7) for each in rules]
 
 
 def test_a_patch_names_what_waited_before_by_its_place():
-    before = playbook.Playbook().holding(waiting(MAX_HELD))
-    now = before.holding([*before.held, *waiting(1, 50)])
-    value, is_whole = packing.write(now, 1, packing.Base(1, before), (), ())
-    entry = packing.read(value)
+    before = playbook.Playbook().with_held(waiting(MAX_HELD))
+    now = before.with_held([*before.held, *waiting(1, 50)])
+    value, is_whole = packing.serialize_version(now, 1, packing.FullVersion(1, before), (), ())
+    entry = packing.parse_version(value)
     assert not is_whole
     assert entry.data["held"][:-1] == list(range(1, MAX_HELD))
-    assert packing.patched(before, entry) == now
+    assert packing.apply_patch(before, entry) == now
 
 
 def test_a_patch_that_names_no_such_place_is_said():
-    before = playbook.Playbook().holding(waiting(2))
-    value, _ = packing.write(before.holding(waiting(1)), 1, packing.Base(1, before), (), ())
+    before = playbook.Playbook().with_held(waiting(2))
+    value, _ = packing.serialize_version(before.with_held(waiting(1)), 1, packing.FullVersion(1, before), (), ())
     with pytest.raises(errors.SetupError, match="no playbook"):
-        packing.patched(playbook.Playbook(), packing.read(value))
+        packing.apply_patch(playbook.Playbook(), packing.parse_version(value))

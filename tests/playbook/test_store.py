@@ -19,7 +19,7 @@ def kept(request, tmp_path):
 
 @pytest.fixture
 def notes(kept):
-    return playbook.Store(kept)
+    return playbook.PlaybookStore(kept)
 
 
 def rules(count: int, start: int = 0) -> list[playbook.Delta]:
@@ -32,7 +32,7 @@ def test_an_empty_playbook_is_one(notes):
 
 def test_what_is_applied_is_there_for_whoever_opens_the_versions_next(kept, notes):  # B11
     change = notes.apply(rules(2), "a beginning", "me")
-    again = playbook.Store(kept)
+    again = playbook.PlaybookStore(kept)
     assert again.current() == change.playbook == notes.at(1)
     assert list(again.current().bullets) == ["tactics-00001", "tactics-00002"]
 
@@ -70,7 +70,7 @@ def test_after_a_rollback_the_playbook_goes_on_and_can_be_rolled_back_again(kept
     notes.apply(rules(2, 5), "two", "me")
     notes.rollback(1)
     notes.apply(rules(1, 9), "three", "me")
-    fresh = playbook.Store(kept)
+    fresh = playbook.PlaybookStore(kept)
     assert fresh.current() == notes.current()
     assert [each.content[:6] for each in fresh.current().bullets.values()] == ["Rule 0", "Rule 1", "Rule 9"]
     assert fresh.rollback(2) == notes.at(2)
@@ -78,8 +78,8 @@ def test_after_a_rollback_the_playbook_goes_on_and_can_be_rolled_back_again(kept
 
 def test_every_version_reads_back_as_it_was_made(kept, notes):
     made = [notes.apply([*rules(2, 3 * turn)], f"{turn}", "me").playbook for turn in range(30)]
-    fresh = playbook.Store(kept)
-    assert [fresh.at(n) for n in range(1, 31)] == made
+    fresh = playbook.PlaybookStore(kept)
+    assert [fresh.get_version(n) for n in range(1, 31)] == made
 
 
 def test_a_version_that_is_not_there_is_said(notes):
@@ -95,7 +95,7 @@ def test_a_change_needs_a_reason(notes):
 
 def test_the_same_token_again_changes_nothing(kept, notes):
     first = notes.apply(rules(1), "one", "me", token="run/1")
-    again = playbook.Store(kept).apply(rules(1, 5), "one", "me", token="run/1")
+    again = playbook.PlaybookStore(kept).apply(rules(1, 5), "one", "me", token="run/1")
     assert (again.n, again.playbook, again.verdicts) == (first.n, first.playbook, first.verdicts)
     assert notes.version == 1
 
@@ -109,7 +109,7 @@ def test_a_locked_playbook_says_so(kept, notes):
 
 def test_writers_at_once_lose_nothing(kept):
     def write(name: int) -> None:
-        mine = playbook.Store(kept)
+        mine = playbook.PlaybookStore(kept)
         for turn in range(5):
             mine.apply([playbook.add("tactics", f"Writer{name} saw thing{turn} of kind{name}{turn}.")], "t", f"w{name}")
 
@@ -118,7 +118,7 @@ def test_writers_at_once_lose_nothing(kept):
         thread.start()
     for thread in threads:
         thread.join()
-    notes = playbook.Store(kept)
+    notes = playbook.PlaybookStore(kept)
     assert (len(notes.current()), notes.version) == (20, 20)
     assert len({bullet.id for bullet in notes.current().bullets.values()}) == 20
 
@@ -133,20 +133,20 @@ class Hasty(store.MemoryVersions):
 
 
 def test_a_writer_who_always_loses_is_told():
-    notes = playbook.Store(Hasty())
+    notes = playbook.PlaybookStore(Hasty())
     with pytest.raises(errors.Conflict, match="20 times"):
         notes.apply(rules(1), "one", "slow")
 
 
 def test_another_keys_playbook_is_another(kept, notes):
     notes.apply(rules(1), "one", "me")
-    assert len(playbook.Store(kept, key="playbook/other").current()) == 0
+    assert len(playbook.PlaybookStore(kept, key="playbook/other").current()) == 0
 
 
 def test_a_value_that_is_no_playbook_is_said(kept):
     kept.set("playbook/main", "3.14", "a parameter", "me")
     with pytest.raises(errors.SetupError, match="no playbook"):
-        playbook.Store(kept).current()
+        playbook.PlaybookStore(kept).current()
 
 
 class TestRetrieval:

@@ -7,24 +7,24 @@ from atoll import errors, playbook, store
 
 @pytest.fixture
 def notes():
-    made = playbook.Store(store.MemoryVersions())
+    made = playbook.PlaybookStore(store.MemoryVersions())
     made.apply([playbook.add("recipes", "Boil eggs for 7 minutes.")], "breakfast", "cook")
     made.apply([playbook.add("recipes", "Never boil eggs for 7 minutes.")], "brunch", "cook")
     return made
 
 
 def test_a_held_delta_is_listed_with_why_it_waits(notes):
-    (found,) = notes.waiting()
+    (found,) = notes.list_held()
     assert found.delta.content == "Never boil eggs for 7 minutes."
     assert "contradicts recipes-00001" in found.reason
     assert found.against == ("recipes-00001",)
 
 
 def test_a_person_applies_what_waits_and_the_history_says_who_and_why(notes):
-    (found,) = notes.waiting()
+    (found,) = notes.list_held()
     change = notes.settle(found.id[:6], "they were rubber", "ann", is_applied=True)
     assert [each.content for each in change.playbook.bullets.values()] == ["Never boil eggs for 7 minutes."]
-    assert notes.waiting() == []
+    assert notes.list_held() == []
     last = notes.history()[-1]
     assert (last.author, last.reason) == ("ann", "they were rubber")
     assert last.verdicts[0].reason == "replaces recipes-00001; ann: they were rubber"
@@ -32,18 +32,18 @@ def test_a_person_applies_what_waits_and_the_history_says_who_and_why(notes):
 
 
 def test_a_person_rejects_what_waits_and_nothing_else_changes(notes):
-    (found,) = notes.waiting()
+    (found,) = notes.list_held()
     before = notes.current().bullets
     change = notes.settle(found.id, "nonsense", "ann", is_applied=False)
     assert change.verdicts[0].outcome == "rejected"
     assert notes.current().bullets == before
-    assert notes.waiting() == []
+    assert notes.list_held() == []
 
 
 @pytest.mark.parametrize(("reason", "author"), [("", "ann"), (" ", "ann"), ("why not", "")])
 def test_a_decision_needs_a_reason_and_a_name(notes, reason, author):
     with pytest.raises(errors.SetupError, match="reason and a name"):
-        notes.settle(notes.waiting()[0].id, reason, author, is_applied=True)
+        notes.settle(notes.list_held()[0].id, reason, author, is_applied=True)
 
 
 @pytest.mark.parametrize("id", ["", "zzzz", "abc"])
@@ -54,10 +54,10 @@ def test_what_does_not_wait_cannot_be_decided(notes, id):
 
 def test_what_finds_no_room_cannot_be_applied_and_goes_on_waiting():
     curator = playbook.Curator(playbook.Config(max_tokens=80))
-    notes = playbook.Store(store.MemoryVersions(), curator=curator)
+    notes = playbook.PlaybookStore(store.MemoryVersions(), curator=curator)
     notes.apply([playbook.add("recipes", f"Salt the water for dish {n}.") for n in range(2)], "a start", "cook")
     notes.apply([playbook.add("recipes", "A long rule " + "about soup, " * 25)], "more", "cook")
-    (found,) = notes.waiting()
+    (found,) = notes.list_held()
     with pytest.raises(errors.Conflict, match="full"):
-        notes.settle(found.id, "it matters", "ann", is_applied=True)
-    assert [each.id for each in notes.waiting()] == [found.id]
+        notes.decide_held(found.id, "it matters", "ann", is_approved=True)
+    assert [each.id for each in notes.list_held()] == [found.id]

@@ -5,8 +5,8 @@ from random import Random
 
 from atoll import evaluation, function, gate
 from atoll.candidate import JSON, Candidate
-from atoll.programs.attempts import Attempts
-from atoll.testing.functions import settled
+from atoll.programs.attempts import AttemptHistory
+from atoll.testing.functions import make_evaluated_function
 
 ACCEPT = gate.Decision("accept", "it ran", "ran")
 
@@ -15,23 +15,23 @@ def child(score: float | None, before: float | None = 1.0, *, change: str = "", 
     meta: dict[str, JSON] = {"change": change} if change else {}
     meta |= {"from_score": before} if before is not None else {}
     found = evaluation.failed(failure) if score is None else evaluation.Evaluation(score)
-    return settled(0.0).settle(Candidate("5.0", "text", meta=meta), found, score)
+    return make_evaluated_function(0.0).with_evaluation(Candidate("5.0", "text", meta=meta), found, score)
 
 
-def outcome(*children, failure: str | None = None) -> function.Outcome:
-    return function.Outcome(1, 0, (), {}, [(fn, ACCEPT) for fn in children], failure, evaluation.FREE)
+def outcome(*children, failure: str | None = None) -> function.IterationResult:
+    return function.IterationResult(1, 0, (), {}, [(fn, ACCEPT) for fn in children], failure, evaluation.ZERO_COST)
 
 
-def told(memory: Attempts):
+def told(memory: AttemptHistory):
     return memory.advise(Random(0)).get("attempts", [])
 
 
 def test_nothing_is_told_before_anything_was_tried():
-    assert Attempts().advise(Random(0)) == {}
+    assert AttemptHistory().advise(Random(0)) == {}
 
 
 def test_the_latest_is_told_first_with_what_came_of_it():
-    memory = Attempts()
+    memory = AttemptHistory()
     for score in (2.0, 0.5, 1.0):
         memory.learn(outcome(child(score, change=f"to {score}")))
     assert [each["outcome"] for each in told(memory)] == ["no change", "declined", "improved"]
@@ -39,7 +39,7 @@ def test_the_latest_is_told_first_with_what_came_of_it():
 
 
 def test_failures_are_told_with_their_reasons_and_longer_than_successes():
-    memory = Attempts(2)
+    memory = AttemptHistory(2)
     memory.learn(outcome(failure="the engine raised ValueError: no program"))
     for score in (1.0, 2.0, 3.0):
         memory.learn(outcome(child(score)))
@@ -48,15 +48,15 @@ def test_failures_are_told_with_their_reasons_and_longer_than_successes():
 
 
 def test_a_child_that_was_not_judged_was_refused():
-    memory = Attempts()
-    refused = settled(0.0).settle(Candidate("5.0", "text"))
+    memory = AttemptHistory()
+    refused = make_evaluated_function(0.0).with_evaluation(Candidate("5.0", "text"))
     decided = gate.Decision("reject", "it repeats 1.0", "novelty")
-    memory.learn(function.Outcome(1, 0, (), {}, [(refused, decided)], None, evaluation.FREE))
+    memory.learn(function.IterationResult(1, 0, (), {}, [(refused, decided)], None, evaluation.ZERO_COST))
     assert told(memory) == [{"outcome": "refused", "reason": "it repeats 1.0"}]
 
 
 def test_what_is_told_is_short_and_plain_whatever_was_said():
-    memory = Attempts()
+    memory = AttemptHistory()
     for number in range(20):
         memory.learn(outcome(child(None, failure=f"{number}" + "x" * 100_000, change="y" * 100_000)))
         memory.learn(outcome(failure="z" * 100_000))
@@ -64,13 +64,13 @@ def test_what_is_told_is_short_and_plain_whatever_was_said():
 
 
 def test_no_attempts_can_be_told_of():
-    memory = Attempts(0)
+    memory = AttemptHistory(0)
     memory.learn(outcome(child(1.0)))
     assert memory.advise(Random(0)) == {}
 
 
 def test_the_same_outcomes_teach_the_same_again():
-    one, two = Attempts(), Attempts()
+    one, two = AttemptHistory(), AttemptHistory()
     for score in (1.0, None, 2.0, None, 0.1):
         one.learn(outcome(child(score)))
         told(one)

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from atoll import cluster, control, errors, executor, sandbox, store, system, testing
-from atoll.llm import Durable
+from atoll.llm import JournaledLLM
 from atoll.programs import build
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,14 +40,14 @@ def _changed(found: str, step: int) -> str:
 
 def run(
     folder: Path, script, *, iterations: int = 6, **options
-) -> tuple[cluster.Evolver, system.Built, store.MemoryJournal]:
+) -> tuple[cluster.Evolver, system.BuiltSystem, store.MemoryJournal]:
     sections = build.discover(folder)
     assert sections is not None
     task = build.Task(**sections["task"])
     chosen = build.Options(**{**sections["programs"], "num_islands": 2, **options})
     journal = store.MemoryJournal()
-    place = executor.Place(sandbox.Limits(seconds=20.0), is_unsafe=True)
-    parts = system.Parts(folder, Durable(testing.ScriptedLLM(script)), place, 1, 0, store.MemoryBlobs())
+    place = executor.ExecutorConfig(sandbox.Limits(seconds=20.0), is_unsafe=True)
+    parts = system.BuildContext(folder, JournaledLLM(testing.ScriptedLLM(script)), place, 1, 0, store.MemoryBlobs())
     built = build.build(task, chosen, parts)
     config = replace(
         built.config,

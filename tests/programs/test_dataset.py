@@ -7,7 +7,7 @@ from atoll.programs import dataset
 
 
 def test_shares_are_disjoint_and_make_up_the_whole():
-    data, sealed = dataset.split(range(20), 0.3, 0.2, seed=1)
+    data, sealed = dataset.split_dataset(range(20), 0.3, 0.2, seed=1)
     assert sealed is not None
     parts = [set(data.train), set(data.validation), set(sealed.open())]
     assert [len(part) for part in parts] == [10, 6, 4]
@@ -15,18 +15,18 @@ def test_shares_are_disjoint_and_make_up_the_whole():
 
 
 def test_without_shares_what_is_learned_from_chooses_too_and_keeps_its_order():
-    data, sealed = dataset.split([3, 1, 2])
+    data, sealed = dataset.split_dataset([3, 1, 2])
     assert data.train == data.validation == [3, 1, 2]
     assert sealed is None
 
 
 def test_the_seed_says_who_is_in_a_share():
-    first, again, other = (dataset.split(range(50), 0.5, seed=seed)[0] for seed in (1, 1, 2))
+    first, again, other = (dataset.split_dataset(range(50), 0.5, seed=seed)[0] for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_a_sealed_set_opens_once_and_no_part_of_a_search_holds_it():
-    data, sealed = dataset.split(["a", "b"], test=["secret"])
+    data, sealed = dataset.split_dataset(["a", "b"], test=["secret"])
     assert sealed is not None
     assert "secret" not in repr(data)
     assert "secret" not in repr(vars(sealed).keys())
@@ -41,13 +41,13 @@ def test_a_sealed_set_opens_once_and_no_part_of_a_search_holds_it():
 )
 def test_a_share_that_is_none_is_a_mistake(validation, test, said):
     with pytest.raises(errors.SetupError, match=said):
-        dataset.split(range(4), validation, test)
+        dataset.split_dataset(range(4), validation, test)
 
 
 def test_minibatches_part_the_train_set_and_stay_the_same():
-    data, _ = dataset.split(range(10))
-    batches = data.batches(3, seed=4)
-    assert batches == data.batches(3, seed=4)
+    data, _ = dataset.split_dataset(range(10))
+    batches = data.make_batches(3, seed=4)
+    assert batches == data.make_batches(3, seed=4)
     assert [len(batch) for batch in batches] == [3, 3, 3]
     assert len({place for batch in batches for place in batch}) == 9
-    assert data.batches(30, seed=4) == [tuple(range(10))]
+    assert data.make_batches(30, seed=4) == [tuple(range(10))]

@@ -3,20 +3,20 @@
 from random import Random
 
 from atoll import function, llm, mutation, store, testing
-from atoll.programs.attempts import Attempts
-from atoll.programs.learners import Together
-from atoll.programs.prompt import Prompter
+from atoll.programs.attempts import AttemptHistory
+from atoll.programs.learners import CombinedLearner
+from atoll.programs.prompt import ProgramPromptBuilder
 from tests.mutation.test_edit import DIFF, SOURCE
 from tests.mutation.test_syntax import judged_by_its_text
 
 
 class TestEvolvingPrograms(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return mutation.Edit(model, Prompter(store.MemoryBlobs(), "Return much."), crossover=0.3)
+        return mutation.EditMutator(model, ProgramPromptBuilder(store.MemoryBlobs(), "Return much."), crossover=0.3)
 
     def initial(self, model: llm.LLM) -> function.Function:
         skeleton = function.PyAstSkeleton(SOURCE)
-        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, judge=judged_by_its_text))
+        return function.DefaultFunction(function.DefaultFunctionProps(skeleton, candidate_evaluator=judged_by_its_text))
 
     def answer(self, step: int, call: str, prompt: str) -> str:
         number = Random(f"{step}/{call}/{prompt}").randint(0, 9)
@@ -26,4 +26,4 @@ class TestEvolvingPrograms(testing.ProposerSuite):
         return whole if number % 2 else DIFF.format(number)
 
     def learner(self) -> function.Learner:
-        return Together([mutation.Bandit(["diff", "rewrite"]), Attempts()])
+        return CombinedLearner([mutation.MutatorBandit(["diff", "rewrite"]), AttemptHistory()])

@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 
 from atoll import executor, function, sandbox, store
-from atoll.programs.evaluator import Evaluating
-from atoll.programs.judge import FolderJudge
-from atoll.programs.stages import Measure, stages_of
+from atoll.programs.evaluator import FunctionJob
+from atoll.programs.judge import FolderEvaluator
+from atoll.programs.stages import ScoreFunction, find_stages
 
 
 @pytest.fixture
 def judging(tmp_path):
     """Makes judges of evaluators, and ends their places."""
-    places: list[executor.Local] = []
+    places: list[executor.LocalExecutor] = []
 
     def make(source: str, *, seconds: float = 20.0, **options):
         path = Path(tmp_path / f"evaluator{len(places)}.py")
         path.write_text(source)
-        where = executor.Place(sandbox.Limits(seconds=seconds), is_unsafe=True)
-        places.append(where.open(partial(Evaluating, str(path), ".py"), source, str(tmp_path)))
-        judge = FolderJudge(places[-1], store.MemoryBlobs(), stages_of(source), **options)
-        return lambda text: judge(function.Text(text)), judge.bodies
+        where = executor.ExecutorConfig(sandbox.Limits(seconds=seconds), is_unsafe=True)
+        places.append(where.open(partial(FunctionJob, str(path), ".py"), source, str(tmp_path)))
+        judge = FolderEvaluator(places[-1], store.MemoryBlobs(), find_stages(source), **options)
+        return lambda text: judge(function.Text(text)), judge.blobs
 
     yield make
     for place in places:
@@ -109,7 +109,7 @@ class TestScore:
         assert judge("-5").score == -5.0
 
     def test_a_metric_that_is_missing_is_named(self, judging):
-        judge, _ = judging("def evaluate(path): return {'speed': 1.0}", measure=Measure("loss"))
+        judge, _ = judging("def evaluate(path): return {'speed': 1.0}", measure=ScoreFunction("loss"))
         assert judge("").failure == "the evaluator returned no loss; it returned speed"
 
     def test_scores_per_instance_are_kept(self, judging):

@@ -24,11 +24,11 @@ HERE = "http://127.0.0.1:8000/v1"
     ],
 )
 def test_the_options_of_openevolve_run_name_a_model(options, model):  # P20
-    assert naming.chosen(*options) == model
+    assert naming.choose_model_name(*options) == model
 
 
 def test_an_address_alone_or_none_at_all_is_refused():
     with pytest.raises(errors.SetupError, match="give --primary-model too"):
-        naming.chosen(None, None, HERE, None)
+        naming.choose_model_name(None, None, HERE, None)
     with pytest.raises(errors.SetupError, match="--api-base here is no address"):
-        naming.chosen("a", None, "here", None)
+        naming.choose_model_name("a", None, "here", None)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from atoll import gate, testing
 from atoll.candidate import Candidate
 from atoll.programs import novelty
-from atoll.programs.novelty import Novel
+from atoll.programs.novelty import NoveltyFilter
 
 PROGRAM = '''"""Doc."""
 import math
@@ -25,17 +25,17 @@ def f(x, y=2):
 
 class TestNovel(testing.GateSuite):
     def make(self) -> gate.Gate:
-        return Novel()
+        return NoveltyFilter()
 
 
 class TestNovelText(testing.GateSuite):
     def make(self) -> gate.Gate:
-        return Novel(is_python=False)
+        return NoveltyFilter(is_python=False)
 
 
 def decided(text: str, *kin: str, **options) -> gate.Decision:
     others = tuple(Candidate(f"{place}.0", each) for place, each in enumerate(kin or (PROGRAM,)))
-    return Novel(**options)(gate.Proposal(Candidate("9.0", text), None, (), others))
+    return NoveltyFilter(**options)(gate.Proposal(Candidate("9.0", text), None, (), others))
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_similarity_is_what_sets_of_shingles_say(one, other):
 
     first, second = slow(one), slow(other)
     expected = len(first & second) / len(first | second)
-    assert novelty.similarity(one, other) == pytest.approx(expected)
+    assert novelty.compute_similarity(one, other) == pytest.approx(expected)

@@ -11,51 +11,51 @@ from hypothesis import strategies as st
 from atoll import cluster, function, gate, profiler, testing
 from atoll.candidate import Candidate
 from atoll.programs import features
-from atoll.programs.pool import Mixed, Ranked, Shares, Shelf, emigrants
-from atoll.testing.functions import settled
+from atoll.programs.pool import ExploreExploitSelector, CellRankSelector, SelectionRatios, PopulationFactory, make_emigrant_selector
+from atoll.testing.functions import make_evaluated_function
 
 ACCEPT = gate.Decision("accept", "it ran", "test")
 
 
-class TestMixed(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
-        return Mixed(rng)
+class TestMixed(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
+        return ExploreExploitSelector(rng)
 
 
-class TestMixedByRank(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
-        return Mixed(rng, Shares(0.0, 0.0, 3))
+class TestMixedByRank(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
+        return ExploreExploitSelector(rng, SelectionRatios(0.0, 0.0, 3))
 
 
-class TestRanked(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
-        return Ranked(rng)
+class TestRanked(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
+        return CellRankSelector(rng)
 
     @given(st.lists(st.floats(-9, 9), min_size=1, max_size=60), st.integers(1, 5), st.integers(0, 99))
     def test_it_draws_what_the_kernels_own_draws(self, scores, k, seed):
-        ours, theirs = Ranked(Random(seed)), cluster.RankChooser(Random(seed))
+        ours, theirs = CellRankSelector(Random(seed)), cluster.RankSelector(Random(seed))
         for index, score in enumerate(scores):
             ours.set(index, score, 1)
             theirs.set(index, score, 1)
-        assert list(ours.choose(k, 1)) == list(theirs.choose(k, 1))
+        assert list(ours.select(k, 1)) == list(theirs.select(k, 1))
 
 
-class TestGrid(testing.PoolSuite):
-    def make(self, rng: Random) -> cluster.Niches:
-        return Shelf(num_parents=2)(0, rng, profiler.Profilers())
+class TestGrid(testing.PopulationSuite):
+    def make(self, rng: Random) -> cluster.NichedPopulation:
+        return PopulationFactory(num_parents=2)(0, rng, profiler.Profilers())
 
 
-class TestFront(testing.PoolSuite):
-    def make(self, rng: Random) -> cluster.Niches:
-        return Shelf("front")(0, rng, profiler.Profilers())
+class TestFront(testing.PopulationSuite):
+    def make(self, rng: Random) -> cluster.NichedPopulation:
+        return PopulationFactory("front")(0, rng, profiler.Profilers())
 
 
-class TestClusters(testing.PoolSuite):
-    def make(self, rng: Random) -> cluster.Niches:
-        return Shelf("clusters", 2)(0, rng, profiler.Profilers())
+class TestClusters(testing.PopulationSuite):
+    def make(self, rng: Random) -> cluster.NichedPopulation:
+        return PopulationFactory("clusters", 2)(0, rng, profiler.Profilers())
 
 
-def filled(shelf: Shelf, fns, rng: Random | None = None) -> cluster.Niches:
+def filled(shelf: PopulationFactory, fns, rng: Random | None = None) -> cluster.NichedPopulation:
     pool = shelf(0, rng or Random(0), profiler.Profilers())
     for fn in fns:
         assert pool.add_fn(fn, ACCEPT).verdict == "accept"
@@ -71,31 +71,31 @@ class TestParents:
     @pytest.mark.parametrize(
         ("shares", "weights"),
         [
-            (Shares(1.0, 0.0, 2), [1 / 5] * 5),
-            (Shares(0.0, 1.0, 2), [1 / 2, 1 / 2, 0, 0, 0]),
-            (Shares(0.0, 0.0, 2), [9 / 25, 7 / 25, 5 / 25, 3 / 25, 1 / 25]),
-            (Shares(0.2, 0.7, 2), [0.04 + 0.35 + 0.036, 0.04 + 0.35 + 0.028, 0.04 + 0.02, 0.04 + 0.012, 0.04 + 0.004]),
+            (SelectionRatios(1.0, 0.0, 2), [1 / 5] * 5),
+            (SelectionRatios(0.0, 1.0, 2), [1 / 2, 1 / 2, 0, 0, 0]),
+            (SelectionRatios(0.0, 0.0, 2), [9 / 25, 7 / 25, 5 / 25, 3 / 25, 1 / 25]),
+            (SelectionRatios(0.2, 0.7, 2), [0.04 + 0.35 + 0.036, 0.04 + 0.35 + 0.028, 0.04 + 0.02, 0.04 + 0.012, 0.04 + 0.004]),
         ],
     )
     def test_they_are_drawn_as_the_shares_say_whatever_the_sign_of_scores(self, shares, weights, shift):
-        chooser, count = Mixed(Random(1), shares), 20_000
+        chooser, count = ExploreExploitSelector(Random(1), shares), 20_000
         for index, score in enumerate((3.0, -1.0, 8.0, 0.0, 5.0)):
             chooser.set(index, score + shift, 1)
-        drawn = Counter(chooser.choose(1, 1)[0] for _ in range(count))
+        drawn = Counter(chooser.select(1, 1)[0] for _ in range(count))
         for index, weight in zip((2, 4, 0, 3, 1), weights, strict=True):
             assert drawn[index] / count == pytest.approx(weight, abs=4 * math.sqrt(0.25 / count))
 
     @given(st.lists(st.integers(-5, 5), min_size=1, max_size=12), st.integers(0, 15), st.integers(0, 9))
     def test_no_cell_is_drawn_twice_and_all_are_if_wanted(self, scores, k, seed):
-        chooser = Mixed(Random(seed))
+        chooser = ExploreExploitSelector(Random(seed))
         for index, score in enumerate(scores):
             chooser.set(index, float(score), 1)
-        chosen = chooser.choose(k, 1)
+        chosen = chooser.select(k, 1)
         assert len(set(chosen)) == len(chosen) == min(k, len(scores))
 
 
 def program(number: int, score: float, length: int, **metrics: float) -> function.Function:
-    return settled(score, "x" * length + f"\n{number}", id=f"{number}.0", metrics=metrics)
+    return make_evaluated_function(score, "x" * length + f"\n{number}", id=f"{number}.0", metrics=metrics)
 
 
 PROGRAMS = st.lists(
@@ -110,24 +110,24 @@ class TestCells:
     @given(PROGRAMS)
     def test_each_cell_keeps_what_all_programs_ever_seen_would_give(self, rows):
         fns = [program(place, score, 5, a=a, b=b) for place, (score, a, b) in enumerate(rows, 1)]
-        pool = filled(Shelf(features=("a", "b"), num_bins=4), fns)
-        final = pool.keys  # the ranges as they are now: every program is keyed anew
+        pool = filled(PopulationFactory(features=("a", "b"), num_bins=4), fns)
+        final = pool.niche_key  # the ranges as they are now: every program is keyed anew
         best = dict[object, function.Function]()
         for fn in fns:
             key = final(fn)[0]
-            if key not in best or function.rank_of(fn) > function.rank_of(best[key]):
+            if key not in best or function.get_fitness(fn) > function.get_fitness(best[key]):
                 best[key] = fn
         kept = {key: cell.best_fn() for key, cell in pool.clusters.items()}
         assert {key: ids([fn]) for key, fn in kept.items()} == {key: ids([fn]) for key, fn in best.items()}
         assert len(kept) <= 16
 
     def test_a_metric_of_the_evaluator_wins_over_our_own(self):
-        [measure] = features.features_of(["complexity"])
+        [measure] = features.make_features(["complexity"])
         assert measure(program(1, 0.0, 10)) == 12.0
         assert measure(program(1, 0.0, 10, complexity=3.0)) == 3.0
 
     def test_a_dimension_that_nobody_knows_is_a_cell_of_its_own(self):
-        pool = filled(Shelf(features=("unheard",)), [program(1, 0.0, 1), program(2, 1.0, 1)])
+        pool = filled(PopulationFactory(features=("unheard",)), [program(1, 0.0, 1), program(2, 1.0, 1)])
         assert list(pool.clusters) == [(-1,)]
         assert ids([pool.best_fn()]) == ["2.0"]
 
@@ -143,14 +143,14 @@ class TestCells:
                 said[text] = sum(far) / len(far) if far else 0.0
                 if own not in references and len(references) < 4:
                     references.append(own)
-            assert measure(settled(0.0, text, id=f"{place}.0")) == pytest.approx(said[text])
+            assert measure(make_evaluated_function(0.0, text, id=f"{place}.0")) == pytest.approx(said[text])
 
 
 class TestFronts:
     @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=20))
     def test_each_instance_keeps_all_that_are_best_on_it(self, rows):
-        fns = [settled([float(each) for each in row], id=f"{place}.0") for place, row in enumerate(rows, 1)]
-        pool = filled(Shelf("front"), fns)
+        fns = [make_evaluated_function([float(each) for each in row], id=f"{place}.0") for place, row in enumerate(rows, 1)]
+        pool = filled(PopulationFactory("front"), fns)
         for instance in range(3):
             most = max(row[instance] for row in rows)
             expected = [f"{place}.0" for place, row in enumerate(rows, 1) if row[instance] == most]
@@ -158,7 +158,7 @@ class TestFronts:
 
     def test_with_one_instance_each_metric_has_a_front_and_less_may_be_better(self):
         fns = [program(1, 1.0, 5, loss=3.0, speed=1.0), program(2, 2.0, 5, loss=1.0, speed=0.0)]
-        pool = filled(Shelf("front", goodness=lambda name, value: -value if name == "loss" else value), fns)
+        pool = filled(PopulationFactory("front", metric_value=lambda name, value: -value if name == "loss" else value), fns)
         best = {key: ids(cell.members()) for key, cell in pool.clusters.items()}
         assert best == {("score",): ["2.0"], ("metric", "loss"): ["2.0"], ("metric", "speed"): ["1.0"]}
 
@@ -166,21 +166,21 @@ class TestFronts:
 class TestOthers:
     def test_a_step_is_shown_the_best_some_and_neighbours(self):
         fns = [program(place, float(place), 5, a=float(place)) for place in range(1, 17)]
-        pool = filled(Shelf(features=("a",), num_bins=32), fns)
-        pick = pool.pick()
-        assert ids(pick.others["top"]) == ["16.0", "15.0", "14.0"]
-        assert len(pick.others["diverse"]) == 2
+        pool = filled(PopulationFactory(features=("a",), num_bins=32), fns)
+        pick = pool.select()
+        assert ids(pick.inspirations["top"]) == ["16.0", "15.0", "14.0"]
+        assert len(pick.inspirations["diverse"]) == 2
         [parent] = pick.parents
-        near = {abs(function.rank_of(fn) - function.rank_of(parent)) for fn in pick.others["inspirations"]}
+        near = {abs(function.get_fitness(fn) - function.get_fitness(parent)) for fn in pick.inspirations["inspirations"]}
         assert near <= {1.0, 2.0}
 
     def test_what_is_not_wanted_is_not_shown(self):
-        pool = filled(Shelf(num_top=0, num_diverse=0), [program(1, 0.0, 5)])
-        assert pool.pick().others == {}
+        pool = filled(PopulationFactory(num_top=0, num_diverse=0), [program(1, 0.0, 5)])
+        assert pool.select().inspirations == {}
 
 
 class Island:
-    def __init__(self, pool: cluster.Niches, index: int) -> None:
+    def __init__(self, pool: cluster.NichedPopulation, index: int) -> None:
         self.pool, self.index = pool, index
 
     def best_fn(self) -> function.Function:
@@ -195,15 +195,15 @@ class TestMigration:
             fn = program(place, float(score), 5, a=float(place))
             assert fn.candidate is not None
             born = Candidate(fn.candidate.id, fn.candidate.content, island=home)
-            fns.append(fn.settle(born, fn.evaluation, fn.score()))
-        pool = filled(Shelf(features=("a",), num_bins=64), fns)
-        order = sorted(fns, key=lambda fn: -function.rank_of(fn))[: max(1, math.ceil(rate * len(fns)))]
+            fns.append(fn.with_evaluation(born, fn.evaluation, fn.score()))
+        pool = filled(PopulationFactory(features=("a",), num_bins=64), fns)
+        order = sorted(fns, key=lambda fn: -function.get_fitness(fn))[: max(1, math.ceil(rate * len(fns)))]
         expected = [fn.candidate.id for fn in order if fn.candidate and fn.candidate.island == 1]
-        assert ids(emigrants(rate)(Island(pool, 1))) == expected  # type: ignore[arg-type]
+        assert ids(make_emigrant_selector(rate)(Island(pool, 1))) == expected  # type: ignore[arg-type]
 
     def test_a_pool_of_another_kind_sends_its_best(self):
-        pool = cluster.Niches(
-            cluster.everyone, lambda key: cluster.PoolCluster(Random(0)), cluster.WeightChooser(Random(0))
+        pool = cluster.NichedPopulation(
+            cluster.single_niche, lambda key: cluster.TournamentCluster(Random(0)), cluster.WeightSelector(Random(0))
         )
         pool.add_fn(program(1, 0.0, 5), ACCEPT)
-        assert ids(emigrants(0.5)(Island(pool, 0))) == ["1.0"]  # type: ignore[arg-type]
+        assert ids(make_emigrant_selector(0.5)(Island(pool, 0))) == ["1.0"]  # type: ignore[arg-type]

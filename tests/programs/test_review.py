@@ -5,20 +5,20 @@ import pytest
 from atoll import errors, function, llm, store
 from atoll.evaluation import Evaluation, failed
 from atoll.programs import review
-from atoll.programs.stages import Measure
+from atoll.programs.stages import ScoreFunction
 
 
 def judged(found: Evaluation, reply: str | Exception, **measure):
     asked: list[str] = []
 
-    def model(prompt: str) -> llm.Reply:
+    def model(prompt: str) -> llm.Response:
         asked.append(prompt)
         if isinstance(reply, Exception):
             raise reply
-        return llm.Reply(reply, "m")
+        return llm.Response(reply, "m")
 
-    judge = review.Reviewed(
-        lambda skeleton: found, model, store.MemoryBlobs(), Measure(**measure), "python", "You review."
+    judge = review.LLMReviewedEvaluator(
+        lambda skeleton: found, model, store.MemoryBlobs(), ScoreFunction(**measure), "python", "You review."
     )
     return judge(function.Text("x = 1")), asked
 
@@ -56,16 +56,16 @@ def test_a_reply_without_numbers_leaves_no_score(reply):
 
 
 def test_a_model_that_is_silent_leaves_no_score():
-    found, _ = judged(GOOD, llm.NoReply("busy"))
+    found, _ = judged(GOOD, llm.LLMError("busy"))
     assert found.failure == "the model did not rate it: busy"
 
 
 @pytest.mark.parametrize(
     "outage",
     [
-        llm.NoReply("busy", status=503, is_transient=True),
-        llm.NoReply("gone", is_down=True),
-        llm.NoReply("wrong key", status=401),
+        llm.LLMError("busy", status=503, is_transient=True),
+        llm.LLMError("gone", is_down=True),
+        llm.LLMError("wrong key", status=401),
     ],
 )
 def test_a_model_that_is_out_of_reach_is_no_failure_of_the_program(outage):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atoll import cluster, errors, evaluation, function, gate, llm, testing
-from atoll.candidate import Candidate, digest
+from atoll.candidate import Candidate, content_hash
 from atoll.programs import edits, front, instances, notes, parameters, reflection, texts
 from tests.mutation.tasks import task
 
@@ -18,20 +18,20 @@ BATCHES = [(0, 1), (2, 3)]
 def judge(skeleton: object) -> evaluation.Evaluation:
     """Scores by all characters, on four instances or on those of a sample."""
     whole = {"at": range(4), "content": skeleton}
-    sample: dict[str, Any] = json.loads(skeleton) if isinstance(skeleton, instances.Sample) else whole
-    scores = tuple(int(digest(f"{each}{sample['content']}")[:6], 16) / 16**6 for each in sample["at"])
+    sample: dict[str, Any] = json.loads(skeleton) if isinstance(skeleton, instances.Minibatch) else whole
+    scores = tuple(int(content_hash(f"{each}{sample['content']}")[:6], 16) / 16**6 for each in sample["at"])
     return evaluation.Evaluation(sum(scores) / len(scores), scores, feedback=f"on {list(sample['at'])}")
 
 
 def text(content: str, *scores: float, **meta: Any) -> function.Function:
-    props = function.DefaultFunctionProps(function.Text(content), judge=judge)
+    props = function.DefaultFunctionProps(function.Text(content), candidate_evaluator=judge)
     found = evaluation.Evaluation(sum(scores), scores) if scores else judge(content)
-    return function.DefaultFunction(props).settle(Candidate(content[:8], content, meta=meta), found, found.score)
+    return function.DefaultFunction(props).with_evaluation(Candidate(content[:8], content, meta=meta), found, found.score)
 
 
 class TestReflectiveTexts(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return texts.Texts(texts.Form(False), reflection.Reflection(model), BATCHES, merging=0.5)
+        return texts.TextMutator(texts.TextFormat(False), reflection.ReflectionWriter(model), BATCHES, merge_probability=0.5)
 
     def initial(self, model: llm.LLM) -> function.Function:
         return text("one two")
@@ -43,7 +43,7 @@ class TestReflectiveTexts(testing.ProposerSuite):
 
 class TestEditedTexts(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return texts.Texts(texts.Form(False), edits.Edits(), BATCHES)
+        return texts.TextMutator(texts.TextFormat(False), edits.RandomTextWriter(), BATCHES)
 
     def initial(self, model: llm.LLM) -> function.Function:
         return text("One. Two. Three. Four.")
@@ -55,8 +55,8 @@ def judging(drafts: Any) -> list[evaluation.Evaluation]:
 
 def proposed(reply: str, *parents: function.Function, batches: Any = BATCHES, **options: Any) -> dict[str, Any]:
     model = testing.ScriptedLLM(lambda step, call, prompt: reply)
-    engine = texts.Texts(texts.Form(False), reflection.Reflection(model), batches, **options)
-    [child] = engine.propose(task(*parents)._replace(judge=judging))
+    engine = texts.TextMutator(texts.TextFormat(False), reflection.ReflectionWriter(model), batches, **options)
+    [child] = engine.propose(task(*parents)._replace(evaluate=judging))
     assert child.candidate is not None
     return {**child.candidate.meta, "text": str(child.skeleton())}
 
@@ -64,8 +64,8 @@ def proposed(reply: str, *parents: function.Function, batches: Any = BATCHES, **
 def test_a_child_says_how_it_and_its_parent_did_on_the_same_instances():
     made = proposed("Why.\n```text\nthree\n```", text("one"))
     batch = made["tried"][-1]
-    assert made["before"] == judge(instances.Sample.of("one", batch)).score
-    assert made["after"] == judge(instances.Sample.of("three", batch)).score
+    assert made["before"] == judge(instances.Minibatch.create("one", batch)).score
+    assert made["after"] == judge(instances.Minibatch.create("three", batch)).score
     assert made["note"] == "Why."
 
 
@@ -110,17 +110,17 @@ def test_what_was_paid_for_at_the_birth_of_a_parent_is_shown_again():
         prompts.append(prompt)
         return "```text\nthree\n```"
 
-    engine = texts.Texts(texts.Form(False), reflection.Reflection(testing.ScriptedLLM(model)), [(0, 1)])
-    engine.propose(task(text("one", tried=[[2, 3]]))._replace(judge=judging))
+    engine = texts.TextMutator(texts.TextFormat(False), reflection.ReflectionWriter(testing.ScriptedLLM(model)), [(0, 1)])
+    engine.propose(task(text("one", tried=[[2, 3]]))._replace(evaluate=judging))
     assert "on [2, 3]" in prompts[0]
     assert "on [0, 1]" in prompts[0]
 
 
 def test_a_dict_of_texts_is_merged_part_by_part():
-    form = texts.Form(True)
-    better = text(form.joined({"a": "A1", "b": "B0"}), 1.0, 0.5, tags={"a": ["x"]})
-    other = text(form.joined({"a": "A0", "b": "B1"}), 0.0, 1.0, tags={"b": ["y"]})
-    engine = texts.Texts(form, edits.Edits(), merging=1.0)
+    form = texts.TextFormat(True)
+    better = text(form.join_parts({"a": "A1", "b": "B0"}), 1.0, 0.5, tags={"a": ["x"]})
+    other = text(form.join_parts({"a": "A0", "b": "B1"}), 0.0, 1.0, tags={"b": ["y"]})
+    engine = texts.TextMutator(form, edits.RandomTextWriter(), merge_probability=1.0)
     [child] = engine.propose(task(other, better))
     assert json.loads(str(child.skeleton())) == {"a": "A1", "b": "B1"}
     assert child.candidate is not None
@@ -130,15 +130,15 @@ def test_a_dict_of_texts_is_merged_part_by_part():
 @pytest.mark.parametrize("content", ["one", "one two", "One. Two. Three.", "- a\n- b\n- c\n", "x"])
 def test_an_edit_changes_a_text_and_leaves_none_empty(content):
     for seed in range(30):
-        order = texts.Order("text", {"text": content}, "", None, {}, Random(seed), {"text": "Lent. Words."})
-        made = edits.Edits().write(order).text
+        order = texts.RewriteRequest("text", {"text": content}, "", None, {}, Random(seed), {"text": "Lent. Words."})
+        made = edits.RandomTextWriter().write(order).text
         assert made.strip()
         assert made.split() != content.split()
 
 
 def test_the_front_is_that_of_an_obvious_implementation():
     rng = random.Random(5)
-    pool = front.pareto_pool(0, random.Random(1), None)
+    pool = front.make_pareto_population(0, random.Random(1), None)
     fns = [text(f"t{number}", *(float(rng.randrange(3)) for _ in range(4))) for number in range(60)]
     for fn in fns:
         pool.add_fn(fn, gate.Decision("accept", "", ""))
@@ -146,38 +146,38 @@ def test_the_front_is_that_of_an_obvious_implementation():
         scores = [fn.evaluation.scores[place] for fn in fns if fn.evaluation]  # type: ignore[call-overload]
         best = {fn.candidate.id for fn, score in zip(fns, scores, strict=True) if score == max(scores)}  # type: ignore[union-attr]
         assert {fn.candidate.id for fn in kept.members()} == best  # type: ignore[union-attr]
-    drawn = [fn for _ in range(50) for fn in pool.pick().parents]
+    drawn = [fn for _ in range(50) for fn in pool.select().parents]
     assert all(any(fn in kept.members() for kept in pool.clusters.values()) for fn in drawn)
 
 
 class TestFront(testing.ClusterSuite):
     def make(self) -> cluster.Cluster:
-        return front.Front(Random(0), None, 0)
+        return front.InstanceCluster(Random(0), None, 0)
 
 
-def outcome(fn: function.Function, verdict: Any, parent: function.Function) -> function.Outcome:
+def outcome(fn: function.Function, verdict: Any, parent: function.Function) -> function.IterationResult:
     decision = gate.Decision(verdict, "", "")
-    return function.Outcome(1, 0, [parent], {}, [(fn, decision)], None, evaluation.FREE)
+    return function.IterationResult(1, 0, [parent], {}, [(fn, decision)], None, evaluation.ZERO_COST)
 
 
 def test_notes_tell_what_helped_and_count_each_call_once():
-    learner, parent = notes.Notes(founding=4), text("one", 0.1, 0.1, 0.1, 0.1)
+    learner, parent = notes.TextNotes(initial_calls=4), text("one", 0.1, 0.1, 0.1, 0.1)
     good = text("two", 1.0, 1.0, note="Add.", tried=[[0, 1]], before=0.1, after=0.2)
-    good = good.settle(good.candidate, evaluation.Evaluation(2.0, (1.0, 1.0), {instances.CALLS: 4.0}), 2.0)  # type: ignore[arg-type]
+    good = good.with_evaluation(good.candidate, evaluation.Evaluation(2.0, (1.0, 1.0), {instances.CALLS_METRIC: 4.0}), 2.0)  # type: ignore[arg-type]
     learner.learn(outcome(good, "accept", parent))
     assert learner.calls == 4 + 2 + 2 + 4
     assert learner.advise(Random(0)) == {"worked": ["Add."]}
     bad = text("three", note="Drop.", tried=[[0, 1]], before=0.1, after=0.1)
-    learner.learn(outcome(bad.settle(bad.candidate), "reject", parent))  # type: ignore[arg-type]
+    learner.learn(outcome(bad.with_evaluation(bad.candidate), "reject", parent))  # type: ignore[arg-type]
     assert learner.calls == 12 + 2  # the parent was tried on that batch before
     assert learner.advise(Random(0)) == {"worked": ["Add."], "failed": ["Drop."]}
 
 
 def test_parameters_are_ranges_choices_flags_and_numbers():
-    found = parameters.tunables({"a": (0.5, 0, 1.0), "b": (2, 1, 9), "c": ("x", ["x", "y"]), "d": True, "e": 3.0})
-    assert [each.is_whole for each in found] == [False, True, False, False, False]
+    found = parameters.parse_tunables({"a": (0.5, 0, 1.0), "b": (2, 1, 9), "c": ("x", ["x", "y"]), "d": True, "e": 3.0})
+    assert [each.is_integer for each in found] == [False, True, False, False, False]
     assert found[2].choices == ("x", "y")
     assert found[3].choices == (False, True)
     assert (found[4].low, found[4].high) == (0.0, 30.0)
     with pytest.raises(errors.SetupError, match="parameter a"):
-        parameters.tunables({"a": None})
+        parameters.parse_tunables({"a": None})

@@ -9,7 +9,7 @@ from typing import Any
 
 from atoll import errors, evaluation, function, gate, llm, store
 from atoll.journal import Record
-from atoll.testing import DyingJournal, ScriptedLLM
+from atoll.testing import FailingJournal, ScriptedLLM
 from tests import toys
 from tests.store.samples import applied, candidate, child, founded, judged
 
@@ -46,7 +46,7 @@ def walk(
     kept: store.Store, name: str, *, seed: int = 0, config: Mapping[str, Any] | None = None, **options: Any
 ) -> str:
     """Runs the toy problem: three islands, with migration and resets."""
-    kept.create(name, plan(seed) if config is None else config)
+    kept.create_run(name, plan(seed) if config is None else config)
     records = kept.journal(name)
     records.write(started())
     settings: dict[str, Any] = {"ordered": True, "window": 4, "seed": seed, "learner": toys.Bandit()} | options
@@ -75,14 +75,14 @@ class Asker:
     """Asks a model for the next number; an empty reply gives no child."""
 
     def __init__(self, model: llm.LLM) -> None:
-        self._model = llm.Durable(model)
+        self._model = llm.JournaledLLM(model)
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        parent = task.parents[-1]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        parent = context.parents[-1]
         answer = self._model(f"The best so far is {parent.skeleton()}.\nWhat comes next?")
         if not answer.text:
             return []
-        return [function.draft(parent, function.Text(repr(float(answer.text))), engine="llm", model=answer.model)]
+        return [function.derive_child(parent, function.Text(repr(float(answer.text))), engine="llm", model=answer.model)]
 
 
 REPLIES: dict[tuple[int, str | int], str] = {
@@ -97,7 +97,7 @@ REPLIES: dict[tuple[int, str | int], str] = {
 
 def ask(kept: store.Store, name: str) -> str:
     """Runs with a model: replies that improve, that are no number, that are empty, that fail when judged, or worse."""
-    kept.create(name, plan(run={"llm": "openai:some-model", "iterations": 7, "seed": 0}))
+    kept.create_run(name, plan(run={"llm": "openai:some-model", "iterations": 7, "seed": 0}))
     records = kept.journal(name)
     records.write(started("openai:some-model"))
     model = ScriptedLLM(REPLIES, failing=[(7, 0)])
@@ -114,11 +114,11 @@ def fail(kept: store.Store, name: str) -> str:
 
 def cut(kept: store.Store, name: str) -> str:
     """Runs until the power goes out, in the middle of steps."""
-    kept.create(name, plan())
+    kept.create_run(name, plan())
     records = kept.journal(name)
     records.write(started())
     try:
-        toys.evolver(records=DyingJournal(records, 31), ordered=True, window=4).run()
+        toys.evolver(records=FailingJournal(records, 31), ordered=True, window=4).run()
     except errors.JournalFailed:
         return name
     raise AssertionError("the power should have gone out")
@@ -126,7 +126,7 @@ def cut(kept: store.Store, name: str) -> str:
 
 def attack(kept: store.Store, name: str) -> str:
     """Stores candidates that want to be markup, code, formulas or commands of a terminal, in all their texts."""
-    kept.create(
+    kept.create_run(
         name, plan(folder=f"/tasks/{SCRIPT.replace('/', '')}{MARKUP.replace('/', '')}", note=f"{SCRIPT}{ESCAPE}")
     )
     written = [started(), founded(1.0, "start\n")]
@@ -171,5 +171,5 @@ def library() -> str:
         fail(kept, "failing")
         cut(kept, "cut")
         attack(kept, "hostile")
-        kept.create("empty", plan())
+        kept.create_run("empty", plan())
     return path

@@ -17,7 +17,7 @@ def kept(tmp_path):
 
 
 def run(kept: store.Store, name: str, *scores: float, config: dict[str, Any] | None = None) -> str:
-    kept.create(name, samples.plan() if config is None else config)
+    kept.create_run(name, samples.plan() if config is None else config)
     records = kept.journal(name)
     records.write(founded(1.0))
     for step, score in enumerate(scores, 1):
@@ -50,9 +50,9 @@ def test_gain_and_evaluations_to_the_best_are_told(kept):
 
 def test_a_copy_of_the_folder_is_the_same_task_and_changed_files_are_another():
     plan = samples.plan()
-    assert comparison.task_of(plan) == comparison.task_of(samples.plan(seed=3, folder="/elsewhere"))
-    assert comparison.task_of(plan) != comparison.task_of(samples.plan(files={"task.py": "changed"}))
-    assert comparison.task_of(plan) != comparison.task_of(samples.plan(task={"file": "other.py"}))
+    assert comparison.get_task_key(plan) == comparison.get_task_key(samples.plan(seed=3, folder="/elsewhere"))
+    assert comparison.get_task_key(plan) != comparison.get_task_key(samples.plan(files={"task.py": "changed"}))
+    assert comparison.get_task_key(plan) != comparison.get_task_key(samples.plan(task={"file": "other.py"}))
 
 
 def test_runs_that_name_no_task_do_not_compare(kept):

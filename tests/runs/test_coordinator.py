@@ -27,10 +27,10 @@ def lead(url, task, **limits):
     plan, lines = config.load(task, [{"run": {"workers": WORKERS, **limits}}]), list[str]()
     with store.Store(url) as kept, store.Store(url) as other, ThreadPoolExecutor() as threads:
         first = runs.Coordinator(kept, plan, lease_seconds=4.0, say=lines.append)
-        begun = threads.submit(first.go)
-        second = runs.join(other, first.run, lease_seconds=4.0, say=lines.append)
-        reasons = [second.go(), begun.result(300)]
-    return first.run, reasons, lines
+        begun = threads.submit(first.run)
+        second = runs.join(other, first.run_id, lease_seconds=4.0, say=lines.append)
+        reasons = [second.run(), begun.result(300)]
+    return first.run_id, reasons, lines
 
 
 def test_two_coordinators_share_the_islands_and_the_evaluations(tmp_path, task):
@@ -39,9 +39,9 @@ def test_two_coordinators_share_the_islands_and_the_evaluations(tmp_path, task):
     assert reasons == ["budget of 150 evaluations used"] * 2
     assert len({line.split()[0] for line in lines}) == 2
     with store.Store(url) as kept:
-        summary = runs.summarise(kept, run)
+        summary = runs.summarize(kept, run)
         records = list(kept.journal(run).read())
-        assert kept.leaders(run) == []
+        assert kept.list_coordinators(run) == []
         with pytest.raises(errors.SetupError, match=f"is shared by coordinators: go on with 'atoll join {run}'"):
             runs.resume(kept, run)
     paid = 1 + sum(record.data["paid"] for record in records if record.kind == "judged")
@@ -58,7 +58,7 @@ def test_a_score_that_is_enough_ends_the_run_for_all(tmp_path, task):
     run, reasons, _ = lead(url, task, target=-0.5, iterations=5_000)
     assert reasons == ["score -0.5 reached"] * 2
     with store.Store(url) as kept:
-        assert runs.summarise(kept, run).status == "done"
+        assert runs.summarize(kept, run).status == "done"
 
 
 def test_whoever_is_told_to_stop_ends_the_run_for_all(tmp_path, task):
@@ -66,16 +66,16 @@ def test_whoever_is_told_to_stop_ends_the_run_for_all(tmp_path, task):
     plan = config.load(task, [{"run": {"workers": WORKERS, "iterations": 100_000}}])
     with store.Store(url) as kept, store.Store(url) as other, store.Store(url) as mine, ThreadPoolExecutor() as threads:
         first = runs.Coordinator(kept, plan, lease_seconds=4.0)
-        second = runs.join(other, first.run, lease_seconds=4.0)
-        ends = [threads.submit(each.go) for each in (first, second)]
-        toys.until(lambda: len(mine.leaders(first.run)) == 2 and mine.candidates(first.run).count() > 20)
-        assert runs.summarise(mine, first.run).status == "running"
-        told = orders.tell(mine, first.run, [("stop", {})], by="a test")
+        second = runs.join(other, first.run_id, lease_seconds=4.0)
+        ends = [threads.submit(each.run) for each in (first, second)]
+        toys.until(lambda: len(mine.list_coordinators(first.run_id)) == 2 and mine.candidates(first.run_id).count() > 20)
+        assert runs.summarize(mine, first.run_id).status == "running"
+        told = orders.send_commands(mine, first.run_id, [("stop", {})], author="a test")
         assert told.is_alive
         assert [each.result(300) for each in ends] == ["stopped"] * 2
-        assert runs.summarise(mine, first.run).status == "stopped"
-        with pytest.raises(errors.SetupError, match=f"nothing to stop: 'atoll join {first.run}'"):
-            orders.tell(mine, first.run, [("stop", {})], by="a test")
+        assert runs.summarize(mine, first.run_id).status == "stopped"
+        with pytest.raises(errors.SetupError, match=f"nothing to stop: 'atoll join {first.run_id}'"):
+            orders.send_commands(mine, first.run_id, [("stop", {})], author="a test")
 
 
 def test_a_pause_holds_for_whoever_joins_until_it_is_over(tmp_path, task):
@@ -83,13 +83,13 @@ def test_a_pause_holds_for_whoever_joins_until_it_is_over(tmp_path, task):
     plan = config.load(task, [{"run": {"workers": WORKERS, "budget": "60evals"}}])
     with store.Store(url) as kept, store.Store(url) as other, store.Store(url) as mine, ThreadPoolExecutor() as threads:
         first = runs.Coordinator(kept, plan, lease_seconds=4.0)
-        orders.tell(mine, first.run, [("pause", {})], by="a test")
-        ends = [threads.submit(first.go)]
-        toys.until(lambda: runs.summarise(mine, first.run).status == "paused")
-        ends.append(threads.submit(runs.join(other, first.run, lease_seconds=4.0).go))
-        toys.until(lambda: len(list(mine.journal(first.run).of_kind("controlled"))) > 1)  # its islands changed hands
-        assert not list(mine.journal(first.run).of_kind("applied"))
-        orders.tell(mine, first.run, [("resume", {})], by="a test")
+        orders.send_commands(mine, first.run_id, [("pause", {})], author="a test")
+        ends = [threads.submit(first.run)]
+        toys.until(lambda: runs.summarize(mine, first.run_id).status == "paused")
+        ends.append(threads.submit(runs.join(other, first.run_id, lease_seconds=4.0).run))
+        toys.until(lambda: len(list(mine.journal(first.run_id).read_kinds("controlled"))) > 1)  # its islands changed hands
+        assert not list(mine.journal(first.run_id).read_kinds("applied"))
+        orders.send_commands(mine, first.run_id, [("resume", {})], author="a test")
         assert [each.result(300) for each in ends] == ["budget of 60 evaluations used"] * 2
 
 
@@ -97,9 +97,9 @@ def test_a_run_that_is_not_shared_is_not_joined(tmp_path, task):
     with store.Store(tmp_path / "atoll.db") as kept:
         plan = config.load(task, [{"run": {"iterations": 0}}])
         with runs.Session(kept, plan) as session:
-            session.go()
+            session.run()
         with pytest.raises(errors.SetupError, match="begin one that others may join with 'atoll run TASK --shared'"):
-            runs.join(kept, session.run)
+            runs.join(kept, session.run_id)
 
 
 def test_a_deterministic_run_is_not_shared(tmp_path, task):

@@ -53,7 +53,7 @@ class Reader(HTMLParser):
 
 
 def made(kept: store.Store, run: str) -> str:
-    return "".join(page.page(kept, run))
+    return "".join(page.render_html(kept, run))
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -99,7 +99,7 @@ def test_it_has_the_curve_the_best_its_line_and_the_islands(kept):
 
 def drawn(*scores: float, evaluations: int = 10) -> tuple[ElementTree.Element, list[tuple[float, float]]]:
     steps = [Improvement(1 + n, score, f"{n}.0", 0) for n, score in enumerate(scores)]
-    root = ElementTree.fromstring(curve.svg(steps, evaluations))
+    root = ElementTree.fromstring(curve.render_curve(steps, evaluations))
     return root, [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in root.iter("circle")]
 
 

@@ -40,7 +40,7 @@ def test_a_run_is_repeated_bit_for_bit_from_the_store_and_from_a_file(capsys, fo
     by_file = run(capsys, "replay:replies.jsonl", "--store", "other.db")
     assert exported(live) == exported(by_id) == exported(by_name) == exported(by_file, "other.db")
     with store.Store("atoll.db") as kept:
-        assert kept.run(by_name).config["run"]["llm"] == f"replay:{by_id}"
+        assert kept.get_run(by_name).config["run"]["llm"] == f"replay:{by_id}"
     assert len((folder / "replies.jsonl").read_text().splitlines()) == 12
 
 
@@ -60,7 +60,7 @@ def test_a_run_with_an_ensemble_makes_the_same_choices_again(capsys, route):
         assert one.num_requests + other.num_requests == 24
     assert exported(runs[0]) == exported(runs[1])
     with store.Store("atoll.db") as kept:
-        advice = [record.data["advice"]["llm"] for record in kept.journal(runs[0]).of_kind("begun")]
+        advice = [record.data["advice"]["llm"] for record in kept.journal(runs[0]).read_kinds("begun")]
     assert {name.split("@")[0] for name in advice} == {"openai:one", "openai:other"}
 
 

@@ -17,7 +17,7 @@ def kept():
 
 
 def page(kept: store.Store, run: str) -> str:
-    return "\n".join(report.report(kept, run))
+    return "\n".join(report.iter_report_lines(kept, run))
 
 
 def test_it_says_what_was_run_what_came_out_and_that_there_were_no_baselines(kept):
@@ -43,14 +43,14 @@ def test_failures_are_counted_by_reason(kept):
 
 
 def test_reasons_that_differ_in_numbers_only_are_one(kept):
-    (reason,) = failures.losses(kept, "failing").failures
+    (reason,) = failures.count_failures(kept, "failing").failures
     assert (reason.count, reason.text) == (6, "the judge raised ValueError: -N is below zero")
-    assert reason.count == report.gather(kept, "failing").summary.totals.failures
+    assert reason.count == report.load_report_data(kept, "failing").summary.totals.failures
 
 
 def test_what_gates_kept_out_is_no_failure(kept):
-    found = failures.losses(kept, "hostile")
-    assert [(each.count, each.by, each.text) for each in found.rejections] == [(1, "a gate", "rejected for a reason")]
+    found = failures.count_failures(kept, "hostile")
+    assert [(each.count, each.source, each.text) for each in found.rejections] == [(1, "a gate", "rejected for a reason")]
 
 
 def test_a_run_that_has_not_begun_has_a_report_too(kept):
@@ -62,14 +62,14 @@ def test_a_run_that_has_not_begun_has_a_report_too(kept):
 
 def test_a_run_that_found_nothing_better_says_so(tmp_path):
     with store.open(tmp_path / "atoll.db") as kept:
-        kept.create("run")
+        kept.create_run("run")
         kept.journal("run").write(founded(1.0), judged("1.0", 0.5), applied(1, child("1.0")))
         assert "Nothing better than the start was found in 2 evaluations." in page(kept, "run")
 
 
 def test_of_very_many_improvements_the_first_and_the_last_are_shown(tmp_path):
     with store.open(tmp_path / "atoll.db") as kept:
-        kept.create("run")
+        kept.create_run("run")
         steps = [(judged(f"{n}.0", 1.0 + n, parents=[f"{n - 1}.0"]), applied(n, child(f"{n}.0"))) for n in range(1, 90)]
         kept.journal("run").write(founded(1.0), *(record for step in steps for record in step))
         text = page(kept, "run")
@@ -90,6 +90,6 @@ def test_hostile_text_stays_inside_code(kept):
 
 def test_a_source_with_fences_is_fenced_longer(tmp_path):
     with store.open(tmp_path / "atoll.db") as kept:
-        kept.create("run")
+        kept.create_run("run")
         kept.journal("run").write(founded(1.0, samples.FENCE))
         assert f"\n`````\n{samples.FENCE}\n`````\n" in page(kept, "run")

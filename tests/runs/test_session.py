@@ -7,7 +7,7 @@ import pytest
 
 from atoll import config, llm, runs, store
 from atoll.runs import patience
-from atoll.runs.limits import fingerprints
+from atoll.runs.limits import hash_files
 from tests.cli import tasks
 
 
@@ -19,7 +19,7 @@ def kept(tmp_path):
 
 
 def steps(kept: store.Store, run: str) -> int:
-    return runs.totals(kept, run).steps
+    return runs.compute_totals(kept, run).steps
 
 
 def test_files_of_the_same_name_in_two_folders_are_two_files(tmp_path):
@@ -27,23 +27,23 @@ def test_files_of_the_same_name_in_two_folders_are_two_files(tmp_path):
     for path in paths:
         path.parent.mkdir()
         path.write_text(path.parent.name)
-    found = fingerprints(paths)
+    found = hash_files(paths)
     assert list(found) == ["a/x.json", "b/x.json"]
     paths[0].write_text("changed")
-    assert fingerprints(paths) != found
-    assert list(fingerprints(paths[:1])) == ["x.json"]
+    assert hash_files(paths) != found
+    assert list(hash_files(paths[:1])) == ["x.json"]
 
 
 def test_a_resume_that_was_cut_goes_on_to_its_own_limits(kept, tmp_path):
     plan = config.load(tmp_path / "task", [{"run": {"iterations": 3}}])
     with runs.Session(kept, plan) as session:
-        session.go()
-    with runs.resume(kept, session.run, [{"run": {"iterations": 4}}]):
+        session.run()
+    with runs.resume(kept, session.run_id, [{"run": {"iterations": 4}}]):
         pass  # as one that is killed right after its start
-    assert steps(kept, session.run) == 3
-    with runs.resume(kept, session.run) as again:
-        again.go()
-    assert steps(kept, session.run) == 7
+    assert steps(kept, session.run_id) == 3
+    with runs.resume(kept, session.run_id) as again:
+        again.run()
+    assert steps(kept, session.run_id) == 7
 
 
 def test_a_run_that_asks_a_mailbox_can_be_stopped(kept, tmp_path):
@@ -53,16 +53,16 @@ def test_a_run_that_asks_a_mailbox_can_be_stopped(kept, tmp_path):
         while not any(Path(tmp_path / "box").glob("*.prompt.md")):
             time.sleep(0.05)
         session.evolver.stop("stopped")
-    assert steps(kept, session.run) > 0
-    assert not list(kept.journal(session.run).of_kind("applied"))  # they are asked again when it goes on
+    assert steps(kept, session.run_id) > 0
+    assert not list(kept.journal(session.run_id).read_kinds("applied"))  # they are asked again when it goes on
 
 
 def test_an_outage_that_ends_a_run_says_so_to_whoever_asks_then():
-    def model(prompt: str) -> llm.Reply:
-        raise llm.NoReply("gone", is_down=True)
+    def model(prompt: str) -> llm.Response:
+        raise llm.LLMError("gone", is_down=True)
 
-    patient = patience.Patience(model)
+    patient = patience.LLMFailureLimit(model)
     for _ in range(2):
-        with pytest.raises(llm.NoReply) as raised:
+        with pytest.raises(llm.LLMError) as raised:
             patient("hi")
         assert raised.value.is_down

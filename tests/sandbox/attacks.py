@@ -24,7 +24,7 @@ FORBIDDEN = """
     perf_event_open:298:241 pidfd_open:434:434 pivot_root:155:41 prctl:157:167 process_vm_readv:310:270 ptrace:101:117
     reboot:169:142 setns:308:268 setuid:105:146 shmget:29:194 umount2:166:39 unshare:272:97 userfaultfd:323:282
 """
-NUMBERS = syscalls.numbers(FORBIDDEN, on=syscalls.arch() or syscalls.ARCHS["x86_64"])
+NUMBERS = syscalls.get_numbers(FORBIDDEN, arch=syscalls.detect_arch() or syscalls.ARCHS["x86_64"])
 
 
 class Attack(NamedTuple):

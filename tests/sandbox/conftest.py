@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atoll.sandbox import Workers
+from atoll.sandbox import ProcessSandbox
 from tests.sandbox import boxes
 
 
@@ -26,6 +26,6 @@ def temp_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def workers(temp_dir: Path) -> Iterator[Workers]:
-    with Workers(boxes.programs, boxes.LIMITS) as made:
+def workers(temp_dir: Path) -> Iterator[ProcessSandbox]:
+    with ProcessSandbox(boxes.programs, boxes.LIMITS) as made:
         yield made

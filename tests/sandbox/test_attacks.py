@@ -15,16 +15,16 @@ import pytest
 
 import atoll
 from atoll import sandbox
-from atoll.sandbox import Jail, Limits
+from atoll.sandbox import IsolatedSandbox, Limits
 from tests.sandbox import attacks, ordinary
 from tests.sandbox.boxes import programs, value
 
-LEVEL = sandbox.level_of(sandbox.probe())
+LEVEL = sandbox.get_level(sandbox.probe())
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000, disk_mb=32)
 USERS_TESTS = ("test_attacks.py", "test_profiles.py")
 SECRET = "a secret of the user"
 
-pytestmark = pytest.mark.skipif(LEVEL < "L2", reason=" ".join(sandbox.missing(sandbox.probe())))
+pytestmark = pytest.mark.skipif(LEVEL < "L2", reason=" ".join(sandbox.describe_missing(sandbox.probe())))
 
 
 class World:
@@ -72,10 +72,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module", params=["L3", "L2"])
-def jail(request: pytest.FixtureRequest, world: World) -> Iterator[Jail]:
+def jail(request: pytest.FixtureRequest, world: World) -> Iterator[IsolatedSandbox]:
     if request.param > LEVEL:
-        pytest.skip(" ".join(sandbox.missing(sandbox.probe())))
-    with Jail(programs, LIMITS, level=request.param) as made:
+        pytest.skip(" ".join(sandbox.describe_missing(sandbox.probe())))
+    with IsolatedSandbox(programs, LIMITS, level=request.param) as made:
         made.warm()
         yield made
 
@@ -141,7 +141,7 @@ DEEP = "import os\nfor depth in range(1200):\n    os.mkdir('d'); open('f', 'w').
 
 
 def test_a_deep_nest_of_folders_is_removed_without_a_new_zygote(jail):
-    with Jail(programs, Limits(), level=jail.level) as made:
+    with IsolatedSandbox(programs, Limits(), level=jail.level) as made:
         made.warm()
         [process] = made._idle
         value(made, DEEP)
@@ -150,7 +150,7 @@ def test_a_deep_nest_of_folders_is_removed_without_a_new_zygote(jail):
 
 
 def test_two_candidates_at_once_do_not_find_each_other(jail):
-    with Jail(programs, LIMITS, num_workers=2, level=jail.level) as made:
+    with IsolatedSandbox(programs, LIMITS, num_workers=2, level=jail.level) as made:
         thread = Thread(target=made.run, args=("open('mine', 'w').write('secret'); import time; time.sleep(0.5)",))
         thread.start()
         program = """
@@ -169,14 +169,14 @@ answer = [each for each in answer if each != os.getpid()]
 
 @pytest.mark.parametrize("name", attacks.TIME)
 def test_time_runs_out_for_everybody(jail, name):
-    with Jail(programs, replace(LIMITS, seconds=0.3), level=jail.level) as made:
+    with IsolatedSandbox(programs, replace(LIMITS, seconds=0.3), level=jail.level) as made:
         answer = made.run(attacks.TIME[name].program)
         assert answer.failure == attacks.TIME[name].failure
         assert value(made, "answer = 7") == 7
 
 
 def test_processor_time_runs_out_even_if_its_warning_is_ignored(jail):
-    with Jail(programs, replace(LIMITS, cpu_seconds=1.0), level=jail.level) as made:
+    with IsolatedSandbox(programs, replace(LIMITS, cpu_seconds=1.0), level=jail.level) as made:
         spin = "def spin():\n    while True: pass\nprint('so far')\nspin()"
         answer = made.run(spin)
         assert answer.failure == "it used more than 1 s of processor time"
@@ -187,7 +187,7 @@ def test_processor_time_runs_out_even_if_its_warning_is_ignored(jail):
 
 
 def test_a_limit_of_time_explains_itself(jail):
-    with Jail(programs, replace(LIMITS, seconds=0.3), level=jail.level) as made:
+    with IsolatedSandbox(programs, replace(LIMITS, seconds=0.3), level=jail.level) as made:
         answer = made.run("import time\ndef nap(): time.sleep(60)\nnap()")
         assert "in nap" in answer.output
         assert re.search(r"\[jail\] limit of wall clock: 0.3 s; used: \d", answer.output)

@@ -6,11 +6,11 @@ from statistics import fmean
 import pytest
 
 from atoll import function, sandbox
-from atoll.testing.judges import JudgeSuite
+from atoll.testing.judges import CandidateEvaluatorSuite
 from atoll.testing.sandboxes import SandboxSuite
 
 jails = pytest.mark.skipif(
-    sandbox.level_of(sandbox.probe()) != "L3", reason=f"needs L3: {' '.join(sandbox.missing(sandbox.probe()))}"
+    sandbox.get_level(sandbox.probe()) != "L3", reason=f"needs L3: {' '.join(sandbox.describe_missing(sandbox.probe()))}"
 )
 
 
@@ -20,7 +20,7 @@ def call(skeleton, value):
 
 class TestWorkers(SandboxSuite):
     def make(self, make_job, limits, num_workers):
-        return sandbox.Workers(make_job, limits, num_workers)
+        return sandbox.ProcessSandbox(make_job, limits, num_workers)
 
 
 @jails
@@ -29,7 +29,7 @@ class TestJailL3(SandboxSuite):
     level = "L3"
 
     def make(self, make_job, limits, num_workers):
-        return sandbox.Jail(make_job, limits, num_workers, level=self.level)
+        return sandbox.IsolatedSandbox(make_job, limits, num_workers, level=self.level)
 
 
 @jails
@@ -45,27 +45,27 @@ class TestJailL1(TestJailL3):
 
 
 @jails
-class TestSandboxJudgeInJail(JudgeSuite):
+class TestSandboxJudgeInJail(CandidateEvaluatorSuite):
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
-        with sandbox.Jail(functools.partial(sandbox.Scoring, call, [1.0, 4.0], {"math": math})) as self.jail:
+        with sandbox.IsolatedSandbox(functools.partial(sandbox.ScoreJob, call, [1.0, 4.0], {"math": math})) as self.jail:
             yield
 
     def make(self):
-        return sandbox.SandboxJudge(self.jail, sandbox.read_scores(fmean, partial=False))
+        return sandbox.SandboxEvaluator(self.jail, sandbox.make_score_reader(fmean, partial=False))
 
     def good(self):
         return function.PyAstSkeleton("def f(x): return math.sqrt(x)")
 
 
-class TestSandboxJudge(JudgeSuite):
+class TestSandboxJudge(CandidateEvaluatorSuite):
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
-        with sandbox.Workers(functools.partial(sandbox.Scoring, call, [1.0, 4.0], {"math": math})) as self.workers:
+        with sandbox.ProcessSandbox(functools.partial(sandbox.ScoreJob, call, [1.0, 4.0], {"math": math})) as self.workers:
             yield
 
     def make(self):
-        return sandbox.SandboxJudge(self.workers, sandbox.read_scores(fmean, partial=False))
+        return sandbox.SandboxEvaluator(self.workers, sandbox.make_score_reader(fmean, partial=False))
 
     def good(self):
         return function.PyAstSkeleton("def f(x): return math.sqrt(x)")

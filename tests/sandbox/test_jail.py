@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from atoll import errors, sandbox
-from atoll.sandbox import Jail, Limits
+from atoll.sandbox import IsolatedSandbox, Limits
 from tests.sandbox.boxes import LIMITS, is_alive, programs, script, until, value
 
-LEVEL = sandbox.level_of(sandbox.probe())
-pytestmark = pytest.mark.skipif(LEVEL != "L3", reason=" ".join(sandbox.missing(sandbox.probe())))
+LEVEL = sandbox.get_level(sandbox.probe())
+pytestmark = pytest.mark.skipif(LEVEL != "L3", reason=" ".join(sandbox.describe_missing(sandbox.probe())))
 
 
 def pids_of(jail):
@@ -34,7 +34,7 @@ def family(pid):
 
 @pytest.fixture(params=["L3", "L2"])
 def jail(request, temp_dir):
-    with Jail(programs, LIMITS, level=request.param) as made:
+    with IsolatedSandbox(programs, LIMITS, level=request.param) as made:
         made.warm()
         yield made
 
@@ -62,7 +62,7 @@ def test_a_jail_that_lost_a_process_is_replaced(jail, which):
 
 def test_a_zygote_that_does_not_answer_is_ended(jail, monkeypatch):
     monkeypatch.setattr("atoll.sandbox.warden._GRACE_SECONDS", 0.2)
-    with Jail(programs, Limits(seconds=0.2), level=jail.level) as made:
+    with IsolatedSandbox(programs, Limits(seconds=0.2), level=jail.level) as made:
         made.warm()
         stuck = pids_of(made)
         os.kill(stuck[1] if jail.level == "L3" else stuck[0], signal.SIGSTOP)
@@ -72,7 +72,7 @@ def test_a_zygote_that_does_not_answer_is_ended(jail, monkeypatch):
 
 
 def test_jails_that_nobody_closes_end_when_nobody_can_use_them():
-    made = Jail(programs, LIMITS)
+    made = IsolatedSandbox(programs, LIMITS)
     made.warm()
     pids = pids_of(made)
     del made
@@ -124,7 +124,7 @@ def test_the_interrupt_of_a_run_takes_its_zygote_and_no_more(jail):
 
 
 def test_a_memory_limit_that_leaves_nothing_is_the_users_to_mend():
-    with Jail(programs, Limits(memory_mb=10)) as made, pytest.raises(errors.SetupError, match="leaves too little"):
+    with IsolatedSandbox(programs, Limits(memory_mb=10)) as made, pytest.raises(errors.SetupError, match="leaves too little"):
         made.warm()
 
 
@@ -174,7 +174,7 @@ def keeping_a_log(path):
 
 def test_what_a_job_opened_to_write_to_is_out_of_the_way(jail, tmp_path):
     log = tmp_path / "log"
-    with Jail(functools.partial(keeping_a_log, str(log)), LIMITS, level=jail.level) as made:
+    with IsolatedSandbox(functools.partial(keeping_a_log, str(log)), LIMITS, level=jail.level) as made:
         answer = made.run("text")
     assert (answer.value, answer.failure, answer.output) == ("text", None, "")
     assert log.read_text() == ""
@@ -182,7 +182,7 @@ def test_what_a_job_opened_to_write_to_is_out_of_the_way(jail, tmp_path):
 
 def test_the_folder_for_temporary_files_is_the_scratch_folder(jail):
     assert value(jail, "import os, tempfile; answer = tempfile.gettempdir() == os.getcwd() == os.environ['HOME']")
-    with Jail(lambda: __import__("tempfile").gettempdir and programs(), LIMITS, level=jail.level) as made:
+    with IsolatedSandbox(lambda: __import__("tempfile").gettempdir and programs(), LIMITS, level=jail.level) as made:
         assert value(made, "import tempfile; answer = tempfile.mkdtemp() != ''")
 
 
@@ -206,7 +206,7 @@ def num_pages(pid):
 
 def soak(count, level):
     """Runs many evaluations, every fifth a fault; returns how many were answered right, and the memory at both ends."""
-    with Jail(programs, LIMITS, level=level) as made:
+    with IsolatedSandbox(programs, LIMITS, level=level) as made:
         made.warm()
         pids, fds, sizes, right = pids_of(made), len(os.listdir("/proc/self/fd")), [], 0
         for number in range(count):

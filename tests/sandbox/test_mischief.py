@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from atoll.sandbox import Limits, Workers
+from atoll.sandbox import Limits, ProcessSandbox
 from tests.sandbox.boxes import is_alive, pid_of, programs, until, value
 
 
@@ -17,7 +17,7 @@ def test_a_recursion_limit_holds_for_one_request(workers):
 
 
 def test_endless_recursion_without_a_limit_is_a_failure():
-    with Workers(programs, Limits(memory_mb=128)) as made:
+    with ProcessSandbox(programs, Limits(memory_mb=128)) as made:
         # Which one depends on where the memory ended: CPython 3.12 may even raise a SystemError.
         assert made.run("import sys; sys.setrecursionlimit(10**9)\ndef f(): f()\nf()").failure
         assert value(made, "answer = 7") == 7
@@ -70,7 +70,7 @@ def test_threads_that_go_on_end_with_their_worker(workers):
     ids=["a program", "a fork", "a fork that holds the channel", "a program and no end"],
 )
 def test_children_that_go_on_end_with_their_worker(program):
-    with Workers(programs, Limits(seconds=1.0)) as made:
+    with ProcessSandbox(programs, Limits(seconds=1.0)) as made:
         answer = made.run(program)
         child = int(str(answer.value or answer.output))
         until(lambda: not is_alive(child))
@@ -121,6 +121,6 @@ fd, token = frame.f_locals["self"]._channel._fd, frame.f_locals["token"]
     ids=["deep", "no text", "no verdict", "endless", "no token", "short"],
 )
 def test_a_forged_frame_cannot_harm_the_parent(forgery, failure):
-    with Workers(programs) as made:
+    with ProcessSandbox(programs) as made:
         assert made.run(f"{FORGER}os.write(fd, {forgery})").failure == failure
         assert value(made, "answer = 7") == 7

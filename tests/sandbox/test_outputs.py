@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from atoll import errors, function, sandbox
-from atoll.sandbox import Calling, Jail, Limits, OutputsJudge, Scoring, Workers, plain
-from atoll.testing.judges import JudgeSuite
+from atoll.sandbox import CallJob, IsolatedSandbox, Limits, OutputEvaluator, ScoreJob, ProcessSandbox, plain
+from atoll.testing.judges import CandidateEvaluatorSuite
 
 INPUTS = [(1.0,), (4.0,), (9.0,)]
 EXPECTED = [1.0, 2.0, 3.0]
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000)
-BOX = Jail if sandbox.level_of(sandbox.probe()) > "L0" else Workers
+BOX = IsolatedSandbox if sandbox.get_level(sandbox.probe()) > "L0" else ProcessSandbox
 
 
 def closeness(output: float, expected: float) -> float:
@@ -24,27 +24,27 @@ def closeness(output: float, expected: float) -> float:
 
 @pytest.fixture(scope="module")
 def box():
-    with BOX(functools.partial(Calling, INPUTS, {"np": np}), LIMITS) as made:
+    with BOX(functools.partial(CallJob, INPUTS, {"np": np}), LIMITS) as made:
         made.warm()
         yield made
 
 
 @pytest.fixture
 def judge(box):
-    return OutputsJudge(box, closeness, EXPECTED)
+    return OutputEvaluator(box, closeness, EXPECTED)
 
 
 def judged(judge, source):
     return judge(function.PyAstSkeleton(source))
 
 
-class TestOutputsJudge(JudgeSuite):
+class TestOutputsJudge(CandidateEvaluatorSuite):
     @pytest.fixture(autouse=True)
     def _lent(self, box):
         self.box = box
 
     def make(self):
-        return OutputsJudge(self.box, closeness, EXPECTED)
+        return OutputEvaluator(self.box, closeness, EXPECTED)
 
     def good(self):
         return function.PyAstSkeleton("def f(x): return np.sqrt(x)")
@@ -68,8 +68,8 @@ def f(x):
     found = [each for each in gc.get_objects() if type(each) in (list, tuple, dict) and len(each) < 100]
     return max((e for each in found for e in each if type(e) is float and low < e < low + 1), default=0.0)
 """
-    with BOX(functools.partial(Calling, [(1.0,)]), LIMITS) as made:
-        assert judged(OutputsJudge(made, score, [secret]), source).score == 0.0
+    with BOX(functools.partial(CallJob, [(1.0,)]), LIMITS) as made:
+        assert judged(OutputEvaluator(made, score, [secret]), source).score == 0.0
 
 
 def test_patching_what_scores_would_use_changes_no_score(judge):
@@ -102,10 +102,10 @@ def test_an_output_that_cannot_be_scored_is_a_failure(judge):
 def test_a_failure_of_one_input_may_be_left_out(box):
     source = "def f(x): return x / (x - 1) * 0 + x ** 0.5"
     assert (
-        judged(OutputsJudge(box, closeness, EXPECTED), source).failure
+        judged(OutputEvaluator(box, closeness, EXPECTED), source).failure
         == "input 0: ZeroDivisionError: float division by zero"
     )
-    assert judged(OutputsJudge(box, closeness, EXPECTED, fmean, partial=True), source).scores == (0.0, 0.0)
+    assert judged(OutputEvaluator(box, closeness, EXPECTED, fmean, partial=True), source).scores == (0.0, 0.0)
 
 
 BREACHES = {
@@ -117,8 +117,8 @@ BREACHES = {
 }
 
 
-@pytest.mark.skipif(BOX is Workers, reason="this machine has no jail")
-@pytest.mark.parametrize("job", [Calling, functools.partial(Scoring, lambda skeleton, given: skeleton(*given))])
+@pytest.mark.skipif(BOX is ProcessSandbox, reason="this machine has no jail")
+@pytest.mark.parametrize("job", [CallJob, functools.partial(ScoreJob, lambda skeleton, given: skeleton(*given))])
 def test_a_limit_that_breaks_on_one_input_is_named(job):
     with BOX(functools.partial(job, [(1,)]), LIMITS) as made:
         found: list[Any] = [made.run(source).value for source in BREACHES]
@@ -128,13 +128,13 @@ def test_a_limit_that_breaks_on_one_input_is_named(job):
 
 def test_without_inputs_there_is_nothing_to_call():
     with pytest.raises(errors.SetupError, match="give at least one"):
-        Calling([])
+        CallJob([])
 
 
 def test_many_inputs_take_one_fork():
     inputs = [(float(each),) for each in range(1000)]
-    with BOX(functools.partial(Calling, inputs), Limits()) as made:
-        found = judged(OutputsJudge(made, closeness, [each for (each,) in inputs]), "def f(x): return x")
+    with BOX(functools.partial(CallJob, inputs), Limits()) as made:
+        found = judged(OutputEvaluator(made, closeness, [each for (each,) in inputs]), "def f(x): return x")
     assert found.score == 0.0
     assert len(found.scores) == 1000
 
@@ -157,7 +157,7 @@ def test_many_inputs_take_one_fork():
     ids=str,
 )
 def test_what_is_packed_comes_back(value):
-    back = plain.unpack(json.loads(json.dumps(plain.pack(value))))
+    back = plain.from_plain(json.loads(json.dumps(plain.to_plain(value))))
     np.testing.assert_equal(back, value)
     if isinstance(value, np.ndarray):
         assert back.dtype == value.dtype
@@ -165,15 +165,15 @@ def test_what_is_packed_comes_back(value):
 
 
 def test_a_scalar_of_numpy_becomes_a_number():
-    assert plain.pack(np.float32(1.5)) == 1.5
-    assert type(plain.pack(np.int64(3))) is int
-    assert plain.pack((1, 2)) == [1, 2]
+    assert plain.to_plain(np.float32(1.5)) == 1.5
+    assert type(plain.to_plain(np.int64(3))) is int
+    assert plain.to_plain((1, 2)) == [1, 2]
 
 
 @pytest.mark.parametrize("value", [{1, 2}, b"x", object(), {1: 2}, np.array([object()]), np.array(["text"]), print])
 def test_what_is_no_plain_data_is_refused(value):
     with pytest.raises(TypeError):
-        plain.pack(value)
+        plain.to_plain(value)
 
 
 @pytest.mark.parametrize(
@@ -191,4 +191,4 @@ def test_what_is_no_plain_data_is_refused(value):
 )
 def test_a_forged_array_is_refused(forged):
     with pytest.raises((ValueError, TypeError)):
-        plain.unpack({"__array__": forged})
+        plain.from_plain({"__array__": forged})

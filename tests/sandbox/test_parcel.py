@@ -8,7 +8,7 @@ import cloudpickle
 import pytest
 
 from atoll import errors
-from atoll.sandbox import Limits, Workers, parcel
+from atoll.sandbox import Limits, ProcessSandbox, parcel
 from atoll.testing import claims
 from tests.sandbox.boxes import programs, script
 
@@ -43,7 +43,7 @@ def test_functions_of_a_file_loaded_by_its_path_are_sent_by_value(tmp_path, monk
     monkeypatch.syspath_prepend(str(tmp_path))
     spec.loader.exec_module(module)
     elsewhere = [each for each in sys.path if each != str(tmp_path)]
-    with Workers(module.make, path=elsewhere) as made:
+    with ProcessSandbox(module.make, path=elsewhere) as made:
         assert made.run(20).value == 41
     monkeypatch.delitem(sys.modules, "helper_of_it")
 
@@ -56,7 +56,7 @@ def test_a_module_that_a_job_imports_is_found_where_the_parent_finds_it(tmp_path
     def make():
         return importlib.import_module("late_helper").twice
 
-    with Workers(make) as made:
+    with ProcessSandbox(make) as made:
         monkeypatch.chdir("/")
         assert made.run(21).value == 42
 
@@ -65,12 +65,12 @@ def test_what_is_installed_is_sent_by_name():
     def make():
         return lambda text: cloudpickle.loads.__module__ + text
 
-    assert len(parcel.pack(make)) < 1000
-    assert len(parcel.pack([cloudpickle.dumps, parcel.pack, threading.Thread, errors.SetupError])) < 200
+    assert len(parcel.pack_job(make)) < 1000
+    assert len(parcel.pack_job([cloudpickle.dumps, parcel.pack_job, threading.Thread, errors.SetupError])) < 200
 
 
 def test_only_modules_of_our_own_are_sent_by_value():
-    with parcel._by_value():
+    with parcel._register_by_value():
         listed = cloudpickle.list_registry_pickle_by_value()
     assert __name__ in listed
     assert not {name.partition(".")[0] for name in listed} & ({"atoll", "numpy", "pytest"} | sys.stdlib_module_names)
@@ -81,9 +81,9 @@ def test_cloudpickle_is_as_before_when_a_job_was_packed():
     cloudpickle.register_pickle_by_value(module)
     try:
         before = cloudpickle.list_registry_pickle_by_value()
-        claims.at_once(lambda _: parcel.pack(programs), 8)
+        claims.run_concurrently(lambda _: parcel.pack_job(programs), 8)
         with pytest.raises(errors.SetupError):
-            parcel.pack(threading.Lock())
+            parcel.pack_job(threading.Lock())
         assert cloudpickle.list_registry_pickle_by_value() == before
     finally:
         cloudpickle.unregister_pickle_by_value(module)
@@ -92,7 +92,7 @@ def test_cloudpickle_is_as_before_when_a_job_was_packed():
 def test_a_job_that_cannot_be_sent_says_what_and_why():
     lock = threading.Lock()
     with pytest.raises(errors.SetupError, match=r"cannot be sent.*cannot pickle '_thread.lock' object.*Keep locks"):
-        Workers(lambda: lambda _: lock.locked())
+        ProcessSandbox(lambda: lambda _: lock.locked())
 
 
 def test_a_job_that_imports_what_is_not_there_says_what():
@@ -100,7 +100,7 @@ def test_a_job_that_imports_what_is_not_there_says_what():
         return importlib.import_module("no_such_module").job
 
     with (
-        Workers(make) as made,
+        ProcessSandbox(make) as made,
         pytest.raises(errors.SetupError, match="ModuleNotFoundError: No module named 'no_such_module'"),
     ):
         made.warm()
@@ -120,7 +120,7 @@ def test_a_job_that_ends_its_process_is_the_users_to_mend(end, told):
         exec(f"import os, sys; {end}")
         return len
 
-    with Workers(make) as made, pytest.raises(errors.SetupError, match=told):
+    with ProcessSandbox(make) as made, pytest.raises(errors.SetupError, match=told):
         made.run(1)
 
 
@@ -129,5 +129,5 @@ def test_a_job_that_leaves_no_memory_says_so():
         kept = bytearray(100 * 2**20)
         return lambda _: len(kept)
 
-    with Workers(make, Limits(memory_mb=100)) as made, pytest.raises(errors.SetupError, match="memory_mb=100 leaves"):
+    with ProcessSandbox(make, Limits(memory_mb=100)) as made, pytest.raises(errors.SetupError, match="memory_mb=100 leaves"):
         made.run(1)

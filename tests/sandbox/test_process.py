@@ -11,7 +11,7 @@ import time
 import pytest
 
 from atoll import errors
-from atoll.sandbox import Workers
+from atoll.sandbox import ProcessSandbox
 from tests.sandbox.boxes import LIMITS, is_alive, pid_of, programs, script, until, value
 
 
@@ -25,7 +25,7 @@ def test_a_dead_worker_is_replaced_even_if_a_child_holds_its_channel():
             os._exit(0)
         return lambda _: os.getpid()
 
-    with Workers(forking, LIMITS) as made:
+    with ProcessSandbox(forking, LIMITS) as made:
         first = made.run(None).value
         assert isinstance(first, int)
         assert made.run(None).value == first  # the child is the job's own, and no reason to replace its worker
@@ -57,7 +57,7 @@ def test_a_thread_that_ends_does_not_take_the_worker_that_it_started(workers):
 
 
 def test_workers_that_nobody_closes_end_when_nobody_can_use_them():
-    made = Workers(programs, LIMITS)
+    made = ProcessSandbox(programs, LIMITS)
     pid = pid_of(made)
     del made
     gc.collect()
@@ -125,11 +125,11 @@ def test_a_python_that_does_not_start_is_the_users_to_mend(tmp_path, monkeypatch
     wrong.chmod(0o755)
     for executable in (str(wrong), str(tmp_path / "missing"), ""):
         monkeypatch.setattr(sys, "executable", executable)
-        with Workers(programs) as made, pytest.raises(errors.SetupError, match="No worker can be started with"):
+        with ProcessSandbox(programs) as made, pytest.raises(errors.SetupError, match="No worker can be started with"):
             made.run("answer = 1")
 
 
 def test_a_program_that_is_no_python_is_the_users_to_mend(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/ls")
-    with Workers(programs) as made, pytest.raises(errors.SetupError, match="exit status 2"):
+    with ProcessSandbox(programs) as made, pytest.raises(errors.SetupError, match="exit status 2"):
         made.run("answer = 1")

@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from atoll import sandbox
-from atoll.sandbox import Jail, Limits, Profile, profile_of
+from atoll.sandbox import IsolatedSandbox, Limits, Permissions, permissions_from_source
 from tests.sandbox.boxes import family, is_alive, programs, until, value
 
-LEVEL = sandbox.level_of(sandbox.probe())
+LEVEL = sandbox.get_level(sandbox.probe())
 LIMITS = Limits(seconds=20.0, memory_mb=1024, output_bytes=10_000, num_processes=16)
-FORKING = Profile(may_fork=True)
+FORKING = Permissions(may_fork=True)
 
-needs_jail = pytest.mark.skipif(LEVEL != "L3", reason=" ".join(sandbox.missing(sandbox.probe())))
+needs_jail = pytest.mark.skipif(LEVEL != "L3", reason=" ".join(sandbox.describe_missing(sandbox.probe())))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ needs_jail = pytest.mark.skipif(LEVEL != "L3", reason=" ".join(sandbox.missing(s
     ],
 )
 def test_a_profile_is_chosen_from_the_evaluators_own_source(source, may_fork):
-    assert profile_of(source) == Profile(may_fork=may_fork)
+    assert permissions_from_source(source) == Permissions(may_fork=may_fork)
 
 
 @pytest.mark.parametrize(
@@ -46,27 +46,27 @@ def test_a_profile_is_chosen_from_the_evaluators_own_source(source, may_fork):
     ["import os\nos.system('x')", "from os import popen", "import subprocess\nsubprocess.run('x', shell=True)"],
 )
 def test_an_evaluator_that_runs_commands_gets_a_shell(source):
-    assert profile_of(source) == Profile(may_fork=True, programs=("/bin/sh",))
+    assert permissions_from_source(source) == Permissions(may_fork=True, programs=("/bin/sh",))
 
 
 @pytest.mark.parametrize("source", ["importlib.import_module('other')", "__import__('other')", "import other.part"])
 def test_a_module_that_is_imported_late_may_be_read_with_its_folder(source, tmp_path):
-    assert profile_of(source, str(tmp_path)).reads == ()
+    assert permissions_from_source(source, str(tmp_path)).read_paths == ()
     (tmp_path / "other.py").touch()
-    assert profile_of(source, str(tmp_path)).reads == (str(tmp_path),)
+    assert permissions_from_source(source, str(tmp_path)).read_paths == (str(tmp_path),)
 
 
 def test_an_evaluator_that_looks_beside_itself_may_read_its_folder():
     source = "import os\nDATA = os.path.join(os.path.dirname(__file__), 'data.csv')"
-    assert profile_of(source, "/task").reads == ("/task",)
-    assert profile_of(source).reads == ()
-    assert profile_of("import os", "/task").reads == ()
+    assert permissions_from_source(source, "/task").read_paths == ("/task",)
+    assert permissions_from_source(source).read_paths == ()
+    assert permissions_from_source("import os", "/task").read_paths == ()
 
 
 @pytest.fixture(scope="module", params=["L3", "L2"])
 def level(request):
     if request.param > LEVEL:
-        pytest.skip(" ".join(sandbox.missing(sandbox.probe())))
+        pytest.skip(" ".join(sandbox.describe_missing(sandbox.probe())))
     if request.param == "L2" and os.geteuid() == 0 and not os.stat(os.path.expanduser("~")).st_mode & 1:
         pytest.skip("root cannot become a user who reads this Python")
     return request.param
@@ -74,7 +74,7 @@ def level(request):
 
 @pytest.fixture(scope="module")
 def wide(level):
-    with Jail(programs, LIMITS, level=level, profile=FORKING) as made:
+    with IsolatedSandbox(programs, LIMITS, level=level, permissions=FORKING) as made:
         made.warm()
         yield made
 
@@ -93,7 +93,7 @@ def test_this_python_may_be_started_by_its_name(wide, name):
 
 
 def test_a_shell_starts_no_more_than_its_evaluator(level):
-    with Jail(programs, LIMITS, level=level, profile=Profile(may_fork=True, programs=("/bin/sh",))) as made:
+    with IsolatedSandbox(programs, LIMITS, level=level, permissions=Permissions(may_fork=True, programs=("/bin/sh",))) as made:
         assert value(made, "import os; answer = [os.system('exit 3') >> 8, os.system('/bin/true') >> 8 > 0]") == [
             3,
             True,
@@ -118,7 +118,7 @@ import multiprocessing as mp
 from concurrent.futures import ProcessPoolExecutor
 with ProcessPoolExecutor(2, mp_context=mp.get_context("fork")) as pool: answer = list(pool.map(abs, [-1, -2]))
 """
-    with Jail(programs, LIMITS, level="L3", profile=FORKING) as made:
+    with IsolatedSandbox(programs, LIMITS, level="L3", permissions=FORKING) as made:
         assert value(made, program) == [1, 2]
 
 
@@ -166,7 +166,7 @@ def test_neither_the_zygote_nor_a_stranger_can_be_killed(wide):
 @pytest.mark.parametrize("starts", ["os.setsid()", "pass"])
 def test_nothing_outlives_the_jail(starts):
     program = f"import os, time\nif not os.fork():\n    {starts}\n    time.sleep(600)\ntime.sleep(0.5)\nos._exit(0)"
-    with Jail(programs, LIMITS, profile=FORKING) as made, ThreadPoolExecutor(1) as aside:
+    with IsolatedSandbox(programs, LIMITS, permissions=FORKING) as made, ThreadPoolExecutor(1) as aside:
         made.warm()
         [process] = made._idle
         before = set(family(process._popen.pid))
@@ -181,7 +181,7 @@ def test_nothing_outlives_the_jail(starts):
 @needs_jail
 def test_a_listed_program_may_be_started():
     program = "import subprocess; answer = subprocess.run(['/bin/echo', 'x'], capture_output=True, text=True).stdout"
-    with Jail(programs, LIMITS, profile=Profile(programs=("/bin/echo",))) as made:
+    with IsolatedSandbox(programs, LIMITS, permissions=Permissions(programs=("/bin/echo",))) as made:
         assert value(made, program) == "x\n"
         assert made.run("import subprocess, sys; subprocess.run([sys.executable])").failure
 
@@ -193,9 +193,9 @@ import shutil, subprocess
 shutil.copy("/bin/echo", "mine")
 answer = subprocess.run(["./mine", "x"], capture_output=True, text=True).stdout
 """
-    with Jail(programs, LIMITS, profile=Profile(programs=("/bin/echo", "."))) as made:
+    with IsolatedSandbox(programs, LIMITS, permissions=Permissions(programs=("/bin/echo", "."))) as made:
         assert value(made, program) == "x\n"
-    with Jail(programs, LIMITS, profile=Profile(programs=("/bin/echo",))) as made:
+    with IsolatedSandbox(programs, LIMITS, permissions=Permissions(programs=("/bin/echo",))) as made:
         assert "it tried what the jail forbids" in str(made.run(program).failure)
 
 
@@ -206,7 +206,7 @@ def test_what_the_task_names_can_be_read_and_no_more(tmp_path, at):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data").write_text("here")
     tmp_path.chmod(0o755)
-    with Jail(programs, LIMITS, level=at, profile=Profile(reads=(str(tmp_path / "named"),))) as made:
+    with IsolatedSandbox(programs, LIMITS, level=at, permissions=Permissions(read_paths=(str(tmp_path / "named"),))) as made:
         assert value(made, f"answer = open('{tmp_path}/named/data').read()") == "here"
         assert made.run(f"open('{tmp_path}/named/data', 'w')").failure
         assert made.run(f"open('{tmp_path}/other/data')").failure
@@ -215,7 +215,7 @@ def test_what_the_task_names_can_be_read_and_no_more(tmp_path, at):
 @needs_jail
 def test_variables_reach_a_candidate_only_by_name(monkeypatch):
     monkeypatch.setenv("OTHER_KEY", "secret")
-    with Jail(programs, LIMITS, profile=Profile(env={"DATA_KEY": "given"})) as made:
+    with IsolatedSandbox(programs, LIMITS, permissions=Permissions(env={"DATA_KEY": "given"})) as made:
         assert value(made, "import os; answer = [os.environ.get('DATA_KEY'), os.environ.get('OTHER_KEY')]") == [
             "given",
             None,
@@ -229,9 +229,9 @@ def test_the_network_is_there_only_where_the_task_says_so(at):
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5); answer = 1"
-        with Jail(programs, LIMITS, level=at, profile=Profile(network=True)) as made:
+        with IsolatedSandbox(programs, LIMITS, level=at, permissions=Permissions(network=True)) as made:
             assert value(made, program) == 1
-        with Jail(programs, LIMITS, level=at) as made:
+        with IsolatedSandbox(programs, LIMITS, level=at) as made:
             assert "it tried what the jail forbids" in str(made.run(program).failure)
 
 

@@ -16,14 +16,14 @@ ARCHS = list(syscalls.ARCHS)
 def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | None = None) -> int:
     """Interprets a filter for one call and returns its verdict."""
     known = syscalls.ARCHS[arch]
-    tables = (syscalls.HARMLESS, syscalls.CHECKED, syscalls.FILES, syscalls.STARTING, syscalls.NETWORK, syscalls.OURS)
-    number = name if isinstance(name, int) else syscalls.numbers(*tables, on=known)[name]
+    tables = (syscalls.HARMLESS, syscalls.CHECKED, syscalls.FILES, syscalls.PROCESSES, syscalls.NETWORK, syscalls.SANDBOX_CALLS)
+    number = name if isinstance(name, int) else syscalls.get_numbers(*tables, arch=known)[name]
     filled = [arg & (2**64 - 1) for arg in (*args, *(0,) * (6 - len(args)))]
     data = struct.pack("<iIQ6Q", number, known.audit if audit is None else audit, 0, *filled)
     steps, value, at = assemble(known, rights), 0, 0
     while True:
         code, if_so, if_not, k = steps[at]
-        k = SELF if k == seccomp._SELF else k
+        k = SELF if k == seccomp._OWN_PID else k
         at += 1
         if code == 0x06:
             return k
@@ -37,7 +37,7 @@ def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | Non
 
 
 def test_the_tables_are_those_of_the_kernel():
-    x86, arm = (syscalls.numbers(syscalls.HARMLESS, on=syscalls.ARCHS[arch]) for arch in ("x86_64", "aarch64"))
+    x86, arm = (syscalls.get_numbers(syscalls.HARMLESS, arch=syscalls.ARCHS[arch]) for arch in ("x86_64", "aarch64"))
     assert (x86["read"], x86["openat"], x86["futex"], x86["getrandom"]) == (0, 257, 202, 318)
     assert (arm["read"], arm["openat"], arm["futex"], arm["getrandom"]) == (63, 56, 98, 278)
     assert "open" not in arm
@@ -47,7 +47,7 @@ def test_the_tables_are_those_of_the_kernel():
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_what_is_harmless_is_allowed_and_what_is_not_named_is_refused(arch):
-    for name, number in syscalls.numbers(syscalls.HARMLESS, on=syscalls.ARCHS[arch]).items():
+    for name, number in syscalls.get_numbers(syscalls.HARMLESS, arch=syscalls.ARCHS[arch]).items():
         assert run(arch, Rights(), number) == ALLOW, name
     for name in ("mount", "unshare", "pivot_root", "seccomp", "socket", "execve", "fchmod", "truncate"):
         assert run(arch, Rights(), name) == ERRNO | errno.EPERM
@@ -95,8 +95,8 @@ def test_calls_are_judged_by_their_arguments(arch):
 def test_every_jump_lands(arch):
     for rights in (Rights(), Rights(True, True, True, True, True)):
         steps = assemble(syscalls.ARCHS[arch], rights)
-        assert all(max(step.if_so, step.if_not) < 256 for step in steps)
+        assert all(max(step.jump_if_true, step.jump_if_false) < 256 for step in steps)
         assert len(steps) < 4096  # the kernel's limit
         assert all(
-            at + 1 + max(step.if_so, step.if_not) < len(steps) or step.code == 6 for at, step in enumerate(steps)
+            at + 1 + max(step.jump_if_true, step.jump_if_false) < len(steps) or step.code == 6 for at, step in enumerate(steps)
         )

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from atoll import errors, sandbox
-from atoll.sandbox import Limits, Workers
+from atoll.sandbox import Limits, ProcessSandbox
 from tests.sandbox.boxes import LIMITS, pid_of, programs, value
 
 LINKS = """
@@ -25,7 +25,7 @@ def test_a_worker_starts_quickly_and_loads_nothing_of_atoll(workers):
 
     def seconds():
         start = time.perf_counter()
-        with Workers(programs, LIMITS) as fresh:
+        with ProcessSandbox(programs, LIMITS) as fresh:
             fresh.warm()
             return time.perf_counter() - start
 
@@ -33,7 +33,7 @@ def test_a_worker_starts_quickly_and_loads_nothing_of_atoll(workers):
 
 
 def test_scoring_loads_no_heavy_library():
-    with Workers(lambda: sandbox.Scoring(lambda *_: str(list(sys.modules)), [1])) as made:  # type: ignore[arg-type]
+    with ProcessSandbox(lambda: sandbox.ScoreJob(lambda *_: str(list(sys.modules)), [1])) as made:  # type: ignore[arg-type]
         names = str(made.run("").value)
     assert "'atoll.function'" in names
     assert not [name for name in ("numpy", "sqlalchemy", "pydantic", "typer", "rich") if f"'{name}'" in names]
@@ -47,7 +47,7 @@ def test_a_worker_is_kept_for_the_next_request(workers):
 
 
 def test_no_more_workers_start_than_are_needed_at_once():
-    with Workers(programs, LIMITS, num_workers=4) as made:
+    with ProcessSandbox(programs, LIMITS, num_workers=4) as made:
         assert len({pid_of(made) for _ in range(8)}) == 1
 
 
@@ -95,12 +95,12 @@ def test_what_making_the_job_prints_is_no_candidates_output():
         print("loading")
         return lambda _: None
 
-    with Workers(make, LIMITS) as made:
+    with ProcessSandbox(make, LIMITS) as made:
         assert made.run(None).output == ""
 
 
 def test_a_large_request_and_a_large_answer_pass():
-    with Workers(lambda: lambda request: request, Limits(output_bytes=6_000_000)) as made:
+    with ProcessSandbox(lambda: lambda request: request, Limits(output_bytes=6_000_000)) as made:
         text = "x" * 5_000_000
         assert made.run(text).value == text
 
@@ -116,7 +116,7 @@ def test_numpy_loads_and_works_within_the_limit():
 
         return lambda n: float(np.linalg.norm(np.ones((n, n))))
 
-    with Workers(make, Limits(memory_mb=256)) as made:
+    with ProcessSandbox(make, Limits(memory_mb=256)) as made:
         assert made.run(100).value == pytest.approx(100.0)
         assert made.run(10_000).failure == "it used more than 256 MiB"
         assert made.run(100).value == pytest.approx(100.0)
@@ -134,10 +134,10 @@ def test_numpy_loads_and_works_within_the_limit():
 )
 def test_limits_that_make_no_sense_are_refused(options):
     with pytest.raises(errors.SetupError, match="give a number above 0"):
-        Workers(programs, **options)
+        ProcessSandbox(programs, **options)
 
 
 def test_a_limit_may_be_left_out():
-    with Workers(programs, Limits(seconds=float("inf"), memory_mb=None)) as made:
+    with ProcessSandbox(programs, Limits(seconds=float("inf"), memory_mb=None)) as made:
         assert value(made, "answer = 7") == 7
         assert made.run("raise MemoryError('too much')").failure == "it raised MemoryError: too much"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from atoll.candidate import NOTHING
+from atoll.candidate import EMPTY
 from atoll.journal import Record
 
 
@@ -26,7 +26,7 @@ def judged(id: str, score: float | None, **rest: Any) -> Record:
 
 
 def child(
-    id: str, verdict: str = "accept", version: str | None = None, unjudged: Mapping[str, Any] = NOTHING
+    id: str, verdict: str = "accept", version: str | None = None, unjudged: Mapping[str, Any] = EMPTY
 ) -> dict[str, Any]:
     return {"id": id, **unjudged, "decision": [verdict, f"{verdict}ed for a reason", "a gate", version]}
 

@@ -25,7 +25,7 @@ def test_the_reference_says_how_the_body_begins(either):
 def test_the_same_body_is_stored_once_and_compressed_if_that_helps(opened):
     for body in (BODIES["text"], BODIES["noise"], BODIES["text"]):
         opened.blobs().put(body)
-    with opened.database.reading() as connection:
+    with opened.database.begin_read() as connection:
         sizes = connection.exec_driver_sql("SELECT size, length(body) FROM blobs ORDER BY size").all()
     assert sizes[0] == (5000, 5000)
     assert sizes[1][1] < 200

@@ -129,10 +129,10 @@ class TestBest:
 
     @pytest.mark.parametrize("island", [None, 0])
     def test_it_is_an_index_lookup(self, file, island):
-        query = candidates.best_query(1, 3, island).compile(
+        query = candidates.select_best(1, 3, island).compile(
             file.database.engine, compile_kwargs={"literal_binds": True}
         )
-        with file.database.reading() as connection:
+        with file.database.begin_read() as connection:
             plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}")]
         assert len(plan) == 2
         assert all(line.startswith("SEARCH") and "INDEX" in line for line in plan)
@@ -140,11 +140,11 @@ class TestBest:
     @pytest.mark.parametrize(("island", "index"), [(None, "candidates_by_score"), (0, "candidates_by_island")])
     def test_a_server_has_an_index_for_it_too(self, postgres_url, island, index):
         with store.open(postgres_url) as opened:
-            opened.journal(opened.create("run")).write(*samples.small_run())
-            query = candidates.best_query(1, 3, island).compile(
+            opened.journal(opened.create_run("run")).write(*samples.small_run())
+            query = candidates.select_best(1, 3, island).compile(
                 opened.database.engine, compile_kwargs={"literal_binds": True}
             )
-            with opened.database.writing() as connection:
+            with opened.database.begin_write() as connection:
                 connection.exec_driver_sql("SET LOCAL enable_seqscan = off")  # a few rows are not worth an index
                 plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {query}").scalars())
         assert f"using {index}" in plan
@@ -168,7 +168,7 @@ class TestLineage:
 
 
 def test_an_island_has_its_candidates_in_order(found):
-    assert ids(found.of_island(0)) == ["0.0", "1.0", "10.0"]
+    assert ids(found.iter_island(0)) == ["0.0", "1.0", "10.0"]
 
 
 def test_iterating_goes_on_over_many_portions(either, journal):
@@ -207,7 +207,7 @@ class TestExport:
 )
 def test_best_agrees_with_sorting_everything(steps):
     with store.open("sqlite://") as opened:
-        journal = opened.journal(opened.create("run"))
+        journal = opened.journal(opened.create_run("run"))
         for step, (score, verdict, island) in enumerate(steps, 1):
             journal.write(samples.judged(f"{step}.0", float(score), island=island))
             journal.write(samples.applied(step, samples.child(f"{step}.0", verdict), island=island))
@@ -215,7 +215,7 @@ def test_best_agrees_with_sorting_everything(steps):
             (-score, step, island) for step, (score, verdict, island) in enumerate(steps, 1) if verdict == "accept"
         ]
         found = opened.candidates("run")
-        assert ids(found.best(4)) == [f"{step}.0" for _, step, _ in sorted(accepted)[:4]]
+        assert ids(found.list_best(4)) == [f"{step}.0" for _, step, _ in sorted(accepted)[:4]]
         for wanted in range(3):
             own = sorted(each for each in accepted if each[2] == wanted)
-            assert ids(found.best(4, island=wanted)) == [f"{step}.0" for _, step, _ in own[:4]]
+            assert ids(found.list_best(4, island=wanted)) == [f"{step}.0" for _, step, _ in own[:4]]

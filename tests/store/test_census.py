@@ -17,7 +17,7 @@ def kept(tmp_path):
 def found(kept):
     kept.create("run")
     kept.journal("run").write(*samples.small_run())
-    return census.Census(kept, "run")
+    return census.CandidateQueries(kept, "run")
 
 
 def ids(heads) -> list[str]:
@@ -31,7 +31,7 @@ def test_there_are_counts_by_island(found):
 
 
 def test_buckets_hold_the_best_and_the_mean(found):
-    buckets = {(each.island, each.step): each for each in found.buckets(5)}
+    buckets = {(each.island, each.step): each for each in found.list_buckets(5)}
     assert buckets[0, 1].best == 2.0
     assert buckets[0, 1].mean == 1.5
     assert buckets[1, 2].size == 13
@@ -48,19 +48,19 @@ def test_the_best_are_those_that_were_accepted(found):
 
 @pytest.mark.parametrize("order", ["newest", "oldest", "best", "worst"])
 def test_pages_hold_every_candidate_once(order, found):
-    whole = ids(found.page(census.Filter(), order, None, 100))
+    whole = ids(found.page(census.CandidateFilter(), order, None, 100))
     seen: list[str] = []
     after = None
-    while page := found.page(census.Filter(), order, after, 3):
+    while page := found.page(census.CandidateFilter(), order, after, 3):
         seen += ids(page)
-        after = census.key_of(page[-1], order)
+        after = census.get_sort_key(page[-1], order)
     assert seen == whole
     assert len(set(seen)) == (16 if order in ("newest", "oldest") else 14)
 
 
 def test_candidates_are_filtered(found):
     def some(**wanted):
-        return ids(found.page(census.Filter(**wanted), "oldest", None, 100))
+        return ids(found.page(census.CandidateFilter(**wanted), "oldest", None, 100))
 
     assert some(is_failed=True) == ["2.1", "10.0"]
     assert some(is_draft=False, island=1) == ["2.0", "2.1"]
@@ -75,4 +75,4 @@ def test_ids_are_looked_up_together(found):
     assert found.find(["2.0", "2.d1", "9.9", "nothing"]).keys() == {"2.0", "2.d1"}
     heads = found.window(1, 2, 3)
     assert ids(heads) == ["1.0", "2.0", "2.1"]
-    assert len(found.contents(heads)) == 3
+    assert len(found.load_contents(heads)) == 3

@@ -17,10 +17,10 @@ class TestStoredJournal(testing.JournalSuite):
     kept: store.Store
 
     def make(self) -> store.StoredJournal:
-        return self.kept.journal(self.kept.create())
+        return self.kept.journal(self.kept.create_run())
 
     def reopen(self, journal: journal.Journal) -> journal.Journal:
-        return self.kept.journal(self.kept.runs()[0].id)
+        return self.kept.journal(self.kept.list_runs()[0].id)
 
 
 class TestStoredVersions(testing.VersionsSuite):
@@ -34,7 +34,7 @@ class TestStoredInbox(testing.InboxSuite[store.StoredInbox]):
     kept: store.Store
 
     def make(self) -> store.StoredInbox:
-        return self.kept.inbox(self.kept.create())
+        return self.kept.inbox(self.kept.create_run())
 
-    def post(self, inbox: store.StoredInbox, kind: control.Kind, **data: Any) -> None:
+    def post(self, inbox: store.StoredInbox, kind: control.CommandKind, **data: Any) -> None:
         inbox.post(kind, **data)

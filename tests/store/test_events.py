@@ -22,7 +22,7 @@ def found(kept):
     kept.journal("run").write(
         *(Record(kinds[n % 3], n, n % 2, {"text": f"{'needle' if n == 7 else 'hay'} {n} 50%"}) for n in range(12))
     )
-    return events.Events(kept, "run")
+    return events.RecordQueries(kept, "run")
 
 
 def seqs(some) -> list[int]:
@@ -39,27 +39,27 @@ def test_pages_go_from_either_end(found):
 def test_kinds_are_counted_and_found(found):
     assert found.counts(1, 6) == {"begun": 2, "judged": 2, "applied": 2}
     assert found.places(["begun", "applied"], 4, 12) == {"begun": [4, 7, 10], "applied": [6, 9, 12]}
-    assert seqs(found.of_kinds(["judged"], 1, 12, 2)) == [11, 8]
-    assert [kind for kind, *_ in found.folded(["applied", "begun"], 1, 4)] == ["begun", "applied", "begun"]
+    assert seqs(found.list_by_kind(["judged"], 1, 12, 2)) == [11, 8]
+    assert [kind for kind, *_ in found.list_rows(["applied", "begun"], 1, 4)] == ["begun", "applied", "begun"]
 
 
 def test_words_are_found_as_they_are_written(found):
-    assert seqs(found.searched("NEEDLE", 13, 12, 5).events) == [8]
-    assert seqs(found.searched("50%", 13, 3, 5).events) == [12, 11, 10]
-    assert not found.searched("5_%", 13, 12, 5).events
-    assert found.searched("hay", 13, 12, 3).last == 10
-    assert found.searched("nothing", 13, 4, 3).last == 9
+    assert seqs(found.search("NEEDLE", 13, 12, 5).events) == [8]
+    assert seqs(found.search("50%", 13, 3, 5).events) == [12, 11, 10]
+    assert not found.search("5_%", 13, 12, 5).events
+    assert found.search("hay", 13, 12, 3).last == 10
+    assert found.search("nothing", 13, 4, 3).last == 9
 
 
 def test_long_texts_come_back(kept):
     kept.create("run")
     kept.journal("run").write(Record("replied", 1, 0, {"text": "x" * 20_000}))
-    found = events.Events(kept, "run")
-    (event,) = found.after(0, 10)
+    found = events.RecordQueries(kept, "run")
+    (event,) = found.list_after(0, 10)
     assert len(event.data) < 100
-    assert found.whole(event) == {"text": "x" * 20_000}
+    assert found.load_data(event) == {"text": "x" * 20_000}
 
 
 def test_a_run_that_is_not_there_is_not_found(kept):
     with pytest.raises(errors.NotFound, match="nobody"):
-        events.Events(kept, "nobody")
+        events.RecordQueries(kept, "nobody")

@@ -12,9 +12,9 @@ def begun(*steps: int) -> list[Record]:
     return [Record("begun", step, 0, {"text": f"\0 {step}"}) for step in steps]
 
 
-def seqs(found: list[store.News | store.Gap]) -> list[int]:
+def seqs(found: list[store.FeedItem | store.Gap]) -> list[int]:
     assert not [each for each in found if isinstance(each, store.Gap)]
-    return [each.seq for each in found if isinstance(each, store.News)]
+    return [each.seq for each in found if isinstance(each, store.FeedItem)]
 
 
 def test_it_yields_what_comes_from_the_call_on(either):
@@ -22,7 +22,7 @@ def test_it_yields_what_comes_from_the_call_on(either):
     journal.write(*begun(1))
     news = either.feed("run").follow(timeout=0.05)
     journal.write(*begun(2, 3))
-    assert list(news) == [store.News(2, begun(2)[0]), store.News(3, begun(3)[0])]
+    assert list(news) == [store.FeedItem(2, begun(2)[0]), store.FeedItem(3, begun(3)[0])]
 
 
 def test_it_goes_on_behind_what_was_seen(either):
@@ -55,7 +55,7 @@ def test_a_slow_follower_is_told_of_what_it_missed(either):
 
 def test_it_wakes_for_each_of_several_commits(either):
     journal = either.journal(either.create("run"))
-    news, found = either.feed("run").follow(timeout=60), list[store.News | store.Gap]()
+    news, found = either.feed("run").follow(timeout=60), list[store.FeedItem | store.Gap]()
     follower = threading.Thread(target=lambda: found.extend(next(news) for _ in range(5)))
     follower.start()
     for step in range(5):
@@ -71,12 +71,12 @@ def test_it_hears_what_another_process_writes(url):
             pipe.recv()
             news = opened.feed("run").follow(0, timeout=60)
             assert seqs([next(news) for _ in range(30)]) == list(range(1, 31))
-        assert len(opened.runs()) == 1
+        assert len(opened.list_runs()) == 1
 
 
 def test_it_goes_on_when_the_server_has_cut_all_connections(postgres_url, postgres_server):
     with store.open(postgres_url) as opened:
-        journal = opened.journal(opened.create("run"))
+        journal = opened.journal(opened.create_run("run"))
         news = opened.feed("run").follow(timeout=60)
         journal.write(*begun(1))
         assert seqs([next(news)]) == [1]

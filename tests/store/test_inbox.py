@@ -32,6 +32,6 @@ def test_every_run_has_its_own_numbers(opened):
 
 
 def test_a_command_comes_from_another_process(url):
-    with store.open(url) as opened, workers.running(workers.post, url, opened.create("run")) as (_, pipe):
+    with store.open(url) as opened, workers.running(workers.post, url, opened.create_run("run")) as (_, pipe):
         assert pipe.recv() == 1
         assert opened.inbox("run").read(0)[0].data == {"reason": "enough"}

@@ -23,7 +23,7 @@ from tests.store import samples, workers
 TEXT = some.text(some.characters(exclude_categories=()), max_size=20)
 NUMBER = some.integers() | some.floats(allow_nan=False, allow_infinity=False)
 PLAIN = some.recursive(
-    some.none() | some.booleans() | NUMBER | TEXT,
+    some.optional_names() | some.booleans() | NUMBER | TEXT,
     lambda inner: some.lists(inner, max_size=4) | some.dictionaries(TEXT, inner, max_size=4),
     max_leaves=8,
 )
@@ -65,7 +65,7 @@ def test_nothing_written_is_nothing_read(journal):
 @given(some.dictionaries(TEXT, PLAIN, max_size=4), some.sampled_from([0, 5, 1000]))
 def test_any_plain_data_survives_packing(data, long):
     text, links, bodies = packing.pack(data, long)
-    kept = {body.sha256: body.open() for body in bodies}
+    kept = {body.sha256: body.decompress() for body in bodies}
     assert packing.unpack(text, links, lambda sha256: kept[sha256]) == data
 
 
@@ -104,7 +104,7 @@ class TestLongTexts:
         journal = opened.journal(opened.create("run"))
         for step in range(20):
             journal.write(Record("replied", step, 0, {"prompt": self.LONG}))
-        with opened.database.reading() as connection:
+        with opened.database.begin_read() as connection:
             assert connection.exec_driver_sql("SELECT count(*) FROM blobs").scalar() == 1
             assert connection.exec_driver_sql("SELECT sum(length(data)) FROM records").scalar_one() < 20 * 100
             assert connection.exec_driver_sql("SELECT length(body) FROM blobs").scalar_one() < len(self.LONG) / 10
@@ -168,9 +168,9 @@ def test_reading_ends_where_the_journal_stood_when_it_began(journal):
 
 def test_a_reader_in_the_middle_does_not_block_a_writer(url):
     with store.open(url, busy_seconds=0.0) as opened, store.open(url, busy_seconds=0.0) as other:
-        journal = opened.journal(opened.create("run"))
+        journal = opened.journal(opened.create_run("run"))
         journal.write(samples.founded())
-        with other.database.reading() as connection:
+        with other.database.begin_read() as connection:
             begin = "BEGIN ISOLATION LEVEL REPEATABLE READ" if "://" in url else "BEGIN"
             connection.exec_driver_sql(begin)
             assert connection.exec_driver_sql("SELECT count(*) FROM records").scalar() == 1
@@ -203,7 +203,7 @@ def test_a_write_that_fails_leaves_the_journal_usable(journal):
 
 def test_two_writers_of_one_run_are_not_mixed(url):
     with store.open(url) as opened, store.open(url) as other:
-        first = opened.journal(opened.create("run"))
+        first = opened.journal(opened.create_run("run"))
         second = other.journal("run")
         assert list(first.read()) == list(second.read()) == []
         first.write(Record("begun", 1, 0, {}))
@@ -215,14 +215,14 @@ def test_two_writers_of_one_run_are_not_mixed(url):
 
 def test_those_who_share_a_journal_write_in_turns(url):
     with store.open(url) as opened, store.open(url) as other:
-        run = opened.create("run")
+        run = opened.create_run("run")
         journals = [kept.journal(run, is_shared=True) for kept in (opened, other)]
 
         def write(number: int) -> None:
             for step in range(10):
                 journals[number].write(Record("begun", step, number, {}))
 
-        claims.at_once(write, 2)
+        claims.run_concurrently(write, 2)
         for island in range(2):
             assert [each.step for each in opened.journal(run).read(island)] == list(range(10))
 
@@ -230,12 +230,12 @@ def test_those_who_share_a_journal_write_in_turns(url):
 def test_threads_that_write_at_once_are_nobody_else(opened, monkeypatch):
     """A writer may lose its turn right after its commit; the next one must not take it for a stranger."""
     journal = opened.journal(opened.create("run"))
-    leave = type(opened.database.writing()).__exit__
+    leave = type(opened.database.begin_write()).__exit__
 
     def leave_slowly(self, *raised):
         leave(self, *raised)
         time.sleep(0.002)
 
-    monkeypatch.setattr(type(opened.database.writing()), "__exit__", leave_slowly)
-    claims.at_once(lambda number: [journal.write(Record("begun", number, 0, {})) for _ in range(10)], 4)
+    monkeypatch.setattr(type(opened.database.begin_write()), "__exit__", leave_slowly)
+    claims.run_concurrently(lambda number: [journal.write(Record("begun", number, 0, {})) for _ in range(10)], 4)
     assert len(list(journal.read())) == 40

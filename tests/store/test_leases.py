@@ -19,7 +19,7 @@ def holders(opened, run, *names, seconds=60.0, num_islands=3):
     made = [opened.leases(run, name, seconds) for name in names]
     for each in made:
         each.open(num_islands)
-        each.beat()
+        each.renew()
     return made
 
 
@@ -31,7 +31,7 @@ def judged(step, island, **data):
 
 def wait_for_free(held, island):
     deadline = time.monotonic() + 60
-    while island not in held.beat().free and time.monotonic() < deadline:
+    while island not in held.renew().free and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
@@ -39,10 +39,10 @@ def test_an_island_has_one_owner_at_a_time(opened, run):
     first, second = holders(opened, run, "first", "second")
     assert first.take([0, 1]) == [0, 1]
     assert second.take([0, 1, 2]) == [2]
-    standing = second.beat()
-    assert (standing.owned, standing.free, standing.num_members, standing.fair) == (frozenset({2}), (), 2, 2)
+    standing = second.renew()
+    assert (standing.owned, standing.free, standing.num_members, standing.fair_share) == (frozenset({2}), (), 2, 2)
     first.release([1])
-    assert second.beat().free == (1,)
+    assert second.renew().free == (1,)
     assert second.take([1]) == [1]
 
 
@@ -59,7 +59,7 @@ def test_who_falls_silent_is_replaced_and_can_write_nothing_more(opened, run):
     before.write(judged(2, 1))  # that lease ran out too, but nobody took it
     store.SharedJournal(steady).write(judged(4, 0))
     assert [record.step for record in opened.journal(run).read()] == [1, 2, 4]
-    standing = quick.beat()
+    standing = quick.renew()
     assert (standing.lost, standing.owned) == (frozenset({0}), frozenset({1}))
 
 
@@ -69,7 +69,7 @@ def test_the_log_shows_that_no_island_had_two_owners_at_once(opened, run):
         wait_for_free(each, 0)
         assert each.take([0]) == [0]
     held[2].release([0], done=True)
-    found = [each for each in opened.ownerships(run) if each.island == 0]
+    found = [each for each in opened.list_lease_intervals(run) if each.island == 0]
     assert [each.owner for each in found] == ["one", "two", "three", "one", "two", "three"]
     assert [each.token for each in found] == [1, 2, 3, 4, 5, 6]
     for earlier, later in itertools.pairwise(found):
@@ -98,7 +98,7 @@ def test_all_pay_from_one_account(opened, run):
     here.write(judged(1, 0), judged(4, 0, paid=False))
     usage = journal.Record("replied", 2, 1, {"call": "0", "usage": [0.0, 10, 5, 0.25]})
     there.write(judged(2, 1), usage)
-    assert there.totals == store.Totals(evaluations=2, calls=1, tokens=15, usd=0.25)
+    assert there.usage == store.SharedUsage(evaluations=2, calls=1, tokens=15, usd=0.25)
 
 
 def test_a_function_travels_with_a_step_and_arrives_once(opened, run):
@@ -108,21 +108,21 @@ def test_a_function_travels_with_a_step_and_arrives_once(opened, run):
     here, there = store.SharedJournal(first), store.SharedJournal(second)
     here.send(1, {"id": "7.0", "content": "x"})
     here.write(judged(1, 0))
-    assert there.arrivals([1]) == []  # it leaves with the step that let it go, not with what others write
+    assert there.read_arrivals([1]) == []  # it leaves with the step that let it go, not with what others write
     here.write(journal.Record("applied", 1, 0, {"children": [], "evaluations": 1}))
-    (found,) = there.arrivals([1])
+    (found,) = there.read_arrivals([1])
     assert (found.target, found.data) == (1, {"id": "7.0", "content": "x"})
     there.write(journal.Record("migrated", 2, 1, {"fn": found.data}))
-    assert there.arrivals([1]) == []
+    assert there.read_arrivals([1]) == []
 
 
 def test_only_one_writes_the_end(opened, run):
     first, second = holders(opened, run, "first", "second")
-    assert sorted(opened.leaders(run)) == ["first", "second"]
+    assert sorted(opened.list_coordinators(run)) == ["first", "second"]
     store.SharedJournal(first).write_end("budget used")
     for late in (second, first):
         with pytest.raises(errors.Conflict, match="has written the end"):
             store.SharedJournal(late).write_end("again")
-    assert [each.data["reason"] for each in opened.journal(run).of_kind("ended")] == ["budget used"]
+    assert [each.data["reason"] for each in opened.journal(run).read_kinds("ended")] == ["budget used"]
     first.leave()
-    assert opened.leaders(run) == ["second"]
+    assert opened.list_coordinators(run) == ["second"]

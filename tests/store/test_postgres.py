@@ -41,7 +41,7 @@ class TestAddresses:
             assert SECRET not in opened.database.name
             assert SECRET not in repr(opened.database.engine.url)
             with store.open(opened.database.name) as again:
-                assert again.database.place == opened.database.place
+                assert again.database.identity == opened.database.identity
 
     @pytest.mark.parametrize(
         ("address", "sentence"),
@@ -67,7 +67,7 @@ class TestAddresses:
         assert SECRET not in str(caught.value)
         assert "\n" not in str(caught.value)
         with pytest.raises(errors.SetupError) as caught:
-            options.opened(address)
+            options.open_existing_store(address)
         assert SECRET not in str(caught.value)
 
     def test_a_database_or_a_user_that_is_not_there(self, postgres_server):
@@ -103,9 +103,9 @@ class TestAddresses:
     def test_a_server_that_takes_no_writes(self, kept, postgres_url):
         kept.create("run")
         with store.open(f"{postgres_url}&options=-c%20default_transaction_read_only%3Don") as opened:
-            assert len(opened.runs()) == 1
+            assert len(opened.list_runs()) == 1
             with pytest.raises(errors.StoreFailed, match="is read-only"):
-                opened.create("other")
+                opened.create_run("other")
 
     def test_without_the_extra_the_command_is_named(self):
         code = "import sys; sys.modules['psycopg'] = None; from atoll import store; store.open('postgresql://h/d')"
@@ -119,8 +119,8 @@ class TestAddresses:
                     raw.execute(f"CREATE SCHEMA {name}".encode())
             urls = [f"{url}&options=-c%20search_path%3D{name}" for name in ("one", "other")]
             for each in [stack.enter_context(store.open(each)) for each in urls]:
-                stack.enter_context(each.claim(each.create("run")))
-                assert len(each.runs()) == 1
+                stack.enter_context(each.lock_run(each.create_run("run")))
+                assert len(each.list_runs()) == 1
 
 
 def test_processes_may_meet_over_an_empty_database(postgres_server):
@@ -128,8 +128,8 @@ def test_processes_may_meet_over_an_empty_database(postgres_server):
         moment = time.time() + 1.0
         crowd = [stack.enter_context(workers.running(workers.open_at_once, url, moment)) for _ in range(3)]
         ids = {pipe.recv() for _, pipe in crowd}
-        with store.open(url) as opened, opened.database.reading() as connection:
-            assert {run.id for run in opened.runs()} == ids
+        with store.open(url) as opened, opened.database.begin_read() as connection:
+            assert {run.id for run in opened.list_runs()} == ids
             assert schema.find_version(connection, "it") == schema.VERSION
 
 
@@ -163,10 +163,10 @@ class Halting(toys.Walker):
         super().__init__()
         self._left, self.may_go_on = itertools.count(after, -1), threading.Event()
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         if next(self._left) <= 0:
             assert self.may_go_on.wait(60)
-        return super().propose(task)
+        return super().propose(context)
 
 
 class TestLostConnections:
@@ -191,18 +191,18 @@ class TestLostConnections:
 
     def test_a_claim_is_taken_again(self, kept, postgres_url, postgres_server):
         journal = kept.journal(kept.create("run"))
-        with kept.claim("run"):
+        with kept.lock_run("run"):
             postgres_server.cut(postgres_url)
             journal.write(*begun(1))
-            assert kept.holder("run") == os.getpid()
+            assert kept.get_writer_pid("run") == os.getpid()
             with store.open(postgres_url) as other, pytest.raises(errors.Conflict, match="this very process"):
-                other.claim("run")
+                other.lock_run("run")
 
     def test_a_claim_that_somebody_else_took_meanwhile_ends_the_run(self, kept, postgres_url, postgres_server):
         journal = kept.journal(kept.create("run"))
-        with kept.claim("run"), store.open(postgres_url) as other:
+        with kept.lock_run("run"), store.open(postgres_url) as other:
             postgres_server.cut(postgres_url)
-            with other.claim("run"), pytest.raises(errors.Conflict, match="is being written by"):
+            with other.lock_run("run"), pytest.raises(errors.Conflict, match="is being written by"):
                 journal.write(*begun(1))
             assert list(other.journal("run").read()) == []
 
@@ -231,8 +231,8 @@ class TestLostConnections:
 
     def test_a_run_outlives_a_server_that_is_away_for_a_moment(self, postgres_server):
         with postgres_server.database() as url, store.open(url) as kept:
-            name, run = conninfo.conninfo_to_dict(url)["dbname"], kept.create("run")
-            with kept.claim(run):
+            name, run = conninfo.conninfo_to_dict(url)["dbname"], kept.create_run("run")
+            with kept.lock_run(run):
                 engine = Halting(after=20)
                 evolver = toys.evolver(engine, records=kept.journal(run), inbox=kept.inbox(run))
                 evolver.start()
@@ -243,13 +243,13 @@ class TestLostConnections:
                 time.sleep(0.3)
                 postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
                 evolver.join()
-                assert kept.holder(run) == os.getpid()
-            applied = [record.step for record in kept.journal(run).of_kind("applied")]
+                assert kept.get_writer_pid(run) == os.getpid()
+            applied = [record.step for record in kept.journal(run).read_kinds("applied")]
             assert sorted(applied) == list(range(1, 61))
 
     def test_a_server_that_stays_away_ends_the_run_in_words(self, postgres_server):
         with postgres_server.database() as url, store.open(url, busy_seconds=0.3) as opened:
-            journal = opened.journal(opened.create("run"))
+            journal = opened.journal(opened.create_run("run"))
             journal.write(*begun(1))
             name = conninfo.conninfo_to_dict(url)["dbname"]
             postgres_server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
@@ -262,8 +262,8 @@ class TestLostConnections:
 
 
 def test_two_writers_that_wait_for_each_other_both_get_through(kept, postgres_url):
-    texts = sorted((f"{number}" * 9000 for number in range(2)), key=lambda text: packing.Body.of(text.encode()).sha256)
-    low, high = (packing.Body.of(text.encode()) for text in texts)
+    texts = sorted((f"{number}" * 9000 for number in range(2)), key=lambda text: packing.Blob.from_bytes(text.encode()).sha256)
+    low, high = (packing.Blob.from_bytes(text.encode()) for text in texts)
     journal = kept.journal(kept.create("run"))
     put = "INSERT INTO blobs VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
     with psycopg.connect(postgres_url) as other:
@@ -286,7 +286,7 @@ def test_two_writers_that_wait_for_each_other_both_get_through(kept, postgres_ur
 
 def test_writers_of_different_runs_are_not_in_each_others_way(kept, postgres_url):
     journals = [kept.journal(kept.create(run)) for run in ("a", "b")]
-    with store.open(postgres_url) as other, other.database.writing("run/1"):
+    with store.open(postgres_url) as other, other.database.begin_write("run/1"):
         journals[1].write(*begun(1))
     assert len(list(journals[1].read())) == 1
 
@@ -295,7 +295,7 @@ def test_a_lock_that_is_never_freed_is_told(kept, postgres_url):
     journal = kept.journal(kept.create("run"))
     with store.open(postgres_url, busy_seconds=0.1) as hasty:
         late = hasty.journal("run")
-        with kept.database.writing("run/1"), pytest.raises(errors.StoreFailed, match="stayed locked"):
+        with kept.database.begin_write("run/1"), pytest.raises(errors.StoreFailed, match="stayed locked"):
             late.write(*begun(1))
     journal.write(*begun(1))
 
@@ -308,6 +308,6 @@ def test_threads_of_one_process_share_one_store(kept):
             journal.write(*begun(number))
             versions.set(f"key/{number}", "value", "why", "me")
 
-    claims.at_once(work, 4)
+    claims.run_concurrently(work, 4)
     assert len(list(journal.read())) == 20
     assert audit.verify(versions.ledger.entries()).seq == 20

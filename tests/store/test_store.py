@@ -23,13 +23,13 @@ def kinds(opened: store.Store, run: str) -> list[str]:
 def test_a_store_opens_by_path_and_by_url(tmp_path):
     for address in (tmp_path / "a.db", str(tmp_path / "b.db"), f"sqlite:///{tmp_path}/c.db", "sqlite://"):
         with store.open(address) as opened:
-            assert opened.create("run") == "run"
+            assert opened.create_run("run") == "run"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.db", "b.db", "c.db"]
 
 
 def test_a_store_in_memory_is_shared_by_threads():
     with store.open("sqlite://") as opened:
-        journal = opened.journal(opened.create("run"))
+        journal = opened.journal(opened.create_run("run"))
         threads = [threading.Thread(target=journal.write, args=samples.small_run()[:2]) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -40,14 +40,14 @@ def test_a_store_in_memory_is_shared_by_threads():
 
 def test_two_stores_in_memory_are_apart():
     with store.open("sqlite://") as one, store.open("sqlite://") as other:
-        one.create("run")
-        assert not other.runs()
+        one.create_run("run")
+        assert not other.list_runs()
 
 
 def test_close_leaves_only_the_file(tmp_path, path):
     opened = store.open(path)
-    opened.journal(opened.create("run")).write(*samples.small_run())
-    opened.claim("run")
+    opened.journal(opened.create_run("run")).write(*samples.small_run())
+    opened.lock_run("run")
     assert len(list(tmp_path.iterdir())) > 1
     opened.close()
     assert [each.name for each in tmp_path.iterdir()] == ["atoll.db"]
@@ -55,18 +55,18 @@ def test_close_leaves_only_the_file(tmp_path, path):
 
 def test_a_closed_store_says_so(url):
     opened = store.open(url)
-    journal = opened.journal(opened.create("run"))
+    journal = opened.journal(opened.create_run("run"))
     opened.close()
     opened.close()
     with pytest.raises(errors.SetupError, match="closed"):
         journal.write(samples.founded())
     with pytest.raises(errors.SetupError, match="closed"):
-        opened.runs()
+        opened.list_runs()
 
 
 def test_what_was_written_is_there_after_reopening(url):
     with store.open(url) as opened:
-        opened.journal(opened.create("run", {"seed": 7})).write(*samples.small_run())
+        opened.journal(opened.create_run("run", {"seed": 7})).write(*samples.small_run())
         before = list(opened.export("run"))
     with store.open(url) as opened:
         assert list(opened.journal("run").read()) == samples.small_run()
@@ -79,13 +79,13 @@ def test_processes_may_meet_over_a_new_file(url):
         workers_ = [stack.enter_context(workers.running(workers.open_at_once, url, moment)) for _ in range(4)]
         ids = {pipe.recv() for _, pipe in workers_}
     with store.open(url) as opened:
-        assert {run.id for run in opened.runs()} == ids
+        assert {run.id for run in opened.list_runs()} == ids
     assert len(ids) == 4
 
 
 def test_synchronous_full_reaches_every_connection(path):
     with store.open(path, synchronous="FULL") as full:
-        for lend in (full.database.writing, full.database.reading):
+        for lend in (full.database.begin_write, full.database.begin_read):
             with lend() as connection:
                 assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
 
@@ -141,9 +141,9 @@ class TestSchema:
 
         opened.create("run")
         steps = {schema.VERSION: first, schema.VERSION + 1: second}
-        with opened.database.writing(database.EVERYTHING) as connection:
-            schema.prepare(connection, "it", version=schema.VERSION + 2, upgrades=steps)
-        with opened.database.reading() as connection:
+        with opened.database.begin_write(database.GLOBAL_LOCK) as connection:
+            schema.create_or_upgrade(connection, "it", version=schema.VERSION + 2, upgrades=steps)
+        with opened.database.begin_read() as connection:
             assert schema.find_version(connection, "it") == schema.VERSION + 2
             assert connection.exec_driver_sql("SELECT colour FROM runs").scalar() == "blue"
         assert took == [1, 2]
@@ -153,9 +153,9 @@ class TestSchema:
             connection.exec_driver_sql("DROP TABLE commands")
             raise RuntimeError("half way")
 
-        with pytest.raises(RuntimeError), opened.database.writing(database.EVERYTHING) as connection:
-            schema.prepare(connection, "it", version=schema.VERSION + 1, upgrades={schema.VERSION: fail})
-        with opened.database.reading() as connection:
+        with pytest.raises(RuntimeError), opened.database.begin_write(database.GLOBAL_LOCK) as connection:
+            schema.create_or_upgrade(connection, "it", version=schema.VERSION + 1, upgrades={schema.VERSION: fail})
+        with opened.database.begin_read() as connection:
             assert schema.find_version(connection, "it") == schema.VERSION
         assert opened.inbox(opened.create("run")).read(0) == []
 
@@ -193,13 +193,13 @@ class TestFaults:
 
     @staticmethod
     def limit_pages(opened: store.Store) -> None:
-        with opened.database.writing() as connection:
+        with opened.database.begin_write() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 20}")
 
     def test_a_full_disk(self, path):
         with store.open(path) as opened:
-            journal = opened.journal(opened.create("run"))
+            journal = opened.journal(opened.create_run("run"))
             self.limit_pages(opened)
             pair = Record("begun", 1, 0, {"text": "x" * 3000}), Record("begun", 2, 0, {})
             for _ in range(3):
@@ -214,7 +214,7 @@ class TestFaults:
 
     def test_a_full_disk_under_a_long_text(self, path):
         with store.open(path) as opened:
-            journal = opened.journal(opened.create("run"))
+            journal = opened.journal(opened.create_run("run"))
             self.limit_pages(opened)
             noise = "".join(map(chr, range(0x4E00, 0x9000))) * 20
             with pytest.raises(errors.StoreFailed, match="is full"):
@@ -224,7 +224,7 @@ class TestFaults:
 
     def test_a_file_that_is_read_only(self, path):
         with store.open(path) as opened:
-            opened.journal(opened.create("run")).write(samples.founded())
+            opened.journal(opened.create_run("run")).write(samples.founded())
         with store.open(f"sqlite:///file:{path}?mode=ro&uri=true") as opened:
             assert kinds(opened, "run") == ["founded"]
             with pytest.raises(errors.StoreFailed, match="is read-only"):
@@ -232,7 +232,7 @@ class TestFaults:
 
     def test_a_file_that_stays_locked(self, path):
         with store.open(path, busy_seconds=0.1) as opened, closing(sqlite3.connect(path)) as other:
-            journal = opened.journal(opened.create("run"))
+            journal = opened.journal(opened.create_run("run"))
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(errors.StoreFailed, match="stayed locked"):
                 journal.write(samples.founded())
@@ -243,7 +243,7 @@ class TestFaults:
 
     def test_a_damaged_file(self, path):
         with store.open(path) as opened:
-            opened.journal(opened.create("run")).write(*[Record("begun", n, 0, {"n": "x" * 500}) for n in range(200)])
+            opened.journal(opened.create_run("run")).write(*[Record("begun", n, 0, {"n": "x" * 500}) for n in range(200)])
         body = bytearray(Path(path).read_bytes())
         middle = len(body) // 2
         body[middle:] = b"\xff" * (len(body) - middle)

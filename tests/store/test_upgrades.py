@@ -29,7 +29,7 @@ def test_versions_of_schema_1_keep_values_reasons_authors_and_tokens(old):
         ]
         assert versions.get("b").value == "long text " * 1000
         assert versions.set("a", "one", "again", "ann", token="run/1.0").n == 1
-        assert opened.run("run").config == {"seed": 7}
+        assert opened.get_run("run").config == {"seed": 7}
 
 
 def test_locks_of_schema_1_hold(old):
@@ -43,8 +43,8 @@ def test_locks_of_schema_1_hold(old):
 def test_the_chain_begins_with_what_was_there(old):
     with store.open(old) as opened:
         ledger = opened.versions().ledger
-        kinds = [(each.key, each.kind) for each in ledger.entries()]
-        assert audit.verify(ledger.entries()).seq == 7
+        kinds = [(each.key, each.kind) for each in ledger.iter_entries()]
+        assert audit.verify(ledger.iter_entries()).seq == 7
     assert kinds == [
         ("a", "set"),
         ("b", "set"),

@@ -44,7 +44,7 @@ def reports(pipe: Connection) -> Iterator[Any]:
 def write_run(pipe: Connection, path: str, run: str, count: int) -> None:
     """Writes a run of its own, a record a commit, and reports each when it is committed."""
     with store.open(path) as opened:
-        journal = opened.journal(opened.create(run))
+        journal = opened.journal(opened.create_run(run))
         for number in range(count):
             journal.write(Record("begun", number, 0, {"run": run, "number": number}))
             pipe.send(number)
@@ -64,13 +64,13 @@ def count_up(pipe: Connection, path: str, key: str, times: int) -> None:
 
 
 def hold_claim(pipe: Connection, path: str, run: str) -> None:
-    with store.open(path) as opened, opened.claim(run):
+    with store.open(path) as opened, opened.lock_run(run):
         pipe.send("claimed")
         time.sleep(60)
 
 
 def hold_claim_and_fork(pipe: Connection, path: str, run: str) -> None:
-    with store.open(path) as opened, opened.claim(run):
+    with store.open(path) as opened, opened.lock_run(run):
         child = os.fork()
         if child:
             pipe.send(child)
@@ -95,10 +95,10 @@ def copy_and_die(pipe: Connection, source: str, target: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     with store.open(source) as old, store.open(target) as new:
-        copying.copy(old.database, new.database, tell)
+        copying.copy_store(old.database, new.database, tell)
 
 
 def open_at_once(pipe: Connection, path: str, moment: float) -> None:
     time.sleep(max(0.0, moment - time.time()))
     with store.open(path) as opened:
-        pipe.send(opened.create())
+        pipe.send(opened.create_run())

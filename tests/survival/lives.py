@@ -5,13 +5,13 @@ from typing import Any
 
 from atoll import playbook
 from atoll.survival.fear import Forecaster
-from atoll.survival.life import Life, Living
+from atoll.survival.life import EpisodeSummary, EpisodeRunner
 from atoll.survival.loop import FeedbackLoop, Roles
-from atoll.survival.mind import Mind, Temper
-from atoll.survival.plan import ActionPlan, Brief, Reflection
+from atoll.survival.mind import AgentState, AgentSettings
+from atoll.survival.plan import ActionPlan, PlanningContext, Reflection
 from atoll.survival.roles.memory import Memory
-from atoll.survival.roles.shelf import Shelf
-from atoll.survival.thinkers.native import Native
+from atoll.survival.roles.shelf import EpisodePlaybook
+from atoll.survival.thinkers.native import RuleThinker
 from atoll.survival.worlds.gridworld import GridWorld
 from atoll.survival.worlds.world import Action, Observation
 
@@ -22,19 +22,19 @@ class Scripted:
     def __init__(self, *plans: ActionPlan) -> None:
         self._plans = list(plans)
 
-    def plan(self, mind: Mind, brief: Brief) -> ActionPlan:
+    def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
         return self._plans.pop(0) if self._plans else ActionPlan("wait", (Action("wait"),))
 
-    def reflect(self, mind: Mind, report: str, steps: Any) -> Reflection:
+    def reflect(self, agent: AgentState, report: str, steps: Any) -> Reflection:
         return Reflection(report)
 
 
-def make_mind(world: Any = None, book: playbook.Playbook | None = None, **temper: Any) -> Mind:
-    shelf = Shelf(book or playbook.Playbook(), playbook.Curator())
-    return Mind(world or GridWorld("meadow", 1), Temper(**temper), Memory(), shelf, Forecaster())
+def make_mind(world: Any = None, book: playbook.Playbook | None = None, **temper: Any) -> AgentState:
+    shelf = EpisodePlaybook(book or playbook.Playbook(), playbook.Curator())
+    return AgentState(world or GridWorld("meadow", 1), AgentSettings(**temper), Memory(), shelf, Forecaster())
 
 
-def make_loop(*plans: ActionPlan, mind: Mind | None = None, seed: int = 3, thinker: Any = None) -> FeedbackLoop:
+def make_loop(*plans: ActionPlan, mind: AgentState | None = None, seed: int = 3, thinker: Any = None) -> FeedbackLoop:
     mind = mind or make_mind()
     return FeedbackLoop(mind, Roles(thinker or Scripted(*plans)), mind.world.reset(seed))
 
@@ -43,11 +43,11 @@ def do(*names: str) -> ActionPlan:
     return ActionPlan("as the test says", tuple(Action(name) for name in names))
 
 
-def live(count: int, seed: int = 5, world: Any = None, **temper: Any) -> list[Life]:
-    living = Living(playbook.Curator(), lambda mind, number: Roles(Native(Random(number))), Temper(**temper))
+def live(count: int, seed: int = 5, world: Any = None, **temper: Any) -> list[EpisodeSummary]:
+    living = EpisodeRunner(playbook.Curator(), lambda mind, number: Roles(RuleThinker(Random(number))), AgentSettings(**temper))
     book, state, lives = playbook.Playbook(), dict[str, Any](), []
     for episode in range(count):
-        life = living.live(world or GridWorld("meadow", seed), book, state, seed=seed * 100 + episode, episode=episode)
+        life = living.run(world or GridWorld("meadow", seed), book, state, seed=seed * 100 + episode, episode=episode)
         book, state = life.book, dict(life.state)
         lives.append(life)
     return lives

@@ -10,8 +10,8 @@ import pytest
 
 from atoll import cli, config, playbook, runs, store, system, testing
 from atoll.survival import analysis, build, episodes
-from atoll.survival.together import live_together
-from atoll.survival.worlds.table import Table
+from atoll.survival.together import run_together
+from atoll.survival.worlds.table import SharedGrid
 from tests.survival.lives import make_mind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +85,7 @@ class TestCommand:  # B17, B31
     def test_a_file_of_no_turns_is_refused(self, tmp_path):
         (tmp_path / "odd.jsonl").write_text("{}\n")
         with pytest.raises(Exception, match="is no turn"):
-            analysis.analyse(analysis.read([tmp_path]))
+            analysis.analyze(analysis.read_turns([tmp_path]))
 
     def test_lives_cannot_be_saved_of_what_has_none(self, capsys, tmp_path):
         task = ROOT / "examples" / "kinetic_energy"
@@ -102,13 +102,13 @@ class TestRun:
         with store.Store("sqlite://") as kept, self.session(kept, 3) as session:
             session.go()
             found = session.conclude()
-        lives = list(build.rehearse(build.Task(), build.Options(), 6, 3))
+        lives = list(build.simulate_episodes(build.Task(), build.Options(), 6, 3))
         assert found["mean_ticks"] == sum(life.ticks for life in lives) / 3
 
     def test_a_rehearsal_has_as_many_agents_as_the_task(self):
-        (alone,) = build.rehearse(build.Task(), build.Options(), 6, 1)
-        (both,) = build.rehearse(build.Task(agents=2), build.Options(), 6, 1)
-        assert len(both.said) > len(alone.said) or both.ticks != alone.ticks
+        (alone,) = build.simulate_episodes(build.Task(), build.Options(), 6, 1)
+        (both,) = build.simulate_episodes(build.Task(agents=2), build.Options(), 6, 1)
+        assert len(both.forecasts) > len(alone.forecasts) or both.ticks != alone.ticks
 
     def test_a_run_that_was_cut_goes_on_as_if_nothing_had_happened(self, tmp_path):
         with store.Store(str(tmp_path / "lives.db")) as kept:
@@ -118,7 +118,7 @@ class TestRun:
             with self.session(kept, 2) as first:
                 first.go()
             with runs.resume(kept, first.run, [{"run": {"iterations": 2}}]) as rest:
-                rest.go()
+                rest.run()
                 assert rest.conclude() == expected
             heads = [kept.versions().get(f"playbook/{run}").value for run in (whole.run, first.run)]
             assert heads[0] == heads[1]
@@ -130,14 +130,14 @@ class TestRun:
             turns = kept.blobs().get(observed[0]["evaluation"]["artifacts"][episodes.SNAPSHOTS][0])
         assert [each["id"].rpartition("@")[2] for each in observed] == ["1", "2"]
         assert observed[0]["evaluation"]["metrics"]["ticks"] > 10
-        assert episodes.unpacked(turns)[0]["turn"] == 1
+        assert episodes.decompress_turns(turns)[0]["turn"] == 1
 
     def test_the_playbook_of_a_run_is_one_that_the_store_of_playbooks_reads(self):  # B13, B14
         with store.Store("sqlite://") as kept, self.session(kept, 3) as session:
             session.go()
-            book = playbook.Store(kept.versions(), key=f"playbook/{session.run}")
+            book = playbook.PlaybookStore(kept.versions(), key=f"playbook/{session.run}")
             assert len(book.current()) > 5
-            assert book.rollback(1) == book.at(1)
+            assert book.rollback(1) == book.get_version(1)
 
     def test_turns_are_heard_while_they_happen(self):  # B21
         heard = list[Any]()
@@ -150,7 +150,7 @@ class TestRun:
         assert isinstance(heard[0], system.OnStarted)
 
     def test_long_runs_keep_few_lives_turn_by_turn(self):
-        assert sum(episodes._is_kept(step) for step in range(1, 1001)) < 15
+        assert sum(episodes._is_saved(step) for step in range(1, 1001)) < 15
 
 
 PLAN = {"goal": "look", "actions": [{"name": "north"}, {"name": "sudo reboot"}], "risk": 0.2}
@@ -168,10 +168,10 @@ class TestModel:  # B4, B12, B23
             changes = [{"run": {"iterations": 1, "llm": "local"}}, {"survival": {"max_turns": 4, **options}}]
             plan = config.load(EXAMPLE, changes)
             heard = list[Any]()
-            with runs.Session(kept, plan, model=lambda plan: model) as session:
+            with runs.Session(kept, plan, llm_factory=lambda plan: model) as session:
                 session.evolver.use_profiler(heard.append)
-                session.go()
-                head = playbook.Playbook.load(kept.versions().get(f"playbook/{session.run}").value)
+                session.run()
+                head = playbook.Playbook.load(kept.versions().get(f"playbook/{session.run_id}").value)
         return [event.payload for event in heard if event.type == "on_turn"], head, model
 
     def test_a_model_plans_and_reflects_and_its_odd_actions_are_blocked(self):
@@ -209,9 +209,9 @@ class TestModel:  # B4, B12, B23
 class TestParty:  # B32
     @pytest.mark.parametrize("party", ["cooperation", "competition"])
     def test_several_live_in_one_world(self, party):
-        living = build.make_living("native", build.Options(), system.Parts(*[None] * 6))  # type: ignore[arg-type]
-        table = Table("meadow", 3, 3)
-        lives = live_together(living, table, party, playbook.Playbook(), {}, seed=5)
+        living = build.make_episode_runner("native", build.Options(), system.BuildContext(*[None] * 6))  # type: ignore[arg-type]
+        table = SharedGrid("meadow", 3, 3)
+        lives = run_together(living, table, party, playbook.Playbook(), {}, seed=5)
         assert len(lives) == 3
         assert all(life.ticks > 5 for life in lives)
         shared = {life.book.dump() for life in lives}
@@ -224,6 +224,6 @@ class TestParty:  # B32
 
 def test_a_head_full_of_sentences_is_read_by_topic():
     mind = make_mind()
-    mind.shelf.apply([playbook.add("recipes", "gather at bush gives food.")])
+    mind.episode_playbook.apply([playbook.add("recipes", "gather at bush gives food.")])
     mind.recall("gives food")
-    assert mind.lore.sources("food") == [("gather", "bush", 1.0)]
+    assert mind.beliefs.find_sources("food") == [("gather", "bush", 1.0)]

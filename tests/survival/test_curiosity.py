@@ -1,6 +1,6 @@
 import pytest
 
-from atoll.survival.curiosity import Counts, RandomDistillation
+from atoll.survival.curiosity import VisitCounts, RandomDistillation
 from atoll.survival.worlds.world import Observation
 from tests.survival.lives import live, seen
 
@@ -10,15 +10,15 @@ def view(look: str) -> Observation:
 
 
 def test_what_is_met_again_is_less_new():  # B8
-    counts = Counts()
-    assert [counts.meet("here") for _ in range(4)] == pytest.approx([1.0, 0.707, 0.577, 0.5], abs=1e-3)
+    counts = VisitCounts()
+    assert [counts.measure_novelty("here") for _ in range(4)] == pytest.approx([1.0, 0.707, 0.577, 0.5], abs=1e-3)
 
 
 def test_distillation_gets_used_to_a_view_and_wakes_at_another():
     distillation = RandomDistillation(1)
     for _ in range(300):
-        known = distillation.meet(view("ground"))
-    assert distillation.meet(view("lava field")) > 3 * known
+        known = distillation.measure_novelty(view("ground"))
+    assert distillation.measure_novelty(view("lava field")) > 3 * known
 
 
 def test_curiosity_sees_more_of_the_world():

@@ -15,10 +15,10 @@ def test_forecasts_learn_what_hurts_and_what_does_not():
     rng, forecaster = random.Random(1), Forecaster(horizon=1)
     for tick in range(600):
         path = rng.random()
-        forecaster.state(tick, features(path))
+        forecaster.issue_forecast(tick, features(path))
         hurt = {"lava": 0.3} if rng.random() < path**2 else {}
-        forecaster.settle(seen(tick=tick + 1, harm=hurt))
-    found = measures.calibration(forecaster.said[300:])
+        forecaster.resolve(seen(tick=tick + 1, harm=hurt))
+    found = measures.compute_calibration(forecaster.outcomes[300:])
     assert found.brier_skill > 0.2
     assert found.auroc > 0.75
     assert found.ece < 0.1
@@ -29,20 +29,20 @@ def test_danger_that_is_under_estimated_is_corrected_at_once():  # B32
     forecaster.weights[0] = -6.0
     before = forecaster.forecast(features(0.0))
     for tick in range(fear.WINDOW + 1):
-        forecaster.state(tick, features(0.0))
-        forecaster.settle(seen(tick=tick + 1, harm={"lava": 0.3} if tick % 2 else {}))
+        forecaster.issue_forecast(tick, features(0.0))
+        forecaster.resolve(seen(tick=tick + 1, harm={"lava": 0.3} if tick % 2 else {}))
     assert forecaster.corrections >= 1
     assert forecaster.forecast(features(0.0)) > 5 * before
 
 
 def test_a_forecast_is_closed_by_damage_or_by_time():
     forecaster = Forecaster(horizon=5)
-    forecaster.state(0, features(0.1))
-    forecaster.state(3, features(0.2))
-    forecaster.settle(seen(tick=5))
-    assert [said.happened for said in forecaster.said] == [False]
-    forecaster.settle(seen(tick=6, harm={"gas": 0.1}))
-    assert [said.happened for said in forecaster.said] == [False, True]
+    forecaster.issue_forecast(0, features(0.1))
+    forecaster.issue_forecast(3, features(0.2))
+    forecaster.resolve(seen(tick=5))
+    assert [said.happened for said in forecaster.outcomes] == [False]
+    forecaster.resolve(seen(tick=6, harm={"gas": 0.1}))
+    assert [said.happened for said in forecaster.outcomes] == [False, True]
 
 
 def test_what_fear_has_learnt_survives_death():
@@ -54,20 +54,20 @@ def test_what_fear_has_learnt_survives_death():
 
 def test_an_agent_is_right_about_danger_after_some_lives():
     lives = live(6, seed=9)
-    found = measures.calibration([said for life in lives[2:] for said in life.said])
+    found = measures.compute_calibration([said for life in lives[2:] for said in life.forecasts])
     assert found.brier_skill > 0.2
 
 
 class TestMeasures:
     def test_perfect_and_worthless_forecasts(self):
-        perfect = measures.calibration([(1.0, True), (0.0, False)] * 10)
+        perfect = measures.compute_calibration([(1.0, True), (0.0, False)] * 10)
         assert (perfect.brier_skill, perfect.auroc, perfect.ece) == (1.0, 1.0, 0.0)
-        worthless = measures.calibration([(0.5, True), (0.5, False)] * 10)
+        worthless = measures.compute_calibration([(0.5, True), (0.5, False)] * 10)
         assert (worthless.brier_skill, worthless.auroc) == (0.0, 0.5)
 
     def test_no_forecasts_are_worth_nothing(self):
-        assert measures.calibration([]).brier_skill == 0.0
+        assert measures.compute_calibration([]).brier_skill == 0.0
 
     def test_the_tail_of_the_returns(self):
-        assert measures.cvar(list(range(100)), 0.1) == pytest.approx(4.5)
-        assert measures.cvar([]) == 0.0
+        assert measures.compute_cvar(list(range(100)), 0.1) == pytest.approx(4.5)
+        assert measures.compute_cvar([]) == 0.0

@@ -50,11 +50,11 @@ def test_programs_get_what_is_kept(place, capsys, tmp_path):
 
 @pytest.mark.parametrize("content", ["", "no JSON", "[1]", '{"bullets": 1}'])
 def test_what_is_no_playbook_is_shown_as_it_is(content):
-    assert looks.shown(content) == looks.gist(content) == content
+    assert looks.format_candidate(content) == looks.format_one_line(content) == content
 
 
 def test_an_empty_playbook_is_said_to_be_empty():
-    assert (looks.shown('{"bullets": []}'), looks.gist('{"bullets": []}')) == ("It is empty.", looks.EMPTY)
+    assert (looks.format_candidate('{"bullets": []}'), looks.format_one_line('{"bullets": []}')) == ("It is empty.", looks.EMPTY_PLAYBOOK)
 
 
 @pytest.mark.parametrize("key", ["latest", "playbook/latest"])

@@ -10,8 +10,8 @@ from atoll import config, runs, store, system, testing
 from atoll.runs import contact
 from atoll.survival import build, lives
 from atoll.survival.config import Options
-from atoll.survival.mind import Temper
-from atoll.survival.reins import Reins, Ruled, Telling
+from atoll.survival.mind import AgentSettings
+from atoll.survival.reins import LiveControls, CheckedSettings, NotificationSettings
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "survival"
 
@@ -35,11 +35,11 @@ def live(kept, plan, hear):
         def take(event):
             if event.type == "on_turn":
                 turns.append(event.payload.to_data())
-                hear(session.run, turns[-1])
+                hear(session.run_id, turns[-1])
 
         session.evolver.use_profiler(take)
-        session.go()
-    return session.run, turns
+        session.run()
+    return session.run_id, turns
 
 
 def test_the_four_controls_are_in_force_on_the_next_turn_and_logged(kept):
@@ -75,34 +75,34 @@ def test_what_was_set_holds_for_later_lives_and_is_in_the_journal(kept):
     run, turns = live(kept, plan_of(episodes=2), hear)
     second = [turn["view"]["in_force"]["danger_threshold"] for turn in turns if turn["episode"] == 2]
     assert set(second) == {0.3}
-    (record,) = kept.journal(run).of_kind("controlled")
+    (record,) = kept.journal(run).read_kinds("controlled")
     assert record.data["data"] == {"danger_threshold": 0.3}
 
 
 def test_a_paused_life_waits_until_it_is_resumed_or_stopped():
-    wishes = [system.Wishes(is_paused=True)] * 3 + [system.Wishes()]
+    wishes = [system.LiveSettings(is_paused=True)] * 3 + [system.LiveSettings()]
     slept: list[float] = []
 
     class Outside:
-        def wishes(self):
+        def get_settings(self):
             return wishes.pop(0) if len(wishes) > 1 else wishes[0]
 
-        def show(self, step, number, text): ...
+        def publish(self, iteration, index, text): ...
 
     outside = Outside()
-    Reins(lambda: outside, sleep=slept.append).wait()
+    LiveControls(lambda: outside, sleep=slept.append).wait()
     assert len(slept) == 3
-    wishes[:] = [system.Wishes(is_paused=True, is_stopped=True)]
-    Reins(lambda: outside, delay=20.0, sleep=slept.append).wait()
+    wishes[:] = [system.LiveSettings(is_paused=True, is_stopped=True)]
+    LiveControls(lambda: outside, delay=20.0, sleep=slept.append).wait()
     assert len(slept) == 3
 
 
 def test_what_makes_no_sense_is_not_obeyed():
     wrong = {"danger_threshold": 7, "exploration_bonus": "much", "log_detail": "loud", "notifications": 1}
-    ruled = Ruled({**wrong, "tick_delay": -1})
-    assert ruled.temper(Temper()) == Temper()
-    assert ruled.telling(Telling()) == Telling()
-    assert ruled.delay(0.5) == 0.5
+    ruled = CheckedSettings({**wrong, "tick_delay": -1})
+    assert ruled.apply_to_agent(AgentSettings()) == AgentSettings()
+    assert ruled.apply_to_notifications(NotificationSettings()) == NotificationSettings()
+    assert ruled.get_delay(0.5) == 0.5
 
 
 def test_quiet_turns_have_numbers_and_no_words(kept):
@@ -118,13 +118,13 @@ def test_map_and_memory_add_up_turn_by_turn(kept):
     assert tuple(turns[-1]["state"]["position"]) in cells
     assert turns[-1]["view"]["unknown"] < turns[0]["view"]["unknown"]
     assert turns[-1]["view"]["score"] == turns[-1]["tick"]
-    stored = lives.turns(kept, run, 1)
+    stored = lives.load_turns(kept, run, 1)
     assert stored == json.loads(json.dumps(turns))
-    (told,) = lives.lived(kept, run)
+    (told,) = lives.iter_finished_episodes(kept, run)
     assert (told.episode, told.score) == (1, turns[-1]["tick"])
-    (life,) = lives.summaries(kept, run, [1, 2])
-    assert lives.reliability([life])["size"] == len(life["said"])
-    assert sum(each["size"] for each in lives.curve(stored)) <= len(stored)
+    (life,) = lives.iter_summaries(kept, run, [1, 2])
+    assert lives.measure_forecasts([life])["size"] == len(life["said"])
+    assert sum(each["size"] for each in lives.compute_exploration_curve(stored)) <= len(stored)
 
 
 def test_turns_of_several_say_whose_they_are(kept):
@@ -146,26 +146,26 @@ def test_a_slow_life_shows_its_turns_while_it_is_lived(kept):
 
     def hear(run, turn):
         if turn["turn"] == 6:
-            seen.extend(contact.parts(kept, run, 1))
+            seen.extend(contact.list_shown_parts(kept, run, 1))
 
     run, turns = live(kept, plan_of("tick_delay=0.12", "max_turns=8"), hear)
     assert [json.loads(text)["turn"] for _, text in seen] == [1, 2, 3, 4, 5]
     assert len(turns) == 8
-    assert contact.shown(kept, run) == 1
+    assert contact.find_shown_step(kept, run) == 1
 
 
 def test_a_fast_life_shows_its_turns_only_to_who_says_that_they_watch(kept):
     run, _ = live(kept, plan_of("max_turns=8"), lambda run, turn: None)
-    assert contact.shown(kept, run) is None
+    assert contact.find_shown_step(kept, run) is None
     watched = []
 
     def hear(run, turn):
         if turn["turn"] == 1:
-            contact.watch(kept, run)
+            contact.mark_watched(kept, run)
         watched.append(run)
 
     live(kept, plan_of(episodes=3), hear)
-    assert contact.shown(kept, watched[0]) in (1, 2, 3)
+    assert contact.find_shown_step(kept, watched[0]) in (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_a_fast_life_shows_its_turns_only_to_who_says_that_they_watch(kept):
 def test_turns_are_20_seconds_apart_with_a_model_and_a_dashboard_unless_told_otherwise(
     thinker, has_dashboard, said, seconds
 ):
-    parts = system.Parts(EXAMPLE, testing.ScriptedLLM([]), None, 1, 0, store.MemoryBlobs(), has_dashboard=has_dashboard)  # type: ignore[arg-type]
-    assert build.tick_delay(thinker, Options(tick_delay=said), parts) == seconds
+    parts = system.BuildContext(EXAMPLE, testing.ScriptedLLM([]), None, 1, 0, store.MemoryBlobs(), has_dashboard=has_dashboard)  # type: ignore[arg-type]
+    assert build.get_tick_delay(thinker, Options(tick_delay=said), parts) == seconds
 
 
 @pytest.mark.parametrize(("said", "is_shown"), [("on", True), ("off", False)])

@@ -25,5 +25,5 @@ def test_moves_from_several_threads_add_up() -> None:
         for _ in range(200):
             clock.advance(1.0)
 
-    claims.at_once(move)
+    claims.run_concurrently(move)
     assert clock() == 1600.0

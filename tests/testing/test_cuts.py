@@ -4,10 +4,10 @@ import pytest
 
 from atoll.journal import Record
 from atoll.store import memory
-from atoll.testing import DyingJournal, claims
+from atoll.testing import FailingJournal, claims
 
 
-def write(journal: DyingJournal, times: int) -> list[bool]:
+def write(journal: FailingJournal, times: int) -> list[bool]:
     """Writes so often and says which writes were heard to succeed."""
     heard = []
     for step in range(times):
@@ -22,26 +22,26 @@ def write(journal: DyingJournal, times: int) -> list[bool]:
 @pytest.mark.parametrize("commits", [0, 1, 3])
 def test_after_so_many_commits_every_write_raises(commits: int) -> None:
     inside = memory.MemoryJournal()
-    journal = DyingJournal(inside, commits)
+    journal = FailingJournal(inside, commits)
     assert write(journal, 5) == [True] * commits + [False] * (5 - commits)
     assert len(inside.records) == commits == journal.num_commits
-    assert journal.is_dead
+    assert journal.is_failed
 
 
 def test_the_last_commit_may_be_stored_although_its_writer_hears_an_error() -> None:
     inside = memory.MemoryJournal()
-    assert write(DyingJournal(inside, 3, after=True), 5) == [True, True, False, False, False]
+    assert write(FailingJournal(inside, 3, fails_after_write=True), 5) == [True, True, False, False, False]
     assert [record.step for record in inside.records] == [0, 1, 2]
 
 
 def test_without_a_number_it_lives_and_counts() -> None:
-    journal = DyingJournal(memory.MemoryJournal())
+    journal = FailingJournal(memory.MemoryJournal())
     assert write(journal, 5) == [True] * 5
-    assert (journal.num_commits, journal.is_dead) == (5, False)
+    assert (journal.num_commits, journal.is_failed) == (5, False)
 
 
 def test_whoever_writes_no_commit_more_gets_through() -> None:
     inside = memory.MemoryJournal()
-    journal = DyingJournal(inside, 50)
-    heard = claims.at_once(lambda thread: write(journal, 20), 8)
+    journal = FailingJournal(inside, 50)
+    heard = claims.run_concurrently(lambda thread: write(journal, 20), 8)
     assert sum(map(sum, heard)) == 50 == len(inside.records)

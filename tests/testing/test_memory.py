@@ -20,12 +20,12 @@ class TestMemoryInbox(testing.InboxSuite[memory.MemoryInbox]):
     def make(self) -> memory.MemoryInbox:
         return memory.MemoryInbox()
 
-    def post(self, inbox: memory.MemoryInbox, kind: control.Kind, **data: Any) -> None:
+    def post(self, inbox: memory.MemoryInbox, kind: control.CommandKind, **data: Any) -> None:
         inbox.post(kind, **data)
 
 
 class TestDyingJournal(testing.JournalSuite):
     """One that never dies is a journal like any other."""
 
-    def make(self) -> testing.DyingJournal:
-        return testing.DyingJournal(memory.MemoryJournal())
+    def make(self) -> testing.FailingJournal:
+        return testing.FailingJournal(memory.MemoryJournal())

@@ -62,7 +62,7 @@ def test_the_contract_notices_who_breaks_it(kind, test):
 
 def test_random_changes_notice_who_breaks_the_contract():
     with pytest.raises(AssertionError):
-        machine.run(Overwriting, max_examples=40, steps=20, is_shrunk=False)
+        machine.run(Overwriting, max_examples=40, steps=20, shrinks=False)
 
 
 def test_the_contract_has_more_than_60_cases_and_each_says_what_it_is_about():

@@ -21,8 +21,8 @@ class Asking:
     def __init__(self, model: llm.LLM) -> None:
         self._model = model
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        parent = task.parents[-1]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        parent = context.parents[-1]
         first = self._model(f"improve {parent.skeleton()}").text
         return [parent.clone(function.Text(self._model(f"shorten {first}").text))]
 
@@ -43,16 +43,16 @@ class TestAskingWithAJudgeThatAsks(testing.ProposerSuite):
             scores = tuple(float(model(f"rate {skeleton} on input {place}").text) for place in range(2))
             return evaluation.Evaluation(sum(scores) / 2, scores)
 
-        return function.DefaultFunction(function.DefaultFunctionProps(function.Text("0.5"), judge=judge))
+        return function.DefaultFunction(function.DefaultFunctionProps(function.Text("0.5"), candidate_evaluator=judge))
 
 
 class Rolling:
     """Makes several children, or none, of all parents, with dice of the task."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        mean = sum(map(number, task.parents)) / len(task.parents)
-        texts = [repr(mean + task.rng.gauss()) for _ in range(task.rng.randrange(4))]
-        return [function.draft(task.parents[0], function.Text(text), engine="rolling") for text in texts]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        mean = sum(map(number, context.parents)) / len(context.parents)
+        texts = [repr(mean + context.rng.gauss()) for _ in range(context.rng.randrange(4))]
+        return [function.derive_child(context.parents[0], function.Text(text), engine="rolling") for text in texts]
 
 
 class TestRolling(testing.ProposerSuite):
@@ -65,12 +65,12 @@ class TestRolling(testing.ProposerSuite):
 class Tuning:
     """Judges drafts, proposes the best of them, and judges a parent again."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        parent = task.parents[-1]
-        drafts = [parent.clone(function.Text(repr(round(number(parent) + task.rng.gauss(), 1)))) for _ in range(3)]
-        found = task.judge(drafts)
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        parent = context.parents[-1]
+        drafts = [parent.clone(function.Text(repr(round(number(parent) + context.rng.gauss(), 1)))) for _ in range(3)]
+        found = context.evaluate(drafts)
         best = max(range(3), key=lambda place: found[place].score or 0.0)
-        task.observe(parent, evaluation.Evaluation(found[best].score, found[best].scores, feedback=f"in {task.step}"))
+        context.update_evaluation(parent, evaluation.Evaluation(found[best].score, found[best].scores, feedback=f"in {context.iteration}"))
         return [drafts[best].clone(function.Text(f"{drafts[best].skeleton()}1"))]
 
 
@@ -85,11 +85,11 @@ class Moody:
     def __init__(self, model: llm.LLM) -> None:
         self._model = model
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        text = self._model(f"step {task.step}").text
-        if task.step % 3 == 0:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        text = self._model(f"step {context.iteration}").text
+        if context.iteration % 3 == 0:
             raise ValueError(f"I do not like {text}")
-        return [task.parents[0].clone(function.Text(each)) for each in ("the same for all", text, "")]
+        return [context.parents[0].clone(function.Text(each)) for each in ("the same for all", text, "")]
 
 
 class TestMoody(testing.ProposerSuite):
@@ -115,9 +115,9 @@ class TestLiftedEngine(testing.ProposerSuite):
 class Striding:
     """Walks as far as it is advised."""
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        stride = float(str(task.advice["stride"]))
-        return [task.parents[-1].clone(function.Text(repr(number(task.parents[-1]) + task.rng.gauss(0.0, stride))))]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        stride = float(str(context.advice["stride"]))
+        return [context.parents[-1].clone(function.Text(repr(number(context.parents[-1]) + context.rng.gauss(0.0, stride))))]
 
 
 class Bandit:
@@ -129,10 +129,10 @@ class Bandit:
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         return {"stride": max(self._gains, key=lambda stride: self._gains[stride] + rng.random())}
 
-    def learn(self, outcome: function.Outcome) -> None:
-        best = max(map(function.rank_of, outcome.parents))
-        won = any(function.rank_of(fn) > best for fn, _ in outcome.children)
-        self._gains[float(str(outcome.advice["stride"]))] += 1.0 if won else -0.2
+    def learn(self, result: function.IterationResult) -> None:
+        best = max(map(function.get_fitness, result.parents))
+        won = any(function.get_fitness(fn) > best for fn, _ in result.children)
+        self._gains[float(str(result.advice["stride"]))] += 1.0 if won else -0.2
 
 
 class TestStridingWithABandit(testing.ProposerSuite):
@@ -158,38 +158,38 @@ class Bad(testing.ProposerSuite):
 class GlobalDice:
     def __init__(self, model: llm.LLM) -> None: ...
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        return [task.parents[0].clone(function.Text(repr(random.random())))]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        return [context.parents[0].clone(function.Text(repr(random.random())))]
 
 
 class ByArrival:
     def __init__(self, model: llm.LLM) -> None:
         self._count = 0
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         self._count += 1
-        return [task.parents[0].clone(function.Text(repr(self._count)))]
+        return [context.parents[0].clone(function.Text(repr(self._count)))]
 
 
 class ByThread:
     def __init__(self, model: llm.LLM) -> None: ...
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        return [task.parents[0].clone(function.Text(threading.current_thread().name))]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        return [context.parents[0].clone(function.Text(threading.current_thread().name))]
 
 
 class ReturningParents:
     def __init__(self, model: llm.LLM) -> None: ...
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        return [task.parents[0]]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        return [context.parents[0]]
 
 
 class Judging:
     def __init__(self, model: llm.LLM) -> None: ...
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        child = task.parents[0].clone(function.Text(repr(task.rng.random())))
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        child = context.parents[0].clone(function.Text(repr(context.rng.random())))
         child.evaluate()
         return [child]
 
@@ -197,7 +197,7 @@ class Judging:
 class Silent:
     def __init__(self, model: llm.LLM) -> None: ...
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         raise OSError("no key")
 
 

@@ -8,28 +8,28 @@ import pytest
 
 from atoll import errors, llm
 from atoll.evaluation import Cost
-from atoll.journal import Ledger, Nowhere
-from atoll.testing import Naps, ScriptedLLM, claims
+from atoll.journal import CallCache, NullJournal
+from atoll.testing import RandomDelays, ScriptedLLM, claims
 
 
 @contextmanager
-def at(step: int, prefix: str = "") -> Iterator[Ledger]:
-    ledger = Ledger(step, 0, Nowhere(), {}, prefix)
-    token = Ledger.current.set(ledger)
+def at(step: int, prefix: str = "") -> Iterator[CallCache]:
+    ledger = CallCache(step, 0, NullJournal(), {}, prefix)
+    token = CallCache.current.set(ledger)
     try:
         yield ledger
     finally:
-        Ledger.current.reset(token)
+        CallCache.current.reset(token)
 
 
 def test_texts_are_found_by_step_and_call_whatever_the_order() -> None:
     model = ScriptedLLM({(1, 0): "a", (1, "1"): "b", (2, "d0/0"): "c"})
-    durable = llm.Durable(model)
+    durable = llm.JournaledLLM(model)
     with at(2, "d0/"):
         assert durable("last first").text == "c"
     with at(1):
         assert [durable("one").text, durable("two").text] == ["a", "b"]
-    assert model.asked == [(2, "d0/0"), (1, "0"), (1, "1")]
+    assert model.requests == [(2, "d0/0"), (1, "0"), (1, "1")]
 
 
 def test_a_place_that_the_script_lacks_says_so() -> None:
@@ -68,16 +68,16 @@ def test_at_chosen_places_there_is_no_reply_but_the_request_counts() -> None:
 
 
 def test_requests_are_counted_whoever_makes_them() -> None:
-    model = ScriptedLLM(0, naps=Naps(0, 0.0001))
+    model = ScriptedLLM(0, delays=RandomDelays(0, 0.0001))
 
     def ask(step: int) -> None:
         with at(step):
             for _ in range(50):
                 model("again")
 
-    claims.at_once(ask, 8)
+    claims.run_concurrently(ask, 8)
     assert model.num_requests == 400
-    assert sorted(set(model.asked)) == [(step, "0") for step in range(8)]
+    assert sorted(set(model.requests)) == [(step, "0") for step in range(8)]
 
 
 def test_every_reply_costs_what_was_said() -> None:
@@ -87,7 +87,7 @@ def test_every_reply_costs_what_was_said() -> None:
 def test_naps_are_as_long_each_time_at_the_same_place() -> None:
     def seconds(seed: int, place: str) -> float:
         since = perf_counter()
-        Naps(seed, 0.05)(place)
+        RandomDelays(seed, 0.05)(place)
         return perf_counter() - since
 
     long = max(range(5), key=lambda seed: seconds(seed, "here"))

@@ -47,8 +47,8 @@ class Losing(cluster.DefaultCluster):
         return self.members()[-1]
 
 
-class LosingSuite(testing.KeptSuite):
-    def make(self) -> cluster.Kept:
+class LosingSuite(testing.ListableClusterSuite):
+    def make(self) -> cluster.ListableCluster:
         return Losing(Random(0))
 
 
@@ -60,34 +60,34 @@ class Dicing(cluster.EliteCluster):
         return super().select_fn()
 
 
-class DicingSuite(testing.KeptSuite):
-    def make(self) -> cluster.Kept:
+class DicingSuite(testing.ListableClusterSuite):
+    def make(self) -> cluster.ListableCluster:
         return Dicing(Random(0), ties=True)
 
 
-class Scanning(cluster.RankChooser):
+class Scanning(cluster.RankSelector):
     """Touches all clusters."""
 
-    def choose(self, k: int, registered: int) -> Sequence[int]:
-        assert all(self._ranking.at(rank) for rank in range(0, len(self._ranking), 64))
-        return super().choose(k, registered)
+    def select(self, k: int, registered: int) -> Sequence[int]:
+        assert all(self._ranking.get_at_rank(rank) for rank in range(0, len(self._ranking), 64))
+        return super().select(k, registered)
 
 
-class ScanningSuite(testing.ChooserSuite):
-    def make(self, rng: Random) -> cluster.Chooser:
+class ScanningSuite(testing.SelectorSuite):
+    def make(self, rng: Random) -> cluster.Selector:
         return Scanning(rng)
 
 
-class Shrinking(cluster.Niches):
+class Shrinking(cluster.NichedPopulation):
     """Forgets everybody when one is observed."""
 
-    def observe(self, fn: function.Function) -> None:
+    def update_evaluation(self, fn: function.Function) -> None:
         self._rebuild([fn])
 
 
-class ShrinkingSuite(testing.PoolSuite):
-    def make(self, rng: Random) -> archipelago.Pool:
-        return Shrinking(cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.RankChooser(rng))
+class ShrinkingSuite(testing.PopulationSuite):
+    def make(self, rng: Random) -> archipelago.Population:
+        return Shrinking(cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.RankSelector(rng))
 
 
 class RaisingGateSuite(testing.GateSuite):
@@ -141,16 +141,16 @@ class OverwritingSuite(testing.VersionsSuite):
         return Overwriting()
 
 
-class RaisingJudgeSuite(testing.JudgeSuite):
-    def make(self) -> function.Judge:
-        return lambda skeleton: evaluation.clean(skeleton(1.0))
+class RaisingJudgeSuite(testing.CandidateEvaluatorSuite):
+    def make(self) -> function.CandidateEvaluator:
+        return lambda skeleton: evaluation.validate(skeleton(1.0))
 
     def good(self) -> function.Skeleton[..., Any]:
         return function.PyAstSkeleton("def f(x): return x")
 
 
-class BlindJudgeSuite(testing.JudgeSuite):
-    def make(self) -> function.Judge:
+class BlindJudgeSuite(testing.CandidateEvaluatorSuite):
+    def make(self) -> function.CandidateEvaluator:
         return lambda skeleton: Evaluation(float("nan"))
 
     def good(self) -> function.Skeleton[..., Any]:
@@ -170,7 +170,7 @@ class EmptiedSuite(testing.InboxSuite[Emptied]):
     def make(self) -> Emptied:
         return Emptied()
 
-    def post(self, inbox: Emptied, kind: control.Kind, **data: Any) -> None:
+    def post(self, inbox: Emptied, kind: control.CommandKind, **data: Any) -> None:
         inbox.post(kind, **data)
 
 

@@ -46,10 +46,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)  # a full disk, a closed stream
+UNWRITABLE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)  # a full disk, a closed stream
 
 # In the order in which somebody meets them; `--help` lists them so.
-VERBS: Mapping[str, Callable[..., int | None]] = {
+COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "demo": demo.demo,
     "init": initialising.init,
     "run": running.run,
@@ -71,8 +71,8 @@ VERBS: Mapping[str, Callable[..., int | None]] = {
     "dashboard": serving.dashboard,
     "doctor": checking.doctor,
 }
-for name, verb in VERBS.items():
-    app.command(name)(verb)
+for command_name, command in COMMANDS.items():
+    app.command(command_name)(command)
 app.add_typer(rolling.app, name="rollout")
 app.add_typer(modelling.app, name="llm")
 app.add_typer(reviewing.app, name="worldlines")
@@ -94,39 +94,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int | None = app(args=arguments, prog_name="atoll", standalone_mode=False)
     except typer.TyperException as error:
         context: typer.Context | None = getattr(error, "ctx", None)  # of the verb, where the parser got so far
-        what, where = error.format_message(), context.command_path if context else "atoll"
-        return _tell(f"{what}{'' if what[-1:] in '.?' else '.'} Try '{where} --help'.", error.exit_code)
+        message, command_path = error.format_message(), context.command_path if context else "atoll"
+        return _print_error(f"{message}{'' if message[-1:] in '.?' else '.'} Try '{command_path} --help'.", error.exit_code)
     except (errors.SetupError, errors.NotFound, errors.Conflict) as error:
-        return _tell(str(error), 2)
+        return _print_error(str(error), 2)
     except errors.AtollError as error:
-        return _tell(str(error), 1)
+        return _print_error(str(error), 1)
     except OSError as error:
         if error.errno == errno.EPIPE:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter complains at its end
             return 0  # whoever reads has seen enough
-        if error.errno not in UNWRITABLE:
+        if error.errno not in UNWRITABLE_ERRORS:
             raise
-        return _tell(f"The output could not be written: {error.strerror}.", 1)
+        return _print_error(f"The output could not be written: {error.strerror}.", 1)
     return status or 0
 
 
-def _tell(sentence: str, status: int) -> int:
+def _print_error(sentence: str, status: int) -> int:
     """Says one sentence, in which the words of others may stand: what could take over a terminal is spelled out."""
-    told = extras.with_checkout(sentence)
-    plain = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], told)
+    text = extras.add_checkout_command(sentence)
+    escaped = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], text)
     with contextlib.suppress(OSError):  # nobody listens
-        print(f"atoll: {plain}", file=sys.stderr)
+        print(f"atoll: {escaped}", file=sys.stderr)
     return status
 
 
-def _show_version(is_wanted: bool) -> None:
-    if is_wanted:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         print(f"atoll {atoll.__version__}")
         raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
-def verbs(
+def root_command(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")

@@ -46,23 +46,23 @@ def verify(
     from atoll.config import parameters
     from atoll.store import audit
 
-    known = [audit.Anchor.read(line) for line in _lines(anchors)] if anchors else []
-    secret = _secret(key)
-    for each in known if secret is not None else ():
-        each.check(secret or b"")
-    found = parameters.verify(store, known) if log is None else audit.verify(audit.read_lines(_lines(log)), known)
-    data: dict[str, Any] = {"changes": found.seq, "hash": found.hash, "anchors": found.num_anchors}
+    known_anchors = [audit.Anchor.parse(line) for line in _read_lines(anchors)] if anchors else []
+    secret = _read_secret(key)
+    for known_anchor in known_anchors if secret is not None else ():
+        known_anchor.check_signature(secret or b"")
+    result = parameters.verify(store, known_anchors) if log is None else audit.verify(audit.parse_lines(_read_lines(log)), known_anchors)
+    data: dict[str, Any] = {"changes": result.seq, "hash": result.hash, "anchors": result.num_anchors}
     if as_json:
         output.print_json(data)
     else:
-        met = f", and met {found.num_anchors} anchors" if known else ""
-        output.say(output.out(), f"All {found.seq} changes are what was written{met}. The end is {found.hash}.")
+        anchor_note = f", and met {result.num_anchors} anchors" if known_anchors else ""
+        output.print_line(output.get_stdout_console(), f"All {result.seq} changes are what was written{anchor_note}. The end is {result.hash}.")
 
 
 @app.command("anchor")
 def anchor(
     key: KeyOption = None,
-    to: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Add a line to this file.")] = None,
+    output_path: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Add a line to this file.")] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
     """Prints the end of the log, to be kept where nobody who writes the store can change it.
@@ -73,28 +73,28 @@ def anchor(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    with parameters.open(store) as kept:
-        kept.verify()
-        line = kept.anchor(_secret(key)).line()
-    if to is None:
+    with parameters.open_parameters(store) as param_store:
+        param_store.verify()
+        line = param_store.anchor(_read_secret(key)).to_line()
+    if output_path is None:
         print(line)
         return
-    with to.open("a", encoding="utf-8") as file:
+    with output_path.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 
 
-def _lines(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n") if path.stat().st_size else []
     except (OSError, UnicodeDecodeError) as error:
         raise errors.SetupError(f"{path} cannot be read: {error}.") from error
 
 
-def _secret(path: Path | None) -> bytes | None:
+def _read_secret(path: Path | None) -> bytes | None:
     try:
-        found = None if path is None else path.read_bytes().strip()
+        secret = None if path is None else path.read_bytes().strip()
     except OSError as error:
         raise errors.SetupError(f"{path} cannot be read: {error}.") from error
-    if found == b"":
+    if secret == b"":
         raise errors.SetupError(f"{path} is empty: put a secret into it.")
-    return found
+    return secret

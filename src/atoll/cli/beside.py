@@ -16,13 +16,13 @@ DashboardOption = Annotated[
 
 
 @contextmanager
-def dashboard(kept: Any, is_wanted: bool) -> Iterator[None]:
+def serve_during_run(run_store: Any, is_enabled: bool) -> Iterator[None]:
     """Serves a store while a block lasts, at the usual port or, where that is taken, at a free one.
 
     Raises:
         MissingExtra: The dashboard is not installed.
     """
-    if not is_wanted:
+    if not is_enabled:
         yield
         return
     try:
@@ -32,14 +32,14 @@ def dashboard(kept: Any, is_wanted: bool) -> Iterator[None]:
     from atoll.cli import output
 
     try:
-        served = server.Served(kept, host=serving.DEFAULT_HOST, port=serving.DEFAULT_PORT)
+        dashboard_server = server.DashboardServer(run_store, host=serving.DEFAULT_HOST, port=serving.DEFAULT_PORT)
     except errors.SetupError:
-        served = server.Served(kept, host=serving.DEFAULT_HOST, port=0)
-    output.say(output.err(), f"The dashboard is at {served.address}")
-    thread = Thread(target=served.run, daemon=True)
+        dashboard_server = server.DashboardServer(run_store, host=serving.DEFAULT_HOST, port=0)
+    output.print_line(output.get_stderr_console(), f"The dashboard is at {dashboard_server.address}")
+    thread = Thread(target=dashboard_server.run, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        served.stop()
+        dashboard_server.stop()
         thread.join(10)

@@ -10,8 +10,8 @@ import typer
 from atoll.cli import options
 
 
-def evolvable(
-    what: Annotated[
+def list_settings(
+    system_or_task: Annotated[
         str | None, typer.Argument(metavar="[SYSTEM|TASK]", show_default=False, help="A system, or a task's folder.")
     ] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -31,63 +31,63 @@ def evolvable(
     from atoll import config
     from atoll.cli import output
 
-    if what is None or what in config.SYSTEMS:
-        names = list(config.SYSTEMS) if what is None else [what]
-        rows = [_row(setting, value) for name in names for setting, value in _own(name, is_alone=what is not None)]
+    if system_or_task is None or system_or_task in config.SYSTEMS:
+        names = list(config.SYSTEMS) if system_or_task is None else [system_or_task]
+        rows = [_make_row(setting, value) for name in names for setting, value in _iter_system_settings(name, include_common=system_or_task is not None)]
     else:
-        rows = list(_of_task(Path(what), store))
+        rows = list(_iter_task_settings(Path(system_or_task), store))
     if as_json:
         output.print_json(rows)
         return
-    cells = [(each["setting"], _short(each["value"]), each["parameter"] or "", each["version"] or "") for each in rows]
+    cells = [(row["setting"], _format_one_line(row["value"]), row["parameter"] or "", row["version"] or "") for row in rows]
     headings = ("setting", "value", "parameter", "version")
-    output.table(output.out(), headings, [tuple(map(str, each)) for each in cells], right=["version"], flexible="value")
+    output.print_table(output.get_stdout_console(), headings, [tuple(map(str, cell_row)) for cell_row in cells], right_aligned=["version"], flexible="value")
 
 
-def _own(name: str, *, is_alone: bool) -> Iterator[tuple[str, Any]]:
+def _iter_system_settings(name: str, *, include_common: bool) -> Iterator[tuple[str, Any]]:
     """Yields what a system offers; what all share only where it stands alone."""
     from atoll import config
 
-    return ((setting, value) for setting, value in config.evolvable(name) if is_alone or setting.startswith(f"{name}."))
+    return ((setting, value) for setting, value in config.iter_bindable_settings(name) if include_common or setting.startswith(f"{name}."))
 
 
-def _of_task(folder: Path, url: str) -> Iterator[dict[str, Any]]:
+def _iter_task_settings(folder: Path, url: str) -> Iterator[dict[str, Any]]:
     from atoll import config
 
-    plan = config.load(folder)
-    said = plan.to_data()
-    held = _held(url, set(plan.named.values()))
-    for setting, _ in config.evolvable(plan.system):
+    run_config = config.load(folder)
+    config_data = run_config.to_data()
+    parameter_values = _read_parameters(url, set(run_config.bindings.values()))
+    for setting, _ in config.iter_bindable_settings(run_config.system):
         section, key = setting.split(".")
-        named = {each: name for each, name in plan.named.items() if each == setting or each.startswith(f"{setting}.")}
-        if setting not in named:
-            yield _row(setting, said[section][key])
-        for each, name in named.items():
-            value, version = held.get(name, ("not set yet", None))
-            yield _row(each, value, name, version)
+        bindings = {bound_setting: name for bound_setting, name in run_config.bindings.items() if bound_setting == setting or bound_setting.startswith(f"{setting}.")}
+        if setting not in bindings:
+            yield _make_row(setting, config_data[section][key])
+        for each, name in bindings.items():
+            value, version = parameter_values.get(name, ("not set yet", None))
+            yield _make_row(each, value, name, version)
 
 
-def _held(url: str, names: set[str]) -> dict[str, tuple[Any, int]]:
+def _read_parameters(url: str, names: set[str]) -> dict[str, tuple[Any, int]]:
     """Returns what the parameters are that a store has."""
     from atoll import errors
     from atoll.config import parameters
 
-    found: dict[str, tuple[Any, int]] = {}
+    values: dict[str, tuple[Any, int]] = {}
     if not names or not (parameters.is_folder(url) or Path(url.removeprefix("sqlite:///")).exists()):
-        return found
-    with parameters.open(url) as kept:
+        return values
+    with parameters.open_parameters(url) as param_store:
         for name in names:
             try:
-                found[name] = tuple(kept.get(name))
+                values[name] = tuple(param_store.get(name))
             except errors.NotFound:
                 continue
-    return found
+    return values
 
 
-def _row(setting: str, value: Any, name: str | None = None, version: int | None = None) -> dict[str, Any]:
+def _make_row(setting: str, value: Any, name: str | None = None, version: int | None = None) -> dict[str, Any]:
     return {"setting": setting, "value": value, "parameter": name, "version": version}
 
 
-def _short(value: Any) -> str:
-    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return " ".join(said.split())
+def _format_one_line(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " ".join(text.split())

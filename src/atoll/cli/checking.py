@@ -25,7 +25,7 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == 
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     """One thing that was looked at.
 
     Attributes:
@@ -53,105 +53,105 @@ def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output  # with rich: help need not wait for it
 
-    checks = list(examine(store))
+    checks = list(run_checks(store))
     is_ok = all(check.status != "broken" for check in checks)
     if as_json:
         output.print_json({"ok": is_ok, "checks": [asdict(check) for check in checks]})
         return 0 if is_ok else 1
-    console = output.out()
+    console = output.get_stdout_console()
     width = max(len(check.name) for check in checks)
-    colours = {"ok": "", "missing": "dim", "broken": "bold red"}
+    colors = {"ok": "", "missing": "dim", "broken": "bold red"}
     for check in checks:
-        told = f"\n{'':{width + 11}}".join(_lines(check, max(console.width - width - 11, 40)))
-        output.say(console, f"{check.status:7}  {check.name:{width}}  {told}", colours[check.status])
+        description = f"\n{'':{width + 11}}".join(_wrap_check(check, max(console.width - width - 11, 40)))
+        output.print_line(console, f"{check.status:7}  {check.name:{width}}  {description}", colors[check.status])
     return 0 if is_ok else 1
 
 
-def _lines(check: Check, room: int) -> Sequence[str]:
+def _wrap_check(check: DoctorCheck, width: int) -> Sequence[str]:
     """Returns what was found and what to do, on one line where they have room."""
-    whole = f"{check.found}; {check.advice}" if check.advice else check.found
-    if len(whole) <= room:
-        return [whole]
+    full_text = f"{check.found}; {check.advice}" if check.advice else check.found
+    if len(full_text) <= width:
+        return [full_text]
     texts = (f"{check.found};", check.advice) if check.advice else (check.found,)
     return [
-        each for text in texts for each in textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+        line for text in texts for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     ]
 
 
-def examine(store: str) -> Iterator[Check]:
+def run_checks(store: str) -> Iterator[DoctorCheck]:
     """Yields the checks, one after the other."""
-    yield Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    yield Check("atoll", "ok", atoll.__version__)
-    yield from _packages()
-    yield _attempted("store", lambda: _store(store), "give another with --store, or put it in order")
-    yield _attempted("sandbox", _sandbox, "candidates cannot run until this works")
-    yield from _keys()
-    yield Check("cores", "ok", str(len(os.sched_getaffinity(0))))
-    yield Check("memory", "ok", f"{_memory_bytes() / 2**30:.1f} GiB")
+    yield DoctorCheck("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield DoctorCheck("atoll", "ok", atoll.__version__)
+    yield from _check_packages()
+    yield _run_check("store", lambda: _check_store(store), "give another with --store, or put it in order")
+    yield _run_check("sandbox", _check_sandbox, "candidates cannot run until this works")
+    yield from _check_keys()
+    yield DoctorCheck("cores", "ok", str(len(os.sched_getaffinity(0))))
+    yield DoctorCheck("memory", "ok", f"{_get_memory_bytes() / 2**30:.1f} GiB")
 
 
-def _attempted(name: str, look: Callable[[], Check], advice: str) -> Check:
+def _run_check(name: str, run_check: Callable[[], DoctorCheck], advice: str) -> DoctorCheck:
     """Looks, and takes whatever is raised for the answer."""
-    found = errors.attempt(look)
-    if not isinstance(found, errors.Caught):
-        return found
-    is_told = isinstance(found.error, errors.AtollError)
-    return Check(name, "broken", str(found.error) if is_told else str(found), advice)
+    result = errors.capture(run_check)
+    if not isinstance(result, errors.CaughtException):
+        return result
+    is_atoll_error = isinstance(result.error, errors.AtollError)
+    return DoctorCheck(name, "broken", str(result.error) if is_atoll_error else str(result), advice)
 
 
-def _keys() -> Iterator[Check]:
+def _check_keys() -> Iterator[DoctorCheck]:
     """Yields a check for each service that wants a key; any of its variables will do."""
     from atoll.llm import endpoint
 
-    for service, about in endpoint.SERVICES.items():
-        if about.is_own:
+    for service, service_info in endpoint.SERVICES.items():
+        if service_info.is_local:
             continue
-        name, *others = about.key_variables
-        if found := next((each for each in about.key_variables if os.environ.get(each)), None):
-            yield Check(name, "ok", "set" if found == name else f"set as {found}")
+        name, *other_variables = service_info.key_variables
+        if set_variable := next((variable for variable in service_info.key_variables if os.environ.get(variable)), None):
+            yield DoctorCheck(name, "ok", "set" if set_variable == name else f"set as {set_variable}")
         else:
-            wanted = f"this or {' or '.join(others)} is needed" if others else "needed"
-            yield Check(name, "missing", "not set", f"{wanted} for {service}:NAME")
+            requirement = f"this or {' or '.join(other_variables)} is needed" if other_variables else "needed"
+            yield DoctorCheck(name, "missing", "not set", f"{requirement} for {service}:NAME")
 
 
-def _packages() -> Iterator[Check]:
+def _check_packages() -> Iterator[DoctorCheck]:
     """Yields the packages that are needed, then the extras; asks their metadata and imports none."""
-    needed, wanted = _required("atoll")
-    for name in needed:
+    required, optional = _read_requirements("atoll")
+    for name in required:
         version = _version(name)
         if version is None:
-            yield Check(name, "broken", "not installed", f"pip install {name}")
+            yield DoctorCheck(name, "broken", "not installed", f"pip install {name}")
         else:
-            yield Check(name, "ok", version)
-    yield Check("sqlite", "ok", sqlite3.sqlite_version)
-    for extra, names in wanted.items():
+            yield DoctorCheck(name, "ok", version)
+    yield DoctorCheck("sqlite", "ok", sqlite3.sqlite_version)
+    for extra, names in optional.items():
         versions = {name: _version(name) for name in names}
-        lacking = [name for name, version in versions.items() if version is None]
-        if lacking:
-            found = f"without {', '.join(lacking)}"
-            yield Check(f"extra {extra}", "missing", found, extras.command(extra))
+        missing = [name for name, version in versions.items() if version is None]
+        if missing:
+            description = f"without {', '.join(missing)}"
+            yield DoctorCheck(f"extra {extra}", "missing", description, extras.get_install_command(extra))
         else:
-            yield Check(f"extra {extra}", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
+            yield DoctorCheck(f"extra {extra}", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
-def _required(package: str) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
+def _read_requirements(package: str) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
     """Returns what a package always needs, and what each of its extras adds."""
-    needed, added = list[str](), dict[str, list[str]]()
+    required, by_extra = list[str](), dict[str, list[str]]()
     for line in metadata.requires(package) or ():
-        if (found := _REQUIREMENT.match(line)) is None or not (found[3] is None or found[3] in EXTRAS_IN_USE):
+        if (match := _REQUIREMENT.match(line)) is None or not (match[3] is None or match[3] in EXTRAS_IN_USE):
             continue
-        inner = [name for extra in (found[2] or "").split(",") for name in _of_extra(found[1], extra.strip())]
-        (added.setdefault(found[3], []) if found[3] else needed).extend([found[1], *inner])
-    return needed, added
+        inner = [name for extra in (match[2] or "").split(",") for name in _get_extra_packages(match[1], extra.strip())]
+        (by_extra.setdefault(match[3], []) if match[3] else required).extend([match[1], *inner])
+    return required, by_extra
 
 
-def _of_extra(package: str, extra: str) -> Sequence[str]:
+def _get_extra_packages(package: str, extra: str) -> Sequence[str]:
     """Returns what an extra of another package adds, e.g. `anthropic` for `pydantic-ai-slim[anthropic]`."""
     try:
-        found = [_REQUIREMENT.match(line) for line in metadata.requires(package) or ()]
+        matches = [_REQUIREMENT.match(line) for line in metadata.requires(package) or ()]
     except metadata.PackageNotFoundError:
         return ()
-    return [each[1] for each in found if each and extra and each[3] == extra]
+    return [match[1] for match in matches if match and extra and match[3] == extra]
 
 
 def _version(package: str) -> str | None:
@@ -161,45 +161,45 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _store(url: str) -> Check:
+def _check_store(url: str) -> DoctorCheck:
     """Opens the store, and takes the right to write for a moment; makes none where there is none."""
     from atoll.store import address, schema
 
-    path = Path(address.path_of(url))
-    if address.is_path(url) and not path.exists():
+    path = Path(address.get_path(url))
+    if address.is_file_path(url) and not path.exists():
         folder = path.absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
-            return Check("store", "broken", f"{folder} cannot be written", "make that folder, or name another store")
-        return Check("store", "ok", f"{url} is not there yet: the first run makes it")
-    with options.opened(url) as kept:
-        with kept.database.writing():
+            return DoctorCheck("store", "broken", f"{folder} cannot be written", "make that folder, or name another store")
+        return DoctorCheck("store", "ok", f"{url} is not there yet: the first run makes it")
+    with options.open_existing_store(url) as run_store:
+        with run_store.database.begin_write():
             pass
-        found = f"{kept.database.name}, schema {schema.VERSION}, {len(kept.runs()):,} runs, writable"
-    return Check("store", "ok", found)
+        description = f"{run_store.database.name}, schema {schema.VERSION}, {len(run_store.runs()):,} runs, writable"
+    return DoctorCheck("store", "ok", description)
 
 
 def _make_job() -> Callable[[Any], Any]:
     return _double
 
 
-def _double(number: Any) -> Any:
-    return 2 * number
+def _double(value: Any) -> Any:
+    return 2 * value
 
 
-def _sandbox() -> Check:
+def _check_sandbox() -> DoctorCheck:
     """Tries the strongest sandbox that there is, and says what is missing for a stronger one."""
     from atoll import sandbox
 
-    with sandbox.open(_make_job, sandbox.Limits(seconds=10.0), unsafe=True) as box:
-        answer = box.run(21)
-    if answer.value != 42:
-        raise errors.SetupError(f"A trivial job failed: {answer.failure or answer.value!r}.")
-    lacking = " ".join(sandbox.missing(sandbox.probe()))
-    return Check("sandbox", "missing" if lacking else "ok", f"{box.level}: {sandbox.LEVELS[box.level]}", lacking)
+    with sandbox.open(_make_job, sandbox.Limits(seconds=10.0), unsafe=True) as probe_sandbox:
+        result = probe_sandbox.run(21)
+    if result.value != 42:
+        raise errors.SetupError(f"A trivial job failed: {result.failure or result.value!r}.")
+    missing_features = " ".join(sandbox.describe_missing(sandbox.probe()))
+    return DoctorCheck("sandbox", "missing" if missing_features else "ok", f"{probe_sandbox.level}: {sandbox.LEVELS[probe_sandbox.level]}", missing_features)
 
 
-def _memory_bytes() -> float:
+def _get_memory_bytes() -> float:
     """Returns how much memory there is, or how much of it this container may use."""
-    there = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    allowed = MEMORY_LIMIT.read_text().strip() if MEMORY_LIMIT.is_file() else "max"
-    return min(there, float(allowed)) if allowed.isdecimal() else there
+    total = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    limit = MEMORY_LIMIT.read_text().strip() if MEMORY_LIMIT.is_file() else "max"
+    return min(total, float(limit)) if limit.isdecimal() else total

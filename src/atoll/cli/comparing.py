@@ -7,12 +7,12 @@ import typer
 from atoll import errors
 from atoll.cli import exporting, options
 
-ENDS = "RUN, which stands for its best, or RUN:CANDIDATE"
+CANDIDATE_HELP = "RUN, which stands for its best, or RUN:CANDIDATE"
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="A", help=f"{ENDS}.")],
-    second: Annotated[str | None, typer.Argument(metavar="B", help=f"{ENDS}.")] = None,
+    first: Annotated[str, typer.Argument(metavar="A", help=f"{CANDIDATE_HELP}.")],
+    second: Annotated[str | None, typer.Argument(metavar="B", help=f"{CANDIDATE_HELP}.")] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -30,40 +30,40 @@ def diff(
     from atoll.cli import drawing, output
     from atoll.runs import looks, progress, text
 
-    with options.opened(store) as kept:
-        ends = [_end(kept, each) for each in (first, second) if each is not None]
+    with options.open_existing_store(store) as run_store:
+        candidates = [_find_candidate(run_store, name) for name in (first, second) if name is not None]
         if second is None:
-            ends.insert(0, _before(kept, *ends[0], is_run=":" not in first))
-        texts = [looks.shown(looks.system_of(kept, run), row.content) for run, row in ends]
-    (old_run, old), (new_run, new) = ends
-    names = [f"{run}:{row.id}  score {text.number(row.score)}" for run, row in ends]
-    lines = list(text.patch(*texts, *names))
+            candidates.insert(0, _find_comparison(run_store, *candidates[0], is_run=":" not in first))
+        texts = [looks.format_candidate(looks.get_system_name(run_store, run), row.content) for run, row in candidates]
+    (old_run, old), (new_run, new) = candidates
+    names = [f"{run}:{row.id}  score {text.format_number(row.score)}" for run, row in candidates]
+    lines = list(text.iter_diff_lines(*texts, *names))
     if as_json:
-        sides = {"a": {"run": old_run, **progress.row_data(old)}, "b": {"run": new_run, **progress.row_data(new)}}
+        sides = {"a": {"run": old_run, **progress.row_to_data(old)}, "b": {"run": new_run, **progress.row_to_data(new)}}
         output.print_json({**sides, "diff": "\n".join(lines)})
     elif lines:
-        drawing.patch(output.out(), lines)
+        drawing.print_patch(output.get_stdout_console(), lines)
     else:
-        output.say(output.err(), f"{names[0]} and {names[1]} have the same content.")
+        output.print_line(output.get_stderr_console(), f"{names[0]} and {names[1]} have the same content.")
 
 
-def _end(kept: Any, name: str) -> tuple[str, Any]:
+def _find_candidate(run_store: Any, name: str) -> tuple[str, Any]:
     """Finds the candidate that one end of a diff names, with its run."""
     from atoll import runs
     from atoll.runs import progress
 
     run, colon, candidate = name.rpartition(":")
-    found = runs.find(kept, run if colon else name)
-    return found, progress.candidate(kept, found, candidate if colon else progress.BEST)
+    run_id = runs.find_run(run_store, run if colon else name)
+    return run_id, progress.find_candidate(run_store, run_id, candidate if colon else progress.BEST)
 
 
-def _before(kept: Any, run: str, row: Any, *, is_run: bool) -> tuple[str, Any]:
+def _find_comparison(run_store: Any, run: str, row: Any, *, is_run: bool) -> tuple[str, Any]:
     """Finds what a lonely end is compared with."""
     from atoll.runs import progress
 
     if is_run:
-        return run, progress.candidate(kept, run, progress.START)
-    parent = progress.link(kept.candidates(run), row).parent
+        return run, progress.find_candidate(run_store, run, progress.INITIAL)
+    parent = progress.make_lineage_entry(run_store.candidates(run), row).parent
     if parent is None:
         raise errors.SetupError(f"{row.id} has no parent in run {run}: name what to compare it with.")
     return run, parent
@@ -85,19 +85,19 @@ def compare(
     from atoll.cli import drawing, output
     from atoll.runs import comparison
 
-    with options.opened(store) as kept:
-        found_runs = list(dict.fromkeys(runs.find(kept, name) for name in names))
-        if len(found_runs) < 2:
+    with options.open_existing_store(store) as run_store:
+        run_ids = list(dict.fromkeys(runs.find_run(run_store, name) for name in names))
+        if len(run_ids) < 2:
             raise errors.SetupError(f"One run compares with nothing: 'atoll compare {names[0]} ANOTHER'.")
-        found = comparison.compare(kept, found_runs)
+        result = comparison.compare(run_store, run_ids)
     if as_json:
-        output.print_json(found.to_data())
+        output.print_json(result.to_data())
     else:
-        drawing.comparison(output.out(), found)
+        drawing.print_comparison(output.get_stdout_console(), result)
 
 
 def report(
-    run: options.RunArgument, to: exporting.ToOption = None, store: options.StoreOption = options.DEFAULT_STORE
+    run: options.RunArgument, output_path: exporting.OutputOption = None, store: options.StoreOption = options.DEFAULT_STORE
 ) -> None:
     """Writes a report of a run in Markdown.
 
@@ -109,5 +109,5 @@ def report(
     from atoll import runs  # with SQLAlchemy: help need not wait for it
     from atoll.runs import report as reports
 
-    with options.opened(store) as kept:
-        exporting.deliver((f"{line}\n" for line in reports.report(kept, runs.find(kept, run))), to)
+    with options.open_existing_store(store) as run_store:
+        exporting.write_output((f"{line}\n" for line in reports.iter_report_lines(run_store, runs.find_run(run_store, run))), output_path)

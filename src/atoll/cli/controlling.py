@@ -14,8 +14,8 @@ from atoll import control as steering
 from atoll import errors
 from atoll.cli import options, values
 
-LIMITS = tuple(field.name for field in fields(steering.Budget))
-COUNTS = ("iterations", "evaluations", "calls", "tokens")
+LIMIT_NAMES = tuple(field.name for field in fields(steering.Budget))
+COUNT_LIMITS = ("iterations", "evaluations", "calls", "tokens")
 
 
 class Action(StrEnum):
@@ -27,9 +27,9 @@ class Action(StrEnum):
     SET = "set"
 
 
-type Post = tuple[steering.Kind, Mapping[str, Any]]
+type ControlCommand = tuple[steering.CommandKind, Mapping[str, Any]]
 
-PLAIN: Mapping[Action, Post] = {
+SIMPLE_COMMANDS: Mapping[Action, ControlCommand] = {
     Action.PAUSE: ("pause", {}),
     Action.RESUME: ("resume", {}),
     Action.STOP: ("stop", {"reason": "stopped by atoll control"}),
@@ -64,18 +64,18 @@ def control(
     from atoll.cli import output
     from atoll.runs import orders
 
-    posts = commands(action, changes or [])
-    with options.opened(store) as kept:
-        told = orders.tell(kept, runs.find(kept, run), posts, by=values.author(author))
+    commands_to_send = parse_commands(action, changes or [])
+    with options.open_existing_store(store) as run_store:
+        receipt = orders.send_commands(run_store, runs.find_run(run_store, run), commands_to_send, author=values.resolve_author(author))
     if as_json:
-        posted = zip(told.numbers, told.posts, strict=True)
-        rows = [{"number": number, "kind": kind, "data": data} for number, (kind, data) in posted]
-        output.print_json({"run": told.run, "posted": rows, "running": told.is_alive})
+        sent = zip(receipt.numbers, receipt.commands, strict=True)
+        rows = [{"number": command_number, "kind": kind, "data": data} for command_number, (kind, data) in sent]
+        output.print_json({"run": receipt.run, "posted": rows, "running": receipt.is_alive})
         return
-    output.say(output.out(), told.sentence())
+    output.print_line(output.get_stdout_console(), receipt.describe())
 
 
-def commands(action: Action, changes: Sequence[str]) -> list[Post]:
+def parse_commands(action: Action, changes: Sequence[str]) -> list[ControlCommand]:
     """Returns what to post.
 
     Raises:
@@ -84,36 +84,36 @@ def commands(action: Action, changes: Sequence[str]) -> list[Post]:
     if action != Action.SET:
         if changes:
             raise errors.SetupError(f"'{action}' changes no keys: write 'atoll control RUN set {' '.join(changes)}'.")
-        return [PLAIN[action]]
+        return [SIMPLE_COMMANDS[action]]
     if not changes:
         raise errors.SetupError("'set' needs what to change: 'atoll control RUN set iterations=2000'.")
-    read = dict(_read(each) for each in changes)
-    limits = {name: value for name, value in read.items() if name in LIMITS}
-    settings = {name: value for name, value in read.items() if name not in LIMITS}
-    posts: list[Post] = [("raise", limits), ("set", settings)]
-    return [(kind, data) for kind, data in posts if data]
+    parsed_changes = dict(_parse_change(change) for change in changes)
+    limits = {name: value for name, value in parsed_changes.items() if name in LIMIT_NAMES}
+    settings = {name: value for name, value in parsed_changes.items() if name not in LIMIT_NAMES}
+    parsed_commands: list[ControlCommand] = [("raise", limits), ("set", settings)]
+    return [(kind, data) for kind, data in parsed_commands if data]
 
 
-def _read(change: str) -> tuple[str, Any]:
-    name, equals, said = (part.strip() for part in change.partition("="))
+def _parse_change(change: str) -> tuple[str, Any]:
+    name, equals, text = (part.strip() for part in change.partition("="))
     if not equals or not name:
         raise errors.SetupError(f"{change!r} is not understood: write KEY=VALUE, e.g. iterations=2000.")
-    if name in LIMITS:
-        return name, _limit(name, said)
-    if close := difflib.get_close_matches(name, LIMITS, n=1, cutoff=0.75):
-        raise errors.SetupError(f"There is no limit {name}; the nearest is {close[0]}.")
+    if name in LIMIT_NAMES:
+        return name, _parse_limit(name, text)
+    if close_matches := difflib.get_close_matches(name, LIMIT_NAMES, n=1, cutoff=0.75):
+        raise errors.SetupError(f"There is no limit {name}; the nearest is {close_matches[0]}.")
     try:
-        return name, tomllib.loads(f"value = {said}")["value"]
+        return name, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return name, said
+        return name, text
 
 
-def _limit(name: str, said: str) -> float:
+def _parse_limit(name: str, text: str) -> float:
     try:
-        value = int(said) if name in COUNTS else float(said)
+        value = int(text) if name in COUNT_LIMITS else float(text)
     except ValueError:
         value = 0
     if not 0 < value < math.inf:
-        kind = "a whole number" if name in COUNTS else "a number"
-        raise errors.SetupError(f"{name}={said} is no limit: give {kind} above 0.")
+        kind = "a whole number" if name in COUNT_LIMITS else "a number"
+        raise errors.SetupError(f"{name}={text} is no limit: give {kind} above 0.")
     return value

@@ -29,6 +29,6 @@ def demo(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import demonstration  # with SQLAlchemy and rich: 0.3 s that `atoll --help` need not wait for
 
-    return demonstration.show(
-        seconds=seconds, steps=steps, seed=seed, workers=workers, store_url=store, as_json=as_json
+    return demonstration.run_demo(
+        seconds=seconds, iterations=steps, seed=seed, workers=workers, store_url=store, as_json=as_json
     )

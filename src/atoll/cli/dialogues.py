@@ -6,7 +6,7 @@ import typer
 
 from atoll.cli import options
 
-LEVELS = {"islands": 1, "generations": 2, "worldlines": 3, "turns": 4}
+TREE_LEVELS = {"islands": 1, "generations": 2, "worldlines": 3, "turns": 4}
 
 
 def tree(
@@ -32,12 +32,12 @@ def tree(
     from atoll.cli import output
     from atoll.runs import dialogue
 
-    if level not in LEVELS:
-        raise errors.SetupError(f"There is no level {level!r:.40}: there are {', '.join(LEVELS)}.")
-    with options.opened(store) as kept:
-        found = dialogue.tree(kept, runs.find(kept, run), island=island)
+    if level not in TREE_LEVELS:
+        raise errors.SetupError(f"There is no level {level!r:.40}: there are {', '.join(TREE_LEVELS)}.")
+    with options.open_existing_store(store) as run_store:
+        conversation_tree = dialogue.build_tree(run_store, runs.find_run(run_store, run), island=island)
     if as_json:
-        output.print_json(found.to_data())
+        output.print_json(conversation_tree.to_data())
         return
-    for line in found.lines(LEVELS[level]):
-        output.say(output.out(), line)
+    for line in conversation_tree.iter_lines(TREE_LEVELS[level]):
+        output.print_line(output.get_stdout_console(), line)

@@ -13,9 +13,9 @@ import typer
 from atoll import errors
 from atoll.cli import options
 
-FORMATS = ("--jsonl", "--csv", "--dataset", "--html", "--replay", "--openevolve")
+FORMAT_OPTIONS = ("--jsonl", "--csv", "--dataset", "--html", "--replay", "--openevolve")
 
-ToOption = Annotated[
+OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
 ]
 
@@ -30,7 +30,7 @@ def export(
     openevolve: Annotated[
         Path | None, typer.Option("--openevolve", metavar="DIR", help="A checkpoint of OpenEvolve's, into a folder.")
     ] = None,
-    to: ToOption = None,
+    output_path: OutputOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
     """Writes a run out, in one of six formats.
@@ -49,41 +49,41 @@ def export(
     from atoll import runs  # with SQLAlchemy: help need not wait for it
     from atoll.runs import openevolve as checkpoints
 
-    asked = (jsonl, csv, dataset, html, replay, openevolve is not None)
-    wanted = [name for name, is_wanted in zip(FORMATS, asked, strict=True) if is_wanted]
-    if len(wanted) != 1:
-        said = "no format" if not wanted else f"{' and '.join(wanted)} at once"
-        raise errors.SetupError(f"export was given {said}: choose one of {', '.join(FORMATS[:-1])} and {FORMATS[-1]}.")
-    with options.opened(store) as kept:
-        found = runs.find(kept, run)
+    flags = (jsonl, csv, dataset, html, replay, openevolve is not None)
+    formats = [name for name, is_selected in zip(FORMAT_OPTIONS, flags, strict=True) if is_selected]
+    if len(formats) != 1:
+        problem = "no format" if not formats else f"{' and '.join(formats)} at once"
+        raise errors.SetupError(f"export was given {problem}: choose one of {', '.join(FORMAT_OPTIONS[:-1])} and {FORMAT_OPTIONS[-1]}.")
+    with options.open_existing_store(store) as run_store:
+        run_id = runs.find_run(run_store, run)
         if openevolve is not None:
-            print(f"atoll: Written to {checkpoints.export(kept, found, openevolve)}.", file=sys.stderr)
+            print(f"atoll: Written to {checkpoints.export_checkpoint(run_store, run_id, openevolve)}.", file=sys.stderr)
             return
-        num_pieces = deliver(pieces(kept, found, wanted[0]), to, is_foreign=True)
-    if wanted[0] in ("--dataset", "--replay") and not num_pieces:
-        print(f"atoll: Run {found} asked no model, so its {wanted[0][2:]} is empty.", file=sys.stderr)
+        num_chunks = write_output(iter_chunks(run_store, run_id, formats[0]), output_path, is_untrusted=True)
+    if formats[0] in ("--dataset", "--replay") and not num_chunks:
+        print(f"atoll: Run {run_id} asked no model, so its {formats[0][2:]} is empty.", file=sys.stderr)
 
 
-def pieces(kept: Any, run: str, wanted: str) -> Iterator[str]:
+def iter_chunks(run_store: Any, run: str, format_option: str) -> Iterator[str]:
     """Yields a run in a format, one of `FORMATS`, in pieces with their line ends."""
     import json
 
     from atoll.runs import dataset, page, replaying, spreadsheet
 
-    match wanted:
+    match format_option:
         case "--jsonl":
-            return (f"{line}\n" for line in kept.export(run))
+            return (f"{line}\n" for line in run_store.export(run))
         case "--csv":
-            return spreadsheet.to_csv(kept.candidates(run))
+            return spreadsheet.to_csv(run_store.candidates(run))
         case "--dataset":
-            return (f"{json.dumps(record)}\n" for record in dataset.dataset(kept, run))
+            return (f"{json.dumps(record)}\n" for record in dataset.iter_finetuning_rows(run_store, run))
         case "--replay":
-            return (f"{line}\n" for line in replaying.replay_lines(kept, run))
+            return (f"{line}\n" for line in replaying.iter_responses(run_store, run))
         case _:
-            return page.page(kept, run)
+            return page.render_html(run_store, run)
 
 
-def deliver(written: Iterable[str], to: Path | None, *, is_foreign: bool = False) -> int:
+def write_output(chunks: Iterable[str], output_path: Path | None, *, is_untrusted: bool = False) -> int:
     """Writes pieces to a file, whole or not at all, or to stdout; returns how many there were.
 
     Args:
@@ -95,38 +95,38 @@ def deliver(written: Iterable[str], to: Path | None, *, is_foreign: bool = False
         SetupError: The file cannot be written.
     """
     try:
-        return _print(written, is_foreign=is_foreign) if to is None else _save(written, to)
+        return _print_chunks(chunks, is_untrusted=is_untrusted) if output_path is None else _save_chunks(chunks, output_path)
     except BrokenPipeError:
         raise  # whoever reads has seen enough; the command line ends quietly
     except OSError as error:
-        raise errors.SetupError(f"{to or 'stdout'} cannot be written: {error.strerror}.") from error
+        raise errors.SetupError(f"{output_path or 'stdout'} cannot be written: {error.strerror}.") from error
 
 
-def _print(written: Iterable[str], *, is_foreign: bool) -> int:
+def _print_chunks(chunks: Iterable[str], *, is_untrusted: bool) -> int:
     from atoll.runs import text
 
     count = 0
-    for count, piece in enumerate(written, 1):  # noqa: B007 - counts
-        shown = text.visible(piece) if is_foreign and sys.stdout.isatty() else piece
-        sys.stdout.write(shown.encode("utf-8", "backslashreplace").decode())
+    for count, chunk in enumerate(chunks, 1):  # noqa: B007 - counts
+        text_to_print = text.escape_control(chunk) if is_untrusted and sys.stdout.isatty() else chunk
+        sys.stdout.write(text_to_print.encode("utf-8", "backslashreplace").decode())
     sys.stdout.flush()
     return count
 
 
-def _save(written: Iterable[str], to: Path) -> int:
-    if to.exists() and not to.is_file():  # a device or a pipe, which nothing can replace
-        with to.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            return sum(1 for piece in written if file.write(piece) >= 0)
-    descriptor, part = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name}.")
+def _save_chunks(chunks: Iterable[str], output_path: Path) -> int:
+    if output_path.exists() and not output_path.is_file():  # a device or a pipe, which nothing can replace
+        with output_path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            return sum(1 for chunk in chunks if file.write(chunk) >= 0)
+    descriptor, temporary_path = tempfile.mkstemp(dir=output_path.parent, prefix=f".{output_path.name}.")
     try:
         with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            count = sum(1 for piece in written if file.write(piece) >= 0)
+            count = sum(1 for chunk in chunks if file.write(chunk) >= 0)
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(part, 0o666 & ~mask)  # as any new file: a temporary one is for its owner only
-        os.replace(part, to)
+        os.chmod(temporary_path, 0o666 & ~mask)  # as any new file: a temporary one is for its owner only
+        os.replace(temporary_path, output_path)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(part)
+            os.unlink(temporary_path)
         raise
     return count

@@ -5,11 +5,11 @@ import re
 _COMMAND = re.compile(r"pip install 'atoll\[(\w+)\]'(?! \(in a checkout)")
 
 
-def command(extra: str) -> str:
+def get_install_command(extra: str) -> str:
     """Returns how to install an extra."""
-    return with_checkout(f"pip install 'atoll[{extra}]'")
+    return add_checkout_command(f"pip install 'atoll[{extra}]'")
 
 
-def with_checkout(sentence: str) -> str:
+def add_checkout_command(sentence: str) -> str:
     """Returns a sentence in which every command that installs an extra is followed by the one for a checkout."""
     return _COMMAND.sub(r"\g<0> (in a checkout: scripts/setup \1)", sentence)

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from atoll import archipelago, errors, runs, store, system
-from atoll.candidate import NOTHING
+from atoll.candidate import EMPTY
 from atoll.cli import output, rivals, watching
 from atoll.runs import baselines, failures, looks, results, text
 
-WORDS = ("comment", "description", "docstring")  # of the task's own, in the header: whoever wrote them knows them
+PROSE_TITLES = ("comment", "description", "docstring")  # of the task's own, in the header: whoever wrote them knows them
 
 
-def follow(
+def run_session(
     session: runs.Session,
-    kept: store.Store,
+    run_store: store.Store,
     *,
     as_json: bool,
     quiet: bool = False,
-    compared: runs.Allowed | None = None,
+    baseline_permissions: runs.UnsafeOptions | None = None,
 ) -> int:
     """Runs a session to its end and tells how it went; returns the exit status.
 
@@ -42,112 +42,112 @@ def follow(
         RunFailed: It ended before its time; everything until then is saved, and told if a program listens.
         StoreFailed: The store is no longer where it was.
     """
-    screen, since = output.err(), time.monotonic()
+    console, started_at = output.get_stderr_console(), time.monotonic()
     failure: errors.RunFailed | None = None
     result: Mapping[str, Any] = {}
     if not quiet:
-        _introduce(session, kept, screen, is_compared=compared is not None)
-    with session, _warnings_told(screen, quiet), output.terminated_as_interrupted():
+        _print_introduction(session, run_store, console, has_baselines=baseline_permissions is not None)
+    with session, _print_warnings(console, quiet), output.interrupt_on_sigterm():
         try:
-            _watch(session, screen, quiet)
+            _run_with_progress(session, console, quiet)
             result = session.conclude()
         except errors.RunFailed as error:
             failure = error
-    kept.database.check_place()
-    seconds = time.monotonic() - since
-    summary = runs.summarise(kept, session.run)
-    found = baselines.find(kept, session.run)
-    if compared is not None and summary.status == "done":
-        found = _rivals(session, kept, compared, quiet)
-    end = _End(session, kept, summary, seconds, found, result)
+    run_store.database.check_identity()
+    seconds = time.monotonic() - started_at
+    summary = runs.summarize(run_store, session.run_id)
+    baseline_results = baselines.find_baselines(run_store, session.run_id)
+    if baseline_permissions is not None and summary.status == "done":
+        baseline_results = _run_baselines(session, run_store, baseline_permissions, quiet)
+    session_end = _SessionEnd(session, run_store, summary, seconds, baseline_results, result)
     if not (quiet or failure):
-        end.tell(screen if as_json else output.out())
+        session_end.print_result(console if as_json else output.get_stdout_console())
     if as_json:
-        output.print_json({**end.to_data(), "status": "failed", "error": str(failure)} if failure else end.to_data())
+        output.print_json({**session_end.to_data(), "status": "failed", "error": str(failure)} if failure else session_end.to_data())
     if failure is not None:
         raise failure
     return 1 if summary.status == "failed" else 0
 
 
-def _introduce(session: runs.Session, kept: store.Store, screen: Console, *, is_compared: bool) -> None:
+def _print_introduction(session: runs.Session, run_store: store.Store, console: Console, *, has_baselines: bool) -> None:
     """Says which run begins where, and has its set-up explained once it has started."""
-    output.say(screen, f"Run {session.run} in {kept.database.name}, sandbox {session.sandbox}.")
-    rivalry = {"baselines": baselines.told(session.budget, session.plan.run.llm)} if is_compared else {}
-    session.evolver.use_profiler(lambda event: explain(screen, event, rivalry))
+    output.print_line(console, f"Run {session.run_id} in {run_store.database.name}, sandbox {session.sandbox}.")
+    baseline_note = {"baselines": baselines.describe(session.budget, session.plan.run.llm)} if has_baselines else {}
+    session.evolver.use_profiler(lambda event: print_setup(console, event, baseline_note))
 
 
-class _End(NamedTuple):
+class _SessionEnd(NamedTuple):
     """How a session ended."""
 
     session: runs.Session
-    kept: store.Store
+    run_store: store.Store
     summary: runs.Summary
     seconds: float
-    found: Sequence[baselines.Baseline]
+    baseline_results: Sequence[baselines.Baseline]
     result: Mapping[str, Any]
 
-    def tell(self, console: Console) -> None:
-        tell(console, self.kept, self.summary, self.seconds, self.found, results.candidates(self.result))
-        for line in results.lines(self.result):
-            output.say(console, line)
-        if self.session.tally is not None:
-            output.say(console, f"ray: {self.session.tally}.")
+    def print_result(self, console: Console) -> None:
+        print_summary(console, self.run_store, self.summary, self.seconds, self.baseline_results, results.list_best_candidates(self.result))
+        for line in results.format_result(self.result):
+            output.print_line(console, line)
+        if self.session.ray_stats is not None:
+            output.print_line(console, f"ray: {self.session.ray_stats}.")
 
     def to_data(self) -> dict[str, Any]:
         data = {**self.summary.to_data(), "seconds": round(self.seconds, 3), **self.result}
-        if self.session.tally is not None:
-            data["executor"] = self.session.tally.to_data()
-        data["baselines"] = {each.name: each.to_data() for each in self.found}
+        if self.session.ray_stats is not None:
+            data["executor"] = self.session.ray_stats.to_data()
+        data["baselines"] = {baseline.name: baseline.to_data() for baseline in self.baseline_results}
         return data
 
 
-def _rivals(session: runs.Session, kept: store.Store, allowed: runs.Allowed, quiet: bool) -> list[baselines.Baseline]:
+def _run_baselines(session: runs.Session, run_store: store.Store, permissions: runs.UnsafeOptions, quiet: bool) -> list[baselines.Baseline]:
     """Runs the baselines of a run that has ended well; one that fails does not undo the run."""
-    screen = output.err()
+    console = output.get_stderr_console()
 
-    def go(rival: runs.Session) -> None:
-        with _warnings_told(screen, quiet), output.terminated_as_interrupted(), suppress(errors.RunFailed):
-            _watch(rival, screen, quiet)
+    def go(baseline_session: runs.Session) -> None:
+        with _print_warnings(console, quiet), output.interrupt_on_sigterm(), suppress(errors.RunFailed):
+            _run_with_progress(baseline_session, console, quiet)
 
-    return list(rivals.play(kept, session.run, allowed, screen, quiet, go))
+    return list(rivals.run_baselines(run_store, session.run_id, permissions, console, quiet, go))
 
 
-class _Teller(logging.Handler):
+class _WarningPrinter(logging.Handler):
     """Writes the warnings of a run where its progress is written."""
 
-    def __init__(self, screen: Console) -> None:
+    def __init__(self, console: Console) -> None:
         super().__init__()
-        self._screen = screen
+        self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        output.say(self._screen, f"  {record.getMessage()}")
+        output.print_line(self._console, f"  {record.getMessage()}")
 
 
 @contextmanager
-def _warnings_told(screen: Console, quiet: bool) -> Iterator[None]:
-    log, teller = logging.getLogger("atoll"), logging.NullHandler() if quiet else _Teller(screen)
-    log.addHandler(teller)
+def _print_warnings(console: Console, quiet: bool) -> Iterator[None]:
+    log, handler = logging.getLogger("atoll"), logging.NullHandler() if quiet else _WarningPrinter(console)
+    log.addHandler(handler)
     try:
         yield
     finally:
-        log.removeHandler(teller)
+        log.removeHandler(handler)
 
 
-def _watch(session: runs.Session, screen: Console, quiet: bool) -> None:
-    watch = watching.Silence() if quiet else watching.make_watch(session, screen)
+def _run_with_progress(session: runs.Session, console: Console, quiet: bool) -> None:
+    progress_view = watching.NoProgress() if quiet else watching.make_progress_view(session, console)
     gc.freeze()  # what was imported stays, and need not be looked through again and again
-    with watch:
+    with progress_view:
         try:
-            session.go(watch.refresh)
+            session.run(progress_view.refresh)
         except KeyboardInterrupt:
-            output.say(screen, "Finishing the steps at work; Ctrl-C again stops at once.")
+            output.print_line(console, "Finishing the steps at work; Ctrl-C again stops at once.")
             session.evolver.stop("interrupted")
         finally:
             gc.unfreeze()
 
 
-def explain(
-    screen: Console, event: archipelago.EvolverEvent | system.OnStarted, more: Mapping[str, str] = NOTHING
+def print_setup(
+    console: Console, event: archipelago.EvolverEvent | system.OnStarted, extra_facts: Mapping[str, str] = EMPTY
 ) -> None:
     """Prints the set-up when a run starts, as wide as the screen.
 
@@ -156,74 +156,74 @@ def explain(
     """
     if not isinstance(event, system.OnStarted):
         return
-    facts = {title: str(value).rstrip() for title, value in {**more, **event.payload}.items()}
+    facts = {title: str(value).rstrip() for title, value in {**extra_facts, **event.payload}.items()}
     if "source" in facts:
         facts.pop("docstring", None)  # it stands in the source
-    width = max((len(title) for title, told in facts.items() if told and "\n" not in told), default=0)
+    width = max((len(title) for title, fact in facts.items() if fact and "\n" not in fact), default=0)
     for title, told in facts.items():
         if "\n" in told:
             lines = textwrap.indent(told, "      ").splitlines()
-            output.say(screen, f"  {title}")
+            output.print_line(console, f"  {title}")
             for line in lines:
-                output.say(screen, output.cut(line, screen.width) if title in WORDS else line)
+                output.print_line(console, output.truncate(line, console.width) if title in PROSE_TITLES else line)
         elif told:
-            room = max(screen.width - width - 4, output.LEAST)
-            first, *rest = [output.cut(text.visible(told), room)] if title in WORDS else _wrapped(told, room)
-            output.say(screen, f"  {title:{width}}  {first}")
-            for line in rest:
-                output.say(screen, f"  {'':{width}}  {line}")
-    output.say(screen, "")
+            width_left = max(console.width - width - 4, output.MIN_WIDTH)
+            first, *more_lines = [output.truncate(text.escape_control(told), width_left)] if title in PROSE_TITLES else _wrap(told, width_left)
+            output.print_line(console, f"  {title:{width}}  {first}")
+            for line in more_lines:
+                output.print_line(console, f"  {'':{width}}  {line}")
+    output.print_line(console, "")
 
 
-def _wrapped(told: str, room: int) -> list[str]:
-    return textwrap.wrap(text.visible(told), room, break_long_words=False, break_on_hyphens=False) or [""]
+def _wrap(fact: str, width: int) -> list[str]:
+    return textwrap.wrap(text.escape_control(fact), width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
-def tell(
+def print_summary(
     console: Console,
-    kept: store.Store,
+    run_store: store.Store,
     summary: runs.Summary,
     seconds: float,
-    found: Sequence[baselines.Baseline] = (),
-    several: Sequence[str] = (),
+    baseline_results: Sequence[baselines.Baseline] = (),
+    candidate_ids: Sequence[str] = (),
 ) -> None:
     """Says how a run ended: best against start, where it is, what it cost, what to do next.
 
     Of a run that searched for several things none is printed in place of all: a table follows.
     """
-    used, cost = summary.totals, summary.totals.cost
-    took = [f"{used.steps:,} steps", f"{used.evaluations:,} judged", f"{used.failures:,} failed"]
+    totals, cost = summary.totals, summary.totals.cost
+    usage_parts = [f"{totals.steps:,} steps", f"{totals.evaluations:,} judged", f"{totals.failures:,} failed"]
     if cost.calls:
-        took += [f"{cost.calls:,} calls", f"{cost.tokens_in + cost.tokens_out:,} tokens", f"${cost.usd:.4f}"]
-    said = summary.status.capitalize() + (f" ({summary.reason})" if summary.reason != summary.status else "")
-    output.say(console, f"{said} after {seconds:.1f} s: {', '.join(took)}.")
-    _warn(console, kept, summary)
-    best = kept.candidates(summary.run).get(summary.best) if summary.best else None
-    where = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
-    output.say(console, f"\n  start  {text.number(summary.initial_score)}")
-    output.say(console, f"  best   {text.number(summary.best_score)}{where}\n")
-    shown = looks.shown(summary.system, best.content) if best and best.step and not several else ""
-    for line in watching.excerpt(shown).splitlines():
-        output.say(console, f"    {line}")
-    rivals.tell(console, kept, found, summary)
-    output.say(console, f"Saved as run {summary.run} in {kept.database.name}. Next:")
-    for why, command in next_commands(kept, summary, several):
-        output.say(console, f"  {why + ':':26} {command}")
+        usage_parts += [f"{cost.calls:,} calls", f"{cost.tokens_in + cost.tokens_out:,} tokens", f"${cost.usd:.4f}"]
+    status = summary.status.capitalize() + (f" ({summary.reason})" if summary.reason != summary.status else "")
+    output.print_line(console, f"{status} after {seconds:.1f} s: {', '.join(usage_parts)}.")
+    _print_failure_warning(console, run_store, summary)
+    best = run_store.candidates(summary.run).get(summary.best) if summary.best else None
+    position = f"  {summary.best}, island {best.island}, step {best.step}" if best else ""
+    output.print_line(console, f"\n  start  {text.format_number(summary.initial_score)}")
+    output.print_line(console, f"  best   {text.format_number(summary.best_score)}{position}\n")
+    best_content = looks.format_candidate(summary.system, best.content) if best and best.step and not candidate_ids else ""
+    for line in watching.cut_excerpt(best_content).splitlines():
+        output.print_line(console, f"    {line}")
+    rivals.print_baselines(console, run_store, baseline_results, summary)
+    output.print_line(console, f"Saved as run {summary.run} in {run_store.database.name}. Next:")
+    for purpose, command in next_commands(run_store, summary, candidate_ids):
+        output.print_line(console, f"  {purpose + ':':26} {command}")
 
 
-def _warn(console: Console, kept: store.Store, summary: runs.Summary) -> None:
+def _print_failure_warning(console: Console, run_store: store.Store, summary: runs.Summary) -> None:
     """Says so where most of the work was in vain, with the commonest reason."""
     if summary.totals.failures * 2 > summary.totals.steps:
-        commonest = failures.losses(kept, summary.run).failures[0]
-        told = f"More than half of the steps failed; the commonest reason ({commonest.count}): {commonest.text[:300]}"
-        output.say(console, told)
+        commonest = failures.count_failures(run_store, summary.run).failures[0]
+        warning = f"More than half of the steps failed; the commonest reason ({commonest.count}): {commonest.text[:300]}"
+        output.print_line(console, warning)
 
 
-def next_commands(kept: store.Store, summary: runs.Summary, several: Sequence[str] = ()) -> list[tuple[str, str]]:
+def next_commands(run_store: store.Store, summary: runs.Summary, candidate_ids: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Returns the things to do next, with commands that work as they stand."""
-    name, run, rest = output.own_name(), summary.run, rivals.place_of(kept)
-    found = [("what was found", f"{name} best {run}{rest}")]
-    found += [("one of them, by its id", f"{name} show {run} {several[0]}{rest}")] if several else []
-    if summary.status != "done" and "shared" not in kept.run(run).config:  # what its coordinators ended is over
-        return [*found, ("go on", f"{name} resume {run}{rest}")]
-    return [*found, ("how it came about", f"{name} lineage {run}{rest}")]
+    program, run, store_option = output.get_program_name(), summary.run, rivals.format_store_option(run_store)
+    commands = [("what was found", f"{program} best {run}{store_option}")]
+    commands += [("one of them, by its id", f"{program} show {run} {candidate_ids[0]}{store_option}")] if candidate_ids else []
+    if summary.status != "done" and "shared" not in run_store.get_run(run).config:  # what its coordinators ended is over
+        return [*commands, ("go on", f"{program} resume {run}{store_option}")]
+    return [*commands, ("how it came about", f"{program} lineage {run}{store_option}")]

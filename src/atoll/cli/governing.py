@@ -38,12 +38,12 @@ def set_value(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    _check(reason, key)
-    wanted = values.value(value)
-    values.refuse_secrets(wanted, reason)
-    with parameters.open(store, rules=rules, is_new=True) as kept:
-        version = kept.set(key, wanted, reason, author=values.author(author), expected_version=expect)
-    _tell(f"{key} is at version {version} now.", as_json, {"key": key, "version": version})
+    _check_change(reason, key)
+    parsed_value = values.parse_value(value)
+    values.refuse_secrets(parsed_value, reason)
+    with parameters.open_parameters(store, rules=rules, create=True) as param_store:
+        version = param_store.set(key, parsed_value, reason, author=values.resolve_author(author), expected_version=expect)
+    _print_result(f"{key} is at version {version} now.", as_json, {"key": key, "version": version})
 
 
 def rollback(
@@ -62,10 +62,10 @@ def rollback(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    _check(reason, key)
-    with parameters.open(store) as kept:
-        made = kept.rollback(key, version, reason, author=values.author(author))
-    _tell(f"{key} is at version {made} now, with the value of {version}.", as_json, {"key": key, "version": made})
+    _check_change(reason, key)
+    with parameters.open_parameters(store) as param_store:
+        new_version = param_store.rollback(key, version, reason, author=values.resolve_author(author))
+    _print_result(f"{key} is at version {new_version} now, with the value of {version}.", as_json, {"key": key, "version": new_version})
 
 
 def lock(
@@ -84,9 +84,9 @@ def lock(
     from atoll.config import parameters
 
     values.check_reason(reason)
-    with parameters.open(store) as kept:
-        kept.lock(key, reason, author=values.author(author))
-    _tell(f"{key} is locked.", as_json, {"key": key, "locked": True})
+    with parameters.open_parameters(store) as param_store:
+        param_store.lock(key, reason, author=values.resolve_author(author))
+    _print_result(f"{key} is locked.", as_json, {"key": key, "locked": True})
 
 
 def unlock(
@@ -105,9 +105,9 @@ def unlock(
     from atoll.config import parameters
 
     values.check_reason(reason)
-    with parameters.open(store) as kept:
-        kept.unlock(key, reason, author=values.author(author))
-    _tell(f"{key} is not locked.", as_json, {"key": key, "locked": False})
+    with parameters.open_parameters(store) as param_store:
+        param_store.unlock(key, reason, author=values.resolve_author(author))
+    _print_result(f"{key} is not locked.", as_json, {"key": key, "locked": False})
 
 
 def alias(
@@ -131,14 +131,14 @@ def alias(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.config import parameters
 
-    _check(reason, key)
+    _check_change(reason, key)
     if version != "none" and not version.isdigit():
         raise errors.SetupError(f"{version!r} is no version: give a number, or 'none' to take the alias away.")
     target = None if version == "none" else int(version)
-    with parameters.open(store) as kept:
-        kept.alias(key, name, target, reason, author=values.author(author), expected_version=expect)
-    said = f"{key}@{name} is gone." if target is None else f"{key}@{name} stands for version {target} now."
-    _tell(said, as_json, {"key": key, "alias": name, "version": target})
+    with parameters.open_parameters(store) as param_store:
+        param_store.alias(key, name, target, reason, author=values.resolve_author(author), expected_version=expect)
+    message = f"{key}@{name} is gone." if target is None else f"{key}@{name} stands for version {target} now."
+    _print_result(message, as_json, {"key": key, "alias": name, "version": target})
 
 
 def import_values(
@@ -170,20 +170,20 @@ def import_values(
     if (file is None) == (flyto is None):
         raise errors.SetupError("import needs one source: a FILE that 'atoll params export' wrote, or --flyto DIR.")
     if flyto is not None:
-        with parameters.open(store, is_new=True) as kept:
-            keys = parameters.import_folder(kept, flyto, prefix)
+        with parameters.open_parameters(store, create=True) as param_store:
+            keys = parameters.import_folder(param_store, flyto, prefix)
     else:
         values.check_reason(reason)
-        found = values.mapping(file or Path())
-        for key in found:
-            _check(reason, key)
-        values.refuse_secrets(found, reason)
-        with parameters.open(store, rules=rules, is_new=True) as kept:
-            keys = parameters.import_values(kept, found, reason, values.author(author))
-    _tell(f"Imported {len(keys)} parameters.", as_json, {"keys": list(keys)})
+        imported = values.load_mapping(file or Path())
+        for key in imported:
+            _check_change(reason, key)
+        values.refuse_secrets(imported, reason)
+        with parameters.open_parameters(store, rules=rules, create=True) as param_store:
+            keys = parameters.import_values(param_store, imported, reason, values.resolve_author(author))
+    _print_result(f"Imported {len(keys)} parameters.", as_json, {"keys": list(keys)})
 
 
-VERBS: Mapping[str, Callable[..., None]] = {
+COMMANDS: Mapping[str, Callable[..., None]] = {
     "set": set_value,
     "rollback": rollback,
     "lock": lock,
@@ -193,7 +193,7 @@ VERBS: Mapping[str, Callable[..., None]] = {
 }
 
 
-def _check(reason: str, key: str) -> None:
+def _check_change(reason: str, key: str) -> None:
     """Asks for a reason and the key of a parameter before anything is made.
 
     Raises:
@@ -204,10 +204,10 @@ def _check(reason: str, key: str) -> None:
 
     values.check_reason(reason)
     entry.check_key(key)
-    reserved.check_free(key)
+    reserved.check_not_reserved(key)
 
 
-def _tell(sentence: str, as_json: bool, data: Mapping[str, Any]) -> None:
+def _print_result(sentence: str, as_json: bool, data: Mapping[str, Any]) -> None:
     from atoll.cli import output
 
-    output.print_json(data) if as_json else output.say(output.out(), sentence)
+    output.print_json(data) if as_json else output.print_line(output.get_stdout_console(), sentence)

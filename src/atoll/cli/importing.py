@@ -35,13 +35,13 @@ def import_checkpoint(
     from atoll import store as stores
     from atoll.cli import following, output
 
-    plan = config.begun_with(
-        config.load(task or config.task_of(checkpoint), settings=settings), checkpoint, is_all=True
+    run_config = config.with_checkpoint(
+        config.load(task or config.find_task_folder(checkpoint), settings=settings), checkpoint, only_checkpoint=True
     )
-    with stores.Store(store) as kept:
-        session = runs.Session(kept, plan)
-        status = following.follow(session, kept, as_json=as_json, quiet=True)
-        said = f"Imported {plan.run.iterations} programs as run {session.run} in {kept.database.name}. To go on:"
-        rest = "" if store == options.DEFAULT_STORE else f" --store {output.quoted(kept.database.name)}"
-        output.say(output.err(), f"{said}\n  {output.own_name()} resume {session.run} --iterations 100{rest}")
+    with stores.Store(store) as run_store:
+        session = runs.Session(run_store, run_config)
+        status = following.run_session(session, run_store, as_json=as_json, quiet=True)
+        message = f"Imported {run_config.run.iterations} programs as run {session.run_id} in {run_store.database.name}. To go on:"
+        store_option = "" if store == options.DEFAULT_STORE else f" --store {output.quote_shell(run_store.database.name)}"
+        output.print_line(output.get_stderr_console(), f"{message}\n  {output.get_program_name()} resume {session.run_id} --iterations 100{store_option}")
     return status

@@ -11,14 +11,14 @@ from atoll import errors
 from atoll.cli import examples, options
 
 # The example that a system's new folder starts from.
-FIRST: Mapping[str, str] = {
+TEMPLATES: Mapping[str, str] = {
     "llmsr": "kinetic_energy",
     "programs": "programs_minimum",
     "mind": "mind_natural_plan",
     "survival": "survival",
 }
 
-_LEFT_OUT = ("__pycache__", ".pyc", ".db", ".db-wal", ".db-shm")
+_EXCLUDED_SUFFIXES = ("__pycache__", ".pyc", ".db", ".db-wal", ".db-shm")
 
 
 def init(
@@ -36,63 +36,63 @@ def init(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output  # with rich: help need not wait for it
 
-    place = examples.examples_dir()
-    source = find(place, system)
-    files = copy(source, folder)
+    examples_folder = examples.get_examples_dir()
+    template = find_template(examples_folder, system)
+    files = copy_template(template, folder)
     if as_json:
-        output.print_json({"folder": str(folder), "example": source.name, "files": [str(each) for each in files]})
+        output.print_json({"folder": str(folder), "example": template.name, "files": [str(file) for file in files]})
         return
-    console, where, name = output.out(), output.shown(folder), output.own_name()
-    output.say(console, f"{folder} holds {', '.join(str(each) for each in files)}: README.md says what is what. Next:")
-    output.say(console, f"  without a model:  {name} run {where}")
-    output.say(console, f"  with one:         {name} run {where} --llm openai:MODEL --budget '$1'")
+    console, folder_text, program = output.get_stdout_console(), output.format_value(folder), output.get_program_name()
+    output.print_line(console, f"{folder} holds {', '.join(str(file) for file in files)}: README.md says what is what. Next:")
+    output.print_line(console, f"  without a model:  {program} run {folder_text}")
+    output.print_line(console, f"  with one:         {program} run {folder_text} --llm openai:MODEL --budget '$1'")
 
 
-def find(place: Path, system: str) -> Path:
+def find_template(examples_folder: Path, system: str) -> Path:
     """Returns the folder that a new one starts from.
 
     Raises:
         SetupError: There is no such system or example.
     """
-    known = list(tasks(place))
-    name = FIRST.get(system, system)
-    if name in known:
-        return place / name
-    systems = [each for each, example in FIRST.items() if example in known]
-    there = f"there are {_listed(systems)}, and the examples {_listed(known)}" if known else "there is none"
-    raise errors.SetupError(f"There is no system or example {system!r}: {there}.")
+    task_names = list(iter_tasks(examples_folder))
+    name = TEMPLATES.get(system, system)
+    if name in task_names:
+        return examples_folder / name
+    systems = [system_name for system_name, example in TEMPLATES.items() if example in task_names]
+    available = f"there are {_join_names(systems)}, and the examples {_join_names(task_names)}" if task_names else "there is none"
+    raise errors.SetupError(f"There is no system or example {system!r}: {available}.")
 
 
-def tasks(place: Path) -> Iterator[str]:
+def iter_tasks(examples_folder: Path) -> Iterator[str]:
     """Yields the names of the task folders among the examples."""
-    for each in sorted(place.iterdir()):
-        if (each / "atoll.toml").is_file() or (each / "initial_program.py").is_file():
-            yield each.name
+    for folder in sorted(examples_folder.iterdir()):
+        if (folder / "atoll.toml").is_file() or (folder / "initial_program.py").is_file():
+            yield folder.name
 
 
-def copy(source: Path, folder: Path) -> Sequence[Path]:
+def copy_template(template: Path, folder: Path) -> Sequence[Path]:
     """Copies a task folder and returns the files that it has, relative to it.
 
     Raises:
         SetupError: The folder is not a new one, or cannot be made.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        what = "is not empty" if folder.is_dir() else "is a file"
-        raise errors.SetupError(f"{folder} {what}: choose a folder that is not there yet.")
-    inside = (path.relative_to(source) for path in sorted(source.rglob("*")) if path.is_file())
-    files = [path for path in inside if not any(part.endswith(_LEFT_OUT) for part in path.parts)]
+        problem = "is not empty" if folder.is_dir() else "is a file"
+        raise errors.SetupError(f"{folder} {problem}: choose a folder that is not there yet.")
+    relative_paths = (path.relative_to(template) for path in sorted(template.rglob("*")) if path.is_file())
+    files = [path for path in relative_paths if not any(part.endswith(_EXCLUDED_SUFFIXES) for part in path.parts)]
     try:
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / path, folder / path)
+            shutil.copyfile(template / path, folder / path)
         readme = folder / "README.md"
         if readme.exists():  # its commands are for the new folder
-            said = readme.read_text("utf-8").replace(f"examples/{source.name}", folder.as_posix())
-            readme.write_text(said, "utf-8")
+            readme_text = readme.read_text("utf-8").replace(f"examples/{template.name}", folder.as_posix())
+            readme.write_text(readme_text, "utf-8")
     except OSError as error:
         raise errors.SetupError(f"{error.filename} cannot be made: {error.strerror}.") from error
     return files
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names)

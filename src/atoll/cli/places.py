@@ -9,74 +9,74 @@ from typing import Any
 from atoll import errors, store
 from atoll.cli import values
 from atoll.governed import feedback, journals, logs, ope, reflectors, replay
-from atoll.governed.logs.issues import Policy
+from atoll.governed.logs.issues import IssuePolicy
 from atoll.runs import lookup
 from atoll.store import address
 
-RUN = "run:"
+RUN_PREFIX = "run:"
 
 
-class Place:
+class LogSources:
     """Logs and feedback that were opened together, and the stores to be closed with them."""
 
-    def __init__(self, log: str, channel: str | None, *, kept: str, on_issue: Policy, by: str) -> None:
-        self._open: list[store.Store] = []
-        self.is_run = log.startswith(RUN)
+    def __init__(self, log: str, channel: str | None, *, store_url: str, on_issue: IssuePolicy, group_by: str) -> None:
+        self._open_stores: list[store.Store] = []
+        self.is_run = log.startswith(RUN_PREFIX)
         if self.is_run:
-            self.log, self.channel = self._journal(log.removeprefix(RUN), kept, by)
+            self.log, self.channel = self._open_run_log(log.removeprefix(RUN_PREFIX), store_url, group_by)
             return
-        self.log = logs.FileLog(there(log), on_issue=on_issue) if Path(log).is_dir() else self._stored(log)
-        self.channel = self._channel(channel, on_issue)
+        self.log = logs.FileLog(require_path(log), on_issue=on_issue) if Path(log).is_dir() else self._open_stored_log(log)
+        self.channel = self._open_feedback(channel, on_issue)
 
     log: logs.LogSource
     channel: feedback.FeedbackChannel
 
-    def _journal(self, name: str, kept: str, by: str) -> tuple[logs.LogSource, feedback.FeedbackChannel]:
-        opened = self._store(kept)
-        run = lookup.find(opened, name or lookup.LATEST)
-        made = journals.JournalLog(opened.journal(run), run, opened.run(run).created_at, by=by)
-        return made, made
+    def _open_run_log(self, run_name: str, store_url: str, group_by: str) -> tuple[logs.LogSource, feedback.FeedbackChannel]:
+        run_store = self._open_store(store_url)
+        run = lookup.find_run(run_store, run_name or lookup.LATEST)
+        run_log = journals.RunLog(run_store.journal(run), run, run_store.get_run(run).created_at, group_by=group_by)
+        return run_log, run_log
 
-    def _stored(self, where: str) -> logs.LogSource:
-        return logs.StoredLog(self._store(where))
+    def _open_stored_log(self, store_url: str) -> logs.LogSource:
+        return logs.SQLLog(self._open_store(store_url))
 
-    def _channel(self, where: str | None, on_issue: Policy) -> feedback.FeedbackChannel:
-        if where is None:
+    def _open_feedback(self, feedback_path: str | None, on_issue: IssuePolicy) -> feedback.FeedbackChannel:
+        if feedback_path is None:
             return feedback.MemoryFeedback()
-        if Path(where).is_dir():
-            return feedback.FileFeedback(there(where), on_issue=on_issue)
-        return feedback.StoredFeedback(self._store(where))
+        if Path(feedback_path).is_dir():
+            return feedback.FileFeedback(require_path(feedback_path), on_issue=on_issue)
+        return feedback.SQLFeedback(self._open_store(feedback_path))
 
-    def _store(self, where: str) -> store.Store:
-        self._open.append(store.Store(there(where)))
-        return self._open[-1]
+    def _open_store(self, store_url: str) -> store.Store:
+        self._open_stores.append(store.Store(require_path(store_url)))
+        return self._open_stores[-1]
 
     def close(self) -> None:
-        for each in self._open:
-            each.close()
+        for open_store in self._open_stores:
+            open_store.close()
 
 
-def there(where: str) -> str:
+def require_path(path_or_url: str) -> str:
     """Returns the name of a place that exists.
 
     Raises:
         SetupError: It does not.
     """
-    if address.is_path(where) and not Path(address.path_of(where)).exists():
-        raise errors.SetupError(f"There is no {where}: give a folder of day files, a store, or {RUN}RUN.")
-    return where
+    if address.is_file_path(path_or_url) and not Path(address.get_path(path_or_url)).exists():
+        raise errors.SetupError(f"There is no {path_or_url}: give a folder of day files, a store, or {RUN_PREFIX}RUN.")
+    return path_or_url
 
 
-def replayed(
-    place: Place,
+def run_replay(
+    sources: LogSources,
     since: datetime,
     until: datetime,
     *,
     window: timedelta,
     attribution: str,
     checkpoint: Path | None,
-    collector: ope.Collector | None = None,
-) -> tuple[replay.Report, reflectors.Aggregator]:
+    collector: ope.LoggedDataCollector | None = None,
+) -> tuple[replay.ReplayReport, reflectors.AggregatorReflector]:
     """Replays a log and returns the report and the statistics.
 
     Raises:
@@ -86,48 +86,48 @@ def replayed(
         raise errors.SetupError(
             f"There is no attribution {attribution!r}: choose one of {', '.join(replay.ATTRIBUTIONS)}."
         )
-    replayer = replay.Replayer(place.log, place.channel, window=window, attribution=replay.ATTRIBUTIONS[attribution])
-    aggregator = reflectors.Aggregator()
+    replayer = replay.LogReplayer(sources.log, sources.channel, window=window, attribution=replay.ATTRIBUTIONS[attribution])
+    aggregator = reflectors.AggregatorReflector()
     replayer.register(aggregator)
     if collector is not None:
         replayer.register(collector)
     return replayer.replay(since, until, checkpoint_path=checkpoint), aggregator
 
 
-def statistics(aggregator: reflectors.Aggregator) -> Sequence[Mapping[str, Any]]:
+def list_statistics(aggregator: reflectors.AggregatorReflector) -> Sequence[Mapping[str, Any]]:
     """Returns all statistics as plain rows, by entity and metric."""
     rows = []
-    for entity in aggregator.entities():
+    for entity in aggregator.list_entities():
         for metric in (*aggregator.metrics(entity), ""):
-            found = asdict(aggregator.stats(entity, metric))
-            last = found.pop("last_timestamp")
-            if metric or found["pending_count"]:
-                rows.append({"entity": entity, "metric": metric, **found, "last": last and last.isoformat()})
+            stats = asdict(aggregator.stats(entity, metric))
+            last_timestamp = stats.pop("last_timestamp")
+            if metric or stats["pending_count"]:
+                rows.append({"entity": entity, "metric": metric, **stats, "last": last_timestamp and last_timestamp.isoformat()})
     return rows
 
 
-def collector(metric: str, policy: str) -> ope.Collector:
+def make_collector(metric: str, policy: str) -> ope.LoggedDataCollector:
     """Makes a collector for a policy that takes each action with a fixed probability.
 
     Raises:
         SetupError: The policy is no JSON object of probabilities.
     """
-    chances = values.value(policy)
-    if not isinstance(chances, dict) or not all(isinstance(each, int | float) for each in chances.values()):
+    probabilities = values.parse_value(policy)
+    if not isinstance(probabilities, dict) or not all(isinstance(probability, int | float) for probability in probabilities.values()):
         raise errors.SetupError(f'{policy!r} is no policy: write {{"action": probability, ...}}.')
-    return ope.Collector(metric, lambda entry: chances)
+    return ope.LoggedDataCollector(metric, lambda entry: probabilities)
 
 
-def estimates(collected: ope.Collector) -> Sequence[Mapping[str, Any]]:
+def list_estimates(collector: ope.LoggedDataCollector) -> Sequence[Mapping[str, Any]]:
     """Returns what every estimator says, as plain rows; all but the naive one need overlap.
 
     Raises:
         SetupError: No decision has all that is needed.
         TooFar: The log says nothing about the policy.
     """
-    logged = collected.logged()
-    found = [ope.estimate(logged, method) for method in ope.METHODS]
+    logged_data = collector.to_logged_data()
+    results = [ope.estimate(logged_data, method) for method in ope.METHODS]
     return [
-        {"estimator": each.method, "value": each.value, "interval": each.interval, **each.diagnostics._asdict()}
-        for each in found
+        {"estimator": result.method, "value": result.value, "interval": result.interval, **result.diagnostics._asdict()}
+        for result in results
     ]

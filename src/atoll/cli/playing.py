@@ -17,7 +17,7 @@ app = typer.Typer(
     help="Look after playbooks: what agents have learnt, how it came about, and how to go back.",
 )
 
-COUNTS = ("applied", "held", "rejected", "retired")
+COUNT_NAMES = ("applied", "held", "rejected", "retired")
 PREFIX = "playbook/"
 KeyOption = Annotated[
     str | None,
@@ -25,7 +25,7 @@ KeyOption = Annotated[
 ]
 
 
-def opened(kept: Any, key: str | None) -> Any:
+def open_playbook(run_store: Any, key: str | None) -> Any:
     """Opens the playbook that is meant.
 
     Raises:
@@ -33,15 +33,15 @@ def opened(kept: Any, key: str | None) -> Any:
     """
     from atoll import playbook  # with pydantic: help need not wait for it
 
-    keys = kept.versions().list(PREFIX)
+    keys = run_store.versions().list(PREFIX)
     if key is None and len(keys) != 1:
-        named = f"there are {', '.join(keys)}: name one with --key" if keys else "there is none yet: run an agent first"
-        raise errors.SetupError(f"Which playbook of {kept.database.name}? {named.capitalize()}.")
-    chosen = keys[0] if key is None else _chosen(kept, key, keys)
-    return playbook.Store(kept.versions(), key=chosen)
+        problem = f"there are {', '.join(keys)}: name one with --key" if keys else "there is none yet: run an agent first"
+        raise errors.SetupError(f"Which playbook of {run_store.database.name}? {problem.capitalize()}.")
+    playbook_key = keys[0] if key is None else _find_key(run_store, key, keys)
+    return playbook.PlaybookStore(run_store.versions(), key=playbook_key)
 
 
-def _chosen(kept: Any, name: str, keys: Sequence[str]) -> str:
+def _find_key(run_store: Any, name: str, keys: Sequence[str]) -> str:
     """Returns the key that somebody named: itself, or the run whose playbook it is.
 
     Raises:
@@ -49,14 +49,14 @@ def _chosen(kept: Any, name: str, keys: Sequence[str]) -> str:
     """
     from atoll import runs
 
-    if name in kept.versions().list(name):
+    if name in run_store.versions().list(name):
         return name
     with suppress(errors.NotFound):
-        found = f"{PREFIX}{runs.find(kept, name.removeprefix(PREFIX))}"
-        if found in keys:
-            return found
-    there = f"there are {', '.join(keys)}" if keys else "there is none yet: run an agent first"
-    raise errors.SetupError(f"There is no playbook {name} in {kept.database.name}; {there}.")
+        run_key = f"{PREFIX}{runs.find_run(run_store, name.removeprefix(PREFIX))}"
+        if run_key in keys:
+            return run_key
+    available = f"there are {', '.join(keys)}" if keys else "there is none yet: run an agent first"
+    raise errors.SetupError(f"There is no playbook {name} in {run_store.database.name}; {available}.")
 
 
 @app.command("show")
@@ -79,20 +79,20 @@ def show(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        notes = opened(kept, key)
-        found = notes.at(version) if version else notes.current()
-        excerpts = notes.retrieve(query) if query else None
+    with options.open_existing_store(store) as run_store:
+        playbook_store = open_playbook(run_store, key)
+        content = playbook_store.at(version) if version else playbook_store.current()
+        excerpts = playbook_store.retrieve(query) if query else None
     if as_json:
-        bullets = found.bullets.values() if excerpts is None else [each.bullet for each in excerpts]
-        output.print_json({"key": notes.key, "turn": found.turn, "bullets": [each.to_data() for each in bullets]})
+        bullets = content.bullets.values() if excerpts is None else [excerpt.bullet for excerpt in excerpts]
+        output.print_json({"key": playbook_store.key, "turn": content.turn, "bullets": [bullet.to_data() for bullet in bullets]})
     elif excerpts is not None:
         for each in excerpts:
-            output.say(output.out(), each.bullet.line)
+            output.print_line(output.get_stdout_console(), each.bullet.line)
         if not excerpts:
-            output.say(output.err(), "No bullet has anything to do with it.")
+            output.print_line(output.get_stderr_console(), "No bullet has anything to do with it.")
     else:
-        output.say(output.out(), found.text() or "It is empty.")
+        output.print_line(output.get_stdout_console(), content.text() or "It is empty.")
 
 
 @app.command("history")
@@ -111,21 +111,21 @@ def history(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        events = list(opened(kept, key).history())[: -limit - 1 : -1]
+    with options.open_existing_store(store) as run_store:
+        changes = list(open_playbook(run_store, key).history())[: -limit - 1 : -1]
     if as_json:
-        output.print_json([_event(each) for each in events])
+        output.print_json([_change_to_json(change) for change in changes])
         return
     rows = []
-    for each in events:
-        told = f"back to {each.restored}: {each.reason}" if each.restored else each.reason
-        rows.append((str(each.n), *(str(each.counts.get(name) or "-") for name in COUNTS), each.author, told))
-    headings = ("version", *COUNTS, "by", "why")
-    output.table(output.out(), headings, rows, right=headings[:5], flexible="why", spare=("by", "retired"))
+    for each in changes:
+        description = f"back to {each.restored}: {each.reason}" if each.restored else each.reason
+        rows.append((str(each.n), *(str(each.counts.get(name) or "-") for name in COUNT_NAMES), each.author, description))
+    headings = ("version", *COUNT_NAMES, "by", "why")
+    output.print_table(output.get_stdout_console(), headings, rows, right_aligned=headings[:5], flexible="why", optional=("by", "retired"))
 
 
 @app.command("held")
-def held(
+def list_held(
     key: KeyOption = None, store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False
 ) -> None:
     """Lists the deltas that wait for more evidence or for somebody who decides, with why.
@@ -137,26 +137,26 @@ def held(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        found = opened(kept, key).waiting()
+    with options.open_existing_store(store) as run_store:
+        held_deltas = open_playbook(run_store, key).list_held()
     if as_json:
-        output.print_json([each._asdict() | {"delta": each.delta.to_data()} for each in found])
+        output.print_json([held_delta._asdict() | {"delta": held_delta.delta.to_data()} for held_delta in held_deltas])
         return
-    rows = [(each.id, str(each.times), _said(each.delta), each.reason) for each in found]
+    rows = [(held_delta.id, str(held_delta.times), _format_delta(held_delta.delta), held_delta.reason) for held_delta in held_deltas]
     if rows:
-        output.table(output.out(), ("id", "times", "what", "why it waits"), rows, right=("times",), flexible="what")
+        output.print_table(output.get_stdout_console(), ("id", "times", "what", "why it waits"), rows, right_aligned=("times",), flexible="what")
     else:
-        output.say(output.err(), "Nothing waits.")
+        output.print_line(output.get_stderr_console(), "Nothing waits.")
 
 
 HeldArgument = Annotated[str, typer.Argument(metavar="ID", help="A held delta, as 'atoll playbook held' names it.")]
-DecidedOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stays in the history.")]
+RequiredReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stays in the history.")]
 
 
 @app.command("apply")
 def apply(
     held_id: HeldArgument,
-    reason: DecidedOption,
+    reason: RequiredReasonOption,
     author: options.AuthorOption = None,
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -169,13 +169,13 @@ def apply(
       atoll playbook held
       atoll playbook apply 3f2a --reason "tried it twice, it holds"
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    _settle(held_id, reason, author, key, store, as_json, is_applied=True)
+    _decide(held_id, reason, author, key, store, as_json, is_applied=True)
 
 
 @app.command("reject")
 def reject(
     held_id: HeldArgument,
-    reason: DecidedOption,
+    reason: RequiredReasonOption,
     author: options.AuthorOption = None,
     key: KeyOption = None,
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -187,27 +187,27 @@ def reject(
     Examples:
       atoll playbook reject 3f2a --reason "that was another world"
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    _settle(held_id, reason, author, key, store, as_json, is_applied=False)
+    _decide(held_id, reason, author, key, store, as_json, is_applied=False)
 
 
-def _settle(
+def _decide(
     held_id: str, reason: str, author: str | None, key: str | None, store: str, as_json: bool, *, is_applied: bool
 ) -> None:
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        notes = opened(kept, key)
-        change = notes.settle(held_id, reason, values.author(author), is_applied=is_applied)
+    with options.open_existing_store(store) as run_store:
+        playbook_store = open_playbook(run_store, key)
+        change = playbook_store.settle(held_id, reason, values.resolve_author(author), is_applied=is_applied)
     (verdict,) = change.verdicts
     if as_json:
-        output.print_json({"key": notes.key, "version": change.n, **verdict.to_data()})
+        output.print_json({"key": playbook_store.key, "version": change.n, **verdict.to_data()})
         return
-    output.say(output.out(), f"{verdict.outcome} ({verdict.reason}), as version {change.n} of {notes.key}.")
+    output.print_line(output.get_stdout_console(), f"{verdict.outcome} ({verdict.reason}), as version {change.n} of {playbook_store.key}.")
 
 
-def _said(delta: Any) -> str:
+def _format_delta(delta: Any) -> str:
     """Returns a delta in a line."""
-    return " ".join(each for each in (delta.kind, delta.section, *delta.ids, delta.content) if each)
+    return " ".join(part for part in (delta.kind, delta.section, *delta.ids, delta.content) if part)
 
 
 @app.command("rollback")
@@ -229,14 +229,14 @@ def rollback(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        notes = opened(kept, key)
-        found = notes.rollback(version, reason, "user")
-        made = notes.version
+    with options.open_existing_store(store) as run_store:
+        playbook_store = open_playbook(run_store, key)
+        restored = playbook_store.rollback(version, reason, "user")
+        new_version = playbook_store.version
     if as_json:
-        output.print_json({"key": notes.key, "version": made, "restored": version, "bullets": len(found)})
+        output.print_json({"key": playbook_store.key, "version": new_version, "restored": version, "bullets": len(restored)})
         return
-    output.say(output.out(), f"{notes.key} is as it was in version {version}, as version {made}: {len(found)} bullets.")
+    output.print_line(output.get_stdout_console(), f"{playbook_store.key} is as it was in version {version}, as version {new_version}: {len(restored)} bullets.")
 
 
 @app.command("stats")
@@ -252,15 +252,15 @@ def stats(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        notes = opened(kept, key)
-        found, version = notes.stats(), notes.version
+    with options.open_existing_store(store) as run_store:
+        playbook_store = open_playbook(run_store, key)
+        statistics, version = playbook_store.stats(), playbook_store.version
     if as_json:
-        output.print_json({"key": notes.key, "version": version, **found.to_data()})
+        output.print_json({"key": playbook_store.key, "version": version, **statistics.to_data()})
         return
-    rows = [(name, f"{value:,}") for name, value in found.to_data().items() if isinstance(value, int)]
-    rows += [(f"bullets of {name}", f"{count:,}") for name, count in found.coverage.items()]
-    output.table(output.out(), ("what", "how many"), [("version", f"{version:,}"), *rows], right=("how many",))
+    rows = [(name, f"{value:,}") for name, value in statistics.to_data().items() if isinstance(value, int)]
+    rows += [(f"bullets of {name}", f"{count:,}") for name, count in statistics.coverage.items()]
+    output.print_table(output.get_stdout_console(), ("what", "how many"), [("version", f"{version:,}"), *rows], right_aligned=("how many",))
 
 
 @app.command("export")
@@ -281,13 +281,13 @@ def export(
     from atoll import playbook
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        playbook.export(opened(kept, key), folder)
-    output.say(output.out(), f"Wrote {output.shown(folder)}.")
+    with options.open_existing_store(store) as run_store:
+        playbook.export_folder(open_playbook(run_store, key), folder)
+    output.print_line(output.get_stdout_console(), f"Wrote {output.format_value(folder)}.")
 
 
 @app.command("import")
-def adopt(
+def import_playbook(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'export' wrote, edited or not.")],
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="Which playbook it becomes; else the one it was.")
@@ -306,17 +306,17 @@ def adopt(
     from atoll.cli import output
     from atoll.playbook import files
 
-    with stores.Store(store) as kept:
-        notes = playbook.Store(kept.versions(), key=key or files.key_of(folder) or playbook.KEY)
-        found = playbook.adopt(notes, folder)
-        made = notes.version
-    output.say(output.out(), f"{notes.key} has {len(found)} bullets, as version {made}.")
+    with stores.Store(store) as run_store:
+        playbook_store = playbook.PlaybookStore(run_store.versions(), key=key or files.read_key(folder) or playbook.KEY)
+        imported = playbook.import_folder(playbook_store, folder)
+        new_version = playbook_store.version
+    output.print_line(output.get_stdout_console(), f"{playbook_store.key} has {len(imported)} bullets, as version {new_version}.")
 
 
-def _event(event: Any) -> dict[str, Any]:
-    data = {"version": event.n, "parent": event.parent, "reason": event.reason, "author": event.author}
-    data["restored"], data["retired"] = event.restored, [each.bullet.id for each in event.retired]
+def _change_to_json(change: Any) -> dict[str, Any]:
+    data = {"version": change.n, "parent": change.parent, "reason": change.reason, "author": change.author}
+    data["restored"], data["retired"] = change.restored, [retired.bullet.id for retired in change.retired]
     return data | {
-        "counts": {name: event.counts.get(name, 0) for name in COUNTS},
-        "deltas": [verdict.to_data() for verdict in event.verdicts],
+        "counts": {name: change.counts.get(name, 0) for name in COUNT_NAMES},
+        "deltas": [verdict.to_data() for verdict in change.verdicts],
     }

@@ -20,11 +20,11 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A proposal's id, 
 ContentArgument = Annotated[Path, typer.Argument(metavar="FILE", help="JSON: all that would be applied.")]
 
 
-def evolution(kept: Any) -> Any:
+def open_evolver(run_store: Any) -> Any:
     """Returns the proposals of a store that is open; whoever decides does so later."""
     from atoll import governed  # with jsonschema: help need not wait for it
 
-    return governed.Evolution(governed.StoredParameters(kept), governed.LATER)
+    return governed.Evolver(governed.StoredParameters(run_store), governed.DEFER)
 
 
 @app.command("list")
@@ -45,14 +45,14 @@ def list_proposals(
 
     if status is not None and status not in STATUSES:
         raise errors.SetupError(f"No proposal is ever {status!r}: give one of {', '.join(STATUSES)}.")
-    with options.opened(store) as kept:
-        found = [each for each in evolution(kept).history() if status in (None, each.status)]
+    with options.open_existing_store(store) as run_store:
+        proposals = [proposal for proposal in open_evolver(run_store).history() if status in (None, proposal.status)]
     if as_json:
-        output.print_json([each.to_json() for each in found])
+        output.print_json([proposal.to_json() for proposal in proposals])
         return
-    rows = [(each.id, each.status, each.type, each.risk, each.author, each.title) for each in found]
+    rows = [(proposal.id, proposal.status, proposal.type, proposal.risk, proposal.author, proposal.title) for proposal in proposals]
     headings = ("id", "status", "type", "risk", "author", "title")
-    output.table(output.out(), headings, rows, flexible="title", spare=("risk", "author"))
+    output.print_table(output.get_stdout_console(), headings, rows, flexible="title", optional=("risk", "author"))
 
 
 @app.command("show")
@@ -67,23 +67,23 @@ def show(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        desk = evolution(kept)
-        found = desk.proposals.get(proposal_id)
-        before = desk.value_before(found)
+    with options.open_existing_store(store) as run_store:
+        evolver = open_evolver(run_store)
+        proposal = evolver.proposals.get(proposal_id)
+        value_before = evolver.get_current_value(proposal)
     if as_json:
-        output.print_json({**found.to_json(), "value_before": before})
+        output.print_json({**proposal.to_json(), "value_before": value_before})
         return
-    console = output.out()
+    console = output.get_stdout_console()
     for name in ("id", "status", "type", "risk", "author", "title", "description", "rationale", "outcome"):
-        if said := str(getattr(found, name)):
-            output.say(console, f"{name}: {said}")
-    output.say(console, f"content hash: {found.content_hash}")
-    if before is not None:
-        output.say(console, f"value now: {json.dumps(before, ensure_ascii=False)}")
-    output.say(console, json.dumps(dict(found.content), ensure_ascii=False, indent=2))
-    for each in found.reviews:
-        output.say(console, f"{each.by} {'approved' if each.is_approval else 'rejected'} it: {each.reason}")
+        if field_text := str(getattr(proposal, name)):
+            output.print_line(console, f"{name}: {field_text}")
+    output.print_line(console, f"content hash: {proposal.content_hash}")
+    if value_before is not None:
+        output.print_line(console, f"value now: {json.dumps(value_before, ensure_ascii=False)}")
+    output.print_line(console, json.dumps(dict(proposal.content), ensure_ascii=False, indent=2))
+    for review in proposal.reviews:
+        output.print_line(console, f"{review.by} {'approved' if review.is_approval else 'rejected'} it: {review.reason}")
 
 
 @app.command("submit")
@@ -105,12 +105,12 @@ def submit(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll import store as stores
 
-    with stores.Store(store) as kept:
-        proposed: Any = kind
-        done = evolution(kept).propose(
-            proposed, title, values.mapping(content), values.author(author), rationale=rationale
+    with stores.Store(store) as run_store:
+        proposal_type: Any = kind
+        proposal = open_evolver(run_store).propose(
+            proposal_type, title, values.load_mapping(content), values.resolve_author(author), rationale=rationale
         )
-    tell(done, as_json)
+    print_proposal(proposal, as_json)
 
 
 @app.command("edit")
@@ -123,9 +123,9 @@ def edit(
     as_json: options.JsonOption = False,
 ) -> None:
     """Changes what is proposed; approvals before it count no longer, and it is yours now."""
-    with options.opened(store) as kept:
-        done = evolution(kept).proposals.edit(proposal_id, values.mapping(content), values.author(author), reason)
-    tell(done, as_json)
+    with options.open_existing_store(store) as run_store:
+        proposal = open_evolver(run_store).proposals.edit(proposal_id, values.load_mapping(content), values.resolve_author(author), reason)
+    print_proposal(proposal, as_json)
 
 
 @app.command("approve")
@@ -145,14 +145,14 @@ def approve(
     Examples:
       atoll proposals approve p-0123456789ab --reason "measured on the shadow run"
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    with options.opened(store) as kept:
-        desk = evolution(kept)
-        done = desk.proposals.decide(
-            proposal_id, values.author(author), approve=True, reason=reason, content_hash=content_hash
+    with options.open_existing_store(store) as run_store:
+        evolver = open_evolver(run_store)
+        proposal = evolver.proposals.decide(
+            proposal_id, values.resolve_author(author), approve=True, reason=reason, content_hash=content_hash
         )
-        done = desk.apply(done.id) if done.status == "approved" else done
-    tell(done, as_json)
-    return 1 if done.status == "failed" else 0
+        proposal = evolver.apply(proposal.id) if proposal.status == "approved" else proposal
+    print_proposal(proposal, as_json)
+    return 1 if proposal.status == "failed" else 0
 
 
 @app.command("reject")
@@ -164,9 +164,9 @@ def reject(
     as_json: options.JsonOption = False,
 ) -> None:
     """Rejects a proposal; one rejection is enough."""
-    with options.opened(store) as kept:
-        done = evolution(kept).proposals.decide(proposal_id, values.author(author), approve=False, reason=reason)
-    tell(done, as_json)
+    with options.open_existing_store(store) as run_store:
+        proposal = open_evolver(run_store).proposals.decide(proposal_id, values.resolve_author(author), approve=False, reason=reason)
+    print_proposal(proposal, as_json)
 
 
 @app.command("withdraw")
@@ -178,9 +178,9 @@ def withdraw(
     as_json: options.JsonOption = False,
 ) -> None:
     """Takes a proposal off the table."""
-    with options.opened(store) as kept:
-        done = evolution(kept).proposals.end(proposal_id, "withdrawn", values.author(author), reason)
-    tell(done, as_json)
+    with options.open_existing_store(store) as run_store:
+        proposal = open_evolver(run_store).proposals.end(proposal_id, "withdrawn", values.resolve_author(author), reason)
+    print_proposal(proposal, as_json)
 
 
 @app.command("apply")
@@ -188,28 +188,28 @@ def apply(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.J
     """Carries out all that was approved and not carried out yet, as after a crash."""
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        done = evolution(kept).apply_approved()
+    with options.open_existing_store(store) as run_store:
+        proposals = open_evolver(run_store).apply_approved()
     if as_json:
-        output.print_json([each.to_json() for each in done])
+        output.print_json([proposal.to_json() for proposal in proposals])
         return
-    for each in done:
-        tell(each, False)
-    if not done:
-        output.say(output.err(), "Nothing waits to be carried out.")
+    for each in proposals:
+        print_proposal(each, False)
+    if not proposals:
+        output.print_line(output.get_stderr_console(), "Nothing waits to be carried out.")
 
 
-def tell(proposal: Any, as_json: bool) -> None:
+def print_proposal(proposal: Any, as_json: bool) -> None:
     """Says how a proposal stands."""
     from atoll.cli import output
 
     if as_json:
         output.print_json(proposal.to_json())
         return
-    said = f": {proposal.outcome}" if proposal.outcome else ""
-    output.say(output.out(), f"{proposal.id} is {proposal.status}{said}")
+    outcome_text = f": {proposal.outcome}" if proposal.outcome else ""
+    output.print_line(output.get_stdout_console(), f"{proposal.id} is {proposal.status}{outcome_text}")
     if proposal.status == "pending":
-        output.say(
-            output.err(), f"It is {proposal.author}'s, so somebody else decides: atoll proposals approve|reject."
+        output.print_line(
+            output.get_stderr_console(), f"It is {proposal.author}'s, so somebody else decides: atoll proposals approve|reject."
         )
-        output.say(output.err(), f"Look at it: atoll proposals show {proposal.id}")
+        output.print_line(output.get_stderr_console(), f"Look at it: atoll proposals show {proposal.id}")

@@ -11,7 +11,7 @@ import typer
 
 from atoll import errors
 
-LIVING = "survival"  # the system whose steps are lives
+EPISODE_SYSTEM = "survival"  # the system whose steps are lives
 EpisodesOption = Annotated[
     int | None, typer.Option("--episodes", min=0, metavar="N", help="Lives, in a task that has them.")
 ]
@@ -27,39 +27,39 @@ TickDelayOption = Annotated[
 LingerOption = Annotated[
     float, typer.Option("--linger", min=0, metavar="SECONDS", help="Stay so long after the end, for whoever watches.")
 ]
-_FOR_GOOD = 1e9  # seconds; to sleep much longer is refused
+_MAX_SLEEP_SECONDS = 1e9  # seconds; to sleep much longer is refused
 
 
-def delayed(seconds: float | None) -> list[dict[str, Any]]:
+def make_delay_layer(seconds: float | None) -> list[dict[str, Any]]:
     """Returns what a delay changes in the configuration."""
     return [] if seconds is None else [{"survival": {"tick_delay": seconds}}]
 
 
-def check_lives(system: str, episodes: int | None, iterations: int | None) -> None:
+def check_episodes(system: str, episodes: int | None, iterations: int | None) -> None:
     """Refuses a number of lives where there are none.
 
     Raises:
         SetupError: The system has no lives, or the number was said twice.
     """
-    if episodes is not None and system != LIVING:
+    if episodes is not None and system != EPISODE_SYSTEM:
         raise errors.SetupError(f"--episodes counts lives, and {system} has none: say --iterations {episodes}.")
     if episodes is not None and iterations is not None:
         raise errors.SetupError("--episodes and --iterations say the same of lives: leave one of them out.")
 
 
-def stay(seconds: float) -> None:
+def linger(seconds: float) -> None:
     """Waits, until somebody interrupts."""
     with suppress(KeyboardInterrupt):
-        time.sleep(min(seconds, _FOR_GOOD))
+        time.sleep(min(seconds, _MAX_SLEEP_SECONDS))
 
 
-class Recorder:
+class SurvivalRecorder:
     """Hears the turns and lives of a session and writes them down; without a place to write it does nothing."""
 
-    def __init__(self, turns: Path | None, report: Path | None) -> None:
-        self._turns, self._report = turns, report
-        self._lives: list[Any] = []
-        self._began = f"{datetime.now():%Y%m%d-%H%M%S}"
+    def __init__(self, ticks_folder: Path | None, report_path: Path | None) -> None:
+        self._ticks_folder, self._report_path = ticks_folder, report_path
+        self._episodes: list[Any] = []
+        self._started_at = f"{datetime.now():%Y%m%d-%H%M%S}"
 
     def check(self, system: str) -> None:
         """Makes the folder for turns and looks for that of the report, before anything runs.
@@ -67,39 +67,39 @@ class Recorder:
         Raises:
             SetupError: The system has no lives, a folder cannot be made, or the report's is not there.
         """
-        if self._turns is None and self._report is None:
+        if self._ticks_folder is None and self._report_path is None:
             return
-        if system != LIVING:
+        if system != EPISODE_SYSTEM:
             raise errors.SetupError(f"--save-run and --save-report are for lives; {system} has none.")
-        if self._report is not None and (self._report.is_dir() or not self._report.parent.is_dir()):
-            why = "it is a folder" if self._report.is_dir() else f"there is no folder {self._report.parent}"
-            raise errors.SetupError(f"--save-report {self._report} cannot be written: {why}.")
+        if self._report_path is not None and (self._report_path.is_dir() or not self._report_path.parent.is_dir()):
+            reason = "it is a folder" if self._report_path.is_dir() else f"there is no folder {self._report_path.parent}"
+            raise errors.SetupError(f"--save-report {self._report_path} cannot be written: {reason}.")
         try:
-            if self._turns is not None:
-                self._turns.mkdir(parents=True, exist_ok=True)
+            if self._ticks_folder is not None:
+                self._ticks_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise errors.SetupError(f"{error.filename} cannot be made: {error.strerror}.") from error
 
-    def listen(self, session: Any) -> None:
+    def attach(self, session: Any) -> None:
         """Begins to write what a session tells."""
-        if self._turns is not None or self._report is not None:
-            session.evolver.use_profiler(self._hear)
+        if self._ticks_folder is not None or self._report_path is not None:
+            session.evolver.use_profiler(self._on_event)
 
-    def _hear(self, event: Any) -> None:
-        if event.type == "on_turn" and self._turns is not None:
+    def _on_event(self, event: Any) -> None:
+        if event.type == "on_turn" and self._ticks_folder is not None:
             data = event.payload.to_data()
-            path = self._turns / f"episode-{data['episode']}-{self._began}.jsonl"
+            path = self._ticks_folder / f"episode-{data['episode']}-{self._started_at}.jsonl"
             with path.open("a", encoding="utf-8") as file:
                 file.write(f"{json.dumps(data, ensure_ascii=False)}\n")
         elif event.type == "on_life_ended":
-            self._lives.append({name: value for name, value in event.payload.items() if name != "said"})
+            self._episodes.append({name: value for name, value in event.payload.items() if name != "said"})
 
-    def finish(self) -> None:
+    def write_report(self) -> None:
         """Writes the report."""
-        if self._report is None:
+        if self._report_path is None:
             return
-        ticks, rewards = ([life[name] for life in self._lives] for name in ("ticks", "reward"))
-        count = max(1, len(self._lives))
+        ticks, rewards = ([episode[name] for episode in self._episodes] for name in ("ticks", "reward"))
+        count = max(1, len(self._episodes))
         means = {"mean_ticks": sum(ticks) / count, "mean_reward": sum(rewards) / count}
-        data = {"episodes": len(self._lives), **means, "lives": self._lives}
-        self._report.write_text(f"{json.dumps(data, indent=1)}\n", encoding="utf-8")
+        data = {"episodes": len(self._episodes), **means, "lives": self._episodes}
+        self._report_path.write_text(f"{json.dumps(data, indent=1)}\n", encoding="utf-8")

@@ -9,7 +9,7 @@ import typer
 from atoll import errors
 from atoll.cli import options, values
 
-NUM_ROWS = 40
+MAX_ROWS = 40
 
 
 def replay(
@@ -45,28 +45,28 @@ def replay(
     from atoll.cli import places  # with SQLAlchemy and numpy: help need not wait for them
 
     if (estimate is None) != (policy is None):
-        given, lacking = ("--policy", "--estimate METRIC") if estimate is None else ("--estimate", "--policy JSON")
-        raise errors.SetupError(f"{given} needs {lacking} too: what is estimated, and for which other policy.")
-    place = places.Place(log, feedback, kept=store, on_issue=cast(Any, on_issue), by=by)
+        present_option, missing_option = ("--policy", "--estimate METRIC") if estimate is None else ("--estimate", "--policy JSON")
+        raise errors.SetupError(f"{present_option} needs {missing_option} too: what is estimated, and for which other policy.")
+    sources = places.LogSources(log, feedback, store_url=store, on_issue=cast(Any, on_issue), group_by=by)
     try:
-        collector = None if estimate is None or policy is None else places.collector(estimate, policy)
-        report, aggregator = places.replayed(
-            place,
-            values.moment(since),
-            values.moment(until),
-            window=timedelta(seconds=values.seconds(window)),
-            attribution=attribution or ("decision" if place.is_run else "first"),
+        collector = None if estimate is None or policy is None else places.make_collector(estimate, policy)
+        report, aggregator = places.run_replay(
+            sources,
+            values.parse_time(since),
+            values.parse_time(until),
+            window=timedelta(seconds=values.parse_seconds(window)),
+            attribution=attribution or ("decision" if sources.is_run else "first"),
             checkpoint=checkpoint,
             collector=collector,
         )
     finally:
-        place.close()
-    rows = places.statistics(aggregator)
-    estimates = [] if collector is None else places.estimates(collector)
-    _show(report, rows, estimates, as_json)
+        sources.close()
+    rows = places.list_statistics(aggregator)
+    estimates = [] if collector is None else places.list_estimates(collector)
+    _print_results(report, rows, estimates, as_json)
 
 
-def _show(report: Any, rows: Any, estimates: Any, as_json: bool) -> None:
+def _print_results(report: Any, rows: Any, estimates: Any, as_json: bool) -> None:
     from atoll.cli import output
     from atoll.runs import text
 
@@ -75,25 +75,25 @@ def _show(report: Any, rows: Any, estimates: Any, as_json: bool) -> None:
         return
     names = ("count", "mean", "deviation", "min", "p50", "max", "pending_count")
     cells = [
-        (each["entity"], each["metric"] or "(pending)", *(text.number(_of(each, name)) for name in names))
-        for each in rows[:NUM_ROWS]
+        (row["entity"], row["metric"] or "(pending)", *(text.format_number(_get_statistic(row, name)) for name in names))
+        for row in rows[:MAX_ROWS]
     ]
     headings = ("entity", "metric", "count", "mean", "sd", "min", "median", "max", "pending")
     if cells:
-        output.table(output.out(), headings, cells, right=headings[2:], flexible="entity")
-    if len(rows) > NUM_ROWS:
-        output.say(output.err(), f"{NUM_ROWS} of {len(rows):,} rows; --json has all.", "dim")
-    for each in estimates:
-        low, high = each["interval"]
-        worth = f"worth {each['effective_size']:.0f} decisions" if each["estimator"] != "naive" else "of the log itself"
-        output.say(output.out(), f"{each['estimator']:12} {each['value']:.4f}  ({low:.4f} to {high:.4f})  {worth}")
-    output.say(
-        output.err(),
+        output.print_table(output.get_stdout_console(), headings, cells, right_aligned=headings[2:], flexible="entity")
+    if len(rows) > MAX_ROWS:
+        output.print_line(output.get_stderr_console(), f"{MAX_ROWS} of {len(rows):,} rows; --json has all.", "dim")
+    for estimate in estimates:
+        low, high = estimate["interval"]
+        note = f"worth {estimate['effective_size']:.0f} decisions" if estimate["estimator"] != "naive" else "of the log itself"
+        output.print_line(output.get_stdout_console(), f"{estimate['estimator']:12} {estimate['value']:.4f}  ({low:.4f} to {high:.4f})  {note}")
+    output.print_line(
+        output.get_stderr_console(),
         f"{report.entries:,} decisions, {report.paired:,} paired, {report.pending:,} pending, "
         f"{report.issues:,} bad lines, {report.in_progress:,} in progress.",
         "dim",
     )
 
 
-def _of(row: Any, name: str) -> Any:
+def _get_statistic(row: Any, name: str) -> Any:
     return row["variance"] ** 0.5 if name == "deviation" else row[name]

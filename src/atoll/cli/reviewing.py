@@ -35,20 +35,20 @@ def list_worldlines(
     from atoll.cli import output
     from atoll.runs import worldlines
 
-    with options.opened(store) as kept:
-        place = _place(kept, run)
-    found = worldlines.opened(place).all()
+    with options.open_existing_store(store) as run_store:
+        target = _find_target(run_store, run)
+    worldline_items = worldlines.open_reviews(target).list_items()
     if as_json:
-        output.print_json([worldlines.told(place, each) for each in found])
+        output.print_json([worldlines.to_json(target, item) for item in worldline_items])
         return
     rows = [
-        (each.worldline_id, each.state, each.commit[:12], ", ".join(change.path for change in each.changes))
-        for each in found
+        (item.worldline_id, item.state, item.commit[:12], ", ".join(change.path for change in item.changes))
+        for item in worldline_items
     ]
     if rows:
-        output.table(output.out(), ("id", "state", "commit", "changes"), rows, flexible="changes")
+        output.print_table(output.get_stdout_console(), ("id", "state", "commit", "changes"), rows, flexible="changes")
     else:
-        output.say(output.err(), "There is nothing to review.")
+        output.print_line(output.get_stderr_console(), "There is nothing to review.")
 
 
 @app.command("show")
@@ -67,13 +67,13 @@ def show(
     from atoll.cli import output
     from atoll.runs import worldlines
 
-    with options.opened(store) as kept:
-        place = _place(kept, run)
-        told = worldlines.told(place, worldlines.opened(place).get(worldline_id))
+    with options.open_existing_store(store) as run_store:
+        target = _find_target(run_store, run)
+        data = worldlines.to_json(target, worldlines.open_reviews(target).get(worldline_id))
     if as_json:
-        output.print_json(told)
+        output.print_json(data)
         return
-    _show(told)
+    _print_worldline(data)
 
 
 @app.command("diff")
@@ -89,9 +89,9 @@ def diff(
     from atoll.cli import output
     from atoll.runs import worldlines
 
-    with options.opened(store) as kept:
-        patch = worldlines.opened(_place(kept, run)).diff(worldline_id)
-    output.say(output.out(), patch or "It changes nothing.")
+    with options.open_existing_store(store) as run_store:
+        patch = worldlines.open_reviews(_find_target(run_store, run)).diff(worldline_id)
+    output.print_line(output.get_stdout_console(), patch or "It changes nothing.")
 
 
 @app.command("approve")
@@ -150,12 +150,12 @@ def merge(
     from atoll.cli import output
     from atoll.runs import worldlines
 
-    with options.opened(store) as kept:
-        made = worldlines.merge(_place(kept, run), worldline_id)
+    with options.open_existing_store(store) as run_store:
+        merge_commit = worldlines.merge(_find_target(run_store, run), worldline_id)
     if as_json:
-        output.print_json({"worldline": worldline_id, "merged": made})
+        output.print_json({"worldline": worldline_id, "merged": merge_commit})
         return
-    output.say(output.out(), f"Merged, as {made[:12]}: 'git revert -m 1 {made[:12]}' takes it back.")
+    output.print_line(output.get_stdout_console(), f"Merged, as {merge_commit[:12]}: 'git revert -m 1 {merge_commit[:12]}' takes it back.")
 
 
 def _decide(
@@ -171,31 +171,31 @@ def _decide(
     from atoll.cli import output
     from atoll.runs import worldlines
 
-    with options.opened(store) as kept:
-        place = _place(kept, run)
-        found = worldlines.decide(place, worldline_id, verdict, values.author(author), reason, commit)
-        told = worldlines.told(place, found)
+    with options.open_existing_store(store) as run_store:
+        target = _find_target(run_store, run)
+        item = worldlines.decide(target, worldline_id, verdict, values.resolve_author(author), reason, commit)
+        data = worldlines.to_json(target, item)
     if as_json:
-        output.print_json(told)
+        output.print_json(data)
         return
-    output.say(output.out(), f"{told['id']} is {told['state']} at {told['commit'][:12]}.")
+    output.print_line(output.get_stdout_console(), f"{data['id']} is {data['state']} at {data['commit'][:12]}.")
 
 
-def _place(kept: Any, run: str) -> Any:
+def _find_target(run_store: Any, run: str) -> Any:
     from atoll import runs  # with SQLAlchemy and rich: help need not wait for them
     from atoll.runs import worldlines
 
-    return worldlines.desk(kept, runs.find(kept, run))
+    return worldlines.find_review_target(run_store, runs.find_run(run_store, run))
 
 
-def _show(told: dict[str, Any]) -> None:
+def _print_worldline(data: dict[str, Any]) -> None:
     from atoll.cli import output
 
-    console = output.out()
+    console = output.get_stdout_console()
     for name in ("id", "state", "commit", "base", "look"):
-        output.say(console, f"{name}: {told[name]}")
-    for each in told["changes"]:
-        lines = "a binary file" if each["added"] is None else f"+{each['added']} -{each['deleted']}"
-        output.say(console, f"  {each['path']} {lines}")
-    for each in told["decisions"]:
-        output.say(console, f"{each['by']}: {each['verdict']} at {each['commit'][:12]}: {each['reason']}")
+        output.print_line(console, f"{name}: {data[name]}")
+    for entry in data["changes"]:
+        lines = "a binary file" if entry["added"] is None else f"+{entry['added']} -{entry['deleted']}"
+        output.print_line(console, f"  {entry['path']} {lines}")
+    for entry in data["decisions"]:
+        output.print_line(console, f"{entry['by']}: {entry['verdict']} at {entry['commit'][:12]}: {entry['reason']}")

@@ -9,54 +9,54 @@ from atoll import errors, runs, store
 from atoll.cli import options, output
 from atoll.runs import baselines, text
 
-type Play = Callable[[runs.Session], None]  # runs a session to its end
+type RunToEnd = Callable[[runs.Session], None]  # runs a session to its end
 
 
-def play(
-    kept: store.Store, run: str, allowed: runs.Allowed, screen: Console, is_quiet: bool, go: Play
+def run_baselines(
+    run_store: store.Store, run_id: str, permissions: runs.UnsafeOptions, console: Console, is_quiet: bool, run_to_end: RunToEnd
 ) -> Sequence[baselines.Baseline]:
     """Runs all baselines of a run and returns them, those that cannot be run with the reason."""
-    found = list[baselines.Baseline]()
-    for each in baselines.find(kept, run):
+    results = list[baselines.Baseline]()
+    for each in baselines.find_baselines(run_store, run_id):
         try:
-            session = baselines.start(kept, run, each.name, allowed=allowed)
+            session = baselines.start(run_store, run_id, each.name, allowed=permissions)
         except errors.SetupError as error:
-            found.append(baselines.Baseline(each.name, None, str(error)))
+            results.append(baselines.Baseline(each.name, None, str(error)))
             continue
         if not is_quiet:
-            output.say(screen, f"Baseline {each.title}: run {session.run}.")
+            output.print_line(console, f"Baseline {each.title}: run {session.run_id}.")
         with session:
-            go(session)
-        summary = runs.summarise(kept, session.run)
-        found.append(baselines.Baseline(each.name, summary, summary.reason))
+            run_to_end(session)
+        summary = runs.summarize(run_store, session.run_id)
+        results.append(baselines.Baseline(each.name, summary, summary.reason))
         if summary.status == "interrupted":
             break
-    known = {each.name for each in found}
-    return [*found, *(each for each in baselines.find(kept, run) if each.name not in known)]
+    finished_names = {result.name for result in results}
+    return [*results, *(baseline for baseline in baselines.find_baselines(run_store, run_id) if baseline.name not in finished_names)]
 
 
-def tell(console: Console, kept: store.Store, found: Sequence[baselines.Baseline], summary: runs.Summary) -> None:
+def print_baselines(console: Console, run_store: store.Store, results: Sequence[baselines.Baseline], summary: runs.Summary) -> None:
     """Says what the baselines reached, or how to run them."""
-    if all(each.summary is None and not each.why for each in found):
-        how = f": {output.own_name()} resume {summary.run} --baselines{place_of(kept)}" if found else "."
-        output.say(console, f"\nBaselines: not run{how}")
+    if all(baseline.summary is None and not baseline.reason for baseline in results):
+        command_note = f": {output.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}" if results else "."
+        output.print_line(console, f"\nBaselines: not run{command_note}")
         return
-    command = f"{output.own_name()} resume {summary.run} --baselines{place_of(kept)}"
-    output.say(console, f"\n{baselines.heading(found, command)}:")
-    for each in found:
+    command = f"{output.get_program_name()} resume {summary.run} --baselines{format_store_option(run_store)}"
+    output.print_line(console, f"\n{baselines.format_heading(results, command)}:")
+    for each in results:
         if each.summary is None:
-            output.say(console, f"  {each.title:24} not run{f': {each.why}' if each.why else ''}")
+            output.print_line(console, f"  {each.title:24} not run{f': {each.reason}' if each.reason else ''}")
             continue
-        used, end = each.summary.totals, "" if each.summary.status == "done" else f", {each.summary.reason}"
-        took = f"{used.evaluations:,} judged" + (f", {used.cost.calls:,} calls" if used.cost.calls else "")
-        score = text.number(each.summary.best_score)
-        output.say(console, f"  {each.title:24} {score:>12}  {took}, run {each.summary.run}{end}")
-    if (best := baselines.winner(found, summary.best_score)) is not None and best.summary is not None:
-        look = f"{output.own_name()} best {best.summary.run}{place_of(kept)}"
-        output.say(console, f"  {best.title} found more than this run: {look}")
+        totals, end_note = each.summary.totals, "" if each.summary.status == "done" else f", {each.summary.reason}"
+        usage = f"{totals.evaluations:,} judged" + (f", {totals.cost.calls:,} calls" if totals.cost.calls else "")
+        score = text.format_number(each.summary.best_score)
+        output.print_line(console, f"  {each.title:24} {score:>12}  {usage}, run {each.summary.run}{end_note}")
+    if (winner := baselines.find_winner(results, summary.best_score)) is not None and winner.summary is not None:
+        show_command = f"{output.get_program_name()} best {winner.summary.run}{format_store_option(run_store)}"
+        output.print_line(console, f"  {winner.title} found more than this run: {show_command}")
 
 
-def place_of(kept: store.Store) -> str:
+def format_store_option(run_store: store.Store) -> str:
     """Returns what a command needs to find the store, where it is not the usual one."""
-    where = kept.database.name
-    return "" if where == os.environ.get("ATOLL_STORE", options.DEFAULT_STORE) else f" --store {output.quoted(where)}"
+    store_url = run_store.database.name
+    return "" if store_url == os.environ.get("ATOLL_STORE", options.DEFAULT_STORE) else f" --store {output.quote_shell(store_url)}"

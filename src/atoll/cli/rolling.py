@@ -48,20 +48,20 @@ def start(
     from atoll.config import parameters
     from atoll.governed import standings
 
-    who = values.author(author)
-    plan = {
-        "guardrails": rollouts.guardrails(guard),
-        "shares": values.shares(shares),
+    approver = values.resolve_author(author)
+    plan_options = {
+        "guardrails": rollouts.parse_guardrails(guard),
+        "shares": values.parse_shares(shares),
         "min_samples": min_samples,
-        "min_seconds": values.seconds(min_time),
-        "bake_seconds": values.seconds(bake),
-        "cooldown_seconds": values.seconds(cooldown),
+        "min_seconds": values.parse_seconds(min_time),
+        "bake_seconds": values.parse_seconds(bake),
+        "cooldown_seconds": values.parse_seconds(cooldown),
         "alpha": alpha,
         "needs_shadow": not skip_shadow,
     }
-    with parameters.open(store) as kept:
-        state = rollouts.start(kept, key, values.value(value), plan, author=proposer, by=who, reason=reason)
-    _show(standings.told(state), as_json)
+    with parameters.open_parameters(store) as param_store:
+        state = rollouts.start_rollout(param_store, key, values.parse_value(value), plan_options, proposer=proposer, approver=approver, reason=reason)
+    _print_rollout(standings.rollout_to_json(state), as_json)
 
 
 @app.command("status")
@@ -81,21 +81,21 @@ def status(
     from atoll.config import parameters
     from atoll.governed import standings
 
-    with parameters.open(store) as kept:
-        found = [standings.told(each) for each in standings.rollouts(kept) if key in (None, each.key)]
+    with parameters.open_parameters(store) as param_store:
+        rollouts = [standings.rollout_to_json(rollout_data) for rollout_data in standings.load_rollouts(param_store) if key in (None, rollout_data.key)]
     if as_json:
-        output.print_json(found)
+        output.print_json(rollouts)
         return
-    for each in found:
-        _show(each, as_json=False)
-    if not found:
-        output.say(
-            output.err(), f"There is no rollout{f' of {key}' if key else ''} yet: 'atoll rollout start' begins one."
+    for each in rollouts:
+        _print_rollout(each, as_json=False)
+    if not rollouts:
+        output.print_line(
+            output.get_stderr_console(), f"There is no rollout{f' of {key}' if key else ''} yet: 'atoll rollout start' begins one."
         )
 
 
 @app.command("tick")
-def tick(
+def update(
     key: KeyArgument,
     feedback: Annotated[
         str | None, typer.Option("--feedback", "-f", metavar="PLACE", help="A folder or a store to read it from.")
@@ -113,13 +113,13 @@ def tick(
     from atoll.config import parameters
     from atoll.governed import standings
 
-    with parameters.open(store) as kept:
-        state = rollouts.tick(kept, key, feedback)
-    _show(standings.told(state), as_json)
+    with parameters.open_parameters(store) as param_store:
+        state = rollouts.update_rollout(param_store, key, feedback)
+    _print_rollout(standings.rollout_to_json(state), as_json)
 
 
 @app.command("serve")
-def serve(
+def print_value(
     key: KeyArgument,
     entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Whom the value is for.")],
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -137,12 +137,12 @@ def serve(
     from atoll.config import parameters
     from atoll.governed import rollout
 
-    with parameters.open(store) as kept:
-        found = rollout.Rollout(kept, key).value_for(entity)
+    with parameters.open_parameters(store) as param_store:
+        served_value = rollout.Rollout(param_store, key).value_for(entity)
     if as_json:
-        output.print_json(found._asdict())
+        output.print_json(served_value._asdict())
     else:
-        output.say(output.out(), json.dumps(found.value))
+        output.print_line(output.get_stdout_console(), json.dumps(served_value.value))
 
 
 @app.command("abort")
@@ -162,23 +162,23 @@ def abort(
     from atoll.config import parameters
     from atoll.governed import rollout, standings
 
-    with parameters.open(store) as kept:
-        state = rollout.Rollout(kept, key).abort(reason, author=values.author(author))
-    _show(standings.told(state), as_json)
+    with parameters.open_parameters(store) as param_store:
+        state = rollout.Rollout(param_store, key).abort(reason, author=values.resolve_author(author))
+    _print_rollout(standings.rollout_to_json(state), as_json)
 
 
-def _show(told: Any, as_json: bool) -> None:
+def _print_rollout(data: Any, as_json: bool) -> None:
     from atoll.cli import output
 
     if as_json:
-        output.print_json(told)
+        output.print_json(data)
         return
-    share = f" {told['share']:.0%}" if told["stage"] == "canary" else ""
-    settled = ", over" if told["is_settled"] else ""
-    output.say(output.out(), f"{told['key']}: {told['stage']}{share}{settled} ({told['why']})", "bold")
-    for metric, each in told["guarded"].items():
-        low, high = ("?" if end is None else f"{end:.4g}" for end in each["interval"])
-        counts = f"{each['candidate']:,} treated, {each['baseline']:,} not"
-        output.say(
-            output.out(), f"  {metric}: {each['estimate']:+.4g} ({low} to {high}), margin {each['margin']:g}; {counts}"
+    share = f" {data['share']:.0%}" if data["stage"] == "canary" else ""
+    end_note = ", over" if data["is_settled"] else ""
+    output.print_line(output.get_stdout_console(), f"{data['key']}: {data['stage']}{share}{end_note} ({data['why']})", "bold")
+    for metric, guardrail in data["guarded"].items():
+        low, high = ("?" if bound is None else f"{bound:.4g}" for bound in guardrail["interval"])
+        counts = f"{guardrail['candidate']:,} treated, {guardrail['baseline']:,} not"
+        output.print_line(
+            output.get_stdout_console(), f"  {metric}: {guardrail['estimate']:+.4g} ({low} to {high}), margin {guardrail['margin']:g}; {counts}"
         )

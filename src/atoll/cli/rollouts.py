@@ -10,51 +10,51 @@ from atoll.cli import places, values
 from atoll.governed import evolver, feedback, parameters, rollout, shadow
 
 
-def guardrails(said: Sequence[str]) -> Sequence[shadow.Guardrail]:
+def parse_guardrails(texts: Sequence[str]) -> Sequence[shadow.Guardrail]:
     """Reads what must not become worse.
 
     Raises:
         SetupError: One is not understood.
     """
-    found = (values.guardrail(each) for each in said)
-    return [shadow.Guardrail(metric, margin, lower_is_better=is_lower) for metric, margin, is_lower in found]
+    parsed = (values.parse_guardrail(text) for text in texts)
+    return [shadow.Guardrail(metric, margin, lower_is_better=is_lower) for metric, margin, is_lower in parsed]
 
 
-def approved(
-    kept: parameters.Parameters, key: str, candidate: Any, *, author: str, by: str, reason: str
-) -> tuple[evolver.Change, evolver.Approval]:
+def build_approval(
+    param_store: parameters.Parameters, key: str, candidate: Any, *, proposer: str, approver: str, reason: str
+) -> tuple[evolver.ParameterProposal, evolver.Approval]:
     """Makes a proposal with its approval, for who decides on the spot."""
-    version = kept.get(key).version
-    proposal = evolver.Change(f"{key}@{version}+{author}", key, candidate, author, version)
-    return proposal, evolver.Approval.of(proposal, is_approved=True, by=by, reason=reason)
+    version = param_store.get(key).version
+    proposal = evolver.ParameterProposal(f"{key}@{version}+{proposer}", key, candidate, proposer, version)
+    return proposal, evolver.Approval.for_proposal(proposal, is_approved=True, approver=approver, reason=reason)
 
 
-def check_waiting(kept: parameters.Parameters, key: str, candidate: Any) -> None:
+def require_rollout(param_store: parameters.Parameters, key: str, candidate: Any) -> None:
     """Looks whether the rollout of a key waits for a shadow run of a value.
 
     Raises:
         SetupError: It does not, or of another value.
     """
-    state = rollout.Rollout(kept, key).state()
+    state = rollout.Rollout(param_store, key).state()
     if state is None or state.stage not in ("proposed", "shadow"):
         raise errors.SetupError(f"No rollout of {key} waits for a shadow run: 'atoll rollout start' begins one.")
     if state.value != candidate:
         raise errors.SetupError(f"The rollout of {key} is of {json.dumps(state.value)}: run the shadow of that value.")
 
 
-def start(
-    kept: parameters.Parameters, key: str, candidate: Any, plan: Mapping[str, Any], *, author: str, by: str, reason: str
-) -> rollout.State:
+def start_rollout(
+    param_store: parameters.Parameters, key: str, candidate: Any, plan_options: Mapping[str, Any], *, proposer: str, approver: str, reason: str
+) -> rollout.RolloutState:
     """Begins the rollout of a value that somebody approves on the spot."""
-    proposal, approval = approved(kept, key, candidate, author=author, by=by, reason=reason)
-    return rollout.Rollout(kept, key).start(proposal, approval, rollout.Plan(**plan))
+    proposal, approval = build_approval(param_store, key, candidate, proposer=proposer, approver=approver, reason=reason)
+    return rollout.Rollout(param_store, key).start(proposal, approval, rollout.RolloutPlan(**plan_options))
 
 
-def tick(kept: parameters.Parameters, key: str, channel: str | None) -> rollout.State:
+def update_rollout(param_store: parameters.Parameters, key: str, feedback_source: str | None) -> rollout.RolloutState:
     """Lets a rollout look at its measurements, and at what was reported to a channel since the last look."""
-    if channel is None:
-        return rollout.Rollout(kept, key).tick()
-    if Path(channel).is_dir():
-        return rollout.Rollout(kept, key).tick(feedback.FileFeedback(places.there(channel)))
-    with store.Store(places.there(channel)) as opened:
-        return rollout.Rollout(kept, key).tick(feedback.StoredFeedback(opened))
+    if feedback_source is None:
+        return rollout.Rollout(param_store, key).update()
+    if Path(feedback_source).is_dir():
+        return rollout.Rollout(param_store, key).update(feedback.FileFeedback(places.require_path(feedback_source)))
+    with store.Store(places.require_path(feedback_source)) as run_store:
+        return rollout.Rollout(param_store, key).update(feedback.SQLFeedback(run_store))

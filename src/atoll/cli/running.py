@@ -47,8 +47,8 @@ BaselinesOption = Annotated[
         "--baselines", help="Then run best-of-N, sequential and, with a model, no LLM too: costs 3 or 4 times."
     ),
 ]
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-LogOption = Annotated[
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+LogLevelOption = Annotated[
     str | None,
     typer.Option("--log-level", "-l", metavar="LEVEL", help="How much is told: DEBUG, INFO, WARNING or ERROR."),
 ]
@@ -83,7 +83,7 @@ def run(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Begin with the programs of a checkpoint of OpenEvolve's.")
     ] = None,
-    folder: Annotated[
+    checkpoint_folder: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="At the end write an OpenEvolve checkpoint there."),
     ] = None,
@@ -96,7 +96,7 @@ def run(
     secondary_model: Annotated[
         str | None, typer.Option("--secondary-model", metavar="NAME", help="Asked once for five times the first.")
     ] = None,
-    log_level: LogOption = None,
+    log_level: LogLevelOption = None,
     shared: Annotated[
         bool, typer.Option("--shared", help="Let other coordinators join and lead islands of it: atoll join RUN.")
     ] = False,
@@ -130,40 +130,40 @@ def run(
     from atoll.cli import following
     from atoll.runs import openevolve
 
-    steps = episodes if iterations is None else iterations
-    given: dict[str, Any] = {"llm": llm, "iterations": steps, "budget": budget, "target": target, "seed": seed}
-    given |= {"workers": workers, "deterministic": deterministic or None}
-    said = [*layers(changes, given, require_sandbox, executor), *recording.delayed(tick_delay)]
-    plan = config.load(task, said, evaluator=evaluator, settings=settings)
+    num_iterations = episodes if iterations is None else iterations
+    run_options: dict[str, Any] = {"llm": llm, "iterations": num_iterations, "budget": budget, "target": target, "seed": seed}
+    run_options |= {"workers": workers, "deterministic": deterministic or None}
+    option_layers = [*build_option_layers(changes, run_options, require_sandbox, executor), *recording.make_delay_layer(tick_delay)]
+    run_config = config.load(task, option_layers, evaluator=evaluator, settings=settings)
     if checkpoint is not None:
-        plan = config.begun_with(plan, checkpoint)
+        run_config = config.with_checkpoint(run_config, checkpoint)
     if api_base or primary_model or secondary_model:
-        plan = config.asking(plan, primary_model, secondary_model, api_base, is_named=llm not in (None, config.NAMED))
-    set_level(log_level)
-    allowed = runs.Allowed(unsafe, unsafe_env or ())
-    recorder = recording.Recorder(save_run, save_report)
-    recorder.check(plan.system)
-    recording.check_lives(plan.system, episodes, iterations)
+        run_config = config.with_openevolve_model(run_config, primary_model, secondary_model, api_base, has_llm_option=llm not in (None, config.LLM_FROM_CONFIG))
+    set_log_level(log_level)
+    unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
+    recorder = recording.SurvivalRecorder(save_run, save_report)
+    recorder.check(run_config.system)
+    recording.check_episodes(run_config.system, episodes, iterations)
     if shared:
-        recorded = {"--save-run": save_run, "--save-report": save_report, "--output": folder}
-        check_shared({**recorded, "--baselines": baselines, "--dashboard": dashboard, "--linger": linger})
-        with stores.Store(store) as kept:
-            terms: dict[str, Any] = {"allowed": allowed, "lease_seconds": lease_seconds}
-            return leading.lead(kept, lambda **rest: runs.Coordinator(kept, plan, **terms, **rest), as_json, quiet)
-    with stores.Store(store) as kept, beside.dashboard(kept, dashboard):
-        watched = dashboard and not as_json  # for programs nobody waits
-        session = runs.Session(kept, plan, allowed=allowed, has_dashboard=watched)
-        compared = allowed if baselines else None
-        recorder.listen(session)
-        status = following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
-        if folder is not None:
-            print(f"atoll: Written to {openevolve.export_all(kept, session.run, folder)}.", file=sys.stderr)
-        recorder.finish()
-        recording.stay(linger)
+        file_options = {"--save-run": save_run, "--save-report": save_report, "--output": checkpoint_folder}
+        check_shared_options({**file_options, "--baselines": baselines, "--dashboard": dashboard, "--linger": linger})
+        with stores.Store(store) as run_store:
+            coordinator_options: dict[str, Any] = {"allowed": unsafe_options, "lease_seconds": lease_seconds}
+            return leading.run_coordinator(run_store, lambda **extra: runs.Coordinator(run_store, run_config, **coordinator_options, **extra), as_json, quiet)
+    with stores.Store(store) as run_store, beside.serve_during_run(run_store, dashboard):
+        has_viewer = dashboard and not as_json  # for programs nobody waits
+        session = runs.Session(run_store, run_config, allowed=unsafe_options, has_dashboard=has_viewer)
+        baseline_permissions = unsafe_options if baselines else None
+        recorder.attach(session)
+        status = following.run_session(session, run_store, as_json=as_json, quiet=quiet, baseline_permissions=baseline_permissions)
+        if checkpoint_folder is not None:
+            print(f"atoll: Written to {openevolve.export_output_folder(run_store, session.run_id, checkpoint_folder)}.", file=sys.stderr)
+        recorder.write_report()
+        recording.linger(linger)
     return status
 
 
-def check_shared(given: Mapping[str, object]) -> None:
+def check_shared_options(option_values: Mapping[str, object]) -> None:
     """Checks that nothing is asked for that a run of several coordinators does not do.
 
     Raises:
@@ -171,12 +171,12 @@ def check_shared(given: Mapping[str, object]) -> None:
     """
     from atoll import errors
 
-    for name, value in given.items():
+    for name, value in option_values.items():
         if value:
             raise errors.SetupError(f"{name} is not for a run of several coordinators: leave it or --shared out.")
 
 
-def set_level(name: str | None) -> None:
+def set_log_level(name: str | None) -> None:
     """Has so much told of what happens inside: warnings, unless told otherwise.
 
     Raises:
@@ -186,8 +186,8 @@ def set_level(name: str | None) -> None:
 
     if name is None:
         return
-    if name.upper() not in LEVELS:
-        raise errors.SetupError(f"There is no log level {name!r:.40}: it is one of {', '.join(LEVELS)}.")
+    if name.upper() not in LOG_LEVELS:
+        raise errors.SetupError(f"There is no log level {name!r:.40}: it is one of {', '.join(LOG_LEVELS)}.")
     logging.getLogger("atoll").setLevel(name.upper())
 
 
@@ -225,27 +225,27 @@ def resume(
     from atoll import runs
     from atoll.cli import following
 
-    given: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target}
-    given["workers"] = workers
-    allowed = runs.Allowed(unsafe, unsafe_env or ())
-    with options.opened(store) as kept, beside.dashboard(kept, dashboard):
-        said = layers(changes, given, require_sandbox, executor)
-        watched = dashboard and not as_json
-        session = runs.resume(kept, runs.find(kept, run), said, allowed=allowed, has_dashboard=watched)
-        compared = allowed if baselines else None
-        status = following.follow(session, kept, as_json=as_json, quiet=quiet, compared=compared)
-        recording.stay(linger)
+    run_options: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target}
+    run_options["workers"] = workers
+    unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
+    with options.open_existing_store(store) as run_store, beside.serve_during_run(run_store, dashboard):
+        option_layers = build_option_layers(changes, run_options, require_sandbox, executor)
+        has_viewer = dashboard and not as_json
+        session = runs.resume(run_store, runs.find_run(run_store, run), option_layers, allowed=unsafe_options, has_dashboard=has_viewer)
+        baseline_permissions = unsafe_options if baselines else None
+        status = following.run_session(session, run_store, as_json=as_json, quiet=quiet, baseline_permissions=baseline_permissions)
+        recording.linger(linger)
     return status
 
 
-def layers(
-    changes: list[str] | None, given: dict[str, Any], require: str | None = None, executor: str | None = None
+def build_option_layers(
+    changes: list[str] | None, run_options: dict[str, Any], require: str | None = None, executor: str | None = None
 ) -> list[Any]:
     """Returns what the command line changes: first what `--set` says, then the options."""
     from atoll import config
 
-    run = {name: value for name, value in given.items() if value is not None}
-    said = [{"run": run}] if run else []
-    said += [{"sandbox": {"require": require}}] if require else []
-    said += [{"executor": {"kind": executor}}] if executor else []
-    return [*(config.parse_set(each) for each in changes or ()), *said]
+    run_section = {name: value for name, value in run_options.items() if value is not None}
+    option_layers = [{"run": run_section}] if run_section else []
+    option_layers += [{"sandbox": {"require": require}}] if require else []
+    option_layers += [{"executor": {"kind": executor}}] if executor else []
+    return [*(config.parse_set(change) for change in changes or ()), *option_layers]

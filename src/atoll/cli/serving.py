@@ -40,8 +40,8 @@ def dashboard(
         from atoll.dashboard import server
     except ImportError as error:
         raise errors.MissingExtra("The dashboard is not installed: pip install 'atoll[dashboard]'.") from error
-    with options.opened(store) as kept:
-        served = server.Served(kept, host=host, port=port, token=token)
-        output.say(output.out(), f"Open {served.address}\nIt shows {kept.database.name}. Ctrl-C ends it.")
-        served.run()
+    with options.open_existing_store(store) as run_store:
+        dashboard_server = server.DashboardServer(run_store, host=host, port=port, token=token)
+        output.print_line(output.get_stdout_console(), f"Open {dashboard_server.address}\nIt shows {run_store.database.name}. Ctrl-C ends it.")
+        dashboard_server.run()
     return 0

@@ -8,7 +8,7 @@ import typer
 from atoll import errors
 from atoll.cli import options, values
 
-NEEDED = ("samples", "apply", "score")
+REQUIRED_FUNCTIONS = ("samples", "apply", "score")
 
 
 def shadow(
@@ -34,8 +34,8 @@ def shadow(
         list[str] | None, typer.Option("--guard", metavar="METRIC:MARGIN[:lower]", help="What must not become worse.")
     ] = None,
     alpha: Annotated[float, typer.Option(metavar="X", help="The probability of a wrong verdict.")] = 0.05,
-    to_rollout: Annotated[bool, typer.Option("--rollout", help="Let the rollout of the key go on from this.")] = False,
-    is_kept: Annotated[bool, typer.Option("--keep", help="Keep the result in the store; --rollout does too.")] = False,
+    record_in_rollout: Annotated[bool, typer.Option("--rollout", help="Let the rollout of the key go on from this.")] = False,
+    save: Annotated[bool, typer.Option("--keep", help="Keep the result in the store; --rollout does too.")] = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -56,79 +56,79 @@ def shadow(
 
     if (file is None) == (task is None):
         raise errors.SetupError("A shadow run needs one thing to try the values on: --with FILE.py, or --task TASK.")
-    terms = {"min_effect": min_effect, "guardrails": rollouts.guardrails(guard or []), "alpha": alpha}
-    candidate = values.value(value)
-    with parameters.open(store) as kept:
-        if to_rollout:
-            rollouts.check_waiting(kept, key, candidate)
-        asked, functions = (key, _loaded(file)) if file else _trials(kept, key, task, seeds, iterations, changes)
-        result = _runner(kept, functions, terms).run_shadow(asked, candidate, traffic)
-        if to_rollout or is_kept:
-            standings.keep_shadow(kept, asked, candidate, result, values.author(None))
-        state = rollout.Rollout(kept, key).take_shadow(result) if to_rollout else None
+    runner_options = {"min_effect": min_effect, "guardrails": rollouts.parse_guardrails(guard or []), "alpha": alpha}
+    candidate = values.parse_value(value)
+    with parameters.open_parameters(store) as param_store:
+        if record_in_rollout:
+            rollouts.require_rollout(param_store, key, candidate)
+        setting, functions = (key, _load_functions(file)) if file else _make_paired_runs(param_store, key, task, seeds, iterations, changes)
+        result = _make_runner(param_store, functions, runner_options).run_shadow(setting, candidate, traffic)
+        if record_in_rollout or save:
+            standings.save_shadow_result(param_store, setting, candidate, result, values.resolve_author(None))
+        state = rollout.Rollout(param_store, key).add_shadow_result(result) if record_in_rollout else None
     if as_json:
-        output.print_json({**result.to_data(), "rollout": None if state is None else standings.told(state)})
+        output.print_json({**result.to_data(), "rollout": None if state is None else standings.rollout_to_json(state)})
         return
-    _show(result)
+    _print_result(result)
     if state is not None:
-        output.say(output.out(), f"The rollout of {key} is {state.stage} now: {state.why}.")
+        output.print_line(output.get_stdout_console(), f"The rollout of {key} is {state.stage} now: {state.why}.")
 
 
-def _runner(kept: Any, functions: Any, terms: Any) -> Any:
+def _make_runner(param_store: Any, functions: Any, runner_options: Any) -> Any:
     from atoll.governed import evaluators, shadow
 
     samples, apply, score = functions
-    return shadow.ShadowRunner(kept, evaluators.FuncEvaluator(score), shadow.Fixed(list(samples())), apply, **terms)
+    return shadow.ShadowRunner(param_store, evaluators.FuncEvaluator(score), shadow.FixedSampler(list(samples())), apply, **runner_options)
 
 
-def _trials(kept: Any, key: str, task: Any, seeds: int, iterations: int | None, changes: list[str] | None) -> Any:
+def _make_paired_runs(param_store: Any, key: str, task: Any, seeds: int, iterations: int | None, changes: list[str] | None) -> Any:
     """Returns what the task calls the parameter, and how its runs are sampled and scored."""
     from atoll import config
     from atoll.runs import trials
 
-    said = [config.parse_set(each) for each in changes or ()]
-    plan = config.load(task, [*said, {"run": {"iterations": iterations}}] if iterations else said)
-    made = trials.Trials(plan, key, kept.ledger, range(seeds))
-    return made.asked, made.functions
+    option_layers = [config.parse_set(change) for change in changes or ()]
+    run_config = config.load(task, [*option_layers, {"run": {"iterations": iterations}}] if iterations else option_layers)
+    paired_runs = trials.PairedRuns(run_config, key, param_store.ledger, range(seeds))
+    return paired_runs.parameter_name, paired_runs.functions
 
 
-def _loaded(file: Path) -> Any:
+def _load_functions(file: Path) -> Any:
     import runpy
 
     if not file.is_file():
-        raise errors.SetupError(f"There is no file {file}: it should have {', '.join(NEEDED)}.")
-    found = runpy.run_path(str(file))
-    if missing := [name for name in NEEDED if not callable(found.get(name))]:
+        raise errors.SetupError(f"There is no file {file}: it should have {', '.join(REQUIRED_FUNCTIONS)}.")
+    namespace = runpy.run_path(str(file))
+    if missing := [name for name in REQUIRED_FUNCTIONS if not callable(namespace.get(name))]:
         raise errors.SetupError(f"{file} has no function {', '.join(missing)}.")
-    return [found[name] for name in NEEDED]
+    return [namespace[name] for name in REQUIRED_FUNCTIONS]
 
 
-def _show(result: Any) -> None:
+def _print_result(result: Any) -> None:
     from atoll.cli import output
 
     rows = [
         (
             name,
-            f"{each.baseline:.4g}",
-            f"{each.candidate:.4g}",
-            f"{each.difference:+.4g}",
-            f"{each.evidence.interval.low:.4g} to {each.evidence.interval.high:.4g}",
-            f"{each.adjusted_p:.3g}",
+            f"{dimension.baseline:.4g}",
+            f"{dimension.candidate:.4g}",
+            f"{dimension.difference:+.4g}",
+            f"{dimension.evidence.interval.low:.4g} to {dimension.evidence.interval.high:.4g}",
+            f"{dimension.adjusted_p:.3g}",
         )
-        for name, each in result.dimensions.items()
+        for name, dimension in result.dimensions.items()
     ]
     headings = ("metric", "present", "candidate", "difference", "holds at all looks", "p (Holm)")
     if rows:
-        output.table(output.out(), headings, rows, right=headings[1:], flexible="metric")
-    output.say(output.out(), f"{result.verdict}: {result.reason}.", "bold")
+        output.print_table(output.get_stdout_console(), headings, rows, right_aligned=headings[1:], flexible="metric")
+    output.print_line(output.get_stdout_console(), f"{result.verdict}: {result.reason}.", "bold")
     if rows:
-        output.say(
-            output.err(),
+        output.print_line(
+            output.get_stderr_console(),
             "The verdict hangs on the intervals of fitness and of what is guarded, which may be looked at any time; p "
             "(Holm) is a second view for reading all metrics side by side, larger the more of them there are.",
             "dim",
         )
-    said = f"{result.sample_size:,} pairs, {result.num_calls:,} scores, {result.num_saved:,} saved"
-    output.say(
-        output.err(), f"{said}; divergence {result.divergence:.3g}, disagreement {result.disagreement:.3g}.", "dim"
+    counts = f"{result.sample_size:,} pairs, {result.num_calls:,} scores, {result.num_saved:,} saved"
+    output.print_line(
+        output.get_stderr_console(), f"{counts}; divergence {result.divergence:.3g}, disagreement {result.disagreement:.3g}.", "dim"
     )

@@ -9,45 +9,45 @@ from atoll import runs, store
 from atoll.cli import drawing, output
 from atoll.runs import baselines, looks, progress, results, text
 
-MOST_LINES = 60  # of a source beside other things
-MOST_SCORES = 24
+MAX_LINES = 60  # of a source beside other things
+MAX_SCORES = 24
 
 
-def run_data(kept: store.Store, run: str) -> dict[str, Any]:
+def run_to_json(run_store: store.Store, run: str) -> dict[str, Any]:
     """Returns what `show RUN --json` prints."""
-    summary = runs.summarise(kept, run)
-    best = progress.row_data(kept.candidates(run).get(summary.best)) if summary.best else None
-    islands = [island.to_data() for island in progress.islands(kept, run)]
-    config = dict(kept.run(run).config)
-    rivals = {each.name: each.to_data() for each in baselines.find(kept, run)}
-    found = {"baselines": rivals, "result": dict(results.find(kept, run))}
-    return {**summary.to_data(), **found, "config": config, "islands": islands, "best_candidate": best}
+    summary = runs.summarize(run_store, run)
+    best = progress.row_to_data(run_store.candidates(run).get(summary.best)) if summary.best else None
+    islands = [island.to_data() for island in progress.summarize_islands(run_store, run)]
+    config = dict(run_store.get_run(run).config)
+    baseline_data = {baseline.name: baseline.to_data() for baseline in baselines.find_baselines(run_store, run)}
+    results_data = {"baselines": baseline_data, "result": dict(results.find_result(run_store, run))}
+    return {**summary.to_data(), **results_data, "config": config, "islands": islands, "best_candidate": best}
 
 
-def show_run(console: Console, kept: store.Store, run: str) -> None:
+def print_run(console: Console, run_store: store.Store, run: str) -> None:
     """Prints the summary of a run, its set-up, its islands and its best candidate."""
-    summary, settings = runs.summarise(kept, run), text.settings(kept.run(run).config)
-    output.say(console, f"Run {run}", "bold")
-    _summary(console, summary)
+    summary, settings = runs.summarize(run_store, run), text.format_settings(run_store.get_run(run).config)
+    output.print_line(console, f"Run {run}", "bold")
+    _print_summary(console, summary)
     if lines := list(settings):
-        drawing.heading(console, "Set-up")
-        drawing.body(console, "\n".join(lines).strip("\n"))
-    if result := results.find(kept, run):
-        drawing.heading(console, "Result")
-        drawing.body(console, "\n".join(results.lines(result)))
-    if islands := progress.islands(kept, run):
-        drawing.heading(console, "Islands")
-        show_islands(console, islands)
+        drawing.print_heading(console, "Set-up")
+        drawing.print_body(console, "\n".join(lines).strip("\n"))
+    if result := results.find_result(run_store, run):
+        drawing.print_heading(console, "Result")
+        drawing.print_body(console, "\n".join(results.format_result(result)))
+    if islands := progress.summarize_islands(run_store, run):
+        drawing.print_heading(console, "Islands")
+        print_islands(console, islands)
     if summary.best is not None:
-        best = kept.candidates(run).get(summary.best)
-        drawing.heading(console, f"The best candidate, {best.id}")
-        drawing.body(
-            console, looks.shown(summary.system, best.content), most=MOST_LINES, more=f"{output.own_name()} best {run}"
+        best = run_store.candidates(run).get(summary.best)
+        drawing.print_heading(console, f"The best candidate, {best.id}")
+        drawing.print_body(
+            console, looks.format_candidate(summary.system, best.content), max_lines=MAX_LINES, more_hint=f"{output.get_program_name()} best {run}"
         )
 
 
-def _summary(console: Console, summary: runs.Summary) -> None:
-    used, cost = summary.totals, summary.totals.cost
+def _print_summary(console: Console, summary: runs.Summary) -> None:
+    totals, cost = summary.totals, summary.totals.cost
     tokens = f", {cost.tokens_in + cost.tokens_out:,} tokens"
     facts = {
         "status": f"{summary.status}{f' ({summary.reason})' if summary.reason else ''}",
@@ -56,83 +56,83 @@ def _summary(console: Console, summary: runs.Summary) -> None:
         "task": summary.task,
         "model": summary.llm,
         "sandbox": summary.sandbox,
-        "start": text.number(summary.initial_score),
-        "best": f"{text.number(summary.best_score)}{f'  candidate {summary.best}' if summary.best else ''}",
-        "steps": f"{used.steps:,}",
-        "judged": f"{used.evaluations:,}",
-        "failed": f"{used.failures:,}",
-        "cost": f"{drawing.dollars(cost)} for {cost.calls:,} calls{tokens}" if cost.calls else "",
+        "start": text.format_number(summary.initial_score),
+        "best": f"{text.format_number(summary.best_score)}{f'  candidate {summary.best}' if summary.best else ''}",
+        "steps": f"{totals.steps:,}",
+        "judged": f"{totals.evaluations:,}",
+        "failed": f"{totals.failures:,}",
+        "cost": f"{drawing.format_dollars(cost)} for {cost.calls:,} calls{tokens}" if cost.calls else "",
     }
-    drawing.fields(console, facts)
+    drawing.print_fields(console, facts)
 
 
-def show_islands(console: Console, islands: Sequence[progress.Island]) -> None:
+def print_islands(console: Console, islands: Sequence[progress.IslandSummary]) -> None:
     counts = tuple(islands[0].counts)
     headings = ("island", "best", "score", *counts)
     rows = [
-        (str(each.index), each.best_id or "-", text.number(each.best_score), *(f"{n:,}" for n in each.counts.values()))
-        for each in islands
+        (str(island.index), island.best_id or "-", text.format_number(island.best_score), *(f"{value:,}" for value in island.counts.values()))
+        for island in islands
     ]
-    output.table(console, headings, rows, right=("island", "score", *counts))
+    output.print_table(console, headings, rows, right_aligned=("island", "score", *counts))
 
 
-def replies(kept: store.Store, run: str, step: int) -> list[dict[str, Any]]:
+def load_llm_calls(run_store: store.Store, run: str, iteration: int) -> list[dict[str, Any]]:
     """Returns what a step asked of models and what they answered, in the order of the answers."""
-    records = (record.data for record in kept.journal(run).of_kind("replied") if record.step == step)
+    records = (record.data for record in run_store.journal(run).read_kinds("replied") if record.step == iteration)
     return [{name: data.get(name) for name in ("call", "model", "prompt", "text")} for data in records]
 
 
-def show_candidate(console: Console, kept: store.Store, run: str, row: store.Row, *, with_prompt: bool) -> None:
+def print_candidate(console: Console, run_store: store.Store, run: str, row: store.Row, *, with_prompt: bool) -> None:
     """Prints all that is known about a candidate."""
-    link = progress.link(kept.candidates(run), row)
-    output.say(console, f"Candidate {row.id} of run {run}", "bold")
-    drawing.fields(
+    lineage_entry = progress.make_lineage_entry(run_store.candidates(run), row)
+    output.print_line(console, f"Candidate {row.id} of run {run}", "bold")
+    drawing.print_fields(
         console,
         {
             "kind": "a draft, judged on the way to a child" if row.is_draft else "",
             "parents": " ".join(dict.fromkeys(row.parents)) or "none: it is the start",
             "island": row.island,
             "step": row.step,
-            "score": text.number(row.score),
-            "gain": f"{drawing.gain(link.gain)} against {link.parent.id}" if link.parent and link.gain else "",
-            "scores": _scores(row.scores),
-            "verdict": _verdict(row),
+            "score": text.format_number(row.score),
+            "gain": f"{drawing.format_gain(lineage_entry.gain)} against {lineage_entry.parent.id}" if lineage_entry.parent and lineage_entry.gain else "",
+            "scores": _format_scores(row.scores),
+            "verdict": _format_verdict(row),
             "version": row.version,
             "failure": row.failure,
         },
     )
     if row.metrics:
-        drawing.heading(console, "Metrics")
-        drawing.fields(console, {name: text.number(value) for name, value in row.metrics.items()})
+        drawing.print_heading(console, "Metrics")
+        drawing.print_fields(console, {name: text.format_number(value) for name, value in row.metrics.items()})
     if row.meta:
-        drawing.heading(console, "How it was made")
-        drawing.fields(console, {name: text.data({"": value})[1:] for name, value in row.meta.items()})
+        drawing.print_heading(console, "How it was made")
+        drawing.print_fields(console, {name: text.format_pairs({"": value})[1:] for name, value in row.meta.items()})
     if row.feedback:
-        drawing.heading(console, "Feedback")
-        drawing.body(console, row.feedback)
-    drawing.heading(console, "Content")
-    drawing.body(console, looks.shown(looks.system_of(kept, run), row.content))
+        drawing.print_heading(console, "Feedback")
+        drawing.print_body(console, row.feedback)
+    drawing.print_heading(console, "Content")
+    drawing.print_body(console, looks.format_candidate(looks.get_system_name(run_store, run), row.content))
     if with_prompt:
-        _replies(console, replies(kept, run, row.step))
+        _print_llm_calls(console, load_llm_calls(run_store, run, row.step))
 
 
-def _scores(scores: Sequence[float]) -> str:
-    more = f" … {len(scores) - MOST_SCORES:,} more" if len(scores) > MOST_SCORES else ""
-    return " ".join(text.number(score) for score in scores[:MOST_SCORES]) + more
+def _format_scores(scores: Sequence[float]) -> str:
+    more = f" … {len(scores) - MAX_SCORES:,} more" if len(scores) > MAX_SCORES else ""
+    return " ".join(text.format_number(score) for score in scores[:MAX_SCORES]) + more
 
 
-def _verdict(row: store.Row) -> str:
+def _format_verdict(row: store.Row) -> str:
     if row.verdict is None:
         return "" if row.is_draft else "none yet: its step was not finished"
     return f"{row.verdict} by {row.by}{f': {row.reason}' if row.reason else ''}"
 
 
-def _replies(console: Console, found: Sequence[dict[str, Any]]) -> None:
-    for each in found:
-        drawing.heading(console, f"Prompt of call {each['call']}")
-        drawing.body(console, each["prompt"] or "(not stored)")
-        drawing.heading(console, f"Reply of {each['model'] or 'the model'} to call {each['call']}")
-        drawing.body(console, each["text"] or "(empty)")
-    if not found:
-        output.say(console)
-        output.say(console, "Its step asked no model.")
+def _print_llm_calls(console: Console, llm_calls: Sequence[dict[str, Any]]) -> None:
+    for llm_call in llm_calls:
+        drawing.print_heading(console, f"Prompt of call {llm_call['call']}")
+        drawing.print_body(console, llm_call["prompt"] or "(not stored)")
+        drawing.print_heading(console, f"Reply of {llm_call['model'] or 'the model'} to call {llm_call['call']}")
+        drawing.print_body(console, llm_call["text"] or "(empty)")
+    if not llm_calls:
+        output.print_line(console)
+        output.print_line(console, "Its step asked no model.")

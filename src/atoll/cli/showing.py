@@ -36,27 +36,27 @@ def show(
 
     if prompt and candidate is None:
         raise errors.SetupError(f"--prompt goes with a candidate: 'atoll show {run} best --prompt'.")
-    with options.opened(store) as kept:
-        found = runs.find(kept, run)
+    with options.open_existing_store(store) as run_store:
+        run_id = runs.find_run(run_store, run)
         if candidate is None:
             if as_json:
-                output.print_json(sheets.run_data(kept, found))
+                output.print_json(sheets.run_to_json(run_store, run_id))
             else:
-                sheets.show_run(output.out(), kept, found)
+                sheets.print_run(output.get_stdout_console(), run_store, run_id)
             return
-        row = progress.candidate(kept, found, candidate)
+        row = progress.find_candidate(run_store, run_id, candidate)
         if as_json:
-            asked = {"replies": sheets.replies(kept, found, row.step)} if prompt else {}
-            output.print_json({**progress.row_data(row), **asked})
+            llm_calls = {"replies": sheets.load_llm_calls(run_store, run_id, row.step)} if prompt else {}
+            output.print_json({**progress.row_to_data(row), **llm_calls})
         else:
-            sheets.show_candidate(output.out(), kept, found, row, with_prompt=prompt)
+            sheets.print_candidate(output.get_stdout_console(), run_store, run_id, row, with_prompt=prompt)
 
 
 def best(
     run: options.RunArgument,
-    to: exporting.ToOption = None,
+    output_path: exporting.OutputOption = None,
     island: IslandOption = None,
-    number: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="A table of the N best.")] = None,
+    limit: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="A table of the N best.")] = None,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -75,31 +75,31 @@ def best(
     from atoll.cli import drawing, output
     from atoll.runs import looks, progress, results
 
-    if number is not None and to is not None:
+    if limit is not None and output_path is not None:
         raise errors.SetupError("-o writes one candidate, -n shows several: leave one of them out.")
-    with options.opened(store) as kept:
-        found = runs.find(kept, run)
-        if number is None:
-            row, result = _best(kept, found, island), results.find(kept, found)
-            several = [kept.candidates(found).get(id) for id in results.candidates(result) if island is None]
+    with options.open_existing_store(store) as run_store:
+        run_id = runs.find_run(run_store, run)
+        if limit is None:
+            row, result = _find_best(run_store, run_id, island), results.find_result(run_store, run_id)
+            instance_rows = [run_store.candidates(run_id).get(id) for id in results.list_best_candidates(result) if island is None]
             if as_json:
-                each = {"instances": [progress.row_data(one) for one in several]} if several else {}
-                output.print_json({**progress.row_data(row), **each})
+                instances = {"instances": [progress.row_to_data(instance_row) for instance_row in instance_rows]} if instance_rows else {}
+                output.print_json({**progress.row_to_data(row), **instances})
             else:
-                system = looks.system_of(kept, found)
-                shown = (one.content if to else looks.shown(system, one.content) for one in several or [row])
-                exporting.deliver(["\n".join(f"{each.removesuffix('\n')}\n" for each in shown)], to, is_foreign=True)
+                system = looks.get_system_name(run_store, run_id)
+                contents = (instance_row.content if output_path else looks.format_candidate(system, instance_row.content) for instance_row in instance_rows or [row])
+                exporting.write_output(["\n".join(f"{content.removesuffix('\n')}\n" for content in contents)], output_path, is_untrusted=True)
             if law := result.get("law"):
-                output.say(output.err(), f"This fits the training rows best; rows that were held out choose {law}")
+                output.print_line(output.get_stderr_console(), f"This fits the training rows best; rows that were held out choose {law}")
             return
-        _check(kept, found, island)
-        rows, start = kept.candidates(found).best(number, island=island), kept.candidates(found).find("0.0")
+        _check_island(run_store, run_id, island)
+        rows, initial = run_store.candidates(run_id).best(limit, island=island), run_store.candidates(run_id).find("0.0")
         if as_json:
-            output.print_json([progress.row_data(row) for row in rows])
+            output.print_json([progress.row_to_data(row) for row in rows])
         elif rows:
-            drawing.candidates(output.out(), rows, start.content if start else "", looks.system_of(kept, found))
+            drawing.print_candidates(output.get_stdout_console(), rows, initial.content if initial else "", looks.get_system_name(run_store, run_id))
         else:
-            output.say(output.err(), f"Run {found} has no candidate with a score yet.")
+            output.print_line(output.get_stderr_console(), f"Run {run_id} has no candidate with a score yet.")
 
 
 def lineage(
@@ -107,7 +107,7 @@ def lineage(
     candidate: CandidateArgument = None,
     island: IslandOption = None,
     diffs: Annotated[bool, typer.Option("--diffs", help="Show what each step changed.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="All ancestors, not only the best parent each time.")] = False,
+    include_all: Annotated[bool, typer.Option("--all", help="All ancestors, not only the best parent each time.")] = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -129,37 +129,37 @@ def lineage(
 
     if candidate is not None and island is not None:
         raise errors.SetupError("A candidate has its island already: leave out --island or the candidate.")
-    with options.opened(store) as kept:
-        found = runs.find(kept, run)
-        rows = kept.candidates(found)
-        row = progress.candidate(kept, found, candidate) if candidate else _best(kept, found, island)
-        line = progress.ancestors(rows, row) if every else progress.descent(rows, row)
-        system = looks.system_of(kept, found)
+    with options.open_existing_store(store) as run_store:
+        run_id = runs.find_run(run_store, run)
+        rows = run_store.candidates(run_id)
+        row = progress.find_candidate(run_store, run_id, candidate) if candidate else _find_best(run_store, run_id, island)
+        entries = progress.get_lineage(rows, row) if include_all else progress.get_best_lineage(rows, row)
+        system = looks.get_system_name(run_store, run_id)
     if as_json:
-        output.print_json([link.to_data() for link in line])
+        output.print_json([entry.to_data() for entry in entries])
         return
-    console = output.out()
-    drawing.links(console, line)
-    for link in line if diffs else ():
+    console = output.get_stdout_console()
+    drawing.print_lineage(console, entries)
+    for link in entries if diffs else ():
         if link.parent is not None:
-            drawing.heading(console, f"{link.row.id} from {link.parent.id}")
-            before, after = (looks.shown(system, row.content) for row in (link.parent, link.row))
-            drawing.patch(console, text.patch(before, after, link.parent.id, link.row.id))
+            drawing.print_heading(console, f"{link.row.id} from {link.parent.id}")
+            before, after = (looks.format_candidate(system, row.content) for row in (link.parent, link.row))
+            drawing.print_patch(console, text.iter_diff_lines(before, after, link.parent.id, link.row.id))
 
 
-def _best(kept: Any, run: str, island: int | None) -> Any:
+def _find_best(run_store: Any, run: str, island: int | None) -> Any:
     """Returns the best of a run or of one of its islands."""
     from atoll.runs import progress
 
     if island is None:
-        return progress.candidate(kept, run, progress.BEST)
-    _check(kept, run, island)
-    return progress.best_of_island(kept, run, island)
+        return progress.find_candidate(run_store, run, progress.BEST)
+    _check_island(run_store, run, island)
+    return progress.get_best_of_island(run_store, run, island)
 
 
-def _check(kept: Any, run: str, island: int | None) -> None:
+def _check_island(run_store: Any, run: str, island: int | None) -> None:
     from atoll.runs import progress
 
-    if island is not None and island >= (number := progress.num_islands(kept, run)):
-        there = f"there are 0 to {number - 1}" if number else "it has not begun"
-        raise errors.SetupError(f"Run {run} has no island {island}: {there}.")
+    if island is not None and island >= (num_islands := progress.count_islands(run_store, run)):
+        available = f"there are 0 to {num_islands - 1}" if num_islands else "it has not begun"
+        raise errors.SetupError(f"Run {run} has no island {island}: {available}.")

@@ -36,20 +36,20 @@ def copy(
     from atoll.cli import output
     from atoll.store import copying
 
-    screen = output.err()
-    with options.opened(source) as old, store.Store(target) as new:
-        told = copying.copy(old.database, new.database, lambda done: output.say(screen, f"  copied {done}"))
-        where = new.database.name
-    data: dict[str, Any] = {"to": where, "runs": [run._asdict() for run in told.runs], "changes": told.changes}
-    data |= {"hash": told.hash, "blobs": told.blobs, "moments": told.moments}
+    screen = output.get_stderr_console()
+    with options.open_existing_store(source) as source_store, store.Store(target) as target_store:
+        result = copying.copy_store(source_store.database, target_store.database, lambda progress: output.print_line(screen, f"  copied {progress}"))
+        target_name = target_store.database.name
+    data: dict[str, Any] = {"to": target_name, "runs": [run._asdict() for run in result.runs], "changes": result.changes}
+    data |= {"hash": result.hash, "blobs": result.blobs, "moments": result.moments}
     if as_json:
         output.print_json(data)
         return
-    num_candidates = sum(run.candidates for run in told.runs)
-    output.say(
-        output.out(),
-        f"Copied {len(told.runs):,} runs with {num_candidates:,} candidates, {told.changes:,} changes, "
-        f"{told.moments:,} moments and {told.blobs:,} bodies to {where}; read back, they are the same.",
+    num_candidates = sum(run.candidates for run in result.runs)
+    output.print_line(
+        output.get_stdout_console(),
+        f"Copied {len(result.runs):,} runs with {num_candidates:,} candidates, {result.changes:,} changes, "
+        f"{result.moments:,} moments and {result.blobs:,} bodies to {target_name}; read back, they are the same.",
     )
 
 
@@ -67,23 +67,23 @@ def check(url: UrlArgument = options.DEFAULT_STORE, as_json: options.JsonOption 
     from atoll.cli import output
     from atoll.store import audit, contents
 
-    runs = list[contents.Kept]()
-    with options.opened(url) as kept, kept.database.snapshot() as connection:
-        changes = audit.verify(contents.entries(connection))
-        wrong = contents.check(connection, runs.append)
-        name = kept.database.name
+    runs = list[contents.RunContents]()
+    with options.open_existing_store(url) as run_store, run_store.database.snapshot() as connection:
+        last_change = audit.verify(contents.iter_entries(connection))
+        problems = contents.find_damage(connection, runs.append)
+        name = run_store.database.name
     if as_json:
-        data = {"runs": [run._asdict() for run in runs], "changes": changes.seq, "hash": changes.hash}
-        output.print_json({**data, "wrong": wrong})
+        data = {"runs": [run._asdict() for run in runs], "changes": last_change.seq, "hash": last_change.hash}
+        output.print_json({**data, "wrong": problems})
     else:
         for run in runs:
-            numbers = f"{run.records:,} records, {run.candidates:,} candidates"
-            output.say(output.out(), f"{run.run}  {numbers}  {run.digest}")
-        output.say(output.out(), f"{changes.seq:,} changes, ending in {changes.hash}.")
-    if wrong:
-        raise errors.StoreFailed(" ".join(wrong))
+            counts = f"{run.records:,} records, {run.candidates:,} candidates"
+            output.print_line(output.get_stdout_console(), f"{run.run}  {counts}  {run.digest}")
+        output.print_line(output.get_stdout_console(), f"{last_change.seq:,} changes, ending in {last_change.hash}.")
+    if problems:
+        raise errors.StoreFailed(" ".join(problems))
     if not as_json:
-        output.say(output.out(), f"{name} is whole.")
+        output.print_line(output.get_stdout_console(), f"{name} is whole.")
 
 
 @app.command("upgrade")
@@ -97,7 +97,7 @@ def upgrade(url: UrlArgument = options.DEFAULT_STORE) -> None:
     from atoll.cli import output
     from atoll.store import schema
 
-    with options.opened(url) as kept:
-        before, name = kept.database.found_version, kept.database.name
-    was = "as it was" if before == schema.VERSION else f"brought up from {before}" if before else "made"
-    output.say(output.out(), f"{name} has schema {schema.VERSION}, {was}.")
+    with options.open_existing_store(url) as run_store:
+        old_version, name = run_store.database.original_version, run_store.database.name
+    change_note = "as it was" if old_version == schema.VERSION else f"brought up from {old_version}" if old_version else "made"
+    output.print_line(output.get_stdout_console(), f"{name} has schema {schema.VERSION}, {change_note}.")

@@ -28,9 +28,9 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As 'list' sho
 @tools.command("list")
 def list_tools(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False) -> None:
     """Lists the tools that were approved."""
-    with options.opened(store) as kept:
-        found = proposing.evolution(kept).tool_builder.load_all()
-    _listed(found, ("name", "version", "execution_type", "description"), as_json)
+    with options.open_existing_store(store) as run_store:
+        definitions = proposing.open_evolver(run_store).tool_builder.load_all()
+    _print_items(definitions, ("name", "version", "execution_type", "description"), as_json)
 
 
 @tools.command("show")
@@ -40,12 +40,12 @@ def show_tool(
     """Shows a tool's definition, with what it runs."""
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        found = proposing.evolution(kept).tool_builder.find(name)
+    with options.open_existing_store(store) as run_store:
+        definition = proposing.open_evolver(run_store).tool_builder.find(name)
     if as_json:
-        output.print_json(found.to_json())
+        output.print_json(definition.to_json())
     else:
-        output.say(output.out(), json.dumps(found.to_json(), ensure_ascii=False, indent=2))
+        output.print_line(output.get_stdout_console(), json.dumps(definition.to_json(), ensure_ascii=False, indent=2))
 
 
 @tools.command("add")
@@ -63,7 +63,7 @@ def add_tool(
       atoll proposals approve p-0123456789ab --reason "read it"
       atoll tools call say --input '{"text": "hello"}'
     """  # noqa: D301 - \b keeps the lines of the examples apart
-    content = values.mapping(definition)
+    content = values.load_mapping(definition)
     proposing.submit("new_tool", definition, str(content.get("name", "a tool")), "", author, store, as_json)
 
 
@@ -86,20 +86,20 @@ def call_tool(
     from atoll.governed.tools import RuntimeTool
 
     try:
-        given = json.loads(inputs)
+        arguments = json.loads(inputs)
     except (ValueError, RecursionError) as error:
         raise errors.SetupError(f"--input is no JSON: {error}.") from None
-    with options.opened(store) as kept:
-        box, workshop = proposing.evolution(kept).tool_builder, _workshop(seconds, unsafe)
+    with options.open_existing_store(store) as run_store:
+        builder, runner = proposing.open_evolver(run_store).tool_builder, _make_runner(seconds, unsafe)
         try:
-            done = RuntimeTool(box.find(name), workshop, box).execute(given)
+            result = RuntimeTool(builder.find(name), runner, builder).execute(arguments)
         finally:
-            workshop.close()
+            runner.close()
     if as_json:
-        output.print_json({"output": done.output, "is_error": done.is_error})
+        output.print_json({"output": result.output, "is_error": result.is_error})
     else:
-        output.say(output.out(), done.output.rstrip("\n"))
-    return int(done.is_error)
+        output.print_line(output.get_stdout_console(), result.output.rstrip("\n"))
+    return int(result.is_error)
 
 
 @tools.command("rollback")
@@ -114,9 +114,9 @@ def rollback_tool(
     from atoll import governed
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        made = governed.StoredParameters(kept).rollback(f"tools/{name}", version, reason, author=values.author(author))
-    output.say(output.out(), f"tools/{name} is at version {made}, as it was in version {version}.")
+    with options.open_existing_store(store) as run_store:
+        new_version = governed.StoredParameters(run_store).rollback(f"tools/{name}", version, reason, author=values.resolve_author(author))
+    output.print_line(output.get_stdout_console(), f"tools/{name} is at version {new_version}, as it was in version {version}.")
 
 
 @tools.command("serve")
@@ -135,20 +135,20 @@ def serve(
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.governed.tools import serving
 
-    with options.opened(store) as kept:
-        workshop = _workshop(seconds, unsafe)
+    with options.open_existing_store(store) as run_store:
+        runner = _make_runner(seconds, unsafe)
         try:
-            serving.serve(proposing.evolution(kept).tool_builder, workshop, port)
+            serving.serve(proposing.open_evolver(run_store).tool_builder, runner, port)
         finally:
-            workshop.close()
+            runner.close()
 
 
 @skills.command("list")
 def list_skills(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False) -> None:
     """Lists the skills that were approved."""
-    with options.opened(store) as kept:
-        found = proposing.evolution(kept).skill_learner.load_all()
-    _listed(found, ("name", "version", "usage_count", "success_rate", "description"), as_json)
+    with options.open_existing_store(store) as run_store:
+        definitions = proposing.open_evolver(run_store).skill_learner.load_all()
+    _print_items(definitions, ("name", "version", "usage_count", "success_rate", "description"), as_json)
 
 
 @skills.command("show")
@@ -159,12 +159,12 @@ def show_skill(
     from atoll.cli import output
     from atoll.governed import skills as kinds
 
-    with options.opened(store) as kept:
-        found = proposing.evolution(kept).skill_learner.find(name)
+    with options.open_existing_store(store) as run_store:
+        skill = proposing.open_evolver(run_store).skill_learner.find(name)
     if as_json:
-        output.print_json(found.to_json())
+        output.print_json(skill.to_json())
     else:
-        output.say(output.out(), kinds.text_of(found).rstrip("\n"))
+        output.print_line(output.get_stdout_console(), kinds.format_skill(skill).rstrip("\n"))
 
 
 @skills.command("add")
@@ -178,11 +178,11 @@ def add_skill(
     from atoll import store as stores
     from atoll.governed import skills as kinds
 
-    found = kinds.read(folder)
-    with stores.Store(store) as kept:
-        desk = proposing.evolution(kept)
-        done = desk.propose("new_skill", found.name, found.to_json(), values.author(author))
-    proposing.tell(done, as_json)
+    skill = kinds.read_skill(folder)
+    with stores.Store(store) as run_store:
+        evolver = proposing.open_evolver(run_store)
+        proposal = evolver.propose("new_skill", skill.name, skill.to_json(), values.resolve_author(author))
+    proposing.print_proposal(proposal, as_json)
 
 
 @skills.command("export")
@@ -195,13 +195,13 @@ def export_skill(
     from atoll.cli import output
     from atoll.governed import skills as kinds
 
-    with options.opened(store) as kept:
-        found = proposing.evolution(kept).skill_learner.find(name)
-    output.say(output.out(), str(kinds.write(found, folder)))
+    with options.open_existing_store(store) as run_store:
+        skill = proposing.open_evolver(run_store).skill_learner.find(name)
+    output.print_line(output.get_stdout_console(), str(kinds.write_skill(skill, folder)))
 
 
 @skills.command("used")
-def used_skill(
+def record_skill_use(
     name: NameArgument,
     success: Annotated[bool, typer.Option("--well/--in-vain", help="How it went.")] = True,
     store: options.StoreOption = options.DEFAULT_STORE,
@@ -210,33 +210,33 @@ def used_skill(
     """Counts a use of a skill."""
     from atoll.cli import output
 
-    with options.opened(store) as kept:
-        found = proposing.evolution(kept).skill_learner.record_usage(name, success)
+    with options.open_existing_store(store) as run_store:
+        skill = proposing.open_evolver(run_store).skill_learner.record_usage(name, success)
     if as_json:
-        output.print_json(found.to_json())
+        output.print_json(skill.to_json())
     else:
-        output.say(output.out(), f"{name}: {found.usage_count} uses, {found.success_rate:.0%} of them well")
+        output.print_line(output.get_stdout_console(), f"{name}: {skill.usage_count} uses, {skill.success_rate:.0%} of them well")
 
 
-def _workshop(seconds: float, unsafe: bool) -> Any:
+def _make_runner(seconds: float, unsafe: bool) -> Any:
     from atoll import executor, sandbox
-    from atoll.governed.tools import Workshop
+    from atoll.governed.tools import ToolRunner
 
-    return Workshop(executor.Place(sandbox.Limits(seconds=seconds), is_unsafe=unsafe))
+    return ToolRunner(executor.ExecutorConfig(sandbox.Limits(seconds=seconds), is_unsafe=unsafe))
 
 
-def _listed(found: Any, names: tuple[str, ...], as_json: bool) -> None:
+def _print_items(listing: Any, names: tuple[str, ...], as_json: bool) -> None:
     from atoll.cli import output
 
-    for sentence in found.errors:
-        output.say(output.err(), sentence)
+    for sentence in listing.errors:
+        output.print_line(output.get_stderr_console(), sentence)
     if as_json:
-        output.print_json([each.to_json() for each in found.items])
+        output.print_json([item.to_json() for item in listing.items])
         return
-    rows = [tuple(_shown(getattr(each, name)) for name in names) for each in found.items]
+    rows = [tuple(_format_value(getattr(item, name)) for name in names) for item in listing.items]
     headings = tuple(name.replace("_", " ") for name in names)
-    output.table(output.out(), headings, rows, flexible="description")
+    output.print_table(output.get_stdout_console(), headings, rows, flexible="description")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -10,66 +10,66 @@ from typing import Any
 
 from atoll import errors
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def value(said: str) -> Any:
+def parse_value(text: str) -> Any:
     """Reads JSON, or what a file holds for @FILE; all else is a text.
 
     Raises:
         SetupError: There is no such file.
     """
-    if said.startswith("@"):
+    if text.startswith("@"):
         try:
-            return Path(said[1:]).read_text(encoding="utf-8")
+            return Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise errors.SetupError(f"{said[1:]} cannot be read: {error}.") from error
+            raise errors.SetupError(f"{text[1:]} cannot be read: {error}.") from error
     try:
-        return json.loads(said)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return said
+        return text
 
 
-def mapping(file: Path) -> dict[str, Any]:
+def load_mapping(file: Path) -> dict[str, Any]:
     """Reads a JSON object from a file.
 
     Raises:
         SetupError: It cannot be read, or holds something else.
     """
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise errors.SetupError(f"{file} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
         raise errors.SetupError(f"{file} holds no JSON: {error}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise errors.SetupError(f"{file} holds no JSON object: write {{...}}.")
-    return found
+    return data
 
 
-def author(said: str | None) -> str:
+def resolve_author(name: str | None) -> str:
     """Returns who sits here: whom they name, else as whom the machine knows them.
 
     Raises:
         SetupError: Nobody knows.
     """
     try:
-        return said or getpass.getuser()
+        return name or getpass.getuser()
     except (OSError, KeyError):  # a user without a name, as in some containers
         raise errors.SetupError("Nobody knows who you are: say it with --author.") from None
 
 
-def check_reason(said: str) -> None:
+def check_reason(reason: str) -> None:
     """Asks for a reason before anything is made.
 
     Raises:
         SetupError: There is none.
     """
-    if not said.strip():
+    if not reason.strip():
         raise errors.SetupError("A change needs a reason: say why with -m.")
 
 
-def refuse_secrets(*said: Any) -> None:
+def refuse_secrets(*contents: Any) -> None:
     """Looks for keys, tokens and passwords in what would be kept for good.
 
     Raises:
@@ -77,62 +77,62 @@ def refuse_secrets(*said: Any) -> None:
     """
     from atoll import secrets  # its patterns are compiled when they are needed
 
-    texts = (each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in said)
-    if found := [each.kind for text in texts for each in secrets.find(text)]:
+    texts = (content if isinstance(content, str) else json.dumps(content, ensure_ascii=False) for content in contents)
+    if kinds := [match.kind for text in texts for match in secrets.find_secrets(text)]:
         raise errors.SetupError(
-            f"This looks like a secret ({', '.join(dict.fromkeys(found))}), and what is kept here stays: take it out, "
+            f"This looks like a secret ({', '.join(dict.fromkeys(kinds))}), and what is kept here stays: take it out, "
             "and name a variable instead."
         )
 
 
-def seconds(said: str) -> float:
+def parse_seconds(text: str) -> float:
     """Reads `7d`, `12h`, `30m` or `90s`.
 
     Raises:
         SetupError: It is none of these.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", said.strip())
-    if not found:
-        raise errors.SetupError(f"{said!r} is no time: write 7d, 12h, 30m or 90s.")
-    return float(found[1]) * UNITS[found[2]]
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    if not match:
+        raise errors.SetupError(f"{text!r} is no time: write 7d, 12h, 30m or 90s.")
+    return float(match[1]) * SECONDS_PER_UNIT[match[2]]
 
 
-def moment(said: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Reads a day or a moment, in UTC where no zone is named.
 
     Raises:
         SetupError: It is none.
     """
     try:
-        found = datetime.fromisoformat(said)
+        parsed = datetime.fromisoformat(text)
     except ValueError as error:
-        raise errors.SetupError(f"{said!r} is no moment: write 2026-04-18 or 2026-04-18T12:00Z.") from error
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+        raise errors.SetupError(f"{text!r} is no moment: write 2026-04-18 or 2026-04-18T12:00Z.") from error
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
-def guardrail(said: str) -> tuple[str, float, bool]:
+def parse_guardrail(text: str) -> tuple[str, float, bool]:
     """Reads `METRIC`, `METRIC:MARGIN` or `METRIC:MARGIN:lower`; True: lower is better.
 
     Raises:
         SetupError: It is none of these.
     """
-    metric, *rest = said.split(":")
+    metric, *options = text.split(":")
     try:
-        margin = float(rest[0]) if rest else 0.0
+        margin = float(options[0]) if options else 0.0
     except ValueError:
         margin = -1.0
-    if not metric or margin < 0 or rest[1:] not in ([], ["lower"], ["higher"]):
-        raise errors.SetupError(f"{said!r} is no guardrail: write METRIC:MARGIN, or METRIC:MARGIN:lower for costs.")
-    return metric, margin, rest[1:] == ["lower"]
+    if not metric or margin < 0 or options[1:] not in ([], ["lower"], ["higher"]):
+        raise errors.SetupError(f"{text!r} is no guardrail: write METRIC:MARGIN, or METRIC:MARGIN:lower for costs.")
+    return metric, margin, options[1:] == ["lower"]
 
 
-def shares(said: str) -> Sequence[float]:
+def parse_shares(text: str) -> Sequence[float]:
     """Reads `0.01,0.05,0.25`.
 
     Raises:
         SetupError: It is no list of numbers.
     """
     try:
-        return tuple(float(each) for each in said.split(","))
+        return tuple(float(share) for share in text.split(","))
     except ValueError as error:
-        raise errors.SetupError(f"{said!r} is no list of shares: write 0.01,0.05,0.25.") from error
+        raise errors.SetupError(f"{text!r} is no list of shares: write 0.01,0.05,0.25.") from error

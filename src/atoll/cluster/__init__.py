@@ -1,22 +1,22 @@
 """The kernel at work: clusters, pools, choosers, schedules, islands and their evolver."""
 
-from atoll.cluster.choosers import Chooser, RankChooser, SoftmaxChooser, WeightChooser
-from atoll.cluster.clusters import Announce, Cluster, ClusterEvent, Kept, OnFnAdded, OnFnSelected
+from atoll.cluster.choosers import Selector, RankSelector, SoftmaxSelector, WeightSelector
+from atoll.cluster.clusters import ClusterProfilers, Cluster, ClusterEvent, ListableCluster, OnFnAdded, OnFnSelected
 
 # isort: split
-from atoll.cluster.clusters import DefaultCluster, EliteCluster, PoolCluster
-from atoll.cluster.config import EvolverConfig, IslandConfig, MakePool, by_score, funsearch_pool
+from atoll.cluster.clusters import DefaultCluster, EliteCluster, TournamentCluster
+from atoll.cluster.config import EvolverConfig, IslandConfig, MakePopulation, by_score, funsearch_population
 from atoll.cluster.evolver import Evolver
-from atoll.cluster.head import Head
+from atoll.cluster.head import VersionedPopulation
 from atoll.cluster.island import Island
-from atoll.cluster.niches import Bins, Keys, Niches, by_instance, by_signature, everyone
-from atoll.cluster.schedules import Resets, RoundRobin, generations, reset_worst_half
+from atoll.cluster.niches import FeatureBins, NicheKey, NichedPopulation, by_instance, by_signature, single_niche
+from atoll.cluster.schedules import ResetRule, RoundRobin, make_generation_schedule, reset_worst_half
 
 # fmt: off
 __all__ = [
-    "Announce", "Bins", "Chooser", "Cluster", "ClusterEvent", "DefaultCluster", "EliteCluster", "Evolver",
-    "EvolverConfig", "Head", "Island", "IslandConfig", "Kept", "Keys", "MakePool", "Niches", "OnFnAdded",
-    "OnFnSelected", "PoolCluster", "RankChooser", "Resets", "RoundRobin", "SoftmaxChooser", "WeightChooser",
-    "by_instance", "by_score", "by_signature", "everyone", "funsearch_pool", "generations", "reset_worst_half",
+    "ClusterProfilers", "FeatureBins", "Selector", "Cluster", "ClusterEvent", "DefaultCluster", "EliteCluster", "Evolver",
+    "EvolverConfig", "VersionedPopulation", "Island", "IslandConfig", "ListableCluster", "NicheKey", "MakePopulation", "NichedPopulation", "OnFnAdded",
+    "OnFnSelected", "TournamentCluster", "RankSelector", "ResetRule", "RoundRobin", "SoftmaxSelector", "WeightSelector",
+    "by_instance", "by_score", "by_signature", "single_niche", "funsearch_population", "make_generation_schedule", "reset_worst_half",
 ]
 # fmt: on

@@ -12,13 +12,13 @@ from typing import Protocol
 _DECAY = [math.exp(-2.0 * depth) for depth in range(64)]  # how much a layer 2 T deep weighs, by its depth
 
 
-class Chooser(Protocol):
+class Selector(Protocol):
     """Draws clusters by their scores and sizes."""
 
     def set(self, index: int, score: float, size: int) -> None:
         """Adds the cluster `index` (the next one) or changes an earlier one; O(log n) amortised."""
 
-    def choose(self, k: int, registered: int) -> Sequence[int]:
+    def select(self, k: int, registered: int) -> Sequence[int]:
         """Draws up to k clusters; `registered` functions were ever added. O(log n) amortised."""
 
     def clear(self) -> None:
@@ -32,44 +32,44 @@ class SumTree:
     """
 
     def __init__(self) -> None:
-        self._leaves, self._nodes = 1, [0.0, 0.0]
+        self._num_leaves, self._nodes = 1, [0.0, 0.0]
 
     @property
     def total(self) -> float:
         return self._nodes[1]
 
     def __getitem__(self, index: int) -> float:
-        return self._nodes[self._leaves + index]
+        return self._nodes[self._num_leaves + index]
 
     def set(self, index: int, weight: float) -> None:
-        if index >= self._leaves:
-            self.fill([*self._nodes[self._leaves :], *[0.0] * max(self._leaves, index + 1 - self._leaves)])
-        nodes, place = self._nodes, self._leaves + index
-        nodes[place] = weight
-        while place > 1:
-            place >>= 1
-            nodes[place] = nodes[2 * place] + nodes[2 * place + 1]
+        if index >= self._num_leaves:
+            self.fill([*self._nodes[self._num_leaves :], *[0.0] * max(self._num_leaves, index + 1 - self._num_leaves)])
+        nodes, position = self._nodes, self._num_leaves + index
+        nodes[position] = weight
+        while position > 1:
+            position >>= 1
+            nodes[position] = nodes[2 * position] + nodes[2 * position + 1]
 
     def fill(self, weights: Sequence[float]) -> None:
         """Sets all weights at once, in O(n)."""
-        self._leaves = 1 << max(0, len(weights) - 1).bit_length()
-        nodes = [0.0] * self._leaves + list(weights) + [0.0] * (self._leaves - len(weights))
-        for place in range(self._leaves - 1, 0, -1):
-            nodes[place] = nodes[2 * place] + nodes[2 * place + 1]
+        self._num_leaves = 1 << max(0, len(weights) - 1).bit_length()
+        nodes = [0.0] * self._num_leaves + list(weights) + [0.0] * (self._num_leaves - len(weights))
+        for position in range(self._num_leaves - 1, 0, -1):
+            nodes[position] = nodes[2 * position] + nodes[2 * position + 1]
         self._nodes = nodes
 
     def draw(self, rng: Random) -> int:
         """Returns an index with probability weight / total; the total must be above 0."""
-        nodes, place, rest = self._nodes, 1, rng.random() * self._nodes[1]
-        while place < self._leaves:
-            place *= 2
-            if rest >= nodes[place] and nodes[place + 1] > 0.0:
-                rest -= nodes[place]
-                place += 1
-        return place - self._leaves
+        nodes, position, remaining_weight = self._nodes, 1, rng.random() * self._nodes[1]
+        while position < self._num_leaves:
+            position *= 2
+            if remaining_weight >= nodes[position] and nodes[position + 1] > 0.0:
+                remaining_weight -= nodes[position]
+                position += 1
+        return position - self._num_leaves
 
 
-class WeightChooser:
+class WeightSelector:
     """Draws a cluster with probability proportional to `weight(score, size)`; uniformly by default."""
 
     def __init__(
@@ -84,7 +84,7 @@ class WeightChooser:
     def set(self, index: int, score: float, size: int) -> None:
         self._tree.set(index, self._weight(score, size))
 
-    def choose(self, k: int, registered: int) -> Sequence[int]:
+    def select(self, k: int, registered: int) -> Sequence[int]:
         drawn: list[int] = []
         weights: list[float] = []
         while len(drawn) < k and self._tree.total > 0.0:
@@ -97,10 +97,10 @@ class WeightChooser:
         return drawn
 
 
-class Ranking:
+class RankedClusters:
     """Clusters by score, best first and of equals the earlier first, in buckets: no change moves them all."""
 
-    WIDE = 1024
+    MAX_BUCKET_SIZE = 1024
 
     def __init__(self) -> None:
         self._scores: list[float] = []
@@ -111,27 +111,27 @@ class Ranking:
 
     def set(self, index: int, score: float) -> None:
         if index < len(self._scores):
-            self.take_out(index)
+            self.remove(index)
         self._scores[index : index + 1] = [max(score, -sys.float_info.max)]  # what has no score is far below, not -inf
-        self.put_back(index)
+        self.insert(index)
 
-    def put_back(self, index: int) -> None:
+    def insert(self, index: int) -> None:
         pair = (-self._scores[index], index)
-        place = self._place(pair)
-        bucket = self._buckets[place]
+        bucket_index = self._find_bucket(pair)
+        bucket = self._buckets[bucket_index]
         insort(bucket, pair)
-        if len(bucket) > self.WIDE:
-            self._buckets[place : place + 1] = [bucket[: self.WIDE // 2], bucket[self.WIDE // 2 :]]
+        if len(bucket) > self.MAX_BUCKET_SIZE:
+            self._buckets[bucket_index : bucket_index + 1] = [bucket[: self.MAX_BUCKET_SIZE // 2], bucket[self.MAX_BUCKET_SIZE // 2 :]]
 
-    def take_out(self, index: int) -> None:
+    def remove(self, index: int) -> None:
         pair = (-self._scores[index], index)
-        place = self._place(pair)
-        bucket = self._buckets[place]
+        bucket_index = self._find_bucket(pair)
+        bucket = self._buckets[bucket_index]
         del bucket[bisect_left(bucket, pair)]
         if not bucket and len(self._buckets) > 1:
-            del self._buckets[place]
+            del self._buckets[bucket_index]
 
-    def at(self, rank: int) -> tuple[int, float]:
+    def get_at_rank(self, rank: int) -> tuple[int, float]:
         """Returns the cluster at a rank, and its score."""
         for bucket in self._buckets:
             if rank < len(bucket):
@@ -139,21 +139,21 @@ class Ranking:
             rank -= len(bucket)
         raise IndexError(rank)
 
-    def counts(self, bounds: Iterable[float]) -> Iterator[int]:
+    def count_at_or_above(self, bounds: Iterable[float]) -> Iterator[int]:
         """Yields how many scores are at or above each bound; bounds fall."""
-        above = place = 0
+        above = bucket_index = 0
         for bound in bounds:
-            while place < len(self._buckets) and self._buckets[place] and self._buckets[place][-1][0] <= -bound:
-                above += len(self._buckets[place])
-                place += 1
-            rest = self._buckets[place] if place < len(self._buckets) else []
-            yield above + bisect_right(rest, (-bound, sys.maxsize))
+            while bucket_index < len(self._buckets) and self._buckets[bucket_index] and self._buckets[bucket_index][-1][0] <= -bound:
+                above += len(self._buckets[bucket_index])
+                bucket_index += 1
+            bucket = self._buckets[bucket_index] if bucket_index < len(self._buckets) else []
+            yield above + bisect_right(bucket, (-bound, sys.maxsize))
 
-    def _place(self, pair: tuple[float, int]) -> int:
+    def _find_bucket(self, pair: tuple[float, int]) -> int:
         return bisect_right(self._buckets, pair, lo=1, key=itemgetter(0)) - 1
 
 
-class _Ranked:
+class _RankedSelector:
     """What the choosers by score share."""
 
     def __init__(self, rng: Random) -> None:
@@ -161,13 +161,13 @@ class _Ranked:
         self.clear()
 
     def clear(self) -> None:
-        self._ranking = Ranking()
+        self._ranking = RankedClusters()
 
     def set(self, index: int, score: float, size: int) -> None:
         self._ranking.set(index, score)
 
 
-class SoftmaxChooser(_Ranked):
+class SoftmaxSelector(_RankedSelector):
     """Draws a cluster with softmax(score / T), T = init * (1 - (registered mod period) / period), as FunSearch.
 
     Scores are seen in layers 2 T deep, from the top. A layer is drawn as if all in it were as good as its upper edge,
@@ -177,35 +177,35 @@ class SoftmaxChooser(_Ranked):
     alike.
     """
 
-    def __init__(self, rng: Random, init: float = 0.1, period: int = 30_000, *, replace: bool = True) -> None:
+    def __init__(self, rng: Random, initial_temperature: float = 0.1, period: int = 30_000, *, replace: bool = True) -> None:
         super().__init__(rng)
-        self._init, self._period, self._replace = init, period, replace
+        self._initial_temperature, self._period, self._replace = initial_temperature, period, replace
 
-    def temperature(self, registered: int) -> float:
-        return self._init * (1 - registered % self._period / self._period)
+    def get_temperature(self, registered: int) -> float:
+        return self._initial_temperature * (1 - registered % self._period / self._period)
 
-    def choose(self, k: int, registered: int) -> Sequence[int]:
-        temperature, count = self.temperature(registered), min(k, len(self._ranking))
+    def select(self, k: int, registered: int) -> Sequence[int]:
+        temperature, count = self.get_temperature(registered), min(k, len(self._ranking))
         if self._replace and count:
-            layers = self._layers(temperature, len(self._ranking))
+            layers = self._compute_layers(temperature, len(self._ranking))
             return [self._draw(layers, temperature) for _ in range(count)]
         drawn: list[int] = []
-        top = self._ranking.at(0)[1] if count else 0.0
+        top = self._ranking.get_at_rank(0)[1] if count else 0.0
         # A cluster so far below the top that its probability is 0 in a double is not drawn, however few are left.
-        while len(drawn) < count and (self._ranking.at(0)[1] - top) / temperature > -745.0:
-            drawn.append(self._draw(self._layers(temperature, len(self._ranking) - len(drawn)), temperature))
-            self._ranking.take_out(drawn[-1])
+        while len(drawn) < count and (self._ranking.get_at_rank(0)[1] - top) / temperature > -745.0:
+            drawn.append(self._draw(self._compute_layers(temperature, len(self._ranking) - len(drawn)), temperature))
+            self._ranking.remove(drawn[-1])
         for index in drawn:
-            self._ranking.put_back(index)
+            self._ranking.insert(index)
         return drawn
 
-    def _layers(self, temperature: float, count: int) -> list[tuple[float, int, int, int]]:
+    def _compute_layers(self, temperature: float, count: int) -> list[tuple[float, int, int, int]]:
         """Returns (weight of this layer and those above, depth, first rank, end rank) of layers that are not empty."""
-        top = self._ranking.at(0)[1]
+        top = self._ranking.get_at_rank(0)[1]
         layers: list[tuple[float, int, int, int]] = []
         total, first = 0.0, 0
         bounds = (top - 2.0 * temperature * depth for depth in itertools.count(1))
-        for depth, end in enumerate(self._ranking.counts(bounds)):
+        for depth, end in enumerate(self._ranking.count_at_or_above(bounds)):
             if end > first:
                 total += (end - first) * _DECAY[depth]
                 layers.append((total, depth, first, end))
@@ -215,16 +215,16 @@ class SoftmaxChooser(_Ranked):
         return layers
 
     def _draw(self, layers: Sequence[tuple[float, int, int, int]], temperature: float) -> int:
-        top = self._ranking.at(0)[1]
+        top = self._ranking.get_at_rank(0)[1]
         while True:
-            place = bisect_right(layers, (self._rng.random() * layers[-1][0], sys.maxsize, 0, 0), hi=len(layers) - 1)
-            _, depth, first, end = layers[place]
-            index, score = self._ranking.at(self._rng.randrange(first, end))
+            layer_index = bisect_right(layers, (self._rng.random() * layers[-1][0], sys.maxsize, 0, 0), hi=len(layers) - 1)
+            _, depth, first, end = layers[layer_index]
+            index, score = self._ranking.get_at_rank(self._rng.randrange(first, end))
             if self._rng.random() < math.exp(min(0.0, (score - top) / temperature + 2.0 * depth)):
                 return index
 
 
-class RankChooser(_Ranked):
+class RankSelector(_RankedSelector):
     """Draws by rank alone: P(rank r) proportional to exp(-r / max(1, spread * clusters)), whatever the scores' scale.
 
     A second draw ranks those that are left, so no cluster is drawn twice.
@@ -234,14 +234,14 @@ class RankChooser(_Ranked):
         super().__init__(rng)
         self._spread = spread
 
-    def choose(self, k: int, registered: int) -> Sequence[int]:
+    def select(self, k: int, registered: int) -> Sequence[int]:
         count = len(self._ranking)
         log_q = -1.0 / max(1.0, self._spread * count)
         ranks: list[int] = []
-        for left in range(count, max(0, count - k), -1):
-            u = self._rng.random() * -math.expm1(left * log_q)  # the inverse of the truncated geometric
-            rank = min(int(math.log1p(-u) / log_q), left - 1)
-            for taken in sorted(ranks):
-                rank += rank >= taken
+        for num_remaining in range(count, max(0, count - k), -1):
+            u = self._rng.random() * -math.expm1(num_remaining * log_q)  # the inverse of the truncated geometric
+            rank = min(int(math.log1p(-u) / log_q), num_remaining - 1)
+            for earlier_rank in sorted(ranks):
+                rank += rank >= earlier_rank
             ranks.append(rank)
-        return [self._ranking.at(rank)[0] for rank in ranks]
+        return [self._ranking.get_at_rank(rank)[0] for rank in ranks]

@@ -20,8 +20,8 @@ class OnFnSelected(NamedTuple):
 
 
 type ClusterEvent = OnFnAdded | OnFnSelected
-type Announce = profiler.Profilers[ClusterEvent] | None
-type Measure = Callable[[function.Function], float]
+type ClusterProfilers = profiler.Profilers[ClusterEvent] | None
+type FitnessFunction = Callable[[function.Function], float]
 
 
 class Cluster(profiler.Pluggable[ClusterEvent], Protocol):
@@ -36,16 +36,16 @@ class Cluster(profiler.Pluggable[ClusterEvent], Protocol):
         """Returns the best of them, for migration."""
 
 
-class Kept(Cluster, Protocol):
+class ListableCluster(Cluster, Protocol):
     """A cluster that shows what it keeps."""
 
     def members(self) -> Sequence[function.Function]: ...
 
 
-class _Announced:
+class _BaseCluster:
     """What the clusters below share: members, and events that cost nothing unless someone listens."""
 
-    def __init__(self, rng: Random, profilers: Announce = None) -> None:
+    def __init__(self, rng: Random, profilers: ClusterProfilers = None) -> None:
         self._rng = rng
         self._profilers = profilers if profilers is not None else profiler.Profilers()
         self._fns: list[function.Function] = []
@@ -57,29 +57,29 @@ class _Announced:
         return self._fns
 
     def best_fn(self) -> function.Function:
-        return self._some()[0]  # where the best stands first
+        return self._require_members()[0]  # where the best stands first
 
-    def _some(self) -> list[function.Function]:
+    def _require_members(self) -> list[function.Function]:
         if not self._fns:
             raise errors.NotFound("The cluster is empty: add a function first.")
         return self._fns
 
-    def _added(self, fn: function.Function) -> None:
+    def _emit_added(self, fn: function.Function) -> None:
         self._profilers.emit(OnFnAdded("on_fn_added", fn))
 
-    def _selected(self, fn: function.Function) -> function.Function:
+    def _emit_selected(self, fn: function.Function) -> function.Function:
         if self._profilers:
             self._profilers.emit(OnFnSelected("on_fn_selected", (list(self._fns), fn)))
         return fn
 
 
-class DefaultCluster(_Announced):
+class DefaultCluster(_BaseCluster):
     """Keeps all; offers the shorter ones more often, as FunSearch: softmax of -(len - min) / (max + 1e-6).
 
     With `by_range` lengths are scaled to 0..1 instead, as the seed document says it.
     """
 
-    def __init__(self, rng: Random, profilers: Announce = None, *, by_range: bool = False) -> None:
+    def __init__(self, rng: Random, profilers: ClusterProfilers = None, *, by_range: bool = False) -> None:
         super().__init__(rng, profilers)
         self._by_range, self._shortest, self._longest = by_range, math.inf, 0
         self._best: function.Function | None = None
@@ -87,63 +87,63 @@ class DefaultCluster(_Announced):
     def add_fn(self, fn: function.Function) -> None:
         length = len(str(fn.skeleton()))
         self._shortest, self._longest = min(self._shortest, length), max(self._longest, length)
-        if self._best is None or function.rank_of(fn) > function.rank_of(self._best):
+        if self._best is None or function.get_fitness(fn) > function.get_fitness(self._best):
             self._best = fn
         self._fns.append(fn)
-        self._added(fn)
+        self._emit_added(fn)
 
     def select_fn(self) -> function.Function:
         # A uniform draw kept with exp(-x), x in 0..1, is the softmax exactly, in at most e tries on average.
         scale = self._longest - (self._shortest if self._by_range else 0) + 1e-6
         while True:
-            fn = self._rng.choice(self._some())
+            fn = self._rng.choice(self._require_members())
             if self._rng.random() < math.exp((self._shortest - len(str(fn.skeleton()))) / scale):
-                return self._selected(fn)
+                return self._emit_selected(fn)
 
     def best_fn(self) -> function.Function:
-        return self._best or self._some()[0]
+        return self._best or self._require_members()[0]
 
 
-class EliteCluster(_Announced):
+class EliteCluster(_BaseCluster):
     """Keeps the best by `value`, the earlier one of equals; with `ties` all equals. Offers one uniformly."""
 
     def __init__(
-        self, rng: Random, profilers: Announce = None, *, value: Measure = function.rank_of, ties: bool = False
+        self, rng: Random, profilers: ClusterProfilers = None, *, value: FitnessFunction = function.get_fitness, ties: bool = False
     ) -> None:
         super().__init__(rng, profilers)
-        self._of, self._ties = value, ties
+        self._value_function, self._ties = value, ties
 
-    def _value(self, fn: function.Function) -> float:
-        value = errors.attempt(lambda: float(self._of(fn)))
-        return -math.inf if isinstance(value, errors.Caught) or math.isnan(value) else value  # worth least, but data
+    def _compute_value(self, fn: function.Function) -> float:
+        value = errors.capture(lambda: float(self._value_function(fn)))
+        return -math.inf if isinstance(value, errors.CaughtException) or math.isnan(value) else value  # worth least, but data
 
     def add_fn(self, fn: function.Function) -> None:
-        if not self._fns or self._value(fn) > self._value(self._fns[0]):
+        if not self._fns or self._compute_value(fn) > self._compute_value(self._fns[0]):
             self._fns = [fn]
-        elif self._ties and self._value(fn) == self._value(self._fns[0]):
+        elif self._ties and self._compute_value(fn) == self._compute_value(self._fns[0]):
             self._fns.append(fn)
-        self._added(fn)
+        self._emit_added(fn)
 
     def select_fn(self) -> function.Function:
-        return self._selected(self._rng.choice(self._some()))
+        return self._emit_selected(self._rng.choice(self._require_members()))
 
 
-class PoolCluster(_Announced):
+class TournamentCluster(_BaseCluster):
     """Keeps the best `limit` of different texts; offers the winner of a tournament, drawn with replacement."""
 
-    def __init__(self, rng: Random, profilers: Announce = None, *, limit: int = 100, tournament: int = 2) -> None:
+    def __init__(self, rng: Random, profilers: ClusterProfilers = None, *, limit: int = 100, tournament_size: int = 2) -> None:
         super().__init__(rng, profilers)
-        self._limit, self._tournament = limit, tournament
+        self._limit, self._tournament_size = limit, tournament_size
         self._texts: set[str] = set()
 
     def add_fn(self, fn: function.Function) -> None:
         if str(fn.skeleton()) not in self._texts:
-            insort(self._fns, fn, key=lambda each: -function.rank_of(each))  # best first, the earlier one of equals
+            insort(self._fns, fn, key=lambda member: -function.get_fitness(member))  # best first, the earlier one of equals
             self._texts.add(str(fn.skeleton()))
-            self._texts.difference_update(str(gone.skeleton()) for gone in self._fns[self._limit :])
+            self._texts.difference_update(str(removed.skeleton()) for removed in self._fns[self._limit :])
             del self._fns[self._limit :]
-        self._added(fn)
+        self._emit_added(fn)
 
     def select_fn(self) -> function.Function:
-        places = [self._rng.randrange(len(self._some())) for _ in range(self._tournament)]
-        return self._selected(self._fns[min(places)])
+        indices = [self._rng.randrange(len(self._require_members())) for _ in range(self._tournament_size)]
+        return self._emit_selected(self._fns[min(indices)])

@@ -8,24 +8,24 @@ from random import Random
 from typing import Any
 
 from atoll import archipelago, control, errors, evaluation, function, profiler
-from atoll.cluster.choosers import SoftmaxChooser
-from atoll.cluster.clusters import Announce, ClusterEvent, DefaultCluster
-from atoll.cluster.niches import Niches, by_signature
-from atoll.gate import Gate, ran
-from atoll.journal import Journal, Nowhere
+from atoll.cluster.choosers import SoftmaxSelector
+from atoll.cluster.clusters import ClusterProfilers, ClusterEvent, DefaultCluster
+from atoll.cluster.niches import NichedPopulation, by_signature
+from atoll.gate import Gate, has_score
+from atoll.journal import Journal, NullJournal
 
-type MakePool = Callable[[int, Random, Announce], archipelago.Pool]
+type MakePopulation = Callable[[int, Random, ClusterProfilers], archipelago.Population]
 
 
-def by_score(island: int, found: evaluation.Evaluation) -> float:
+def by_score(island: int, result: evaluation.Evaluation) -> float:
     """Ranks by the score, on every island alike."""
-    return -float("inf") if found.score is None else found.score
+    return -float("inf") if result.score is None else result.score
 
 
-def funsearch_pool(num_selected_clusters: int) -> MakePool:
+def funsearch_population(num_selected_clusters: int) -> MakePopulation:
     """FunSearch's clusters by score signature, drawn by a cooling softmax."""
-    return lambda island, rng, announce: Niches(
-        by_signature, lambda key: DefaultCluster(rng, announce), SoftmaxChooser(rng), num_parents=num_selected_clusters
+    return lambda island, rng, profilers: NichedPopulation(
+        by_signature, lambda key: DefaultCluster(rng, profilers), SoftmaxSelector(rng), num_parents=num_selected_clusters
     )
 
 
@@ -49,17 +49,17 @@ class IslandConfig:
     mutation_engine: function.MutationEngine | function.Proposer
     island_profiler_fn: profiler.ProfilerFn[archipelago.IslandEvent] = profiler.default_fn
     cluster_profiler_fn: profiler.ProfilerFn[ClusterEvent] = profiler.default_fn
-    screen: Gate | None = None
-    gate: Gate = ran
-    rank: Callable[[int, evaluation.Evaluation], float] = by_score
-    make_pool: MakePool | None = None
+    prefilter: Gate | None = None
+    gate: Gate = has_score
+    fitness: Callable[[int, evaluation.Evaluation], float] = by_score
+    make_population: MakePopulation | None = None
 
-    def ranked(self, island: int, found: evaluation.Evaluation) -> float | errors.Caught:
+    def compute_fitness(self, island: int, result: evaluation.Evaluation) -> float | errors.CaughtException:
         """Returns the rank of an evaluation on an island, or why it has none."""
-        rank = errors.attempt(lambda: float(self.rank(island, found)))
-        if found.score is None or (isinstance(rank, float) and not math.isfinite(rank)):
-            return errors.Caught(ValueError(f"a score of {found.score} ranked as {rank}"))
-        return rank
+        fitness = errors.capture(lambda: float(self.fitness(island, result)))
+        if result.score is None or (isinstance(fitness, float) and not math.isfinite(fitness)):
+            return errors.CaughtException(ValueError(f"a score of {result.score} ranked as {fitness}"))
+        return fitness
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class EvolverConfig:
     num_parallel: int = 2
     reset_period: float | None = 30 * 60
     schedule: archipelago.Schedule | None = None
-    journal: Journal = field(default_factory=Nowhere)
+    journal: Journal = field(default_factory=NullJournal)
     budget: control.Budget = control.UNLIMITED
     stop_rules: Sequence[control.StopRule] = ()
     inbox: control.Inbox | None = None
@@ -104,12 +104,12 @@ class EvolverConfig:
         Raises:
             SetupError: A number is out of range, or an ordered run would depend on the clock.
         """
-        numbers = {"num_islands": self.island_config.num_islands, "num_parallel": self.num_parallel}
-        for name, value in {**numbers, "window": self.window}.items():
+        counts = {"num_islands": self.island_config.num_islands, "num_parallel": self.num_parallel}
+        for name, value in {**counts, "window": self.window}.items():
             if value is not None and value < 1:
                 raise errors.SetupError(f"{name} is {value}; it must be at least 1.")
-        timed = schedule.uses_clock or self.budget.seconds is not None or self.budget.usd is not None
-        if self.ordered and timed:
+        uses_clock = schedule.uses_clock or self.budget.seconds is not None or self.budget.usd is not None
+        if self.ordered and uses_clock:
             raise errors.SetupError(
                 "An ordered run cannot depend on seconds or dollars: count resets in steps (reset_period=None) "
                 "and the budget in iterations, evaluations, calls or tokens."

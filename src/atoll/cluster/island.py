@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from atoll import archipelago, function, gate, profiler
 
-type StepOn = Callable[[Island], function.Function]
+type RunIteration = Callable[[Island], function.Function]
 
 
 @dataclass(eq=False, slots=True)
@@ -15,9 +15,9 @@ class Island:
 
     index: int
     epoch: int
-    pool: archipelago.Pool
+    population: archipelago.Population
     _profilers: profiler.Profilers[archipelago.IslandEvent]
-    _step_on: "StepOn"
+    _run_iteration: "RunIteration"
     _best: float = -math.inf
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[archipelago.IslandEvent]) -> profiler.Remove:
@@ -25,15 +25,15 @@ class Island:
         return self._profilers.use(profiler_fn)
 
     def best_fn(self) -> function.Function:
-        return self.pool.best_fn()
+        return self.population.best_fn()
 
     def request_mutation(self) -> function.Function:
-        return self._step_on(self)
+        return self._run_iteration(self)
 
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         """Lets the pool carry out the decision and announces a new best."""
-        decision = self.pool.add_fn(fn, decision)
-        if decision.verdict == "accept" and function.rank_of(fn) > self._best:
-            self._best = function.rank_of(fn)
+        decision = self.population.add_fn(fn, decision)
+        if decision.verdict == "accept" and function.get_fitness(fn) > self._best:
+            self._best = function.get_fitness(fn)
             self._profilers.emit(archipelago.OnBestFnImproved("on_best_fn_improved", fn))
         return decision

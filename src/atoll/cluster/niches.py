@@ -8,18 +8,18 @@ from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from atoll import archipelago, errors, function, gate
-from atoll.cluster.choosers import Chooser
-from atoll.cluster.clusters import Kept
+from atoll.cluster.choosers import Selector
+from atoll.cluster.clusters import ListableCluster
 
 
-class Keys(Protocol):
+class NicheKey(Protocol):
     """Says in which niches a function lives: one, or several."""
 
     def __call__(self, fn: function.Function) -> Sequence[Hashable]: ...
 
 
 @runtime_checkable
-class Moving(Protocol):
+class GrowingKey(Protocol):
     """Keys that may change for functions that have theirs already: then `generation` rises and all are keyed anew."""
 
     @property
@@ -36,12 +36,12 @@ def by_instance(fn: function.Function) -> Sequence[Hashable]:
     return range(len(fn.evaluation.scores)) if fn.evaluation else ()
 
 
-def everyone(fn: function.Function) -> Sequence[Hashable]:
+def single_niche(fn: function.Function) -> Sequence[Hashable]:
     """One niche for all."""
     return ("everyone",)
 
 
-class Bins:
+class FeatureBins:
     """Cells of a grid over features (MAP-Elites), whose ranges grow with what they see.
 
     A range doubles when a value falls outside, so that two old cells make one new cell exactly: the elites of the new
@@ -57,26 +57,26 @@ class Bins:
 
     def __call__(self, fn: function.Function) -> Sequence[Hashable]:
         values = [float(feature(fn)) for feature in self._features]  # all, before one that raises has moved a range
-        return (tuple(self._bin(place, value) for place, value in enumerate(values)),)
+        return (tuple(self._find_bin(index, value) for index, value in enumerate(values)),)
 
-    def _bin(self, place: int, value: float) -> int:
+    def _find_bin(self, index: int, value: float) -> int:
         if not math.isfinite(value):
             return -1
         value = min(max(value, -1e300), 1e300)  # beyond, a width could become infinite
         # Widths are powers of 2 and cells lie at their multiples: no rounding ever parts what shared a cell.
         width = 2.0 ** (math.frexp(max(abs(value), 1.0))[1] - 20)
-        low, width = self._ranges[place] or (math.floor(value / width), width)
+        low, width = self._ranges[index] or (math.floor(value / width), width)
         while not low <= (cell := math.floor(value / width)) < low + self._num_bins:
             # Half of the new range lies above or below the old one; rounding to whole cells keeps the old one inside.
             low, width = (low // 2 if cell >= low else -((self._num_bins - low) // 2)), width * 2
-        if self._ranges[place] != (low, width):
-            self.generation += self._ranges[place] is not None
-            self._ranges[place] = (low, width)
+        if self._ranges[index] != (low, width):
+            self.generation += self._ranges[index] is not None
+            self._ranges[index] = (low, width)
         return cell - low
 
 
 @dataclass(eq=False)
-class Niches:
+class NichedPopulation:
     """Functions in clusters by key; a chooser draws the clusters, each cluster offers one of its own.
 
     Attributes:
@@ -84,71 +84,71 @@ class Niches:
         others: What else a step is shown, by role.
     """
 
-    keys: Keys
-    make_cluster: Callable[[Hashable], Kept]
-    chooser: Chooser
+    niche_key: NicheKey
+    make_cluster: Callable[[Hashable], ListableCluster]
+    selector: Selector
     _: KW_ONLY
     num_parents: int = 2
-    others: Callable[["Niches"], Mapping[str, Sequence[function.Function]]] = lambda niches: {}
+    inspirations: Callable[["NichedPopulation"], Mapping[str, Sequence[function.Function]]] = lambda population: {}
 
     def __post_init__(self) -> None:
-        self._moving = self.keys if isinstance(self.keys, Moving) else None
-        self._registered = 0
+        self._growing_key = self.niche_key if isinstance(self.niche_key, GrowingKey) else None
+        self._num_added = 0
         self._best: function.Function | None = None
         self._rebuild(())
 
     @property
-    def clusters(self) -> Mapping[Hashable, Kept]:
+    def clusters(self) -> Mapping[Hashable, ListableCluster]:
         return {key: self._clusters[index] for key, index in self._index.items()}
 
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
-        keys = errors.attempt(lambda: self._keyed(fn))
-        if isinstance(keys, errors.Caught):
+        keys = errors.capture(lambda: self._compute_keys(fn))
+        if isinstance(keys, errors.CaughtException):
             return gate.Decision("reject", f"the keys raised {keys}", "keys")
-        if self._moving is not None and self._moving.generation != self._generation:
+        if self._growing_key is not None and self._growing_key.generation != self._generation:
             self._rebuild(self._members())
         if keys:
-            self._registered += 1
-            self._enter(fn, keys)
+            self._num_added += 1
+            self._insert(fn, keys)
         return decision
 
-    def pick(self) -> archipelago.Pick:
-        indices = self.chooser.choose(self.num_parents, self._registered)
-        parents = sorted((self._clusters[index].select_fn() for index in indices), key=function.rank_of)
-        return archipelago.Pick(tuple(parents), {role: tuple(fns) for role, fns in self.others(self).items()})
+    def select(self) -> archipelago.Selection:
+        indices = self.selector.select(self.num_parents, self._num_added)
+        parents = sorted((self._clusters[index].select_fn() for index in indices), key=function.get_fitness)
+        return archipelago.Selection(tuple(parents), {role: tuple(fns) for role, fns in self.inspirations(self).items()})
 
     def best_fn(self) -> function.Function:
         if self._best is None:
             raise errors.NotFound("The pool is empty.")
         return self._best
 
-    def find(self, id: str) -> function.Function:
+    def get(self, id: str) -> function.Function:
         fn = self._by_id.get(id)
         if fn is None:
             raise errors.NotFound(f"The pool keeps no candidate {id}.")
         return fn
 
-    def observe(self, fn: function.Function) -> None:
-        members = {_id(each): each for each in self._members()}
-        if _id(fn) not in members:
-            raise errors.NotFound(f"The pool keeps no candidate {_id(fn)}.")
-        keys = errors.attempt(lambda: self._keyed(fn))
-        if keys and not isinstance(keys, errors.Caught):
-            members[_id(fn)] = fn
+    def update_evaluation(self, fn: function.Function) -> None:
+        members = {_get_id(member): member for member in self._members()}
+        if _get_id(fn) not in members:
+            raise errors.NotFound(f"The pool keeps no candidate {_get_id(fn)}.")
+        keys = errors.capture(lambda: self._compute_keys(fn))
+        if keys and not isinstance(keys, errors.CaughtException):
+            members[_get_id(fn)] = fn
         elif len(members) > 1:
-            del members[_id(fn)]  # what failed late leaves, unless nobody would be left
+            del members[_get_id(fn)]  # what failed late leaves, unless nobody would be left
         self._rebuild(members.values())
 
-    def _keyed(self, fn: function.Function) -> Sequence[Hashable]:
+    def _compute_keys(self, fn: function.Function) -> Sequence[Hashable]:
         """Returns the keys of what has a score; dict.fromkeys so that one that cannot be hashed raises here."""
-        return tuple(dict.fromkeys(self.keys(fn))) if fn.score() is not None else ()
+        return tuple(dict.fromkeys(self.niche_key(fn))) if fn.score() is not None else ()
 
-    def _enter(self, fn: function.Function, keys: Sequence[Hashable]) -> None:
-        standing = self._by_id.get(_id(fn))
-        if standing is not None and self._is_member(standing):
+    def _insert(self, fn: function.Function, keys: Sequence[Hashable]) -> None:
+        existing = self._by_id.get(_get_id(fn))
+        if existing is not None and self._is_member(existing):
             return  # a migrant came home: who stands here knows more
-        self._by_id[_id(fn)] = fn
-        if self._best is None or function.rank_of(fn) > function.rank_of(self._best):
+        self._by_id[_get_id(fn)] = fn
+        if self._best is None or function.get_fitness(fn) > function.get_fitness(self._best):
             self._best = fn
         for key in keys:
             index = self._index.setdefault(key, len(self._clusters))
@@ -156,28 +156,28 @@ class Niches:
                 self._clusters.append(self.make_cluster(key))
             cluster = self._clusters[index]
             cluster.add_fn(fn)
-            self.chooser.set(index, function.rank_of(cluster.best_fn()), len(cluster.members()))
+            self.selector.set(index, function.get_fitness(cluster.best_fn()), len(cluster.members()))
 
     def _is_member(self, fn: function.Function) -> bool:
-        homes = [self._clusters[self._index[key]].members() for key in self._keyed(fn) if key in self._index]
-        return fn is self._best or any(each is fn for members in homes for each in members)
+        member_lists = [self._clusters[self._index[key]].members() for key in self._compute_keys(fn) if key in self._index]
+        return fn is self._best or any(member is fn for members in member_lists for member in members)
 
     def _members(self) -> Sequence[function.Function]:
-        kept = {_id(fn): fn for cluster in self._clusters for fn in cluster.members()}
+        members = {_get_id(fn): fn for cluster in self._clusters for fn in cluster.members()}
         if self._best is not None:  # where clusters compare by something else, the best may be in none of them
-            kept.setdefault(_id(self._best), self._best)
-        return list(kept.values())
+            members.setdefault(_get_id(self._best), self._best)
+        return list(members.values())
 
     def _rebuild(self, members: Iterable[function.Function]) -> None:
         self._index: dict[Hashable, int] = {}
-        self._clusters: list[Kept] = []
+        self._clusters: list[ListableCluster] = []
         self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # holds nobody alive
         self._best = None
-        self._generation = self._moving.generation if self._moving else 0
-        self.chooser.clear()
+        self._generation = self._growing_key.generation if self._growing_key else 0
+        self.selector.clear()
         for fn in members:
-            self._enter(fn, self._keyed(fn))
+            self._insert(fn, self._compute_keys(fn))
 
 
-def _id(fn: function.Function) -> str:
+def _get_id(fn: function.Function) -> str:
     return fn.candidate.id if fn.candidate else f"draft {id(fn)}"

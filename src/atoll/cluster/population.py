@@ -9,97 +9,97 @@ from random import Random
 from typing import Any
 
 from atoll import archipelago, control, errors, evaluation, function, gate, profiler
-from atoll.archipelago import Migrate, Reset
-from atoll.candidate import Candidate, digest
+from atoll.archipelago import Migration, Reset
+from atoll.candidate import Candidate, content_hash
 from atoll.cluster import clusters, records
-from atoll.cluster.config import EvolverConfig, funsearch_pool
-from atoll.cluster.island import Island, StepOn
-from atoll.cluster.work import Done
+from atoll.cluster.config import EvolverConfig, funsearch_population
+from atoll.cluster.island import Island, RunIteration
+from atoll.cluster.work import IterationOutcome
 from atoll.journal import Record
 
 log = logging.getLogger(__name__)
 
-ALL = -1  # the island of a record that concerns all of them
+ALL_ISLANDS = -1  # the island of a record that concerns all of them
 LATE = "late: its island was reset meanwhile, so it stays out"
 
 
-class Population:
+class ArchipelagoState:
     """Islands, what is held, the best so far and what was spent.
 
     Every change is one method that takes outcomes, not dice, and returns the records of what it did: a resume calls
     the same methods with what the records say, and throws their records away.
     """
 
-    def __init__(self, config: EvolverConfig, mail: profiler.Mail, step_on: StepOn) -> None:
-        shared = config.island_config
-        self._config, self._step_on, self._learner = shared, step_on, config.learner
-        initial: Any = shared.initial_fn.skeleton()
-        remade = initial.rewritten if isinstance(initial, function.Rewritable) else type(initial)
-        self._make_skeleton = config.make_skeleton or remade
-        self._make_pool = shared.make_pool or funsearch_pool(shared.num_selected_clusters)
+    def __init__(self, config: EvolverConfig, events: profiler.EventQueue, run_iteration: RunIteration) -> None:
+        island_config = config.island_config
+        self._island_config, self._run_iteration, self._learner = island_config, run_iteration, config.learner
+        initial: Any = island_config.initial_fn.skeleton()
+        make_default = initial.with_text if isinstance(initial, function.Rewritable) else type(initial)
+        self._make_skeleton = config.make_skeleton or make_default
+        self._make_population = island_config.make_population or funsearch_population(island_config.num_selected_clusters)
         self.rng = Random()
-        self.profilers = profiler.Profilers[archipelago.EvolverEvent](mail)
-        self._island_profilers = profiler.Profilers[archipelago.IslandEvent](mail)
-        self._cluster_profilers = profiler.Profilers[clusters.ClusterEvent](mail)
-        self._island_profilers.use(shared.island_profiler_fn)
-        self._cluster_profilers.use(shared.cluster_profiler_fn)
-        self.islands = [self._make_island(index, 0) for index in range(shared.num_islands)]
+        self.profilers = profiler.Profilers[archipelago.EvolverEvent](events)
+        self._island_profilers = profiler.Profilers[archipelago.IslandEvent](events)
+        self._cluster_profilers = profiler.Profilers[clusters.ClusterEvent](events)
+        self._island_profilers.use(island_config.island_profiler_fn)
+        self._cluster_profilers.use(island_config.cluster_profiler_fn)
+        self.islands = [self._make_island(index, 0) for index in range(island_config.num_islands)]
         self.held: dict[str, function.Function] = {}
         self.best: function.Function | None = None
-        self.fault, self._best_score = "", -math.inf
-        self.spending = control.Spending()
-        self.applied = self.last_improved = self.idle = 0  # idle: steps since one that judged anything
+        self.last_failure, self._best_score = "", -math.inf
+        self.usage = control.Usage()
+        self.applied_count = self.last_improved = self.idle_iterations = 0  # idle: steps since one that judged anything
 
-    def found(self, fn: function.Function, decisions: Sequence[gate.Decision] = ()) -> Sequence[Record]:
+    def add_initial(self, fn: function.Function, decisions: Sequence[gate.Decision] = ()) -> Sequence[Record]:
         """Puts the initial function on every island; a resume says how that was decided.
 
         Raises:
             RunFailed: An island cannot keep it.
         """
-        self.spending.evaluations += 1
-        self.spending.cost += fn.evaluation.cost if fn.evaluation else evaluation.FREE
-        wanted = decisions or [gate.Decision("accept", "founded", "atoll")] * len(self.islands)
-        done = [self._found(island, fn, decision) for island, decision in zip(self.islands, wanted, strict=True)]
-        data = {**records.settled_data(fn), "decisions": [records.decision_data(each) for each in done]}
-        return [Record("founded", 0, ALL, data)]
+        self.usage.evaluations += 1
+        self.usage.cost += fn.evaluation.cost if fn.evaluation else evaluation.ZERO_COST
+        requested = decisions or [gate.Decision("accept", "founded", "atoll")] * len(self.islands)
+        applied_decisions = [self._add_initial_to(island, fn, decision) for island, decision in zip(self.islands, requested, strict=True)]
+        data = {**records.fn_to_data(fn), "decisions": [records.decision_to_data(decision) for decision in applied_decisions]}
+        return [Record("founded", 0, ALL_ISLANDS, data)]
 
-    def _found(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
+    def _add_initial_to(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         if decision.verdict == "accept":
-            decision = self._enter(island, self.ranked(fn, island.index), decision)
+            decision = self._add_to_island(island, self.with_fitness(fn, island.index), decision)
         try:
             island.best_fn()
         except errors.NotFound as error:
             raise errors.RunFailed(f"Island {island.index} is empty: {decision.reason}.") from error
         return decision
 
-    def apply(self, done: Done) -> Sequence[Record]:
+    def apply(self, outcome: IterationOutcome) -> Sequence[Record]:
         """Takes in a step that was worked; a child whose island was reset meanwhile may be the best, but stays out."""
-        ticket = done.ticket
-        island = self.islands[ticket.island]
-        written = list[Record]()
-        for id, found in done.observed:
-            written += self.observe(ticket.step, ticket.island, id, found)
-        self.applied += 1
-        children = [(fn, self._decided(island, ticket.epoch, fn, decision)) for fn, decision in done.children]
-        written += [records.held(fn) for fn, decision in children if decision.verdict == "hold"]
-        self._count(done, children)
-        data: dict[str, Any] = {"children": [records.child_data(*child) for child in children]}
-        data |= {"evaluations": done.evaluations}
-        data |= {"failure": done.failure} if done.failure else {}
-        data |= {"cost": done.spent.to_data()} if done.spent != evaluation.FREE else {}
-        return [*written, Record("applied", ticket.step, ticket.island, data)]
+        pending = outcome.pending
+        island = self.islands[pending.island]
+        new_records = list[Record]()
+        for id, result in outcome.observed:
+            new_records += self.update_evaluation(pending.iteration, pending.island, id, result)
+        self.applied_count += 1
+        children = [(fn, self._apply_decision(island, pending.epoch, fn, decision)) for fn, decision in outcome.children]
+        new_records += [records.make_held_record(fn) for fn, decision in children if decision.verdict == "hold"]
+        self._update_usage(outcome, children)
+        data: dict[str, Any] = {"children": [records.child_to_data(*child) for child in children]}
+        data |= {"evaluations": outcome.evaluations}
+        data |= {"failure": outcome.failure} if outcome.failure else {}
+        data |= {"cost": outcome.cost.to_data()} if outcome.cost != evaluation.ZERO_COST else {}
+        return [*new_records, Record("applied", pending.iteration, pending.island, data)]
 
-    def _decided(self, island: Island, epoch: int, fn: function.Function, decision: gate.Decision) -> gate.Decision:
+    def _apply_decision(self, island: Island, epoch: int, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         if decision.verdict == "hold":
-            self.held[records.require(fn).id] = fn
+            self.held[records.require_candidate(fn).id] = fn
         elif decision.verdict == "accept" and island.epoch == epoch:
-            return self._enter(island, fn, decision)
+            return self._add_to_island(island, fn, decision)
         elif decision.verdict == "accept":
-            self._compare(island, fn)
+            self._update_best(island, fn)
             return decision if LATE in decision.reason else replace(decision, reason=f"{decision.reason}; {LATE}")
         return decision
 
-    def island(self, index: int) -> Island:
+    def get_island(self, index: int) -> Island:
         """Returns the island in a place.
 
         Raises:
@@ -109,107 +109,107 @@ class Population:
             raise errors.SetupError(f"There is no island {index} of {len(self.islands)}: ring and schedule differ.")
         return self.islands[index]
 
-    def carry_out(self, step: int, actions: Sequence[Migrate | Reset]) -> Sequence[Record]:
+    def apply_actions(self, iteration: int, actions: Sequence[Migration | Reset]) -> Sequence[Record]:
         """Does what a schedule said; all resets of one moment are one swap."""
-        written = [self.migrate(step, each.target, each.fn) for each in actions if isinstance(each, Migrate)]
-        resets = [each for each in actions if isinstance(each, Reset)]
-        removed = [self.island(each.island) for each in resets]
+        new_records = [self.migrate(iteration, action.target, action.fn) for action in actions if isinstance(action, Migration)]
+        resets = [action for action in actions if isinstance(action, Reset)]
+        removed = [self.get_island(reset.island) for reset in resets]
         for each in resets:
-            written.append(self.reset(step, each.island, self.islands[each.island].epoch + 1, each.founders))
+            new_records.append(self.reset(iteration, each.island, self.islands[each.island].epoch + 1, each.founders))
         if resets:
-            revived = [self.islands[each.island] for each in resets]
+            revived = [self.islands[reset.island] for reset in resets]
             self.profilers.emit(archipelago.OnIslandsRemoved("on_islands_removed", list(removed)))
             self.profilers.emit(archipelago.OnIslandsRevived("on_islands_revived", list(revived)))
-        return written
+        return new_records
 
-    def migrate(self, step: int, target: int, fn: function.Function) -> Record:
+    def migrate(self, iteration: int, target: int, fn: function.Function) -> Record:
         """Lets a function swim to an island, which ranks it by its own measure."""
-        self._enter(self.island(target), self.ranked(fn, target), gate.Decision("accept", "migrated", "atoll"))
-        return Record("migrated", step, target, {"fn": records.settled_data(fn)})
+        self._add_to_island(self.get_island(target), self.with_fitness(fn, target), gate.Decision("accept", "migrated", "atoll"))
+        return Record("migrated", iteration, target, {"fn": records.fn_to_data(fn)})
 
-    def reset(self, step: int, index: int, epoch: int, founders: Sequence[function.Function]) -> Record:
+    def reset(self, iteration: int, index: int, epoch: int, founders: Sequence[function.Function]) -> Record:
         """Puts a new island in the place of an old one."""
         if not founders:
             raise errors.SetupError(f"The schedule resets island {index} with no founder: give at least one.")
         self.islands[index] = self._make_island(index, epoch)
         for fn in founders:
-            self._enter(self.islands[index], self.ranked(fn, index), gate.Decision("accept", "founded", "atoll"))
-        return Record("reset", step, index, {"epoch": epoch, "founders": [records.settled_data(fn) for fn in founders]})
+            self._add_to_island(self.islands[index], self.with_fitness(fn, index), gate.Decision("accept", "founded", "atoll"))
+        return Record("reset", iteration, index, {"epoch": epoch, "founders": [records.fn_to_data(fn) for fn in founders]})
 
-    def observe(self, step: int, index: int, id: str, found: evaluation.Evaluation) -> Sequence[Record]:
+    def update_evaluation(self, iteration: int, index: int, id: str, result: evaluation.Evaluation) -> Sequence[Record]:
         """Replaces the standing evaluation of a member; one that is gone is only recorded."""
-        pool = self.island(index).pool
+        population = self.get_island(index).population
         with suppress(errors.NotFound):
-            member = pool.find(id)
-            again = self.ranked(member.settle(records.require(member), found), index)
-            pool.observe(again)
-            self._compare(self.islands[index], again)
-        return [Record("observed", step, index, {"id": id, "evaluation": evaluation.to_data(found)})]
+            member = population.get(id)
+            updated = self.with_fitness(member.with_evaluation(records.require_candidate(member), result), index)
+            population.update_evaluation(updated)
+            self._update_best(self.islands[index], updated)
+        return [Record("observed", iteration, index, {"id": id, "evaluation": evaluation.to_data(result)})]
 
-    def decide(self, id: str, content_hash: str, decision: gate.Decision) -> Sequence[Record]:
+    def decide(self, id: str, expected_hash: str, decision: gate.Decision) -> Sequence[Record]:
         """Carries out a late decision on what is held.
 
         Raises:
             Conflict: It is not held, its content is not the one that was decided on, or the verdict is none.
         """
         fn = self.held.get(id)
-        if fn is None or digest(records.require(fn).content) != content_hash:
+        if fn is None or content_hash(records.require_candidate(fn).content) != expected_hash:
             raise errors.Conflict(f"{id} is not held with the content that was decided on.")
         if decision.verdict not in ("accept", "reject"):
             raise errors.Conflict(f"{decision.verdict!r} decides nothing: accept or reject.")
-        candidate = records.require(fn)
+        candidate = records.require_candidate(fn)
         if decision.verdict == "accept":
-            decision = self._enter(self.islands[candidate.island], fn, decision)
+            decision = self._add_to_island(self.islands[candidate.island], fn, decision)
         del self.held[id]
-        data = {"id": id, "content_hash": content_hash, "decision": records.decision_data(decision)}
-        return [Record("decided", candidate.step, candidate.island, data)]
+        data = {"id": id, "content_hash": content_hash, "decision": records.decision_to_data(decision)}
+        return [Record("decided", candidate.iteration, candidate.island, data)]
 
     def make_fn(self, data: Mapping[str, Any]) -> function.Function:
         """Makes a function from plain data."""
-        found = evaluation.from_data(data["evaluation"]) if data.get("evaluation") else None
-        return self.settled(records.to_candidate(data), found)
+        result = evaluation.from_data(data["evaluation"]) if data.get("evaluation") else None
+        return self.make_evaluated_fn(records.candidate_from_data(data), result)
 
-    def settled(self, candidate: Candidate, found: evaluation.Evaluation | None) -> function.Function:
+    def make_evaluated_fn(self, candidate: Candidate, result: evaluation.Evaluation | None) -> function.Function:
         """Makes a function from what was proposed and found out, ranked by the island it was proposed on."""
-        fn = self._config.initial_fn.clone(self._make_skeleton(candidate.content)).settle(candidate, found)
-        return self.ranked(fn, candidate.island)
+        fn = self._island_config.initial_fn.clone(self._make_skeleton(candidate.content)).with_evaluation(candidate, result)
+        return self.with_fitness(fn, candidate.island)
 
-    def ranked(self, fn: function.Function, index: int) -> function.Function:
+    def with_fitness(self, fn: function.Function, index: int) -> function.Function:
         """Returns a function with the rank that an island gives it."""
-        found = fn.evaluation
-        rank = self._config.ranked(index, found) if found else None
-        return fn.settle(records.require(fn), found, None if isinstance(rank, errors.Caught) else rank)
+        result = fn.evaluation
+        fitness = self._island_config.compute_fitness(index, result) if result else None
+        return fn.with_evaluation(records.require_candidate(fn), result, None if isinstance(fitness, errors.CaughtException) else fitness)
 
-    def _tell_once(self, fault: str | None) -> None:
+    def _warn_first_failure(self, failure: str | None) -> None:
         """Says the first fault of an engine or a gate aloud: if all are like it, the run is worth nothing."""
-        if fault and not self.fault:
-            log.warning("step %d: %s; later faults are only recorded", self.applied, fault)
-        self.fault = fault or self.fault
+        if failure and not self.last_failure:
+            log.warning("step %d: %s; later faults are only recorded", self.applied_count, failure)
+        self.last_failure = failure or self.last_failure
 
     def _make_island(self, index: int, epoch: int) -> Island:
-        pool = self._make_pool(index, self.rng, self._cluster_profilers)
-        return Island(index, epoch, pool, self._island_profilers, self._step_on)
+        population = self._make_population(index, self.rng, self._cluster_profilers)
+        return Island(index, epoch, population, self._island_profilers, self._run_iteration)
 
-    def _enter(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
+    def _add_to_island(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         decision = island.add_fn(fn, decision)
         if decision.verdict == "accept":
-            self._compare(island, fn)
+            self._update_best(island, fn)
         return decision
 
-    def _compare(self, island: Island, fn: function.Function) -> None:
-        found = fn.evaluation
-        score = -math.inf if found is None or found.score is None else found.score
+    def _update_best(self, island: Island, fn: function.Function) -> None:
+        result = fn.evaluation
+        score = -math.inf if result is None or result.score is None else result.score
         if score > self._best_score:
-            self.best, self._best_score, self.last_improved = fn, score, self.applied
+            self.best, self._best_score, self.last_improved = fn, score, self.applied_count
             self.profilers.emit(archipelago.OnBestIslandImproved("on_best_island_improved", island))
 
-    def _count(self, done: Done, children: Sequence[records.Child]) -> None:
-        ticket, spending = done.ticket, self.spending
-        spending.evaluations += done.evaluations
-        self.idle = 0 if done.evaluations else self.idle + 1
-        faults = (each.reason for _, each in children if each.by in ("gate", "rank"))
-        self._tell_once(done.failure or next(faults, None))
-        spending.cost += done.spent
+    def _update_usage(self, outcome: IterationOutcome, children: Sequence[records.Child]) -> None:
+        pending, usage = outcome.pending, self.usage
+        usage.evaluations += outcome.evaluations
+        self.idle_iterations = 0 if outcome.evaluations else self.idle_iterations + 1
+        failures = (decision.reason for _, decision in children if decision.decided_by in ("gate", "rank"))
+        self._warn_first_failure(outcome.failure or next(failures, None))
+        usage.cost += outcome.cost
         if self._learner is not None:
-            shown = (ticket.step, ticket.island, ticket.pick.parents, ticket.advice)
-            self._learner.learn(function.Outcome(*shown, children, done.failure, done.spent))
+            context = (pending.iteration, pending.island, pending.selection.parents, pending.advice)
+            self._learner.learn(function.IterationResult(*context, children, outcome.failure, outcome.cost))

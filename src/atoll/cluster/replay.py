@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atoll import errors, evaluation, function, gate
-from atoll.archipelago import Pick, Ticket
-from atoll.candidate import NOTHING, digest
+from atoll.archipelago import Selection, PendingIteration
+from atoll.candidate import EMPTY, content_hash
 from atoll.cluster import records
-from atoll.cluster.memo import Memo
-from atoll.cluster.population import Population
-from atoll.cluster.work import NO_ALLOWANCE, Done, Stored
+from atoll.cluster.memo import EvaluationCache
+from atoll.cluster.population import ArchipelagoState
+from atoll.cluster.work import NO_EVALUATIONS_LEFT, IterationOutcome, StoredCalls
 from atoll.journal import Record
 
 
 @dataclass(slots=True)
-class Replay:
+class JournalRecovery:
     """Folds records in their order; afterwards holds what was begun and not applied, with what is stored of it.
 
     A begun step finds its parents at once, while they are members: later they may be gone.
@@ -26,83 +26,83 @@ class Replay:
         given: The set-up that goes on with the run, which must be the one that it was begun with; None: any.
     """
 
-    population: Population
-    memo: Memo
-    given: Mapping[str, Any] | None = None
+    state: ArchipelagoState
+    cache: EvaluationCache
+    expected_setup: Mapping[str, Any] | None = None
     setup: Mapping[str, Any] | None = None
-    last_step: int = 0
-    tickets: dict[int, Ticket] = field(default_factory=dict)
-    stored: defaultdict[int, Stored] = field(default_factory=lambda: defaultdict(Stored))
-    controlled: list[Mapping[str, Any]] = field(default_factory=list)
+    last_iteration: int = 0
+    pending: dict[int, PendingIteration] = field(default_factory=dict)
+    stored_calls: defaultdict[int, StoredCalls] = field(default_factory=lambda: defaultdict(StoredCalls))
+    commands: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def fold(self, journal: Iterable[Record]) -> "Replay":
+    def recover(self, journal: Iterable[Record]) -> "JournalRecovery":
         """Takes in all records.
 
         Raises:
             SetupError: The run was begun with another set-up, under which they mean something else.
         """
         for record in journal:
-            self._take(record)
+            self._apply_record(record)
         return self
 
-    def _take(self, record: Record) -> None:
-        step, index, data = record.step, record.island, record.data
-        population = self.population
+    def _apply_record(self, record: Record) -> None:
+        iteration, index, data = record.step, record.island, record.data
+        state = self.state
         match record.kind:
             case "founded":
-                self.setup = begun = data.get("setup", {})
-                if self.given not in (None, begun):
-                    raise errors.SetupError(f"This run was begun with {begun}; go on with that, not with {self.given}.")
-                population.found(population.make_fn(data), [gate.Decision(*each) for each in data["decisions"]])
-                self.memo.put(digest(data["content"]), 0, evaluation.from_data(data["evaluation"]))
+                self.setup = recorded_setup = data.get("setup", {})
+                if self.expected_setup not in (None, recorded_setup):
+                    raise errors.SetupError(f"This run was begun with {recorded_setup}; go on with that, not with {self.expected_setup}.")
+                state.add_initial(state.make_fn(data), [gate.Decision(*decision) for decision in data["decisions"]])
+                self.cache.put(content_hash(data["content"]), 0, evaluation.from_data(data["evaluation"]))
             case "begun":
-                self.tickets[step] = self._ticket(record)
-                self.last_step = max(self.last_step, step)
+                self.pending[iteration] = self._read_pending(record)
+                self.last_iteration = max(self.last_iteration, iteration)
             case "replied":
-                self.stored[step].replies[data["call"]] = data
+                self.stored_calls[iteration].responses[data["call"]] = data
             case "judged":
-                found = evaluation.from_data(data["evaluation"])
-                self.stored[step].judged[data["label"]] = (records.to_candidate(data), found, data["paid"])
-                self.memo.put(digest(data["content"]), step, found)
+                result = evaluation.from_data(data["evaluation"])
+                self.stored_calls[iteration].evaluated[data["label"]] = (records.candidate_from_data(data), result, data["paid"])
+                self.cache.put(content_hash(data["content"]), iteration, result)
             case "applied":
-                population.apply(self._done(record))
-                del self.tickets[step]
-                self.stored.pop(step, None)
+                state.apply(self._read_outcome(record))
+                del self.pending[iteration]
+                self.stored_calls.pop(iteration, None)
             case "migrated":
-                population.migrate(step, index, population.make_fn(data["fn"]))
+                state.migrate(iteration, index, state.make_fn(data["fn"]))
             case "reset":
-                population.reset(step, index, data["epoch"], [population.make_fn(each) for each in data["founders"]])
+                state.reset(iteration, index, data["epoch"], [state.make_fn(founder) for founder in data["founders"]])
             case "observed":
-                population.observe(step, index, data["id"], evaluation.from_data(data["evaluation"]))
+                state.update_evaluation(iteration, index, data["id"], evaluation.from_data(data["evaluation"]))
             case "decided":
-                population.decide(data["id"], data["content_hash"], gate.Decision(*data["decision"]))
+                state.decide(data["id"], data["content_hash"], gate.Decision(*data["decision"]))
             case "controlled":
-                self.controlled.append(data)
+                self.commands.append(data)
 
-    def _ticket(self, record: Record) -> Ticket:
-        data, pool = record.data, self.population.islands[record.island].pool
-        parents = tuple(pool.find(id) for id in data["parents"])
-        others = {role: tuple(pool.find(id) for id in ids) for role, ids in data.get("others", {}).items()}
-        advice, allowance = data.get("advice", NOTHING), data.get("allowance")
-        return Ticket(record.island, data["epoch"], record.step, data["seen"], Pick(parents, others), advice, allowance)
+    def _read_pending(self, record: Record) -> PendingIteration:
+        data, population = record.data, self.state.islands[record.island].population
+        parents = tuple(population.get(id) for id in data["parents"])
+        inspirations = {role: tuple(population.get(id) for id in ids) for role, ids in data.get("others", {}).items()}
+        advice, max_evaluations = data.get("advice", EMPTY), data.get("allowance")
+        return PendingIteration(record.island, data["epoch"], record.step, data["seen"], Selection(parents, inspirations), advice, max_evaluations)
 
-    def _done(self, record: Record) -> Done:
-        data, judged = record.data, self.stored[record.step].judged
-        children = [(self._child(each, judged), gate.Decision(*each["decision"])) for each in data["children"]]
-        spent = evaluation.Cost(*data["cost"]) if "cost" in data else evaluation.FREE
-        ticket = self.tickets[record.step]
-        ticket = ticket._replace(pick=ticket.pick._replace(parents=self._known(ticket, judged)))
-        return Done(ticket, children, data.get("failure"), (), data["evaluations"], spent)
+    def _read_outcome(self, record: Record) -> IterationOutcome:
+        data, evaluated = record.data, self.stored_calls[record.step].evaluated
+        children = [(self._read_child(row, evaluated), gate.Decision(*row["decision"])) for row in data["children"]]
+        cost = evaluation.Cost(*data["cost"]) if "cost" in data else evaluation.ZERO_COST
+        pending = self.pending[record.step]
+        pending = pending._replace(selection=pending.selection._replace(parents=self._get_evaluated_parents(pending, evaluated)))
+        return IterationOutcome(pending, children, data.get("failure"), (), data["evaluations"], cost)
 
-    def _known(self, ticket: Ticket, judged: Mapping[str, Any]) -> Sequence[function.Function]:
+    def _get_evaluated_parents(self, pending: PendingIteration, evaluated: Mapping[str, Any]) -> Sequence[function.Function]:
         """Returns the parents as the step saw them: one that nobody had judged was judged as its first draft."""
-        unknown = (None, evaluation.failed(NO_ALLOWANCE))
-        drafts = (judged.get(f"d{number}", unknown)[1] for number in itertools.count())
-        parents = ((fn, fn.evaluation or next(drafts)) for fn in ticket.pick.parents)
-        return [self.population.ranked(fn.settle(records.require(fn), found), ticket.island) for fn, found in parents]
+        missing = (None, evaluation.failed(NO_EVALUATIONS_LEFT))
+        trials = (evaluated.get(f"d{index}", missing)[1] for index in itertools.count())
+        parents = ((fn, fn.evaluation or next(trials)) for fn in pending.selection.parents)
+        return [self.state.with_fitness(fn.with_evaluation(records.require_candidate(fn), result), pending.island) for fn, result in parents]
 
-    def _child(self, data: Mapping[str, Any], judged: Mapping[str, Any]) -> Any:
+    def _read_child(self, data: Mapping[str, Any], evaluated: Mapping[str, Any]) -> Any:
         if "content" in data:
-            return self.population.make_fn(data)
-        candidate, found, _ = judged[data["id"].partition(".")[2]]
-        return self.population.settled(candidate, found)
+            return self.state.make_fn(data)
+        candidate, result, _ = evaluated[data["id"].partition(".")[2]]
+        return self.state.make_evaluated_fn(candidate, result)

@@ -7,41 +7,41 @@ from random import Random
 from typing import Literal
 
 from atoll import function
-from atoll.archipelago import Island, Migrate, Reset
+from atoll.archipelago import Island, Migration, Reset
 
 type Period = int | None  # in steps or generations; None: never
-type Resets = Callable[[Sequence[Island], Random], Sequence[Reset]]
+type ResetRule = Callable[[Sequence[Island], Random], Sequence[Reset]]
 
 
-def score_of(island: Island) -> float:
+def get_best_score(island: Island) -> float:
     """Returns the best evaluation's score: one scale for all islands, whatever each of them ranks by."""
-    found = island.best_fn().evaluation
-    return -float("inf") if found is None or found.score is None else found.score
+    evaluation = island.best_fn().evaluation
+    return -float("inf") if evaluation is None or evaluation.score is None else evaluation.score
 
 
-def reset_worst_half(*, noise: float = 0.0, founder: Literal["kept", "best"] = "kept") -> Resets:
+def reset_worst_half(*, noise: float = 0.0, founder: Literal["survivor", "best"] = "survivor") -> ResetRule:
     """Empties the worst half of the islands.
 
     Args:
         noise: Standard deviation added to the scores before ranking; FunSearch has 1e-6. Without it only exact ties
             are broken at random, so that small differences count.
-        founder: "kept": each is founded with the best of an island drawn from the kept ones (FunSearch); "best": with
+        founder: "survivor": each is founded with the best of an island drawn from the kept ones (FunSearch); "best": with
             the best of all islands (the seed).
     """
 
-    def resets(islands: Sequence[Island], rng: Random) -> Sequence[Reset]:
-        order = sorted(islands, key=lambda each: (score_of(each) + noise * rng.gauss(), rng.random()))
-        doomed, kept = order[: len(order) // 2], order[len(order) // 2 :]
-        best = max(kept, key=score_of)
+    def choose_resets(islands: Sequence[Island], rng: Random) -> Sequence[Reset]:
+        order = sorted(islands, key=lambda island: (get_best_score(island) + noise * rng.gauss(), rng.random()))
+        worst, survivors = order[: len(order) // 2], order[len(order) // 2 :]
+        best = max(survivors, key=get_best_score)
         return [
-            Reset(each.index, [(best if founder == "best" else rng.choice(kept)).best_fn()])
-            for each in sorted(doomed, key=lambda each: each.index)
+            Reset(island.index, [(best if founder == "best" else rng.choice(survivors)).best_fn()])
+            for island in sorted(worst, key=lambda island: island.index)
         ]
 
-    return resets
+    return choose_resets
 
 
-def best_only(island: Island) -> Sequence[function.Function]:
+def select_best(island: Island) -> Sequence[function.Function]:
     return [island.best_fn()]
 
 
@@ -57,12 +57,12 @@ class RoundRobin:
 
     num_islands: int
     _: KW_ONLY
-    block: int = 1
+    block_size: int = 1
     migrate_every: Period = None
     reset_every: Period = None
     reset_seconds: float | None = None
-    emigrants: Callable[[Island], Sequence[function.Function]] = best_only
-    resets: Resets = field(default_factory=reset_worst_half)
+    select_emigrants: Callable[[Island], Sequence[function.Function]] = select_best
+    reset_rule: ResetRule = field(default_factory=reset_worst_half)
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -72,38 +72,38 @@ class RoundRobin:
     def uses_clock(self) -> bool:
         return self.reset_seconds is not None
 
-    def island(self, step: int) -> int:
-        return (step - 1) // self.block % self.num_islands
+    def choose_island(self, iteration: int) -> int:
+        return (iteration - 1) // self.block_size % self.num_islands
 
-    def due(self, applied: int, islands: Sequence[Island], seed: str) -> Sequence[Migrate | Reset]:
-        actions: list[Migrate | Reset] = []
+    def plan_actions(self, applied_count: int, islands: Sequence[Island], seed: str) -> Sequence[Migration | Reset]:
+        actions: list[Migration | Reset] = []
         if len(islands) < 2:
             return actions
-        if self.migrate_every and applied % self.migrate_every == 0:
+        if self.migrate_every and applied_count % self.migrate_every == 0:
             actions += [
-                Migrate(fn, (island.index + 1) % len(islands)) for island in islands for fn in self.emigrants(island)
+                Migration(fn, (island.index + 1) % len(islands)) for island in islands for fn in self.select_emigrants(island)
             ]
-        if self._is_reset_due(applied):
-            actions += self.resets(islands, Random(seed))
+        if self._is_reset_due(applied_count):
+            actions += self.reset_rule(islands, Random(seed))
         return actions
 
-    def _is_reset_due(self, applied: int) -> bool:
+    def _is_reset_due(self, applied_count: int) -> bool:
         if self.reset_seconds is not None and self.clock() - self._last_reset >= self.reset_seconds:
             self._last_reset = self.clock()
             return True
-        return bool(self.reset_every) and applied % (self.reset_every or 1) == 0
+        return bool(self.reset_every) and applied_count % (self.reset_every or 1) == 0
 
 
-def generations(
+def make_generation_schedule(
     num_islands: int,
-    per_island: int,
+    iterations_per_island: int,
     *,
     migrate_every: Period = 1,
     reset_every: Period = None,
-    resets: Resets | None = None,
+    reset_rule: ResetRule | None = None,
 ) -> RoundRobin:
     """Each generation gives every island `per_island` steps in a row; the periods count generations."""
-    steps = num_islands * per_island
-    migrate, reset = migrate_every and migrate_every * steps, reset_every and reset_every * steps
-    worst = resets or reset_worst_half()
-    return RoundRobin(num_islands, block=per_island, migrate_every=migrate, reset_every=reset, resets=worst)
+    iterations = num_islands * iterations_per_island
+    migrate_period, reset_period = migrate_every and migrate_every * iterations, reset_every and reset_every * iterations
+    rule = reset_rule or reset_worst_half()
+    return RoundRobin(num_islands, block_size=iterations_per_island, migrate_every=migrate_period, reset_every=reset_period, reset_rule=rule)

@@ -6,61 +6,61 @@ from typing import Any
 
 from atoll import candidate, control, errors, evaluation, gate, journal
 from atoll.cluster.config import EvolverConfig
-from atoll.cluster.population import ALL, Population
+from atoll.cluster.population import ALL_ISLANDS, ArchipelagoState
 
 POLL_SECONDS = 0.2  # between looks into the inbox
 
 
-class Steering:
+class ControlState:
     """The settings, the budget and the brake of a run, as commands have left them."""
 
-    def __init__(self, config: EvolverConfig, population: Population, switch: control.Switch) -> None:
-        self._inbox, self._clock, self._population, self._switch = config.inbox, config.clock, population, switch
+    def __init__(self, config: EvolverConfig, state: ArchipelagoState, stop_signal: control.StopSignal) -> None:
+        self._inbox, self._clock, self._state, self._stop_signal = config.inbox, config.clock, state, stop_signal
         self.budget = config.budget
         self.settings: dict[str, candidate.JSON] = {}
         self.is_paused = False
-        self._last_number, self._polled_at = 0, -math.inf
+        self._last_command, self._polled_at = 0, -math.inf
 
-    def recall(self, controlled: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, commands: Sequence[Mapping[str, Any]]) -> None:
         """Takes in what an earlier start obeyed: settings and raised budgets stay, a pause or stop was its own."""
-        for data in controlled:
-            self._last_number = data["number"]
+        for data in commands:
+            self._last_command = data["number"]
             if data["kind"] in ("set", "raise") and "refused" not in data:
-                self._obey(0, control.Command(data["number"], data["kind"], data["data"]))
+                self._execute(0, control.Command(data["number"], data["kind"], data["data"]))
 
-    def read(self, step: int, *, now: bool = False) -> Sequence[journal.Record]:
+    def read_commands(self, iteration: int, *, force: bool = False) -> Sequence[journal.Record]:
         """Obeys what is new in the inbox, a few times a second or at once; what makes no sense is refused."""
-        if self._inbox is None or not (now or self._clock() - self._polled_at >= POLL_SECONDS):
+        if self._inbox is None or not (force or self._clock() - self._polled_at >= POLL_SECONDS):
             return ()
         self._polled_at = self._clock()
-        written: list[journal.Record] = []
-        for command in self._inbox.read(self._last_number):
-            self._last_number = command.number
-            done = errors.attempt(lambda: self._obey(step, command))  # noqa: B023 - called at once
+        new_records: list[journal.Record] = []
+        for command in self._inbox.read(self._last_command):
+            self._last_command = command.number
+            result = errors.capture(lambda: self._execute(iteration, command))  # noqa: B023 - called at once
             data: dict[str, Any] = {"number": command.number, "kind": command.kind, "data": dict(command.data)}
-            if isinstance(done, errors.Caught):
-                written.append(journal.Record("controlled", step, ALL, data | {"refused": str(done)}))
+            if isinstance(result, errors.CaughtException):
+                new_records.append(journal.Record("controlled", iteration, ALL_ISLANDS, data | {"refused": str(result)}))
             else:
-                written += [journal.Record("controlled", step, ALL, data), *done]
-        return written
+                new_records += [journal.Record("controlled", iteration, ALL_ISLANDS, data), *result]
+        return new_records
 
-    def _obey(self, step: int, command: control.Command) -> Sequence[journal.Record]:
+    def _execute(self, iteration: int, command: control.Command) -> Sequence[journal.Record]:
         data = command.data
         match command.kind:
             case "pause" | "resume":
                 self.is_paused = command.kind == "pause"
             case "stop":
-                self._switch.stop(str(data.get("reason", "stopped")))
+                self._stop_signal.stop(str(data.get("reason", "stopped")))
             case "set":
                 self.settings |= data
             case "raise":
-                self.budget = self.budget.raised(data)
+                self.budget = self.budget.with_raised_limits(data)
             case "decide":
                 decision = gate.Decision(data["verdict"], data["reason"], data["by"])
-                return self._population.decide(data["candidate"], data["content_hash"], decision)
+                return self._state.decide(data["candidate"], data["content_hash"], decision)
             case "observe":
-                found = evaluation.clean(evaluation.from_data(data["evaluation"]))
-                return self._population.observe(step, data["island"], data["candidate"], found)
+                result = evaluation.validate(evaluation.from_data(data["evaluation"]))
+                return self._state.update_evaluation(iteration, data["island"], data["candidate"], result)
             case _:
                 raise errors.SetupError(f"There is no command {command.kind!r}.")
         return ()

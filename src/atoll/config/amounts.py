@@ -9,7 +9,7 @@ from atoll import control, errors
 
 type Sections = Mapping[str, Any]
 
-BARE = ""  # the section of keys that were named without one
+NO_SECTION = ""  # the section of keys that were named without one
 
 
 def parse_set(text: str) -> Sections:
@@ -33,7 +33,7 @@ def parse_set(text: str) -> Sections:
     return {section: {key: parsed}}
 
 
-_AMOUNTS = {
+_AMOUNT_PATTERNS = {
     "seconds": re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(s|m|min|h)"),
     "usd": re.compile(r"\$\s*(\d{1,12}(?:\.\d+)?)()"),
     "evaluations": re.compile(r"(\d{1,18})\s*(evals?|evaluations?)"),
@@ -41,7 +41,7 @@ _AMOUNTS = {
     "tokens": re.compile(r"(\d{1,18})\s*(tokens?)"),
     "iterations": re.compile(r"(\d{1,18})\s*(its?|iterations?|steps?)"),
 }
-_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def parse_budget(text: str | None) -> control.Budget:
@@ -55,17 +55,17 @@ def parse_budget(text: str | None) -> control.Budget:
     limits: dict[str, Any] = {}
     for part in (text or "").split(","):
         if part.strip():
-            limits |= _amount(part.strip())
+            limits |= _parse_amount(part.strip())
     if text is not None and not limits:
         raise errors.SetupError("The budget is empty: write e.g. 60s, '$1' or 500evals.")
     return control.Budget(**limits)
 
 
-def _amount(part: str) -> Mapping[str, float | int]:
-    for name, pattern in _AMOUNTS.items():
-        if found := pattern.fullmatch(part):
-            number, unit = found.groups()
+def _parse_amount(part: str) -> Mapping[str, float | int]:
+    for name, pattern in _AMOUNT_PATTERNS.items():
+        if match := pattern.fullmatch(part):
+            amount, unit = match.groups()
             if name in ("seconds", "usd"):
-                return {name: float(number) * _SECONDS.get(unit, 1.0)}
-            return {name: int(number)}
+                return {name: float(amount) * _SECONDS_PER_UNIT.get(unit, 1.0)}
+            return {name: int(amount)}
     raise errors.SetupError(f"A budget of {part!r} is not understood: write e.g. 60s, '$1' or 500evals.")

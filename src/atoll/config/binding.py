@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from atoll import errors
-from atoll.system import Settings, check, shown
+from atoll.system import Settings, validate_settings, format_value
 
-MARK = "@param:"
-TOLD = ("description", "comment")  # keys of [task] that are words for a model
-SAMPLED = ("temperature", "top_p", "top_k", "max_tokens", "thinking", "route", "plateau_steps")  # keys of [llm]
+PARAMETER_PREFIX = "@param:"
+PROMPT_KEYS = ("description", "comment")  # keys of [task] that are words for a model
+SAMPLING_KEYS = ("temperature", "top_p", "top_k", "max_tokens", "thinking", "route", "plateau_steps")  # keys of [llm]
 
 
-class Bound(NamedTuple):
+class BoundParameter(NamedTuple):
     """What a parameter was when it was read."""
 
     key: str
@@ -23,22 +23,22 @@ class Bound(NamedTuple):
     value: Any
 
 
-type Read = Callable[[str], Bound]  # raises NotFound
+type ReadParameter = Callable[[str], BoundParameter]  # raises NotFound
 
 
-def bindable(system: str, models: Mapping[str, type[Settings]]) -> Iterator[tuple[str, Any]]:
+def iter_bindable(system: str, models: Mapping[str, type[Settings]]) -> Iterator[tuple[str, Any]]:
     """Yields the settings that may be parameters, with their defaults: how a system evolves and what a model is told.
 
     What judges, what a jail lets in and what a run may use are none: no search may loosen its own bounds.
     """
-    allowed = {system: tuple(models[system].model_fields), "task": TOLD, "llm": SAMPLED}
+    allowed = {system: tuple(models[system].model_fields), "task": PROMPT_KEYS, "llm": SAMPLING_KEYS}
     for section, names in allowed.items():
         for name in names:
             if field := models[section].model_fields.get(name):
                 yield f"{section}.{name}", field.get_default(call_default_factory=True)
 
 
-def taken_out(
+def extract_bindings(
     system: str, sections: Mapping[str, Mapping[str, Any]], models: Mapping[str, type[Settings]]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Parts what is said from what names a parameter; a table of texts may name one for each.
@@ -46,60 +46,60 @@ def taken_out(
     Raises:
         SetupError: A setting names one that cannot be a parameter, or is no setting.
     """
-    plain: dict[str, dict[str, Any]] = {}
-    named: dict[str, str] = {}
+    values: dict[str, dict[str, Any]] = {}
+    bindings: dict[str, str] = {}
     for section, keys in sections.items():
-        plain[section] = {}
+        values[section] = {}
         for key, value in keys.items():
             entries = value.items() if isinstance(value, Mapping) else ()
-            inside = {f"{section}.{key}.{name}": each for name, each in entries if is_named(each)}
-            named |= inside
-            if is_named(value):
-                named[f"{section}.{key}"] = value
-            elif inside:
-                plain[section][key] = {name: each for name, each in value.items() if not is_named(each)}
+            nested = {f"{section}.{key}.{name}": entry for name, entry in entries if is_binding(entry)}
+            bindings |= nested
+            if is_binding(value):
+                bindings[f"{section}.{key}"] = value
+            elif nested:
+                values[section][key] = {name: entry for name, entry in value.items() if not is_binding(entry)}
             else:
-                plain[section][key] = value
-    for setting in named:
-        _check_place(setting, system, models)
-    return plain, {setting: name.removeprefix(MARK).strip() for setting, name in named.items()}
+                values[section][key] = value
+    for setting in bindings:
+        _check_bindable(setting, system, models)
+    return values, {setting: name.removeprefix(PARAMETER_PREFIX).strip() for setting, name in bindings.items()}
 
 
-def is_named(value: object) -> bool:
+def is_binding(value: object) -> bool:
     """Says whether a value stands for a parameter."""
-    return isinstance(value, str) and value.startswith(MARK)
+    return isinstance(value, str) and value.startswith(PARAMETER_PREFIX)
 
 
-def _check_place(setting: str, system: str, models: Mapping[str, type[Settings]]) -> None:
+def _check_bindable(setting: str, system: str, models: Mapping[str, type[Settings]]) -> None:
     section, key, *_ = setting.split(".")
     if key not in models[section].model_fields:
-        check(section, models[section], {key: None})  # says so, with the nearest
-    if f"{section}.{key}" not in dict(bindable(system, models)):
+        validate_settings(section, models[section], {key: None})  # says so, with the nearest
+    if f"{section}.{key}" not in dict(iter_bindable(system, models)):
         raise errors.SetupError(
             f"{section}.{key} cannot be a parameter: it judges, bounds or identifies the run. 'atoll params evolvable "
             f"{system}' lists those that can."
         )
 
 
-def read(setting: str, name: str, find: Read) -> Bound:
+def read_parameter(setting: str, name: str, read_value: ReadParameter) -> BoundParameter:
     """Returns what a setting's parameter is now.
 
     Raises:
         SetupError: There is none, or it names another one.
     """
     try:
-        found = find(name)
+        parameter = read_value(name)
     except errors.NotFound as error:
         raise errors.SetupError(
             f"{setting} is the parameter {name}, which is not in this store: {error} Set it with "
             f"'atoll params set {name.partition('@')[0]} VALUE -m WHY'."
         ) from error
-    if is_named(found.value):
-        raise errors.SetupError(f"{setting} is the parameter {name}, which is {shown(found.value)} again: set a value.")
-    return found
+    if is_binding(parameter.value):
+        raise errors.SetupError(f"{setting} is the parameter {name}, which is {format_value(parameter.value)} again: set a value.")
+    return parameter
 
 
-def put_in(sections: Mapping[str, Any], setting: str, value: Any) -> dict[str, Any]:
+def apply_bindings(sections: Mapping[str, Any], setting: str, value: Any) -> dict[str, Any]:
     """Returns sections with one value at its place."""
     section, key, *entry = setting.split(".", 2)
     keys = dict(sections.get(section, {}))

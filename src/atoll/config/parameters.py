@@ -11,7 +11,7 @@ from atoll import errors, governed
 from atoll.governed.parameters import folder
 from atoll.store import address, audit, refusals
 
-MOST = 2**63 - 1  # the greatest number that a store can hold
+MAX_INTEGER = 2**63 - 1  # the greatest number that a store can hold
 
 
 def is_folder(url: str) -> bool:
@@ -19,7 +19,7 @@ def is_folder(url: str) -> bool:
     return url.endswith(os.sep) or Path(url).is_dir()
 
 
-def open(url: str, *, rules: Path | None = None, is_new: bool = False) -> governed.Parameters:
+def open_parameters(url: str, *, rules: Path | None = None, create: bool = False) -> governed.Parameters:
     """Opens parameters.
 
     Args:
@@ -29,15 +29,15 @@ def open(url: str, *, rules: Path | None = None, is_new: bool = False) -> govern
     Raises:
         SetupError: There is nothing, or something else.
     """
-    check = None if rules is None else governed.Rules.load(rules)
-    if not is_new and address.is_path(url) and not Path(address.path_of(url)).exists():
+    validator = None if rules is None else governed.Rules.load(rules)
+    if not create and address.is_file_path(url) and not Path(address.get_path(url)).exists():
         raise errors.SetupError(f"There are no parameters in {url}: name another with --store, or set one.")
     if is_folder(url):
-        return governed.FilesParameters(url, check=check)
-    return governed.StoredParameters(url, check=check)
+        return governed.FileParameters(url, check=validator)
+    return governed.StoredParameters(url, check=validator)
 
 
-def verify(url: str, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
+def verify(url: str, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
     """Checks the log of a folder or a store.
 
     Raises:
@@ -45,60 +45,60 @@ def verify(url: str, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
         ChainBroken: It is not what was written.
     """
     if is_folder(url):
-        return folder.verify(Path(url), anchors)
-    with open(url) as kept:
-        return kept.verify(anchors)
+        return folder.verify_folder(Path(url), anchors)
+    with open_parameters(url) as parameters:
+        return parameters.verify(anchors)
 
 
-def import_folder(kept: governed.Parameters, root: Path, prefix: str = "") -> Sequence[str]:
+def import_folder(parameters: governed.Parameters, root: Path, prefix: str = "") -> Sequence[str]:
     """Takes in a folder of the original layout, whatever the case of its field names; returns the keys.
 
     Raises:
         SetupError: There are no parameters in it, or a file cannot be read.
         VersionConflict: There is such a key already.
     """
-    keys = folder.adopt(root, kept.ledger, prefix) if root.is_dir() else ()
+    keys = folder.import_folder(root, parameters.ledger, prefix) if root.is_dir() else ()
     if not keys:
         raise errors.SetupError(f"There are no parameters in {root}: give the folder that holds one folder per key.")
     return keys
 
 
-def import_values(kept: governed.Parameters, values: Mapping[str, Any], reason: str, author: str) -> Sequence[str]:
+def import_values(parameters: governed.Parameters, values: Mapping[str, Any], reason: str, author: str) -> Sequence[str]:
     """Sets what differs, all or nothing; returns the keys that changed."""
-    now = kept.snapshot().values
-    with kept.transaction(reason, author=author) as draft:
+    current_values = parameters.snapshot().values
+    with parameters.transaction(reason, author=author) as transaction:
         for key, value in values.items():
-            held = now.get(key)
-            if held is None or json.dumps(held.value) != json.dumps(value):
-                draft.set(key, value, expected_version=0 if held is None else held.version)
-    return [change.key for change in draft.changes]
+            current = current_values.get(key)
+            if current is None or json.dumps(current.value) != json.dumps(value):
+                transaction.set(key, value, expected_version=0 if current is None else current.version)
+    return [change.key for change in transaction.changes]
 
 
-def moment(said: str | None) -> int | datetime | None:
+def parse_as_of(text: str | None) -> int | datetime | None:
     """Reads a number of changes, or a time.
 
     Raises:
         SetupError: It is neither, or one that no store reaches.
     """
-    if said is None:
+    if text is None:
         return None
-    if is_count(said) and not fits(said):
-        raise errors.SetupError(f"{said:.40} is no moment: no store has so many changes.")
+    if is_digits(text) and not is_in_range(text):
+        raise errors.SetupError(f"{text:.40} is no moment: no store has so many changes.")
     try:
-        return int(said) if is_count(said) else _time(said)
+        return int(text) if is_digits(text) else _parse_time(text)
     except (ValueError, OverflowError) as error:
         raise errors.SetupError(
-            f"{said!r:.80} is no moment: give a number of changes or a time like 2026-11-15T12:00."
+            f"{text!r:.80} is no moment: give a number of changes or a time like 2026-11-15T12:00."
         ) from error
 
 
-def _time(said: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     """Reads a time; raises ValueError or OverflowError for one that is none, or none in UTC."""
-    found = datetime.fromisoformat(said)
-    return found if found.tzinfo is None else found.astimezone(UTC)
+    parsed = datetime.fromisoformat(text)
+    return parsed if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
-def value(kept: governed.Parameters, name: str, as_of: str | None = None) -> governed.Value:
+def read_value(parameters: governed.Parameters, name: str, as_of: str | None = None) -> governed.Value:
     """Returns what KEY, KEY@N or KEY@ALIAS stands for, now or at a moment.
 
     Raises:
@@ -106,16 +106,16 @@ def value(kept: governed.Parameters, name: str, as_of: str | None = None) -> gov
         SetupError: The moment is none.
     """
     key, _, version = name.rpartition("@")
-    if key and is_count(version) and not fits(version) and name not in kept:
+    if key and is_digits(version) and not is_in_range(version) and name not in parameters:
         raise refusals.VersionNotFound(key, f"{version:.40}")
-    return kept.get(name, as_of=moment(as_of))
+    return parameters.get(name, as_of=parse_as_of(as_of))
 
 
-def is_count(said: str) -> bool:
+def is_digits(text: str) -> bool:
     """Says whether a text is a whole number of plain digits."""
-    return said.isascii() and said.isdigit()
+    return text.isascii() and text.isdigit()
 
 
-def fits(count: str) -> bool:
+def is_in_range(count: str) -> bool:
     """Says whether a store can hold a whole number; Python itself reads none of over 4,300 digits."""
-    return len(digits := count.lstrip("0")) <= len(str(MOST)) and int(digits or "0") <= MOST
+    return len(digits := count.lstrip("0")) <= len(str(MAX_INTEGER)) and int(digits or "0") <= MAX_INTEGER

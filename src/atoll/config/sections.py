@@ -66,15 +66,15 @@ class LLMSettings(Settings):
     price_in: float | None = pydantic.Field(default=None, ge=0)
     price_out: float | None = pydantic.Field(default=None, ge=0)
 
-    def options(self) -> dict[str, Any]:
+    def to_options(self) -> dict[str, Any]:
         """Returns what a model is made with.
 
         Raises:
             SetupError: The arguments for a command line cannot be read.
         """
-        given = self.model_dump(exclude={"route", "plateau_steps", "price_in", "price_out"})
+        values = self.model_dump(exclude={"route", "plateau_steps", "price_in", "price_out"})
         try:
-            return {**given, "cli_arguments": shlex.split(self.cli_arguments)}
+            return {**values, "cli_arguments": shlex.split(self.cli_arguments)}
         except ValueError as error:
             raise errors.SetupError(f"llm.cli_arguments {self.cli_arguments!r:.60} cannot be read: {error}.") from None
 
@@ -114,7 +114,7 @@ class SandboxSettings(Settings):
     reads: Names = ()
     network: bool = False
 
-    def limits(self) -> sandbox.Limits:
+    def to_limits(self) -> sandbox.Limits:
         names = [field.name for field in fields(sandbox.Limits)]
         return sandbox.Limits(**{name: getattr(self, name) for name in names})
 
@@ -142,13 +142,13 @@ class ExecutorSettings(Settings):
     attempts: int = pydantic.Field(default=3, ge=1)
     wait_seconds: float = pydantic.Field(default=300.0, gt=0)
 
-    def cluster(self) -> executor.Terms | None:
+    def to_ray_config(self) -> executor.RayConfig | None:
         """Returns what is asked of a cluster; None: there is none."""
-        given = self.model_dump(exclude={"kind"})
-        return executor.Terms(**given) if self.kind == "ray" else None
+        values = self.model_dump(exclude={"kind"})
+        return executor.RayConfig(**values) if self.kind == "ray" else None
 
 
-COMMON: Mapping[str, type[Settings]] = {
+COMMON_SECTIONS: Mapping[str, type[Settings]] = {
     "run": RunSettings,
     "llm": LLMSettings,
     "sandbox": SandboxSettings,

@@ -17,36 +17,36 @@ router = APIRouter(include_in_schema=False)
 @router.get("/")
 @router.get("/ui")
 @router.get("/ui/")
-def index() -> Response:
+def serve_page() -> Response:
     """Returns the page; all its views are one file and its modules."""
     return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
 
 
-class _Files(StaticFiles):
+class _RevalidatedFiles(StaticFiles):
     """Files that a browser keeps and asks about each time, so that a new version is seen at once."""
 
-    def file_response(self, *given: Any, **named: Any) -> Response:
-        response = super().file_response(*given, **named)
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
         response.headers["cache-control"] = "no-cache"
         return response
 
 
 def static_files() -> StaticFiles:
-    return _Files(directory=PAGE)
+    return _RevalidatedFiles(directory=PAGE)
 
 
 @router.get("/docs")
-def docs(request: Request) -> Response:
+def serve_docs(request: Request) -> Response:
     """Lists the API in plain words; a script from elsewhere would draw it nicer, and none is loaded."""
     paths = request.app.openapi()["paths"]
     lines = [f"Atoll {request.app.version}: what this server answers. The whole of it: /openapi.json", ""]
     for path, methods in paths.items():
-        for method, told in methods.items():
-            lines += [f"{method.upper():5} {path}", *_described(told), ""]
+        for method, operation in methods.items():
+            lines += [f"{method.upper():5} {path}", *_describe_operation(operation), ""]
     return Response("\n".join(lines), media_type="text/plain; charset=utf-8")
 
 
-def _described(told: Mapping[str, Any]) -> Iterator[str]:
-    yield from (f"      {line.strip()}" for line in str(told.get("description", "")).splitlines() if line.strip())
-    for each in told.get("parameters", ()):
-        yield f"        {each['name']:14} {each.get('description', '')}".rstrip()
+def _describe_operation(operation: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"      {line.strip()}" for line in str(operation.get("description", "")).splitlines() if line.strip())
+    for parameter in operation.get("parameters", ()):
+        yield f"        {parameter['name']:14} {parameter.get('description', '')}".rstrip()

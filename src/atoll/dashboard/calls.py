@@ -8,30 +8,30 @@ from typing import Any
 import msgspec
 
 from atoll import evaluation, store
-from atoll.dashboard.sums import Sums
+from atoll.dashboard.sums import JournalTotals
 from atoll.store import decoding
 
-RECENT = 200  # latencies that are told one by one
-LLM = "llm"  # what advice names a model by
+NUM_RECENT = 200  # latencies that are told one by one
+ADVICE_KEY = "llm"  # what advice names a model by
 
 
-class _Reply(msgspec.Struct):
+class _ResponseRecord(msgspec.Struct):
     model: str | None = None
     usage: list[int | float] = []
 
 
-class _Begun(msgspec.Struct):
+class _IssuedRecord(msgspec.Struct):
     advice: dict[str, Any] = {}
 
 
-class _Applied(msgspec.Struct):
+class _AppliedRecord(msgspec.Struct):
     failure: str | None = None
 
 
-_reply, _begun, _applied = decoding.Reader(_Reply), decoding.Reader(_Begun), decoding.Reader(_Applied)
+_response_reader, _issued_reader, _applied_reader = decoding.JSONReader(_ResponseRecord), decoding.JSONReader(_IssuedRecord), decoding.JSONReader(_AppliedRecord)
 
 
-class Model:
+class LLMStats:
     """What one model was asked.
 
     Attributes:
@@ -44,62 +44,62 @@ class Model:
         self.usd = 0.0
         self.seconds = array("d")
 
-    def quantiles(self, *shares: float) -> list[float | None]:
+    def compute_quantiles(self, *shares: float) -> list[float | None]:
         """Returns within how many seconds so large a share of the calls were answered."""
         ordered = sorted(self.seconds)
         return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None for share in shares]
 
 
-class Calls(Sums):
+class LLMTotals(JournalTotals):
     """The calls of one run, as far as its journal was read."""
 
     kinds = ("replied", "begun", "applied")
 
-    def __init__(self, kept: store.Store, run: str) -> None:
-        super().__init__(kept, run)
-        self.models: dict[str, Model] = {}
+    def __init__(self, run_store: store.Store, run: str) -> None:
+        super().__init__(run_store, run)
+        self.models: dict[str, LLMStats] = {}
         self.failures = Counter[str]()
-        self._steps, self._advised = array("q"), list[str]()
-        self._open: dict[int, str] = {}
+        self._steps, self._advised_names = array("q"), list[str]()
+        self._open_iterations: dict[int, str] = {}
 
-    def advised(self, step: int) -> str | None:
+    def get_advised(self, step: int) -> str | None:
         """Returns the model that a step was advised to ask; None: it was not advised."""
-        place = bisect_right(self._steps, step) - 1
-        return self._advised[place] if place >= 0 and self._steps[place] == step else None
+        index = bisect_right(self._steps, step) - 1
+        return self._advised_names[index] if index >= 0 and self._steps[index] == step else None
 
-    def shares(self, newest: int = 200) -> dict[str, float]:
+    def compute_shares(self, num_newest: int = 200) -> dict[str, float]:
         """Returns the shares of the models in the newest steps that were advised."""
-        recent = Counter(self._advised[-newest:])
+        recent = Counter(self._advised_names[-num_newest:])
         return {name: count / recent.total() for name, count in recent.items()}
 
-    def _take(self, kind: str, step: int, island: int, text: str) -> None:
+    def _add_record(self, kind: str, step: int, island: int, text: str) -> None:
         if kind == "replied":
-            reply = _reply.read(text)
-            model = self._model(reply.model or "unnamed")
-            took = evaluation.Cost(*reply.usage[:4])  # type: ignore[arg-type] # as the ledger wrote it
-            model.calls += 1
-            model.tokens_in, model.tokens_out = model.tokens_in + took.tokens_in, model.tokens_out + took.tokens_out
-            model.usd += took.usd
-            model.seconds.append(took.seconds)
+            response = _response_reader.read(text)
+            stats = self._get_stats(response.model or "unnamed")
+            cost = evaluation.Cost(*response.usage[:4])  # type: ignore[arg-type] # as the ledger wrote it
+            stats.calls += 1
+            stats.tokens_in, stats.tokens_out = stats.tokens_in + cost.tokens_in, stats.tokens_out + cost.tokens_out
+            stats.usd += cost.usd
+            stats.seconds.append(cost.seconds)
         elif kind == "begun":
-            if '"advice"' in text and isinstance(name := _begun.read(text).advice.get(LLM), str):
-                self._model(name).chosen += 1
+            if '"advice"' in text and isinstance(name := _issued_reader.read(text).advice.get(ADVICE_KEY), str):
+                self._get_stats(name).chosen += 1
                 self._steps.append(step)
-                self._advised.append(name)
-                self._open[step] = name
+                self._advised_names.append(name)
+                self._open_iterations[step] = name
         else:
-            self._end_step(step, text)
+            self._end_iteration(step, text)
 
-    def _end_step(self, step: int, text: str) -> None:
-        name = self._open.pop(step, None)
+    def _end_iteration(self, step: int, text: str) -> None:
+        name = self._open_iterations.pop(step, None)
         if '"failure"' not in text:
             return
-        failure = _applied.read(text).failure
+        failure = _applied_reader.read(text).failure
         if failure is not None:
             if len(self.failures) < 1000 or failure in self.failures:
                 self.failures[failure[:300]] += 1
             if name is not None:
-                self._model(name).failures += 1
+                self._get_stats(name).failures += 1
 
-    def _model(self, name: str) -> Model:
-        return self.models.setdefault(name, Model())
+    def _get_stats(self, name: str) -> LLMStats:
+        return self.models.setdefault(name, LLMStats())

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from atoll.dashboard.digest import Digest
-from atoll.store.census import Bucket, Census
+from atoll.dashboard.digest import RunTotals
+from atoll.store.census import ScoreBucket, CandidateQueries
 
 MAX_POINTS = 500  # of one line
-MAX_NUMBERS = 12_000  # points of all lines together
+MAX_TOTAL_POINTS = 12_000  # points of all lines together
 
 
 class Line(BaseModel):
@@ -41,58 +41,58 @@ class Curve(BaseModel):
     is_counted: bool
 
 
-def num_islands(digest: Digest) -> int:
+def get_num_islands(totals: RunTotals) -> int:
     """Returns how many islands the set-up of a run says; 0: it says nothing."""
-    found = digest.setup.get("num_islands")
-    return found if isinstance(found, int) else 0
+    count = totals.setup.get("num_islands")
+    return count if isinstance(count, int) else 0
 
 
-def curve(census: Census, digest: Digest) -> Curve:
+def compute_curve(queries: CandidateQueries, totals: RunTotals) -> Curve:
     """Returns the curves of a run."""
-    most = max(20, min(MAX_POINTS, MAX_NUMBERS // max(1, num_islands(digest))))
-    width = -(-(census.last_step() + 1) // most)
-    buckets = census.buckets(width)
-    start = next((each.best for each in buckets if each.step == 0), None)
-    by_island: dict[int, list[Bucket]] = {}
+    max_points = max(20, min(MAX_POINTS, MAX_TOTAL_POINTS // max(1, get_num_islands(totals))))
+    width = -(-(queries.get_last_step() + 1) // max_points)
+    buckets = queries.list_buckets(width)
+    initial_score = next((bucket.best for bucket in buckets if bucket.step == 0), None)
+    by_island: dict[int, list[ScoreBucket]] = {}
     for each in buckets:
         by_island.setdefault(each.island, []).append(each)
-    lines = [_line(found, digest, island, start) for island, found in sorted(by_island.items())]
+    lines = [_make_line(island_buckets, totals, island, initial_score) for island, island_buckets in sorted(by_island.items())]
     return Curve(
-        run=digest.run,
-        whole=_line(_merged(buckets, width), digest, None, None),
+        run=totals.run,
+        whole=_make_line(_merge_islands(buckets, width), totals, None, None),
         islands=lines,
         steps_per_point=width,
-        is_counted=digest.is_counted,
+        is_counted=totals.is_counted,
     )
 
 
-def _merged(buckets: Sequence[Bucket], width: int) -> list[Bucket]:
-    found: dict[int, Bucket] = {}
-    for each in buckets:
-        place = each.step // width
-        found[place] = _added(found[place], each) if place in found else each
-    return [found[place] for place in sorted(found)]
+def _merge_islands(buckets: Sequence[ScoreBucket], width: int) -> list[ScoreBucket]:
+    merged: dict[int, ScoreBucket] = {}
+    for bucket in buckets:
+        place = bucket.step // width
+        merged[place] = _add_buckets(merged[place], bucket) if place in merged else bucket
+    return [merged[index] for index in sorted(merged)]
 
 
-def _added(one: Bucket, other: Bucket) -> Bucket:
-    scores = [each for each in (one.best, other.best) if each is not None]
-    means = [(each.mean, each.size) for each in (one, other) if each.mean is not None]
+def _add_buckets(first: ScoreBucket, second: ScoreBucket) -> ScoreBucket:
+    scores = [score for score in (first.best, second.best) if score is not None]
+    means = [(bucket.mean, bucket.size) for bucket in (first, second) if bucket.mean is not None]
     weight = sum(size for _, size in means)
     mean = sum(value * size for value, size in means) / weight if weight else None
-    return Bucket(-1, max(one.step, other.step), max(scores, default=None), mean, one.size + other.size)
+    return ScoreBucket(-1, max(first.step, second.step), max(scores, default=None), mean, first.size + second.size)
 
 
-def _line(buckets: list[Bucket], digest: Digest, island: int | None, start: float | None) -> Line:
+def _make_line(buckets: list[ScoreBucket], totals: RunTotals, island: int | None, initial_score: float | None) -> Line:
     line = Line(island=island, step=[], evaluations=[], cost_usd=[], tokens=[], best=[], mean=[])
-    best = start
-    for each in buckets:
-        if each.best is not None:
-            best = each.best if best is None else max(best, each.best)
-        evaluations, usd, tokens = digest.at_step(each.step)
-        line.step.append(each.step)
+    best = initial_score
+    for bucket in buckets:
+        if bucket.best is not None:
+            best = bucket.best if best is None else max(best, bucket.best)
+        evaluations, usd, tokens = totals.get_usage_at(bucket.step)
+        line.step.append(bucket.step)
         line.evaluations.append(evaluations)
         line.cost_usd.append(usd)
         line.tokens.append(tokens)
         line.best.append(best)
-        line.mean.append(each.mean)
+        line.mean.append(bucket.mean)
     return line

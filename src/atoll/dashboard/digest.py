@@ -14,20 +14,20 @@ import msgspec
 
 from atoll import evaluation, store
 from atoll.dashboard import memo
-from atoll.dashboard.sums import Sums
+from atoll.dashboard.sums import JournalTotals
 from atoll.store import decoding
 
 
-class _Applied(msgspec.Struct):
+class _AppliedRecord(msgspec.Struct):
     evaluations: int = 0
     failure: Any = None
     cost: list[int | float] = []
 
 
-_applied = decoding.Reader(_Applied)
+_applied_reader = decoding.JSONReader(_AppliedRecord)
 
 
-class Digest(Sums):
+class RunTotals(JournalTotals):
     """What a run has used and how it stands, as far as its journal was read.
 
     Attributes:
@@ -44,30 +44,30 @@ class Digest(Sums):
 
     kinds = ("applied", "founded", "started", "controlled", "ended", "concluded")
 
-    def __init__(self, kept: store.Store, run: str) -> None:
-        super().__init__(kept, run)
+    def __init__(self, run_store: store.Store, run: str) -> None:
+        super().__init__(run_store, run)
         self.run = run
         self.steps = self.evaluations = self.failures = self.sessions = 0
-        self.cost = evaluation.FREE
+        self.cost = evaluation.ZERO_COST
         self.budget: dict[str, float | None] = {}
         self.settings: dict[str, Any] = {}
         self.setup: Mapping[str, Any] = {}
         self.started: Mapping[str, Any] = {}
         self.reason: str | None = None
         self.result: Mapping[str, Any] = {}
-        self.is_braked, self.number = False, 0
+        self.is_paused, self.last_command = False, 0
         self._steps, self._evaluations = array("q"), array("q")
         self._usd, self._tokens = array("d"), array("q")
-        self.watched: tuple[float, int] | None = None  # when and at how many evaluations it was seen first, live
+        self.first_observed: tuple[float, int] | None = None  # when and at how many evaluations it was seen first, live
 
-    def at_step(self, step: int) -> tuple[int, float, int]:
+    def get_usage_at(self, step: int) -> tuple[int, float, int]:
         """Returns the evaluations, dollars and tokens up to a step."""
-        place = bisect_right(self._steps, step) - 1
-        if place < 0:
+        index = bisect_right(self._steps, step) - 1
+        if index < 0:
             return min(1, self.evaluations), 0.0, 0
-        return self._evaluations[place], self._usd[place], self._tokens[place]
+        return self._evaluations[index], self._usd[index], self._tokens[index]
 
-    def share_used(self) -> float | None:
+    def compute_used_share(self) -> float | None:
         """Returns the share of the budget that is used, of the limit that is nearest; None: there is none to count."""
         cost = self.cost
         used = {"iterations": self.steps, "evaluations": self.evaluations, "calls": cost.calls, "usd": cost.usd}
@@ -75,70 +75,70 @@ class Digest(Sums):
         shares = [used[name] / limit for name, limit in self.budget.items() if limit and name in used]
         return min(1.0, max(shares)) if shares else None
 
-    def eta_seconds(self) -> float | None:
+    def estimate_remaining_seconds(self) -> float | None:
         """Returns how long it will take to use the rest of the budget at the pace that was seen; None: unknown."""
-        share = self.share_used()
-        if self.watched is None or share is None or self.reason is not None:
+        share = self.compute_used_share()
+        if self.first_observed is None or share is None or self.reason is not None:
             return None
-        since, then = self.watched
-        done, took = self.evaluations - then, time.monotonic() - since
-        if done <= 0 or took <= 0 or self.evaluations <= 0:
+        start_time, start_evaluations = self.first_observed
+        new_evaluations, elapsed = self.evaluations - start_evaluations, time.monotonic() - start_time
+        if new_evaluations <= 0 or elapsed <= 0 or self.evaluations <= 0:
             return None
-        left = self.evaluations * (1 / share - 1) if share > 0 else math.inf
-        found = left / (done / took)
-        return found if math.isfinite(found) else None
+        remaining = self.evaluations * (1 / share - 1) if share > 0 else math.inf
+        seconds = remaining / (new_evaluations / elapsed)
+        return seconds if math.isfinite(seconds) else None
 
-    def _look(self) -> None:
-        if self.watched is None and self.is_counted and self.reason is None:
-            self.watched = time.monotonic(), self.evaluations
+    def _on_advanced(self) -> None:
+        if self.first_observed is None and self.is_counted and self.reason is None:
+            self.first_observed = time.monotonic(), self.evaluations
 
-    def _take(self, kind: str, step: int, island: int, text: str) -> None:
+    def _add_record(self, kind: str, step: int, island: int, text: str) -> None:
         match kind:
             case "applied":
-                self._apply(step, _applied.read(text))
+                self._add_applied(step, _applied_reader.read(text))
             case "founded":
-                data = decoding.anything.read(text)
+                data = decoding.dict_reader.read(text)
                 self.evaluations += 1
                 self.setup = data.get("setup", {})
                 self.cost += evaluation.Cost(*(data.get("evaluation") or {}).get("cost", ()))
             case "started":
-                data = decoding.anything.read(text)
-                self.sessions, self.started, self.reason, self.is_braked = self.sessions + 1, data, None, False
+                data = decoding.dict_reader.read(text)
+                self.sessions, self.started, self.reason, self.is_paused = self.sessions + 1, data, None, False
                 self.budget = dict(data.get("budget") or {})
             case "controlled":
-                self._obey(decoding.anything.read(text))
+                self._apply_command(decoding.dict_reader.read(text))
             case _:  # ended or concluded
-                data = decoding.anything.read(text)
+                data = decoding.dict_reader.read(text)
                 self.reason, self.result = str(data.get("reason", "")), data.get("result") or {}
 
-    def _apply(self, step: int, done: _Applied) -> None:
+    def _add_applied(self, step: int, record: _AppliedRecord) -> None:
         self.reason = None
         self.steps = max(self.steps, step)
-        self.evaluations += done.evaluations
-        self.failures += done.failure is not None
-        self.cost += evaluation.Cost(*done.cost)  # type: ignore[arg-type] # as the kernel wrote it
+        self.evaluations += record.evaluations
+        self.failures += record.failure is not None
+        self.cost += evaluation.Cost(*record.cost)  # type: ignore[arg-type] # as the kernel wrote it
         self._steps.append(step if not self._steps else max(step, self._steps[-1]))
         self._evaluations.append(self.evaluations)
         self._usd.append(self.cost.usd)
         self._tokens.append(self.cost.tokens_in + self.cost.tokens_out)
 
-    def _obey(self, data: Mapping[str, Any]) -> None:
-        self.number = max(self.number, int(data.get("number", 0)))
+    def _apply_command(self, data: Mapping[str, Any]) -> None:
+        self.last_command = max(self.last_command, int(data.get("number", 0)))
         if "refused" in data:
             return
         match data.get("kind"):
             case "pause" | "resume":
-                self.is_braked = data["kind"] == "pause"
+                self.is_paused = data["kind"] == "pause"
             case "set":
                 self.settings |= data["data"]
             case "raise":
                 for name, limit in data["data"].items():
-                    standing = self.budget.get(name)
-                    self.budget[name] = None if standing is None else max(standing, limit)
+                    current_limit = self.budget.get(name)
+                    self.budget[name] = None if current_limit is None else max(current_limit, limit)
 
 
-class Digests(memo.PerRun[Digest]):
+class RunTotalsCache(memo.PerRunCache[RunTotals]):
     """The digests of a store's runs, each made once."""
 
-    def __init__(self, kept: store.Store) -> None:
-        super().__init__(kept, Digest)
+    def __init__(self, run_store: store.Store) -> None:
+        super().__init__(run_store, RunTotals)

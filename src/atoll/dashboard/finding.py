@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from atoll import store
 from atoll.dashboard import memo
-from atoll.store.events import Event, Events
+from atoll.store.events import NumberedRecord, RecordQueries
 
-SPAN = 32_768  # records of a stretch
-FEW = 256  # of a kind in a stretch: so few are remembered one by one
-WORD_SPAN = 16_384  # records that are searched for a word at a time
+SEGMENT_RECORDS = 32_768  # records of a stretch
+MAX_INDEXED = 256  # of a kind in a stretch: so few are remembered one by one
+TEXT_SEGMENT_RECORDS = 16_384  # records that are searched for a word at a time
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """What was seen of `SPAN` records.
 
     Attributes:
@@ -28,10 +28,10 @@ class Stretch(NamedTuple):
     """
 
     counts: Mapping[str, int]
-    places: Mapping[str, Sequence[int]]
+    positions: Mapping[str, Sequence[int]]
 
 
-class Page(NamedTuple):
+class SearchPage(NamedTuple):
     """What a look came upon.
 
     Attributes:
@@ -40,20 +40,20 @@ class Page(NamedTuple):
         is_done: There is nothing older that was not looked at.
     """
 
-    events: Sequence[Event]
-    looked: int
+    events: Sequence[NumberedRecord]
+    oldest_searched: int
     is_done: bool
 
 
-class Finder:
+class RecordSearch:
     """Looks through the journal of one run."""
 
-    def __init__(self, kept: store.Store, run: str) -> None:
-        self.events = Events(kept, run)
-        self._stretches: dict[int, Stretch] = {}
+    def __init__(self, run_store: store.Store, run: str) -> None:
+        self.queries = RecordQueries(run_store, run)
+        self._segments: dict[int, Segment] = {}
         self._lock = Lock()
 
-    def page(self, kinds: Sequence[str], words: str, before: int, limit: int, seconds: float) -> Page:
+    def search(self, kinds: Sequence[str], text: str, before: int, limit: int, seconds: float) -> SearchPage:
         """Looks for records older than one, for so many seconds at most.
 
         Args:
@@ -63,78 +63,78 @@ class Finder:
             limit: How many at most.
         """
         deadline = time.monotonic() + seconds
-        written = self.events.end()
-        end = min(before, written + 1)
-        if not kinds and not words:
-            found = self.events.before(end, limit)
-            return _page(found, found[-1].seq if found else 1, limit)
-        gathered: list[Event] = []
-        looked = end
-        for first, last in _spans(end, WORD_SPAN if words else SPAN):
-            wanted = self._present(kinds, first, written)
-            if wanted or not kinds:
-                gathered += self._between(wanted, words, first, last, limit - len(gathered))
-            if len(gathered) >= limit:
-                return _page(gathered, gathered[-1].seq, limit)
-            looked = first
+        num_records = self.queries.get_end()
+        end = min(before, num_records + 1)
+        if not kinds and not text:
+            records = self.queries.list_before(end, limit)
+            return _make_page(records, records[-1].seq if records else 1, limit)
+        matches: list[NumberedRecord] = []
+        oldest_searched = end
+        for first, last in _iter_ranges(end, TEXT_SEGMENT_RECORDS if text else SEGMENT_RECORDS):
+            present_kinds = self._find_present_kinds(kinds, first, num_records)
+            if present_kinds or not kinds:
+                matches += self._search_range(present_kinds, text, first, last, limit - len(matches))
+            if len(matches) >= limit:
+                return _make_page(matches, matches[-1].seq, limit)
+            oldest_searched = first
             if time.monotonic() >= deadline:
                 break
-        return Page(gathered, looked, looked <= 1)
+        return SearchPage(matches, oldest_searched, oldest_searched <= 1)
 
-    def warm(self) -> bool:
+    def index_next_segment(self) -> bool:
         """Looks at one more stretch that nobody asked for yet; returns whether there was one."""
-        whole = self.events.end() // SPAN
-        missing = next((number for number in reversed(range(whole)) if number not in self._stretches), None)
+        num_complete = self.queries.get_end() // SEGMENT_RECORDS
+        missing = next((index for index in reversed(range(num_complete)) if index not in self._segments), None)
         if missing is None:
             return False
-        self._stretch(missing)
+        self._load_segment(missing)
         return True
 
-    def _between(self, kinds: Sequence[str], words: str, first: int, last: int, limit: int) -> Sequence[Event]:
-        if words:
-            return self.events.searched(words, last + 1, last + 1 - first, limit, kinds).events
-        return self._of_kinds(kinds, first, last, limit)
+    def _search_range(self, kinds: Sequence[str], text: str, first: int, last: int, limit: int) -> Sequence[NumberedRecord]:
+        if text:
+            return self.queries.search(text, last + 1, last + 1 - first, limit, kinds).records
+        return self._search_kinds(kinds, first, last, limit)
 
-    def _of_kinds(self, kinds: Sequence[str], first: int, last: int, limit: int) -> Sequence[Event]:
-        stretch = self._stretches.get((first - 1) // SPAN)
-        if stretch is None or any(kind not in stretch.places for kind in kinds):
-            return self.events.of_kinds(kinds, first, last, limit)
-        places = sorted((seq for kind in kinds for seq in stretch.places[kind] if seq <= last), reverse=True)
-        return list(reversed(self.events.at(places[:limit])))
+    def _search_kinds(self, kinds: Sequence[str], first: int, last: int, limit: int) -> Sequence[NumberedRecord]:
+        segment = self._segments.get((first - 1) // SEGMENT_RECORDS)
+        if segment is None or any(kind not in segment.positions for kind in kinds):
+            return self.queries.list_by_kind(kinds, first, last, limit)
+        positions = sorted((seq for kind in kinds for seq in segment.positions[kind] if seq <= last), reverse=True)
+        return list(reversed(self.queries.list_by_seq(positions[:limit])))
 
-    def _present(self, kinds: Sequence[str], first: int, written: int) -> Sequence[str]:
+    def _find_present_kinds(self, kinds: Sequence[str], first: int, num_records: int) -> Sequence[str]:
         """Returns those of some kinds that there may be in the stretch of a record."""
-        number = (first - 1) // SPAN
-        if not kinds or (number + 1) * SPAN > written:
+        index = (first - 1) // SEGMENT_RECORDS
+        if not kinds or (index + 1) * SEGMENT_RECORDS > num_records:
             return kinds  # it still grows
-        counts = self._stretch(number).counts
+        counts = self._load_segment(index).counts
         return [kind for kind in kinds if kind in counts]
 
-    def _stretch(self, number: int) -> Stretch:
+    def _load_segment(self, index: int) -> Segment:
         with self._lock:
-            found = self._stretches.get(number)
-        if found is not None:
-            return found
-        first, last = number * SPAN + 1, (number + 1) * SPAN
-        counts = self.events.counts(first, last)
-        few = [kind for kind, count in counts.items() if count <= FEW]
-        made = Stretch(counts, self.events.places(few, first, last) if few else {})
+            segment = self._segments.get(index)
+        if segment is not None:
+            return segment
+        first, last = index * SEGMENT_RECORDS + 1, (index + 1) * SEGMENT_RECORDS
+        counts = self.queries.count_by_kind(first, last)
+        rare_kinds = [kind for kind, count in counts.items() if count <= MAX_INDEXED]
+        new_segment = Segment(counts, self.queries.list_seqs_by_kind(rare_kinds, first, last) if rare_kinds else {})
         with self._lock:
-            return self._stretches.setdefault(number, made)
+            return self._segments.setdefault(index, new_segment)
 
 
-class Finders(memo.PerRun[Finder]):
+class RecordSearchCache(memo.PerRunCache[RecordSearch]):
     """The finders of a store's runs, each made once."""
 
-    def __init__(self, kept: store.Store) -> None:
-        super().__init__(kept, Finder)
+    def __init__(self, run_store: store.Store) -> None:
+        super().__init__(run_store, RecordSearch)
 
 
-def _page(found: Sequence[Event], looked: int, limit: int) -> Page:
-    return Page(found, looked, len(found) < limit or looked <= 1)
+def _make_page(records: Sequence[NumberedRecord], oldest_searched: int, limit: int) -> SearchPage:
+    return SearchPage(records, oldest_searched, len(records) < limit or oldest_searched <= 1)
 
 
-def _spans(end: int, size: int) -> Iterator[tuple[int, int]]:
+def _iter_ranges(end: int, size: int) -> Iterator[tuple[int, int]]:
     """Yields the first and last numbers of stretches below `end`, newest first, each within a multiple of `size`."""
     last = end - 1
     while last >= 1:

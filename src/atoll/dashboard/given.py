@@ -6,46 +6,46 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request
 
 from atoll import runs, store
-from atoll.dashboard.digest import Digests
-from atoll.dashboard.memo import Memo
-from atoll.dashboard.standing import Look
+from atoll.dashboard.digest import RunTotalsCache
+from atoll.dashboard.memo import ResponseCache
+from atoll.dashboard.standing import RunStatusReader
 
 MAX_PAGE = 500
 MAX_TEXT = 200
 
 
-def _store(request: Request) -> store.Store:
-    kept: store.Store = request.app.state.store
-    return kept
+def _get_store(request: Request) -> store.Store:
+    run_store: store.Store = request.app.state.store
+    return run_store
 
 
-Kept = Annotated[store.Store, Depends(_store)]
+StoreDep = Annotated[store.Store, Depends(_get_store)]
 
 
-def _run(kept: Kept, run: Annotated[str, Path(max_length=MAX_TEXT)]) -> str:
-    return runs.find(kept, run)
+def _find_run(run_store: StoreDep, run: Annotated[str, Path(max_length=MAX_TEXT)]) -> str:
+    return runs.find_run(run_store, run)
 
 
-def _looking(request: Request, kept: Kept) -> Callable[[str, float], Look]:
-    digests: Digests = request.app.state.digests
+def _make_status_reader(request: Request, run_store: StoreDep) -> Callable[[str, float], RunStatusReader]:
+    totals_cache: RunTotalsCache = request.app.state.digests
 
-    def look(run: str, seconds: float) -> Look:
-        digest = digests.of(run)
-        digest.advance(seconds)
-        return Look(kept, kept.run(run), digest)
+    def read_status(run: str, seconds: float) -> RunStatusReader:
+        totals = totals_cache.get(run)
+        totals.advance(seconds)
+        return RunStatusReader(run_store, run_store.get_run(run), totals)
 
-    return look
-
-
-def _memo(request: Request) -> Memo:
-    found: Memo = request.app.state.memo
-    return found
+    return read_status
 
 
-Remembered = Annotated[Memo, Depends(_memo)]
+def _get_cache(request: Request) -> ResponseCache:
+    cache: ResponseCache = request.app.state.cache
+    return cache
+
+
+CacheDep = Annotated[ResponseCache, Depends(_get_cache)]
 # Returns how a run stands, after reading on in its journal for so many seconds at most.
-Looking = Annotated[Callable[[str, float], Look], Depends(_looking)]
+StatusReaderDep = Annotated[Callable[[str, float], RunStatusReader], Depends(_make_status_reader)]
 # A run's id, its beginning or end, or `latest`; an unknown one is answered with 404 before the route begins.
-RunId = Annotated[str, Depends(_run)]
+RunId = Annotated[str, Depends(_find_run)]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many at most.")]
 After = Annotated[str | None, Query(max_length=MAX_TEXT, description="The `next` of the page before.")]

@@ -8,24 +8,24 @@ from typing import Any, NamedTuple
 
 from atoll import store
 
-MOST = 256
-PATIENCE = 5.0  # an answer that took a second is good for five
+MAX_ENTRIES = 256
+REUSE_FACTOR = 5.0  # an answer that took a second is good for five
 
 
-class _Kept(NamedTuple):
+class _CacheEntry(NamedTuple):
     stamp: Hashable
     value: Any
-    made_at: float
-    took: float
+    created_at: float
+    seconds: float
 
 
-class Memo:
+class ResponseCache:
     """Keeps the newest answers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._kept, self._lock = clock, OrderedDict[Hashable, _Kept](), Lock()
+        self._clock, self._entries, self._lock = clock, OrderedDict[Hashable, _CacheEntry](), Lock()
 
-    def get[T](self, key: Hashable, stamp: Hashable, make: Callable[[], T]) -> T:
+    def get[T](self, key: Hashable, stamp: Hashable, compute: Callable[[], T]) -> T:
         """Returns an answer made before, or makes it.
 
         Args:
@@ -34,36 +34,36 @@ class Memo:
             make: Makes it; several threads may do so at once.
         """
         with self._lock:
-            found = self._kept.get(key)
+            entry = self._entries.get(key)
         now = self._clock()
-        if found is not None and (found.stamp == stamp or now - found.made_at < PATIENCE * found.took):
-            value: T = found.value
+        if entry is not None and (entry.stamp == stamp or now - entry.created_at < REUSE_FACTOR * entry.seconds):
+            value: T = entry.value
             return value
-        value = make()
+        value = compute()
         with self._lock:
-            self._kept[key] = _Kept(stamp, value, self._clock(), self._clock() - now)
-            self._kept.move_to_end(key)
-            while len(self._kept) > MOST:
-                self._kept.popitem(last=False)
+            self._entries[key] = _CacheEntry(stamp, value, self._clock(), self._clock() - now)
+            self._entries.move_to_end(key)
+            while len(self._entries) > MAX_ENTRIES:
+                self._entries.popitem(last=False)
         return value
 
 
-class PerRun[T]:
+class PerRunCache[T]:
     """What is made once for each run of a store."""
 
-    def __init__(self, kept: store.Store, make: Callable[[store.Store, str], T]) -> None:
-        self._kept, self._make, self._found, self._lock = kept, make, dict[str, T](), Lock()
+    def __init__(self, run_store: store.Store, make: Callable[[store.Store, str], T]) -> None:
+        self._run_store, self._make, self._items, self._lock = run_store, make, dict[str, T](), Lock()
 
-    def of(self, run: str) -> T:
+    def get(self, run: str) -> T:
         """Returns what there is of a run, however far it is.
 
         Raises:
             NotFound: There is no such run.
         """
         with self._lock:
-            found = self._found.get(run)
-        if found is None:
-            made = self._make(self._kept, run)
+            item = self._items.get(run)
+        if item is None:
+            new_item = self._make(self._run_store, run)
             with self._lock:
-                found = self._found.setdefault(run, made)
-        return found
+                item = self._items.setdefault(run, new_item)
+        return item

@@ -9,27 +9,27 @@ from typing import Any
 from atoll import errors
 
 
-def cursor(*place: Any) -> str:
+def make_cursor(*position: Any) -> str:
     """Returns a place as a cursor."""
-    return base64.urlsafe_b64encode(json.dumps(place, allow_nan=False).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(json.dumps(position, allow_nan=False).encode()).decode().rstrip("=")
 
 
-def place(cursor: str, *kinds: type | tuple[type, ...]) -> list[Any]:
+def parse_cursor(cursor: str, *types: type | tuple[type, ...]) -> list[Any]:
     """Reads a cursor back.
 
     Raises:
         SetupError: It is none of ours.
     """
     try:
-        found = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)))
-        fits = isinstance(found, list) and len(found) == len(kinds)
-        if fits and all(isinstance(each, kind) for each, kind in zip(found, kinds, strict=True)) and _is_small(found):
-            return list(found)
+        values = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)))
+        has_expected_length = isinstance(values, list) and len(values) == len(types)
+        if has_expected_length and all(isinstance(value, kind) for value, kind in zip(values, types, strict=True)) and _fits_column(values):
+            return list(values)
     except (ValueError, binascii.Error, RecursionError):
         pass
     raise errors.SetupError("`after` is no place in this list: give what `next` said, or nothing.")
 
 
-def _is_small(found: list[Any]) -> bool:
+def _fits_column(values: list[Any]) -> bool:
     """Says whether every number fits into a column."""
-    return all(math.isfinite(each) if isinstance(each, float) else abs(each) < 2**62 for each in found)
+    return all(math.isfinite(value) if isinstance(value, float) else abs(value) < 2**62 for value in values)

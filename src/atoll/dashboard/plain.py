@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 import pydantic
 
-MAX_CHARS = 100_000  # of one text in an answer
+MAX_VALUE_CHARS = 100_000  # of one text in an answer
 MAX_ITEMS = 20_000  # of one list in an answer
-CUT = "\n… cut here: {left:,} characters more"
+TRUNCATION_NOTE = "\n… cut here: {left:,} characters more"
 
 
-def text(said: str, most: int = MAX_CHARS) -> str:
+def limit_text(value: str, max_chars: int = MAX_VALUE_CHARS) -> str:
     """Returns a text that can be sent: half characters are replaced, and a long one is cut, which it says."""
-    cut = said if len(said) <= most else said[:most] + CUT.format(left=len(said) - most)
-    return cut.encode("utf-8", "replace").decode("utf-8")
+    limited = value if len(value) <= max_chars else value[:max_chars] + TRUNCATION_NOTE.format(left=len(value) - max_chars)
+    return limited.encode("utf-8", "replace").decode("utf-8")
 
 
-def data(value: Any, most: int = MAX_CHARS) -> Any:
+def to_json_data(value: Any, max_chars: int = MAX_VALUE_CHARS) -> Any:
     """Returns a value as plain JSON: what is not finite is null, what is no JSON is shown as text."""
     match value:
         case None | bool() | int():
@@ -25,27 +25,27 @@ def data(value: Any, most: int = MAX_CHARS) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case str():
-            return text(value, most)
+            return limit_text(value, max_chars)
         case Mapping():
-            return {text(str(name), 1000): data(each, most) for name, each in value.items()}
+            return {limit_text(str(name), 1000): to_json_data(item, max_chars) for name, item in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [data(each, most) for each, _ in zip(value, range(MAX_ITEMS), strict=False)]
+            return [to_json_data(item, max_chars) for item, _ in zip(value, range(MAX_ITEMS), strict=False)]
         case _:
-            return text(str(value), most)
+            return limit_text(str(value), max_chars)
 
 
-class Body(pydantic.BaseModel):
+class RequestBody(pydantic.BaseModel):
     """What somebody sends: known fields only."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
 
 Reason = Annotated[str, pydantic.Field(min_length=1, max_length=2000, description="Why; compulsory, and kept.")]
-Name = Annotated[str, pydantic.Field(min_length=1, max_length=200, description="Who decides.")]
+AuthorName = Annotated[str, pydantic.Field(min_length=1, max_length=200, description="Who decides.")]
 
 
-class Said(Body):
+class AuthorAndReason(RequestBody):
     """Who changes something, and why."""
 
-    by: Name
+    by: AuthorName
     reason: Reason

@@ -13,27 +13,27 @@ from typing import Any, NamedTuple
 import msgspec
 
 from atoll.store import decoding
-from atoll.store.census import Census, Head
+from atoll.store.census import CandidateQueries, CandidateHead
 
 CHUNK = 500
-MAX_PORTRAITS = 6000
+MAX_CANDIDATES = 6000
 MAX_FRONT = 200
 NUM_BINS = 10
 LENGTH, DISTANCE = "complexity", "diversity"
-USUAL = (LENGTH, DISTANCE)
+DEFAULT_FEATURES = (LENGTH, DISTANCE)
 
 
-class Portrait(NamedTuple):
+class CandidateFeatures(NamedTuple):
     """A candidate in measures."""
 
     id: str
     island: int
     score: float
-    measures: Mapping[str, float]
+    metrics: Mapping[str, float]
     scores: tuple[float, ...]
 
 
-class Cell(NamedTuple):
+class MapCell(NamedTuple):
     """A cell of the map with the best that fell into it."""
 
     x: int
@@ -48,106 +48,106 @@ class _Evaluation(msgspec.Struct):
     metrics: dict[str, float] = {}
 
 
-class _Judged(msgspec.Struct):
+class _EvaluatedRecord(msgspec.Struct):
     content: str | None = ""
     evaluation: _Evaluation | None = None
 
 
-_judged = decoding.Reader(_Judged)
+_evaluated_reader = decoding.JSONReader(_EvaluatedRecord)
 
 
-def portraits(census: Census, seconds: float) -> tuple[Sequence[Portrait], bool]:
+def load_features(queries: CandidateQueries, seconds: float) -> tuple[Sequence[CandidateFeatures], bool]:
     """Returns the best that were accepted, for so many seconds at most, and whether those are all."""
     deadline = time.monotonic() + seconds
-    heads = census.best(MAX_PORTRAITS)
-    start = _start(census)
-    found: list[Portrait] = []
-    for place in range(0, len(heads), CHUNK):
-        chosen = heads[place : place + CHUNK]
-        found += _read(chosen, census.contents(chosen), start)
-        if time.monotonic() >= deadline and place + CHUNK < len(heads):
-            return found, False
-    return found, len(heads) < MAX_PORTRAITS
+    heads = queries.list_best(MAX_CANDIDATES)
+    initial_lines = _load_initial_lines(queries)
+    features: list[CandidateFeatures] = []
+    for offset in range(0, len(heads), CHUNK):
+        chunk = heads[offset : offset + CHUNK]
+        features += _iter_features(chunk, queries.load_contents(chunk), initial_lines)
+        if time.monotonic() >= deadline and offset + CHUNK < len(heads):
+            return features, False
+    return features, len(heads) < MAX_CANDIDATES
 
 
-def bins(portraits: Sequence[Portrait], names: Sequence[str], num_bins: int = NUM_BINS) -> Mapping[str, list[Cell]]:
+def bin_features(candidates: Sequence[CandidateFeatures], names: Sequence[str], num_bins: int = NUM_BINS) -> Mapping[str, list[MapCell]]:
     """Returns the cells of each island's map of two features, by the island as text."""
-    scales = [_scale([each.measures[name] for each in portraits if name in each.measures]) for name in names[:2]]
-    found: dict[str, dict[tuple[int, int], Cell]] = {}
-    for each in portraits:
-        if any(name not in each.measures for name in names[:2]):
+    scales = [_scale([candidate.metrics[name] for candidate in candidates if name in candidate.metrics]) for name in names[:2]]
+    cells_by_island: dict[str, dict[tuple[int, int], MapCell]] = {}
+    for each in candidates:
+        if any(name not in each.metrics for name in names[:2]):
             continue
-        place = [_bin(each.measures[name], scale, num_bins) for name, scale in zip(names, scales, strict=False)]
-        x, y = place[0], place[1] if len(place) > 1 else 0
-        cells = found.setdefault(str(each.island), {})
-        held = cells.get((x, y))
-        if held is None or each.score > held.score:
-            cells[x, y] = Cell(x, y, each.score, each.id, 1 + (held.size if held else 0))
+        position = [_bin(each.metrics[name], scale, num_bins) for name, scale in zip(names, scales, strict=False)]
+        x, y = position[0], position[1] if len(position) > 1 else 0
+        cells = cells_by_island.setdefault(str(each.island), {})
+        current = cells.get((x, y))
+        if current is None or each.score > current.score:
+            cells[x, y] = MapCell(x, y, each.score, each.id, 1 + (current.size if current else 0))
         else:
-            cells[x, y] = held._replace(size=held.size + 1)
-    return {island: list(cells.values()) for island, cells in found.items()}
+            cells[x, y] = current._replace(size=current.size + 1)
+    return {island: list(cells.values()) for island, cells in cells_by_island.items()}
 
 
-def front(portraits: Sequence[Portrait]) -> Sequence[Portrait]:
+def find_front(candidates: Sequence[CandidateFeatures]) -> Sequence[CandidateFeatures]:
     """Returns those that nobody is at least as good as on every instance and better on one, the best first.
 
     Where candidates have no scores by instance, their first two measures take that place.
     """
-    rows = [(each, each.scores or tuple(list(each.measures.values())[:2])) for each in portraits]
+    rows = [(candidate, candidate.scores or tuple(list(candidate.metrics.values())[:2])) for candidate in candidates]
     width = max((len(scores) for _, scores in rows), default=0)
-    rows = [(each, scores) for each, scores in rows if len(scores) == width and width > 1]
-    kept: list[tuple[Portrait, tuple[float, ...]]] = []
+    rows = [(candidate, scores) for candidate, scores in rows if len(scores) == width and width > 1]
+    front_rows: list[tuple[CandidateFeatures, tuple[float, ...]]] = []
     for each, scores in rows:  # by score: who comes later can hardly beat who is there
-        if len(kept) >= MAX_FRONT:
+        if len(front_rows) >= MAX_FRONT:
             break
-        if not any(all(a >= b for a, b in zip(other, scores, strict=True)) for _, other in kept):
-            kept.append((each, scores))
-    return [each for each, _ in kept]
+        if not any(all(a >= b for a, b in zip(other, scores, strict=True)) for _, other in front_rows):
+            front_rows.append((each, scores))
+    return [candidate for candidate, _ in front_rows]
 
 
-def features_of(config: Mapping[str, Any], portraits: Sequence[Portrait]) -> list[str]:
+def choose_features(config: Mapping[str, Any], candidates: Sequence[CandidateFeatures]) -> list[str]:
     """Returns the two features of a run's map: those it was set up with, else length and distance from the start."""
     task = config.get("task")
-    asked = task.get("features") if isinstance(task, Mapping) else None
-    names = [str(name) for name in asked or USUAL]
-    there = set().union(*(each.measures for each in portraits[:CHUNK])) if portraits else set[str]()
-    known = [name for name in names if name in there]
-    return (known + [name for name in USUAL if name not in known])[:2]
+    configured = task.get("features") if isinstance(task, Mapping) else None
+    names = [str(name) for name in configured or DEFAULT_FEATURES]
+    available = set().union(*(candidate.metrics for candidate in candidates[:CHUNK])) if candidates else set[str]()
+    usable = [name for name in names if name in available]
+    return (usable + [name for name in DEFAULT_FEATURES if name not in usable])[:2]
 
 
-def _read(heads: Sequence[Head], texts: Mapping[int, str], start: frozenset[str]) -> Iterator[Portrait]:
+def _iter_features(heads: Sequence[CandidateHead], texts: Mapping[int, str], initial_lines: frozenset[str]) -> Iterator[CandidateFeatures]:
     for head in heads:
         try:
-            judged = _judged.read(texts.get(head.seq, "{}"))
+            record = _evaluated_reader.read(texts.get(head.seq, "{}"))
         except msgspec.ValidationError:
             continue  # a measure that is no number, of a judge that is not ours
-        if head.score is None or judged.evaluation is None:
+        if head.score is None or record.evaluation is None:
             continue
-        content = judged.content or ""
-        own = {LENGTH: float(len(content)), DISTANCE: _distance(content, start), "score": head.score}
-        measures = {**own, **judged.evaluation.metrics}
-        yield Portrait(head.id, head.island, head.score, measures, judged.evaluation.scores)
+        content = record.content or ""
+        derived = {LENGTH: float(len(content)), DISTANCE: _distance(content, initial_lines), "score": head.score}
+        metrics = {**derived, **record.evaluation.metrics}
+        yield CandidateFeatures(head.id, head.island, head.score, metrics, record.evaluation.scores)
 
 
-def _start(census: Census) -> frozenset[str]:
-    heads = list(census.find(["0.0"]).values())
-    texts = census.contents(heads)
-    content = _judged.read(next(iter(texts.values()))).content if texts else ""
-    return _lines(content or "")
+def _load_initial_lines(queries: CandidateQueries) -> frozenset[str]:
+    heads = list(queries.find(["0.0"]).values())
+    texts = queries.load_contents(heads)
+    content = _evaluated_reader.read(next(iter(texts.values()))).content if texts else ""
+    return _split_lines(content or "")
 
 
-def _lines(content: str) -> frozenset[str]:
+def _split_lines(content: str) -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, content.splitlines())))
 
 
-def _distance(content: str, start: frozenset[str]) -> float:
-    lines = _lines(content)
-    either = len(lines | start)
-    return 1.0 - len(lines & start) / either if either else 0.0
+def _distance(content: str, initial_lines: frozenset[str]) -> float:
+    lines = _split_lines(content)
+    union_size = len(lines | initial_lines)
+    return 1.0 - len(lines & initial_lines) / union_size if union_size else 0.0
 
 
 def _scale(values: Sequence[float]) -> tuple[float, float]:
-    finite = [each for each in values if math.isfinite(each)]
+    finite = [value for value in values if math.isfinite(value)]
     return min(finite, default=0.0), max(finite, default=0.0)
 
 

@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from atoll import errors
 
 MAX_BODY = 1 << 20
-READS = ("GET", "HEAD", "OPTIONS")
-POLICY = "; ".join(
+READ_METHODS = ("GET", "HEAD", "OPTIONS")
+CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
@@ -40,7 +40,7 @@ POLICY = "; ".join(
     )
 )
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -65,7 +65,7 @@ def make_token() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class AccessToken:
     """What opens the server.
 
     Attributes:
@@ -88,33 +88,33 @@ class Lock:
     def cookie(self) -> str:
         return hmac.new(self.token.encode(), b"atoll dashboard cookie", hashlib.sha256).hexdigest()
 
-    def knows(self, host: str) -> bool:
+    def is_known_host(self, host: str) -> bool:
         """Says whether a browser may call us so: a name that is not ours may lead here by a trick of its DNS."""
-        name = _bare(host)
+        name = _strip_port(host)
         if self.is_local:
             return is_loopback(name)
         return _is_address(name) or name.lower() in ("localhost", self.host.lower())
 
-    def fits(self, token: str) -> bool:
+    def matches(self, token: str) -> bool:
         return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self.token.encode())
 
-    def is_opened(self, headers: Headers, cookie_name: str) -> bool:
+    def is_authorized(self, headers: Headers, cookie_name: str) -> bool:
         """Says whether a request brings the token or the cookie."""
-        return self.is_opened_by_header(headers) or hmac.compare_digest(
-            _cookie(headers, cookie_name).encode("utf-8", "surrogatepass"), self.cookie.encode()
+        return self.is_authorized_by_header(headers) or hmac.compare_digest(
+            _get_cookie(headers, cookie_name).encode("utf-8", "surrogatepass"), self.cookie.encode()
         )
 
-    def is_opened_by_header(self, headers: Headers) -> bool:
-        kind, _, said = headers.get("authorization", "").partition(" ")
-        bearer = said.strip() if kind.lower() == "bearer" else ""
-        return self.fits(bearer) or self.fits(headers.get("x-atoll-token", ""))
+    def is_authorized_by_header(self, headers: Headers) -> bool:
+        kind, _, credentials = headers.get("authorization", "").partition(" ")
+        bearer = credentials.strip() if kind.lower() == "bearer" else ""
+        return self.matches(bearer) or self.matches(headers.get("x-atoll-token", ""))
 
 
-class Guard:
+class SecurityMiddleware:
     """Stands before the application and lets in what may come in."""
 
-    def __init__(self, app: ASGIApp, lock: Lock) -> None:
-        self._app, self._lock = app, lock
+    def __init__(self, app: ASGIApp, access_token: AccessToken) -> None:
+        self._app, self._access_token = app, access_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -122,59 +122,59 @@ class Guard:
             return
         if scope["type"] != "http":
             raise errors.SetupError("The dashboard speaks HTTP only.")
-        answer = self._answer(scope)
-        too_long = _Bounded(receive)
-        if answer is not None:
-            await answer(scope, receive, _dressed(send))
+        response = self._make_early_response(scope)
+        bounded_receive = _BoundedReceive(receive)
+        if response is not None:
+            await response(scope, receive, _add_headers(send))
         else:
-            await self._app(scope, too_long, _dressed(send))
+            await self._app(scope, bounded_receive, _add_headers(send))
 
-    def _answer(self, scope: Scope) -> Response | None:
+    def _make_early_response(self, scope: Scope) -> Response | None:
         """Returns what is answered instead of the application; None: it may answer."""
         headers, method = Headers(scope=scope), scope["method"]
-        if not self._lock.knows(headers.get("host", "")):
-            return refusal(421, "This server does not go by that name: open it by its address.")
+        if not self._access_token.is_known_host(headers.get("host", "")):
+            return make_refusal(421, "This server does not go by that name: open it by its address.")
         if _is_too_long(headers):
-            return refusal(413, f"The body is longer than {MAX_BODY} bytes.")
-        cookie_name = cookie_name_of(scope)
+            return make_refusal(413, f"The body is longer than {MAX_BODY} bytes.")
+        cookie_name = get_cookie_name(scope)
         if scope["path"] == "/" and method == "GET" and (login := self._login(scope, cookie_name)):
             return login
-        if method not in READS:
-            return self._refused_change(headers, scope["scheme"], cookie_name)
-        if self._lock.is_local or self._lock.is_opened(headers, cookie_name):
+        if method not in READ_METHODS:
+            return self._check_change(headers, scope["scheme"], cookie_name)
+        if self._access_token.is_local or self._access_token.is_authorized(headers, cookie_name):
             return None
-        deny = plain_refusal if scope["path"] == "/" else refusal
-        return deny(401, "Open the address that 'atoll dashboard' printed, with its token.")
+        make_response = make_plain_refusal if scope["path"] == "/" else make_refusal
+        return make_response(401, "Open the address that 'atoll dashboard' printed, with its token.")
 
     def _login(self, scope: Scope, cookie_name: str) -> Response | None:
         try:
-            said = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token")
+            tokens = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token")
         except ValueError:
-            return plain_refusal(400, "The address has too many fields: open the one that 'atoll dashboard' printed.")
-        if not said:
+            return make_plain_refusal(400, "The address has too many fields: open the one that 'atoll dashboard' printed.")
+        if not tokens:
             return None
-        if not self._lock.fits(said[0]):
-            return plain_refusal(401, "That is not the token: open the address that 'atoll dashboard' printed.")
-        answer = RedirectResponse("/", 303)  # the token leaves the address bar and the history
+        if not self._access_token.matches(tokens[0]):
+            return make_plain_refusal(401, "That is not the token: open the address that 'atoll dashboard' printed.")
+        response = RedirectResponse("/", 303)  # the token leaves the address bar and the history
         is_https = scope["scheme"] == "https"  # behind a proxy that says so; loopback has no certificate
-        answer.set_cookie(cookie_name, self._lock.cookie, httponly=True, samesite="strict", path="/", secure=is_https)
-        return answer
+        response.set_cookie(cookie_name, self._access_token.cookie, httponly=True, samesite="strict", path="/", secure=is_https)
+        return response
 
-    def _refused_change(self, headers: Headers, scheme: str, cookie_name: str) -> Response | None:
+    def _check_change(self, headers: Headers, scheme: str, cookie_name: str) -> Response | None:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return refusal(403, "A change is taken from the dashboard's own page only.")
+            return make_refusal(403, "A change is taken from the dashboard's own page only.")
         origin = headers.get("origin")
         if origin is not None and origin != f"{scheme}://{headers['host']}":
-            return refusal(403, "A change is taken from the dashboard's own page only.")
-        if self._lock.is_opened_by_header(headers):
+            return make_refusal(403, "A change is taken from the dashboard's own page only.")
+        if self._access_token.is_authorized_by_header(headers):
             return None
-        if not self._lock.is_opened(headers, cookie_name):
-            return refusal(401, "A change needs the token: open the address that 'atoll dashboard' printed.")
+        if not self._access_token.is_authorized(headers, cookie_name):
+            return make_refusal(401, "A change needs the token: open the address that 'atoll dashboard' printed.")
         # Every browser names the origin of a change; who has a cookie but no origin is none of ours.
-        return None if origin is not None else refusal(403, "A change by cookie needs an Origin.")
+        return None if origin is not None else make_refusal(403, "A change by cookie needs an Origin.")
 
 
-class _Bounded:
+class _BoundedReceive:
     """Reads a body, and no more of it than is allowed."""
 
     def __init__(self, receive: Receive) -> None:
@@ -186,16 +186,16 @@ class _Bounded:
         return message if self._size <= MAX_BODY else {"type": "http.disconnect"}
 
 
-def refusal(status: int, sentence: str) -> Response:
-    return JSONResponse({"detail": sentence}, status, {"cache-control": "no-store"})
+def make_refusal(status: int, message: str) -> Response:
+    return JSONResponse({"detail": message}, status, {"cache-control": "no-store"})
 
 
-def plain_refusal(status: int, sentence: str) -> Response:
+def make_plain_refusal(status: int, message: str) -> Response:
     """Returns a refusal for the one address that people open by hand."""
-    return PlainTextResponse(f"{sentence}\n", status, {"cache-control": "no-store"})
+    return PlainTextResponse(f"{message}\n", status, {"cache-control": "no-store"})
 
 
-def cookie_name_of(scope: Scope) -> str:
+def get_cookie_name(scope: Scope) -> str:
     """Returns the name of our cookie: browsers share cookies between the ports of a host."""
     server = scope.get("server") or ("", 0)
     return f"atoll_{server[1]}"
@@ -203,14 +203,14 @@ def cookie_name_of(scope: Scope) -> str:
 
 def can_change(scope: Scope) -> bool:
     """Says whether whoever asks has the token."""
-    lock: Lock = scope["app"].state.lock
-    return lock.is_opened(Headers(scope=scope), cookie_name_of(scope))
+    access_token: AccessToken = scope["app"].state.lock
+    return access_token.is_authorized(Headers(scope=scope), get_cookie_name(scope))
 
 
-def _dressed(send: Send) -> Send:
+def _add_headers(send: Send) -> Send:
     """Returns a `send` that gives every answer our headers."""
 
-    async def dressed(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
@@ -218,10 +218,10 @@ def _dressed(send: Send) -> Send:
             headers.setdefault("cache-control", "no-store")
         await send(message)
 
-    return dressed
+    return send_with_headers
 
 
-def _bare(host: str) -> str:
+def _strip_port(host: str) -> str:
     """Returns a Host header without its port."""
     if host.startswith("["):
         return host.partition("]")[0].strip("[")
@@ -236,15 +236,15 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _cookie(headers: Headers, name: str) -> str:
+def _get_cookie(headers: Headers, name: str) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
-    return found.value if found else ""
+    return cookie.value if cookie else ""
 
 
 def _is_too_long(headers: Headers) -> bool:
-    said: Iterable[str] = headers.getlist("content-length")
+    lengths: Iterable[str] = headers.getlist("content-length")
     # By its digits first: Python reads no number of thousands of them.
-    return any(not each.isdecimal() or len(each) > len(str(MAX_BODY)) or int(each) > MAX_BODY for each in said)
+    return any(not length.isdecimal() or len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY for length in lengths)

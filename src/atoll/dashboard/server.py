@@ -16,17 +16,17 @@ from fastapi.responses import JSONResponse
 import atoll
 from atoll import errors, store
 from atoll.dashboard import assets, plain, security, stream
-from atoll.dashboard.digest import Digests
-from atoll.dashboard.finding import Finders
-from atoll.dashboard.memo import Memo
+from atoll.dashboard.digest import RunTotalsCache
+from atoll.dashboard.finding import RecordSearchCache
+from atoll.dashboard.memo import ResponseCache
 from atoll.dashboard.routes import ROUTERS
-from atoll.dashboard.warmth import Warmth
+from atoll.dashboard.warmth import Prefetcher
 
-ABOUT = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
+DESCRIPTION = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
 
 
-def application(
-    kept: store.Store | str | os.PathLike[str], *, token: str | None = None, host: str = "127.0.0.1"
+def create_app(
+    store_or_path: store.Store | str | os.PathLike[str], *, token: str | None = None, host: str = "127.0.0.1"
 ) -> FastAPI:
     """Returns the dashboard of a store as an ASGI application.
 
@@ -40,36 +40,36 @@ def application(
     """
     if token is None and not security.is_loopback(host):
         raise errors.SetupError(f"Others can reach {host}: give a token with --token, or keep to 127.0.0.1.")
-    lock = security.Lock(token or security.make_token(), host)
-    is_ours = not isinstance(kept, store.Store)
-    opened = kept if isinstance(kept, store.Store) else store.Store(kept)
+    access_token = security.AccessToken(token or security.make_token(), host)
+    owns_store = not isinstance(store_or_path, store.Store)
+    run_store = store_or_path if isinstance(store_or_path, store.Store) else store.Store(store_or_path)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        reading = Warmth(opened, app.state.digests, app.state.finders)
-        reading.start()
+        prefetcher = Prefetcher(run_store, app.state.digests, app.state.finders)
+        prefetcher.start()
         try:
             yield
         finally:
-            reading.stop()
-            if is_ours:
-                opened.close()
+            prefetcher.stop()
+            if owns_store:
+                run_store.close()
 
     app = FastAPI(
-        title="Atoll", version=atoll.__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+        title="Atoll", version=atoll.__version__, description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    app.state.store, app.state.lock, app.state.digests = opened, lock, Digests(opened)
-    app.state.ancestors, app.state.finders, app.state.tails = {}, Finders(opened), stream.Tails(opened)
-    app.state.calls, app.state.memo = {}, Memo()
-    app.add_middleware(security.Guard, lock=lock)
+    app.state.store, app.state.lock, app.state.digests = run_store, access_token, RunTotalsCache(run_store)
+    app.state.ancestors, app.state.finders, app.state.tails = {}, RecordSearchCache(run_store), stream.RunTails(run_store)
+    app.state.calls, app.state.memo = {}, ResponseCache()
+    app.add_middleware(security.SecurityMiddleware, lock=access_token)
     for router in (assets.router, stream.router, *ROUTERS):
         app.include_router(router)
     app.mount(assets.STATIC, assets.static_files(), name="static")
-    _explain(app)
+    _add_error_handlers(app)
     return app
 
 
-def _explain(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
     """Answers what goes wrong in one sentence, as the command line does."""
     statuses = {
         errors.NotFound: 404,
@@ -79,19 +79,19 @@ def _explain(app: FastAPI) -> None:
         errors.AtollError: 500,
     }
 
-    async def answer(_: Request, error: Exception) -> JSONResponse:
+    async def handle_error(_: Request, error: Exception) -> JSONResponse:
         status = next(status for kind, status in statuses.items() if isinstance(error, kind))
-        return JSONResponse({"detail": plain.text(str(error))}, status)
+        return JSONResponse({"detail": plain.limit_text(str(error))}, status)
 
-    async def refuse(_: Request, error: Exception) -> JSONResponse:
+    async def handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError), "added for it"
         # What was sent is not sent back: it may be long, and no JSON can hold NaN or half a character.
-        wrong = [{name: each[name] for name in ("type", "loc", "msg")} for each in error.errors()]
-        return JSONResponse({"detail": plain.data(wrong, 1000)}, 422)
+        details = [{name: problem[name] for name in ("type", "loc", "msg")} for problem in error.errors()]
+        return JSONResponse({"detail": plain.to_json_data(details, 1000)}, 422)
 
     for kind in statuses:
-        app.add_exception_handler(kind, answer)
-    app.add_exception_handler(RequestValidationError, refuse)
+        app.add_exception_handler(kind, handle_error)
+    app.add_exception_handler(RequestValidationError, handle_invalid_request)
 
 
 class _Server(uvicorn.Server):
@@ -104,7 +104,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class Served:
+class DashboardServer:
     """A dashboard at an address; the port is taken as soon as this is made.
 
     Attributes:
@@ -115,16 +115,16 @@ class Served:
         SetupError: The address cannot be taken, or needs a token.
     """
 
-    def __init__(self, kept: store.Store, *, host: str, port: int, token: str | None = None) -> None:
-        self.app = app = application(kept, token=token, host=host)
+    def __init__(self, run_store: store.Store, *, host: str, port: int, token: str | None = None) -> None:
+        self.app = app = create_app(run_store, token=token, host=host)
         self._socket = _bind(host, port)
-        name, taken = self._socket.getsockname()[:2]
-        shown = f"[{name}]" if ":" in name else name
-        self.address = f"http://{shown}:{taken}/?token={quote(app.state.lock.token)}"
+        bound_host, bound_port = self._socket.getsockname()[:2]
+        url_host = f"[{bound_host}]" if ":" in bound_host else bound_host
+        self.address = f"http://{url_host}:{bound_port}/?token={quote(app.state.lock.token)}"
         config = uvicorn.Config(
             app, lifespan="on", log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
         )
-        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        logging.getLogger("uvicorn.error").addFilter(_is_relevant)
         self._server = _Server(config)
 
     def run(self) -> None:
@@ -137,25 +137,25 @@ class Served:
         self._server.should_exit = True
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_relevant(record: logging.LogRecord) -> bool:
     """Leaves out what the server says of every stream that was cut."""
     return "without completing response" not in record.getMessage()
 
 
 def _bind(host: str, port: int) -> socket.socket:
     try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        address_info = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         # Named TCP, or asyncio would not send small pieces at once: every answer would take 40 ms more.
-        taken = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener = socket.socket(address_info[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if hasattr(socket, "TCP_USER_TIMEOUT"):  # so that a client that takes nothing is gone after a while
-                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
-            taken.bind(found[4])
-            taken.listen(128)  # who comes before the first answer waits
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
+            listener.bind(address_info[4])
+            listener.listen(128)  # who comes before the first answer waits
         except OSError:
-            taken.close()
+            listener.close()
             raise
     except OSError as error:
         raise errors.SetupError(f"{host}:{port} cannot be taken ({error.strerror}): give another --port.") from error
-    return taken
+    return listener

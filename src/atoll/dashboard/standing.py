@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from atoll import config, store
 from atoll.dashboard import plain
-from atoll.dashboard.digest import Digest
+from atoll.dashboard.digest import RunTotals
 from atoll.runs import summary
 from atoll.store import census, runs
 
@@ -16,7 +16,7 @@ MAX_TEXT = 1000
 type Status = Literal["running", "paused", "finished", "stopped", "failed", "interrupted"]
 
 
-class Used(BaseModel):
+class RunUsage(BaseModel):
     """What a run has used.
 
     `is_counted` is false while a long journal is still being added up: then these are the sums up to `counted`, a share
@@ -65,24 +65,24 @@ class RunRow(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RunStatusReader:
     """What is asked of the store about one run."""
 
-    kept: store.Store
+    run_store: store.Store
     run: runs.Run
-    digest: Digest
+    totals: RunTotals
 
     @property
-    def census(self) -> census.Census:
-        return census.Census(self.kept, self.run.id)
+    def candidate_queries(self) -> census.CandidateQueries:
+        return census.CandidateQueries(self.run_store, self.run.id)
 
-    def status(self) -> tuple[Status, str]:
+    def get_status(self) -> tuple[Status, str]:
         """Returns how it stands, and why it ended."""
-        if self.kept.is_written(self.run.id):
+        if self.run_store.has_writer(self.run.id):
             return "paused" if self._is_paused() else "running", ""
-        reason = self.digest.reason
-        if not self.digest.is_counted or "shared" in self.run.config:
-            end = summary.end_of(self.kept, self.run.id)
+        reason = self.totals.reason
+        if not self.totals.is_counted or "shared" in self.run.config:
+            end = summary.find_end_record(self.run_store, self.run.id)
             reason = None if end is None else str(end.data.get("reason", ""))
         if reason is None:
             return "interrupted", "its process ended before the run did"
@@ -94,72 +94,72 @@ class Look:
 
     def _is_paused(self) -> bool:
         """Says whether it waits; a life obeys between its turns, before its step is over and the journal says so."""
-        if config.lives(str(self.run.config.get("system", ""))) is None:
-            return self.digest.is_braked
-        asked = [each.kind for each in self.kept.inbox(self.run.id).read(self.digest.number)]
-        brakes = [kind for kind in asked if kind in ("pause", "resume")]
-        return brakes[-1] == "pause" if brakes else self.digest.is_braked
+        if config.get_episode_reader(str(self.run.config.get("system", ""))) is None:
+            return self.totals.is_paused
+        command_kinds = [command.kind for command in self.run_store.inbox(self.run.id).read(self.totals.last_command)]
+        pause_commands = [kind for kind in command_kinds if kind in ("pause", "resume")]
+        return pause_commands[-1] == "pause" if pause_commands else self.totals.is_paused
 
-    def used(self, num_failed: int) -> Used:
+    def compute_usage(self, num_failed: int) -> RunUsage:
         """Returns what it has used; `num_failed`: children that were judged and got no score."""
-        digest, cost = self.digest, self.digest.cost
-        return Used(
-            steps=digest.steps,
-            evaluations=digest.evaluations,
-            failures=digest.failures + num_failed,
+        totals, cost = self.totals, self.totals.cost
+        return RunUsage(
+            steps=totals.steps,
+            evaluations=totals.evaluations,
+            failures=totals.failures + num_failed,
             calls=cost.calls,
             tokens_in=cost.tokens_in,
             tokens_out=cost.tokens_out,
             tokens=cost.tokens_in + cost.tokens_out,
             cost_usd=cost.usd,
             work_seconds=cost.seconds,
-            is_counted=digest.is_counted,
-            counted=digest.seq / digest.end if digest.end else 1.0,
+            is_counted=totals.is_counted,
+            counted=totals.seq / totals.end if totals.end else 1.0,
         )
 
-    def row(self) -> RunRow:
+    def make_row(self) -> RunRow:
         """Returns the run as a list shows it."""
-        digest, census = self.digest, self.census
-        best, start = census.best(), census.find(["0.0"])
-        status, reason = self.status()
-        own, started = self.run.config, digest.started
-        num_candidates = census.count()
-        target = _plan(started, own).get("target")
+        totals, queries = self.totals, self.candidate_queries
+        best, initial = queries.list_best(), queries.find(["0.0"])
+        status, reason = self.get_status()
+        run_config, started = self.run.config, totals.started
+        num_candidates = queries.count()
+        target = _get_run_section(started, run_config).get("target")
         return RunRow(
             id=self.run.id,
-            system=plain.text(str(own.get("system", "")), MAX_TEXT),
-            task=plain.text(str(own.get("folder", "")), MAX_TEXT),
+            system=plain.limit_text(str(run_config.get("system", "")), MAX_TEXT),
+            task=plain.limit_text(str(run_config.get("folder", "")), MAX_TEXT),
             status=status,
-            reason=plain.text(reason, MAX_TEXT),
+            reason=plain.limit_text(reason, MAX_TEXT),
             began=self.run.created_at.isoformat(),
             best=best[0].id if best else None,
             best_score=best[0].score if best else None,
-            initial_score=start["0.0"].score if "0.0" in start else None,
+            initial_score=initial["0.0"].score if "0.0" in initial else None,
             # Before all is added up, what is in the table of candidates is the better number.
-            evaluations=digest.evaluations if digest.is_counted else num_candidates,
+            evaluations=totals.evaluations if totals.is_counted else num_candidates,
             candidates=num_candidates,
-            steps=digest.steps if digest.is_counted else census.last_step(),
-            cost_usd=digest.cost.usd,
-            tokens=digest.cost.tokens_in + digest.cost.tokens_out,
-            is_counted=digest.is_counted,
-            budget=digest.budget,
-            used_share=digest.share_used(),
+            steps=totals.steps if totals.is_counted else queries.get_last_step(),
+            cost_usd=totals.cost.usd,
+            tokens=totals.cost.tokens_in + totals.cost.tokens_out,
+            is_counted=totals.is_counted,
+            budget=totals.budget,
+            used_share=totals.compute_used_share(),
             target=target if isinstance(target, int | float) else None,
-            goal=_goal(digest.budget, target),
-            llm=plain.text(str(started.get("llm", "none")), MAX_TEXT),
-            sandbox=plain.text(str(started.get("sandbox", "")), MAX_TEXT),
-            baseline_of=own.get("baseline_of"),
-            events=digest.end,
+            goal=_format_goal(totals.budget, target),
+            llm=plain.limit_text(str(started.get("llm", "none")), MAX_TEXT),
+            sandbox=plain.limit_text(str(started.get("sandbox", "")), MAX_TEXT),
+            baseline_of=run_config.get("baseline_of"),
+            events=totals.end,
         )
 
 
-def _plan(started: Any, own: Any) -> dict[str, Any]:
+def _get_run_section(started: Any, run_config: Any) -> dict[str, Any]:
     """Returns the section `run` of a run's configuration, as it was started last."""
-    found = (started.get("plan") or own).get("run")
-    return found if isinstance(found, dict) else {}
+    section = (started.get("plan") or run_config).get("run")
+    return section if isinstance(section, dict) else {}
 
 
-def _goal(budget: dict[str, float | None], target: object) -> str:
+def _format_goal(budget: dict[str, float | None], target: object) -> str:
     """Says in a few words when the run will end."""
     limits = [f"{limit:g} {name}" for name, limit in budget.items() if limit is not None]
     return ", ".join([*([f"score {target:g}"] if isinstance(target, int | float) else []), *limits])

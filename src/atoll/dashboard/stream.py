@@ -22,15 +22,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from atoll import errors, runs, store
-from atoll.dashboard.given import MAX_TEXT, Kept
-from atoll.runs.gists import gist
-from atoll.store.events import Event, Events
+from atoll.dashboard.given import MAX_TEXT, StoreDep
+from atoll.runs.gists import summarize_record
+from atoll.store.events import NumberedRecord, RecordQueries
 
 POLL_SECONDS = 0.2
 PING_SECONDS = 10
 STALLED_SECONDS = 10.0  # that one send may take
 RETRY_MILLISECONDS = 1000
-KEPT = 4096  # records that a tail keeps
+BUFFERED_RECORDS = 4096  # records that a tail keeps
 BATCH = 512  # records that are sent at once
 MAX_CLIENTS = 500
 
@@ -38,12 +38,12 @@ router = APIRouter(tags=["events"])
 _encode = msgspec.json.Encoder().encode
 
 
-class Tail:
+class RunTail:
     """The end of a run's journal, as it grows. Lives in the event loop; the store is read in threads."""
 
-    def __init__(self, kept: store.Store, run: str, poll_seconds: float = POLL_SECONDS) -> None:
-        self._events, self._poll_seconds = Events(kept, run), poll_seconds
-        self._newest: deque[bytes] = deque(maxlen=KEPT)
+    def __init__(self, run_store: store.Store, run: str, poll_seconds: float = POLL_SECONDS) -> None:
+        self._queries, self._poll_seconds = RecordQueries(run_store, run), poll_seconds
+        self._newest: deque[bytes] = deque(maxlen=BUFFERED_RECORDS)
         self.end = 0  # the number of the last of them
         self._grown = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
@@ -54,7 +54,7 @@ class Tail:
         """Begins to poll with the first client."""
         self.num_clients += 1
         if self._task is None:
-            end = await run_in_threadpool(self._events.end)
+            end = await run_in_threadpool(self._queries.get_end)
             if self._task is None:  # nobody else came meanwhile
                 self._newest.clear()
                 self.end = end
@@ -69,17 +69,17 @@ class Tail:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def after(self, seq: int) -> tuple[bytes, int]:
+    async def read_after(self, seq: int) -> tuple[bytes, int]:
         """Waits for records behind a number; returns some of them as they are sent, and the number of the last."""
         while not self.is_closed:
             end = self.end
             if seq < end:
                 oldest = end - len(self._newest)
                 if seq >= oldest:
-                    return self._sent(seq, oldest, end)
-                found = await run_in_threadpool(self._events.after, seq, BATCH)
-                if found:
-                    return b"".join(map(encoded, found)), found[-1].seq
+                    return self._slice_newest(seq, oldest, end)
+                records = await run_in_threadpool(self._queries.list_after, seq, BATCH)
+                if records:
+                    return b"".join(map(encode_event, records)), records[-1].seq
             async with self._grown:
                 await self._grown.wait_for(lambda: self.end > seq or self.is_closed)
         return b"", seq
@@ -90,43 +90,43 @@ class Tail:
             self.is_closed = True
             self._grown.notify_all()
 
-    def _sent(self, seq: int, oldest: int, end: int) -> tuple[bytes, int]:
+    def _slice_newest(self, seq: int, oldest: int, end: int) -> tuple[bytes, int]:
         last = min(end, seq + BATCH)
-        return b"".join(self._newest[place - oldest - 1] for place in range(seq + 1, last + 1)), last
+        return b"".join(self._newest[record_seq - oldest - 1] for record_seq in range(seq + 1, last + 1)), last
 
     async def _poll(self) -> None:
         while True:
             try:
-                found = await run_in_threadpool(self._fresh)
+                records = await run_in_threadpool(self._read_new)
             except errors.StoreFailed:
-                found = ()  # a server that is away for a moment: whoever watches waits for it
-            if found:
+                records = ()  # a server that is away for a moment: whoever watches waits for it
+            if records:
                 async with self._grown:
-                    self._newest.extend(map(encoded, found))
-                    self.end = found[-1].seq
+                    self._newest.extend(map(encode_event, records))
+                    self.end = records[-1].seq
                     self._grown.notify_all()
-            if len(found) < BATCH:
+            if len(records) < BATCH:
                 await asyncio.sleep(self._poll_seconds)
 
-    def _fresh(self) -> Sequence[Event]:
-        return self._events.after(self.end, BATCH) if self._events.end() > self.end else ()
+    def _read_new(self) -> Sequence[NumberedRecord]:
+        return self._queries.list_after(self.end, BATCH) if self._queries.get_end() > self.end else ()
 
 
-class Tails:
+class RunTails:
     """The tails of the runs that somebody watches."""
 
-    def __init__(self, kept: store.Store) -> None:
-        self._kept, self._found = kept, dict[str, Tail]()
+    def __init__(self, run_store: store.Store) -> None:
+        self._run_store, self._tails = run_store, dict[str, RunTail]()
         self.num_clients = 0
         self.num_cut = 0
 
     @contextlib.asynccontextmanager
-    async def of(self, run: str) -> AsyncIterator[Tail]:
+    async def subscribe(self, run: str) -> AsyncIterator[RunTail]:
         """Lends the tail of a run, which polls as long as somebody has it."""
-        tail = self._found.get(run)
+        tail = self._tails.get(run)
         if tail is None:
-            made = await run_in_threadpool(Tail, self._kept, run)
-            tail = self._found.setdefault(run, made)
+            new_tail = await run_in_threadpool(RunTail, self._run_store, run)
+            tail = self._tails.setdefault(run, new_tail)
         self.num_clients += 1
         try:
             await tail.enter()
@@ -135,24 +135,24 @@ class Tails:
             self.num_clients -= 1
             await tail.leave()
             if not tail.num_clients:
-                self._found.pop(run, None)
+                self._tails.pop(run, None)
 
     async def close(self) -> None:
         """Ends all streams."""
-        for tail in list(self._found.values()):
+        for tail in list(self._tails.values()):
             await tail.close()
 
 
-def encoded(event: Event) -> bytes:
+def encode_event(event: NumberedRecord) -> bytes:
     """Returns a record as it is sent."""
-    data = {"seq": event.seq, "kind": event.kind, "step": event.step, "island": event.island, "gist": gist(event)}
+    data = {"seq": event.seq, "kind": event.kind, "step": event.step, "island": event.island, "gist": summarize_record(event)}
     return b"id: %d\ndata: %b\n\n" % (event.seq, _encode(data))
 
 
-class Stream(EventSourceResponse):
+class EventStreamResponse(EventSourceResponse):
     """An answer that goes on; one whose client does not take it is ended."""
 
-    def __init__(self, content: AsyncIterator[bytes], tails: Tails) -> None:
+    def __init__(self, content: AsyncIterator[bytes], tails: RunTails) -> None:
         super().__init__(content, ping=PING_SECONDS, send_timeout=STALLED_SECONDS)
         self._tails = tails
 
@@ -168,9 +168,9 @@ class Stream(EventSourceResponse):
     response_class=EventSourceResponse,
     responses={200: {"content": {"text/event-stream": {}}, "description": "Records as they are written."}},
 )
-async def timeline(
+async def stream_timeline(
     request: Request,
-    kept: Kept,
+    run_store: StoreDep,
     run: Annotated[str, Query(max_length=MAX_TEXT, description="A run's id, or `latest`.")] = "latest",
     after: Annotated[
         int | None, Query(ge=0, le=1 << 60, description="Send what is behind this record; default: what is new.")
@@ -181,18 +181,18 @@ async def timeline(
 
     A client that comes back with `Last-Event-ID` misses nothing. Comments keep the line alive.
     """
-    tails: Tails = request.app.state.tails
+    tails: RunTails = request.app.state.tails
     if tails.num_clients >= MAX_CLIENTS:
         raise errors.Conflict(f"{MAX_CLIENTS} clients watch already: close some of them.")
-    found = await run_in_threadpool(runs.find, kept, run)
-    seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else after
-    return Stream(_records(tails, found, seen), tails)
+    run_id = await run_in_threadpool(runs.find_run, run_store, run)
+    last_seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else after
+    return EventStreamResponse(_iter_records(tails, run_id, last_seen), tails)
 
 
-async def _records(tails: Tails, run: str, seen: int | None) -> AsyncIterator[bytes]:
-    async with tails.of(run) as tail:
-        place = tail.end if seen is None else seen
+async def _iter_records(tails: RunTails, run: str, last_seen: int | None) -> AsyncIterator[bytes]:
+    async with tails.subscribe(run) as tail:
+        position = tail.end if last_seen is None else last_seen
         yield b"retry: %d\nevent: hello\ndata: %b\n\n" % (RETRY_MILLISECONDS, _encode({"run": run, "end": tail.end}))
         while not tail.is_closed:
-            body, place = await tail.after(place)
+            body, position = await tail.read_after(position)
             yield body

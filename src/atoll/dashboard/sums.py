@@ -12,10 +12,10 @@ import msgspec
 from atoll import store
 from atoll.store import events
 
-SPAN = 20_000  # records looked through at a time: about 10 ms
+BATCH_RECORDS = 20_000  # records looked through at a time: about 10 ms
 
 
-class Sums(ABC):
+class JournalTotals(ABC):
     """Numbers of a run, as far as its journal was read.
 
     Attributes:
@@ -26,8 +26,8 @@ class Sums(ABC):
 
     kinds: ClassVar[Sequence[str]]
 
-    def __init__(self, kept: store.Store, run: str) -> None:
-        self._events, self._lock = events.Events(kept, run), Lock()
+    def __init__(self, run_store: store.Store, run: str) -> None:
+        self._queries, self._lock = events.RecordQueries(run_store, run), Lock()
         self.seq = self.end = 0
 
     @property
@@ -39,21 +39,21 @@ class Sums(ABC):
         """Reads on for so long at most; returns whether it came to the end."""
         deadline = time.monotonic() + seconds
         with self._lock:
-            self.end = self._events.end()
+            self.end = self._queries.get_end()
             while self.seq < self.end:
-                last = min(self.seq + SPAN, self.end)
-                for row in self._events.folded(self.kinds, self.seq + 1, last):
+                last = min(self.seq + BATCH_RECORDS, self.end)
+                for row in self._queries.list_rows(self.kinds, self.seq + 1, last):
                     with contextlib.suppress(msgspec.ValidationError, TypeError):  # a record of others looks different
-                        self._take(*row)
+                        self._add_record(*row)
                 self.seq = last
                 if time.monotonic() >= deadline:
                     break
-            self._look()
+            self._on_advanced()
         return self.is_counted
 
     @abstractmethod
-    def _take(self, kind: str, step: int, island: int, text: str) -> None:
+    def _add_record(self, kind: str, step: int, island: int, text: str) -> None:
         """Adds a record."""
 
-    def _look(self) -> None:  # noqa: B027 - most need not hear of it
+    def _on_advanced(self) -> None:  # noqa: B027 - most need not hear of it
         """Hears that a look ended."""

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from atoll.dashboard import differences
 
-MAX_CHARS = 200_000  # of a source, a prompt or a reply in an answer; the rest is fetched apart
+MAX_SOURCE_CHARS = 200_000  # of a source, a prompt or a reply in an answer; the rest is fetched apart
 MAX_DIFF_LINES = 4000  # of each side
 MAX_LINE = 2000  # characters of a line in a difference
 
@@ -27,32 +27,32 @@ class Difference(BaseModel):
     truncated: bool
 
 
-def cut(text: str, most: int = MAX_CHARS) -> Text:
+def truncate(text: str, max_chars: int = MAX_SOURCE_CHARS) -> Text:
     """Returns a text as far as it may go; half a surrogate, which no JSON may hold, is shown as a mark."""
-    return Text(text=sound(text[:most]), size=len(text), truncated=len(text) > most)
+    return Text(text=replace_invalid(text[:max_chars]), size=len(text), truncated=len(text) > max_chars)
 
 
-def sound(text: str) -> str:
+def replace_invalid(text: str) -> str:
     """Returns a text that UTF-8 can say."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def difference(parent: str, before: str, after: str) -> Difference:
+def compare_texts(parent: str, before: str, after: str) -> Difference:
     """Compares two texts by lines."""
-    old, is_old_cut = _lines(before)
-    new, is_new_cut = _lines(after)
-    found, is_cut = differences.unified(old, new, f"candidate {parent}", "this")
-    said = cut("\n".join(found))
-    return Difference(parent=parent, diff=said.text, truncated=said.truncated or is_cut or is_old_cut or is_new_cut)
+    old, is_old_truncated = _split_lines(before)
+    new, is_new_truncated = _split_lines(after)
+    lines, is_truncated = differences.make_unified_diff(old, new, f"candidate {parent}", "this")
+    text = truncate("\n".join(lines))
+    return Difference(parent=parent, diff=text.text, truncated=text.truncated or is_truncated or is_old_truncated or is_new_truncated)
 
 
-def _lines(text: str) -> tuple[list[str], bool]:
+def _split_lines(text: str) -> tuple[list[str], bool]:
     lines = text.splitlines()
-    is_cut = len(lines) > MAX_DIFF_LINES or any(len(line) > MAX_LINE for line in lines[:MAX_DIFF_LINES])
-    shown = [line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…" for line in lines[:MAX_DIFF_LINES]]
-    return shown, is_cut
+    is_truncated = len(lines) > MAX_DIFF_LINES or any(len(line) > MAX_LINE for line in lines[:MAX_DIFF_LINES])
+    shortened = [line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…" for line in lines[:MAX_DIFF_LINES]]
+    return shortened, is_truncated
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Returns a name as it stands in an address or a header."""
-    return quote(sound(name), safe="")
+    return quote(replace_invalid(name), safe="")

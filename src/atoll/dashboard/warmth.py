@@ -5,19 +5,19 @@ from collections.abc import Callable
 from threading import Event, Thread
 
 from atoll import errors, store
-from atoll.dashboard.digest import Digests
-from atoll.dashboard.finding import Finders
+from atoll.dashboard.digest import RunTotalsCache
+from atoll.dashboard.finding import RecordSearchCache
 
-PORTION_SECONDS = 0.05
-NEWEST = 20  # runs that are read ahead
-AGAIN_SECONDS = 30.0
+SLICE_SECONDS = 0.05
+NUM_NEWEST_RUNS = 20  # runs that are read ahead
+PAUSE_SECONDS = 30.0
 
 
-class Warmth:
+class Prefetcher:
     """Reads the newest runs of a store into the digests and the finders, a portion at a time."""
 
-    def __init__(self, kept: store.Store, digests: Digests, finders: Finders) -> None:
-        self._kept, self._digests, self._finders = kept, digests, finders
+    def __init__(self, run_store: store.Store, totals_cache: RunTotalsCache, search_cache: RecordSearchCache) -> None:
+        self._run_store, self._totals_cache, self._search_cache = run_store, totals_cache, search_cache
         self._stopped = Event()
         self._thread = Thread(target=self._read, name="atoll-dashboard-warmth", daemon=True)
 
@@ -32,18 +32,18 @@ class Warmth:
     def _read(self) -> None:
         while not self._stopped.is_set():
             try:
-                for run in self._kept.runs()[:NEWEST]:
-                    digest, finder = self._digests.of(run.id), self._finders.of(run.id)
-                    self._portions(lambda: digest.advance(PORTION_SECONDS))  # noqa: B023 - called at once
-                    self._portions(lambda: not finder.warm())  # noqa: B023 - called at once
+                for run in self._run_store.list_runs()[:NUM_NEWEST_RUNS]:
+                    totals, search = self._totals_cache.get(run.id), self._search_cache.get(run.id)
+                    self._run_in_slices(lambda: totals.advance(SLICE_SECONDS))  # noqa: B023 - called at once
+                    self._run_in_slices(lambda: not search.index_next_segment())  # noqa: B023 - called at once
             except errors.AtollError:
                 pass  # whoever asks for the run is told what is wrong with it
-            self._stopped.wait(AGAIN_SECONDS)
+            self._stopped.wait(PAUSE_SECONDS)
 
-    def _portions(self, work: Callable[[], bool]) -> None:
+    def _run_in_slices(self, run_slice: Callable[[], bool]) -> None:
         """Works until nothing is left, at half time."""
         is_done = False
         while not is_done and not self._stopped.is_set():
-            began = time.monotonic()
-            is_done = work()
-            self._stopped.wait(time.monotonic() - began)
+            start_time = time.monotonic()
+            is_done = run_slice()
+            self._stopped.wait(time.monotonic() - start_time)

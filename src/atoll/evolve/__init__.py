@@ -9,13 +9,13 @@ from os import PathLike
 from typing import Any
 
 from atoll.evolve.result import Result
-from atoll.evolve.wishes import Wishes
+from atoll.evolve.wishes import EvolveOptions
 
 __all__ = ["Result", "evolve"]
 
 
 def evolve(
-    thing: Any,
+    initial: Any,
     evaluator: Callable[..., Any] | PathLike[str] | None = None,
     *,
     budget: object = None,
@@ -30,7 +30,7 @@ def evolve(
     store: str | PathLike[str] | None = None,
     baselines: bool = False,
     kind: str | None = None,
-    jail: bool | None = None,
+    sandbox: bool | None = None,
     unsafe: bool = False,
     seconds: float = 30.0,
     minibatch: int = 3,
@@ -70,7 +70,7 @@ def evolve(
     """
     from atoll.evolve import running  # loads SQLAlchemy and more, which `import atoll` must not wait for
 
-    wishes = Wishes(
-        budget, llm, objective, data, validation, test, target, seed, workers, store, baselines, kind, jail, unsafe
+    options = EvolveOptions(
+        budget, llm, objective, data, validation, test, target, seed, workers, store, baselines, kind, sandbox, unsafe
     )
-    return running.run(thing, evaluator, wishes._replace(seconds=seconds, minibatch=minibatch, merge=merge))
+    return running.run(initial, evaluator, options._replace(seconds=seconds, minibatch=minibatch, merge=merge))

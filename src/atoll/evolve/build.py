@@ -6,19 +6,19 @@ from functools import partial
 from typing import Any
 
 from atoll import cluster, control, errors, executor, function, llm, mutation, sandbox, system
-from atoll.evolve.subjects import Subject
-from atoll.evolve.wishes import Wishes
-from atoll.llmsr.build import source_of
+from atoll.evolve.subjects import Representation
+from atoll.evolve.wishes import EvolveOptions
+from atoll.llmsr.build import get_evaluator_source
 from atoll.programs import dataset, edits, front, instances, parameters, reflection, texts
-from atoll.programs.notes import Notes
+from atoll.programs.notes import TextNotes
 from atoll.runs import methods
 
-_ISLANDS, _MIGRATION = 4, 50  # of code; steps of each island between migrations
-_IDLE_STEPS = 300  # in a row without a call of the evaluator end a run of texts: nothing new comes any more
+_ISLANDS, _MIGRATION_PERIOD = 4, 50  # of code; steps of each island between migrations
+_MAX_IDLE_ITERATIONS = 300  # in a row without a call of the evaluator end a run of texts: nothing new comes any more
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RunParts:
     """The parts of a run.
 
     Attributes:
@@ -27,140 +27,140 @@ class Made:
         budget: What is left of the budget for the kernel to watch.
     """
 
-    built: system.Built
-    meter: instances.Meter
+    built_system: system.BuiltSystem
+    call_counter: instances.CallCounter
     stop_rules: Sequence[control.StopRule]
     budget: control.Budget
 
 
-def open_place(
-    subject: Subject, evaluator: Callable[..., Any], parts: Mapping[str, Sequence[Any]], wishes: Wishes, has_model: bool
+def open_executor(
+    representation: Representation, evaluator: Callable[..., Any], splits: Mapping[str, Sequence[Any]], options: EvolveOptions, has_llm: bool
 ) -> sandbox.Sandbox:
     """Opens where candidates are judged: a jail for code, this process for what is data.
 
     Raises:
         SetupError: There is no jail, or the evaluator cannot be sent there.
     """
-    job = partial(instances.Asking, evaluator, subject.decode, parts)
-    if not (subject.is_code if wishes.jail is None else wishes.jail):
-        if subject.is_code:
+    make_job = partial(instances.InstanceJob, evaluator, representation.decode, splits)
+    if not (representation.is_code if options.sandbox is None else options.sandbox):
+        if representation.is_code:
             raise errors.SetupError("Code is judged in a jail: leave jail out, or say unsafe=True where there is none.")
-        return instances.Here(job())
-    place = executor.Place(
-        sandbox.Limits(seconds=wishes.seconds),
-        min(wishes.workers, executor.cores()),
-        is_unsafe=wishes.unsafe or not has_model,
+        return instances.InProcessExecutor(make_job())
+    executor_config = executor.ExecutorConfig(
+        sandbox.Limits(seconds=options.seconds),
+        min(options.workers, executor.cpu_count()),
+        is_unsafe=options.unsafe or not has_llm,
     )
-    return place.open(job, source_of(evaluator))
+    return executor_config.open(make_job, get_evaluator_source(evaluator))
 
 
-def make(
-    subject: Subject,
+def build_run(
+    representation: Representation,
     evaluator: Callable[..., Any],
-    data: dataset.Data | None,
-    wishes: Wishes,
-    model: llm.LLM | None,
+    data: dataset.DatasetSplit | None,
+    options: EvolveOptions,
+    run_llm: llm.LLM | None,
     budget: control.Budget,
-) -> Made:
+) -> RunParts:
     """Makes the parts; whoever gets them closes them.
 
     Raises:
         SetupError: They do not fit together.
     """
-    parts = {"train": data.train, "validation": data.validation} if data else {}
-    place = open_place(subject, evaluator, parts, wishes, model is not None)
-    judge = instances.InstanceJudge(place, parts)
+    splits = {"train": data.train, "validation": data.validation} if data else {}
+    candidate_sandbox = open_executor(representation, evaluator, splits, options, run_llm is not None)
+    candidate_evaluator = instances.DatasetEvaluator(candidate_sandbox, splits)
     try:
-        skeleton = function.PyAstSkeleton(subject.content) if subject.kind == "function" else None
-        props = function.DefaultFunctionProps(skeleton or function.Text(subject.content), judge=judge)
-        chosen = _chosen(subject, data, wishes, model, function.DefaultFunction(props))
+        skeleton = function.PyAstSkeleton(representation.content) if representation.kind == "function" else None
+        props = function.DefaultFunctionProps(skeleton or function.Text(representation.content), candidate_evaluator=candidate_evaluator)
+        evolver_config = _build_evolver_config(representation, data, options, run_llm, function.DefaultFunction(props))
     except BaseException:
-        place.close()
+        candidate_sandbox.close()
         raise
-    report = {"kind": subject.kind, "engine": "no LLM" if model is None else "LLM", "workers": wishes.workers}
-    built = system.Built(chosen, report, (), place.level, place.close)
-    rules = [] if wishes.target is None else [control.target(wishes.target)]
-    if isinstance(chosen.learner, Notes):
-        most = _most_calls(data, wishes)
-        rules += [_calls_used(chosen.learner, budget.evaluations, most), _nothing_new(judge.meter)]
+    report = {"kind": representation.kind, "engine": "no LLM" if run_llm is None else "LLM", "workers": options.workers}
+    built_system = system.BuiltSystem(evolver_config, report, (), candidate_sandbox.level, candidate_sandbox.close)
+    stop_rules = [] if options.target is None else [control.make_target_rule(options.target)]
+    if isinstance(evolver_config.learner, TextNotes):
+        max_calls = _compute_max_calls(data, options)
+        stop_rules += [_make_call_limit_rule(evolver_config.learner, budget.evaluations, max_calls), _make_idle_rule(candidate_evaluator.counter)]
         budget = replace(budget, evaluations=None)
     elif data and budget.evaluations is not None:
         budget = replace(budget, evaluations=max(1, budget.evaluations // len(data.validation)))
-    return Made(built, judge.meter, rules, budget)
+    return RunParts(built_system, candidate_evaluator.counter, stop_rules, budget)
 
 
-def _chosen(
-    subject: Subject, data: dataset.Data | None, wishes: Wishes, model: llm.LLM | None, initial: function.Function
+def _build_evolver_config(
+    representation: Representation, data: dataset.DatasetSplit | None, options: EvolveOptions, run_llm: llm.LLM | None, initial: function.Function
 ) -> cluster.EvolverConfig:
-    if subject.given is not None:
-        found = parameters.tunables(subject.given)
-        islands = cluster.IslandConfig(1, 1, initial, parameters.Pointing(found), make_pool=_pool(1))
-        learner = parameters.Searching(found, wishes.seed)
+    if representation.initial_parameters is not None:
+        tunables = parameters.parse_tunables(representation.initial_parameters)
+        islands = cluster.IslandConfig(1, 1, initial, parameters.PointProposer(tunables), make_population=_get_population_factory(1))
+        learner = parameters.SearchLearner(tunables, options.seed)
         return cluster.EvolverConfig(islands, reset_period=None, learner=learner)
-    if subject.kind in ("text", "texts", "folder"):
-        return _of_texts(subject, data, wishes, model, initial)
-    engine = _engine(subject, wishes, model)
-    count = 1 if wishes.method == "sequential" else _ISLANDS
-    islands = cluster.IslandConfig(count, 2, initial, engine, make_pool=_pool(2, wishes.method))
-    schedule = cluster.RoundRobin(count, migrate_every=_MIGRATION * count)
-    return cluster.EvolverConfig(islands, schedule=schedule, learner=engine.learner)
+    if representation.kind in ("text", "texts", "folder"):
+        return _build_text_config(representation, data, options, run_llm, initial)
+    mutator = _make_mutator(representation, options, run_llm)
+    num_islands = 1 if options.method == "sequential" else _ISLANDS
+    islands = cluster.IslandConfig(num_islands, 2, initial, mutator, make_population=_get_population_factory(2, options.method))
+    schedule = cluster.RoundRobin(num_islands, migrate_every=_MIGRATION_PERIOD * num_islands)
+    return cluster.EvolverConfig(islands, schedule=schedule, learner=mutator.learner)
 
 
-def _of_texts(
-    subject: Subject, data: dataset.Data | None, wishes: Wishes, model: llm.LLM | None, initial: function.Function
+def _build_text_config(
+    representation: Representation, data: dataset.DatasetSplit | None, options: EvolveOptions, run_llm: llm.LLM | None, initial: function.Function
 ) -> cluster.EvolverConfig:
-    writer: texts.Writer = edits.Edits() if model is None else reflection.Reflection(model, wishes.objective)
-    batches = data.batches(wishes.minibatch, wishes.seed) if data else ()
-    merging = 0.2 if wishes.merge else 0.0
-    engine = texts.Texts(texts.Form(subject.kind != "text"), writer, batches, wishes.target, merging)
-    pool = front.pareto_pool if data and wishes.method == "evolve" else _pool(2, wishes.method)
-    islands = cluster.IslandConfig(1, 2, initial, engine, screen=texts.better_on_batch, make_pool=pool)
-    learner = Notes(len(data.validation) if data else 1)
+    writer: texts.TextWriter = edits.RandomTextWriter() if run_llm is None else reflection.ReflectionWriter(run_llm, options.objective)
+    batches = data.make_batches(options.minibatch, options.seed) if data else ()
+    merge_probability = 0.2 if options.merge else 0.0
+    mutator = texts.TextMutator(texts.TextFormat(representation.kind != "text"), writer, batches, options.target, merge_probability)
+    make_population = front.make_pareto_population if data and options.method == "evolve" else _get_population_factory(2, options.method)
+    islands = cluster.IslandConfig(1, 2, initial, mutator, prefilter=texts.better_on_batch, make_population=make_population)
+    learner = TextNotes(len(data.validation) if data else 1)
     return cluster.EvolverConfig(islands, reset_period=None, learner=learner)
 
 
-def _engine(subject: Subject, wishes: Wishes, model: llm.LLM | None) -> mutation.Mixed:
-    if model is not None:
-        ask = partial(mutation.program_prompt, task_description=wishes.objective, language=subject.language)
-        rewrite = mutation.Rewrite(model, ask, partial(mutation.fenced_code, language=subject.language))
-        return mutation.mixed_with(rewrite, subject.content, "rewrite")
-    if subject.language != "python" or not mutation.can_rewrite(subject.content):
-        raise errors.SetupError(f"This {subject.kind} has nothing that its syntax could change: give a model with llm.")
-    return mutation.without_llm(subject.content)
+def _make_mutator(representation: Representation, options: EvolveOptions, run_llm: llm.LLM | None) -> mutation.MixedMutator:
+    if run_llm is not None:
+        build_prompt = partial(mutation.build_program_prompt, task_description=options.objective, language=representation.language)
+        rewrite = mutation.RewriteMutator(run_llm, build_prompt, partial(mutation.extract_code, language=representation.language))
+        return mutation.add_tuner(rewrite, representation.content, "rewrite")
+    if representation.language != "python" or not mutation.is_mutable(representation.content):
+        raise errors.SetupError(f"This {representation.kind} has nothing that its syntax could change: give a model with llm.")
+    return mutation.make_default_mutator(representation.content)
 
 
-def _most_calls(data: dataset.Data | None, wishes: Wishes) -> int:
+def _compute_max_calls(data: dataset.DatasetSplit | None, options: EvolveOptions) -> int:
     """Returns how often the steps in flight may call the evaluator at most."""
-    trials = 1 + (1 if wishes.target is None else texts.BATCHES_TRIED)
-    one = len(data.validation) + trials * min(wishes.minibatch, len(data.train)) if data else 1
-    return one * wishes.workers
+    trials = 1 + (1 if options.target is None else texts.MAX_BATCHES)
+    calls_per_iteration = len(data.validation) + trials * min(options.minibatch, len(data.train)) if data else 1
+    return calls_per_iteration * options.workers
 
 
-def _calls_used(notes: Notes, limit: int | None, most: int) -> control.StopRule:
+def _make_call_limit_rule(notes: TextNotes, limit: int | None, max_calls: int) -> control.StopRule:
     """Stops before the evaluator is called more often than that; steps that were applied count, and no clock."""
-    told = f"budget of {limit} evaluator calls used"
-    return lambda now: told if limit is not None and notes.calls + most > limit else None
+    reason = f"budget of {limit} evaluator calls used"
+    return lambda progress: reason if limit is not None and notes.calls + max_calls > limit else None
 
 
-def _nothing_new(meter: instances.Meter) -> control.StopRule:
-    last = [0, 0]  # the calls, and the step at which there were so many first
+def _make_idle_rule(call_counter: instances.CallCounter) -> control.StopRule:
+    last_seen = [0, 0]  # the calls, and the step at which there were so many first
 
-    def rule(now: control.Progress) -> str | None:
-        if meter.calls != last[0]:
-            last[:] = [meter.calls, now.applied]
-        is_idle = now.applied - last[1] >= _IDLE_STEPS
-        return f"nothing new to judge in {_IDLE_STEPS} steps" if is_idle else None
+    def rule(progress: control.RunProgress) -> str | None:
+        if call_counter.calls != last_seen[0]:
+            last_seen[:] = [call_counter.calls, progress.applied_count]
+        is_idle = progress.applied_count - last_seen[1] >= _MAX_IDLE_ITERATIONS
+        return f"nothing new to judge in {_MAX_IDLE_ITERATIONS} steps" if is_idle else None
 
     return rule
 
 
-def _pool(num_parents: int, method: str = "evolve") -> cluster.MakePool:
+def _get_population_factory(num_parents: int, method: str = "evolve") -> cluster.MakePopulation:
     if method == "sequential":
-        return methods.from_best
-    made = methods.FromStart if method == "best_of_n" else cluster.Niches
-    return lambda island, rng, announce: made(
+        return methods.make_sequential_population
+    population_class = methods.BestOfNPopulation if method == "best_of_n" else cluster.NichedPopulation
+    return lambda island, rng, announce: population_class(
         cluster.by_signature,
         lambda key: cluster.DefaultCluster(rng, announce),
-        cluster.RankChooser(rng),
+        cluster.RankSelector(rng),
         num_parents=num_parents,
     )

@@ -9,20 +9,20 @@ from typing import Any
 
 type Rows = Sequence[tuple[str, str]]  # what is worth knowing, title by title
 
-_LINES = 12  # of the best, in a terminal
+_MAX_LINES = 12  # of the best, in a terminal
 
 
-def text(rows: Rows, content: str) -> str:
+def format_text(rows: Rows, content: str) -> str:
     """Returns a few lines."""
     lines = content.rstrip("\n").split("\n")
-    shown = [*lines[:_LINES], *([f"... {len(lines) - _LINES} more lines"] if len(lines) > _LINES else [])]
+    visible_lines = [*lines[:_MAX_LINES], *([f"... {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else [])]
     width = max(10, 2 + max((len(title) for title, _ in rows), default=0))
     return "\n".join(
-        [*(f"{title:<{width}}{value}" for title, value in rows), "best", *(f"    {line}" for line in shown)]
+        [*(f"{title:<{width}}{value}" for title, value in rows), "best", *(f"    {line}" for line in visible_lines)]
     )
 
 
-def html(rows: Rows, content: str) -> str:
+def format_html(rows: Rows, content: str) -> str:
     """Returns a table and the best; all that a candidate wrote is escaped."""
     cells = "".join(
         f"<tr><th style='text-align:left'>{markup.escape(title)}</th>"
@@ -32,10 +32,10 @@ def html(rows: Rows, content: str) -> str:
     return f"<div><table>{cells}</table><pre>{markup.escape(content)}</pre></div>"
 
 
-def save(folder: str | PathLike[str], name: str, content: str, rest: Mapping[str, Any]) -> str:
+def save_result(folder: str | PathLike[str], name: str, content: str, summary: Mapping[str, Any]) -> str:
     """Writes the best and `result.json` into a folder and returns its path."""
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    (place / name).write_text(content, encoding="utf-8")
-    (place / "result.json").write_text(json.dumps(dict(rest), indent=2, default=list), encoding="utf-8")
-    return str(place)
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / name).write_text(content, encoding="utf-8")
+    (path / "result.json").write_text(json.dumps(dict(summary), indent=2, default=list), encoding="utf-8")
+    return str(path)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atoll import cluster, evaluation, journal
-from atoll.evolve.result import Ancestor, Gain, Result, Spent
+from atoll.evolve.result import Ancestor, Gain, Result, ResultUsage
 
-_LONGEST_LINE = 200  # ancestors in a result; a store has all
+_MAX_ANCESTORS = 200  # ancestors in a result; a store has all
 
 
-def read(
-    evolver: cluster.Evolver, records: journal.Journal, restore: Callable[[str], Any], suffix: str, calls: int | None
+def read_result(
+    evolver: cluster.Evolver, run_journal: journal.Journal, restore: Callable[[str], Any], suffix: str, evaluator_calls: int | None
 ) -> Result:
     """Returns the result of a run that has ended, but for its test and its baselines.
 
@@ -27,23 +27,23 @@ def read(
     best = evolver.best_fn()
     assert best.candidate is not None
     assert best.evaluation is not None
-    known = {data["id"]: data for data in _judged(records)}
-    start, found = evaluation.from_data(known["0.0"]["evaluation"]), best.evaluation
-    used = evolver.spending
-    bought = used.cost
-    tokens = bought.tokens_in + bought.tokens_out
+    candidates = {data["id"]: data for data in _read_evaluated(run_journal)}
+    initial_evaluation, best_evaluation = evaluation.from_data(candidates["0.0"]["evaluation"]), best.evaluation
+    usage = evolver.usage
+    cost = usage.cost
+    tokens = cost.tokens_in + cost.tokens_out
     return Result(
         best=restore(best.candidate.content),
-        score=found.score or 0.0,
-        start=start.score or 0.0,
+        score=best_evaluation.score or 0.0,
+        initial_score=initial_evaluation.score or 0.0,
         test=None,
-        gain=gain(found.scores, start.scores),
+        gain=compute_gain(best_evaluation.scores, initial_evaluation.scores),
         baselines={},
-        cost=Spent(
-            used.evaluations if calls is None else calls, used.iterations, bought.calls, tokens, bought.usd, 0.0
+        cost=ResultUsage(
+            usage.evaluations if evaluator_calls is None else evaluator_calls, usage.iterations, cost.calls, tokens, cost.usd, 0.0
         ),
-        lineage=_lineage(known, best.candidate.id),
-        scores=found.scores,
+        lineage=_trace_lineage(candidates, best.candidate.id),
+        scores=best_evaluation.scores,
         reason=evolver.reason,
         run="",
         content=best.candidate.content,
@@ -51,32 +51,32 @@ def read(
     )
 
 
-def gain(best: Sequence[float], start: Sequence[float]) -> Gain | None:
+def compute_gain(best_scores: Sequence[float], initial_scores: Sequence[float]) -> Gain | None:
     """Compares instance by instance; None where there are too few to say how sure that is."""
-    if len(best) != len(start) or len(best) < 2:
+    if len(best_scores) != len(initial_scores) or len(best_scores) < 2:
         return None
-    differences = [mine - theirs for mine, theirs in zip(best, start, strict=True)]
+    differences = [best_score - initial_score for best_score, initial_score in zip(best_scores, initial_scores, strict=True)]
     mean = statistics.fmean(differences)
-    wide = 1.96 * statistics.stdev(differences) / math.sqrt(len(differences))
-    return Gain(mean, mean - wide, mean + wide)
+    half_width = 1.96 * statistics.stdev(differences) / math.sqrt(len(differences))
+    return Gain(mean, mean - half_width, mean + half_width)
 
 
-def _judged(records: journal.Journal) -> Sequence[Mapping[str, Any]]:
+def _read_evaluated(run_journal: journal.Journal) -> Sequence[Mapping[str, Any]]:
     """Returns the start and all children that were judged; drafts are not among them."""
-    kinds = [record for record in records.read() if record.kind in ("founded", "judged")]
-    return [record.data for record in kinds if not str(record.data.get("label", "")).startswith("d")]
+    evaluated_records = [record for record in run_journal.read() if record.kind in ("founded", "judged")]
+    return [record.data for record in evaluated_records if not str(record.data.get("label", "")).startswith("d")]
 
 
-def _lineage(known: Mapping[str, Mapping[str, Any]], best: str) -> Sequence[Ancestor]:
+def _trace_lineage(candidates: Mapping[str, Mapping[str, Any]], best_id: str) -> Sequence[Ancestor]:
     """Returns the best and its ancestors, each once, nearest first."""
-    line = [best]
-    for id in line:  # grows as it goes
-        line += [parent for parent in known[id]["parents"] if parent in known and parent not in line]
-        if len(line) >= _LONGEST_LINE:
+    lineage_ids = [best_id]
+    for id in lineage_ids:  # grows as it goes
+        lineage_ids += [parent for parent in candidates[id]["parents"] if parent in candidates and parent not in lineage_ids]
+        if len(lineage_ids) >= _MAX_ANCESTORS:
             break
-    return [_ancestor(known[id]) for id in line[:_LONGEST_LINE]]
+    return [_make_ancestor(candidates[id]) for id in lineage_ids[:_MAX_ANCESTORS]]
 
 
-def _ancestor(data: Mapping[str, Any]) -> Ancestor:
+def _make_ancestor(data: Mapping[str, Any]) -> Ancestor:
     note = str(data.get("meta", {}).get("note", ""))
     return Ancestor(data["id"], tuple(data["parents"]), data["evaluation"]["score"], data["content"], note)

@@ -17,7 +17,7 @@ class Ancestor(NamedTuple):
     note: str
 
 
-class Spent(NamedTuple):
+class ResultUsage(NamedTuple):
     """What a run took.
 
     Attributes:
@@ -63,11 +63,11 @@ class Result(NamedTuple):
 
     best: Any
     score: float
-    start: float
+    initial_score: float
     test: float | None
     gain: Gain | None
     baselines: Mapping[str, float | str]
-    cost: Spent
+    cost: ResultUsage
     lineage: Sequence[Ancestor]
     scores: Sequence[float]
     reason: str
@@ -79,25 +79,25 @@ class Result(NamedTuple):
         """Writes the best and all that is known of it into a folder, and returns the folder's path."""
         from atoll.evolve import display  # here and below: `import atoll` loads this file, and must not wait for that
 
-        rest = {name: value for name, value in self._asdict().items() if name not in ("best", "content", "suffix")}
-        rest |= {"gain": self.gain and self.gain._asdict(), "cost": self.cost._asdict()}
-        rest |= {"lineage": [each._asdict() for each in self.lineage], "baselines": dict(self.baselines)}
-        return display.save(folder, f"best{self.suffix}", self.content, rest)
+        summary = {name: value for name, value in self._asdict().items() if name not in ("best", "content", "suffix")}
+        summary |= {"gain": self.gain and self.gain._asdict(), "cost": self.cost._asdict()}
+        summary |= {"lineage": [ancestor._asdict() for ancestor in self.lineage], "baselines": dict(self.baselines)}
+        return display.save_result(folder, f"best{self.suffix}", self.content, summary)
 
     def __str__(self) -> str:
         from atoll.evolve import display
 
-        return display.text(list(_rows(self)), self.content)
+        return display.format_text(list(_iter_rows(self)), self.content)
 
     def _repr_html_(self) -> str:
         from atoll.evolve import display
 
-        return display.html(list(_rows(self)), self.content)
+        return display.format_html(list(_iter_rows(self)), self.content)
 
 
-def _rows(result: Result) -> Iterator[tuple[str, str]]:
+def _iter_rows(result: Result) -> Iterator[tuple[str, str]]:
     """Yields what is worth knowing, title by title."""
-    yield "score", f"{result.score:.6g} (start {result.start:.6g})"
+    yield "score", f"{result.score:.6g} (start {result.initial_score:.6g})"
     if result.test is not None:
         yield "test", f"{result.test:.6g}, scored once"
     if result.gain is not None:
@@ -105,8 +105,8 @@ def _rows(result: Result) -> Iterator[tuple[str, str]]:
     for name, score in result.baselines.items():
         if name != "start":
             yield name, score if isinstance(score, str) else f"{score:.6g}"
-    spent = result.cost
-    model = f", {spent.llm_calls:,} calls of the model, {spent.tokens:,} tokens, ${spent.usd:.4f}"
-    yield "cost", f"{spent.evaluator_calls:,} evaluator calls{model if spent.llm_calls else ''}, {spent.seconds:.1f} s"
-    yield "lineage", " <- ".join(each.id for each in result.lineage[:8]) + (" ..." if len(result.lineage) > 8 else "")
+    usage = result.cost
+    llm_usage = f", {usage.llm_calls:,} calls of the model, {usage.tokens:,} tokens, ${usage.usd:.4f}"
+    yield "cost", f"{usage.evaluator_calls:,} evaluator calls{llm_usage if usage.llm_calls else ''}, {usage.seconds:.1f} s"
+    yield "lineage", " <- ".join(ancestor.id for ancestor in result.lineage[:8]) + (" ..." if len(result.lineage) > 8 else "")
     yield "ended", result.reason

@@ -12,143 +12,143 @@ from atoll import config, control, errors, evaluation, function, journal, llm, r
 from atoll.evaluation import Evaluation
 from atoll.evolve import build, reading, subjects
 from atoll.evolve.result import NOT_RUN, Result
-from atoll.evolve.wishes import Wishes
+from atoll.evolve.wishes import EvolveOptions
 from atoll.programs import dataset, instances
 from atoll.runs import baselines
-from atoll.runs.patience import Patience
+from atoll.runs.patience import LLMFailureLimit
 
-ALL = -1  # the island of a record that concerns all of them
-MEMORY = "sqlite://"
-_EVALUATIONS, _WITH_MODEL = 500, 200
-_TURN_SECONDS = 0.02
-_MOST_STEPS = 10_000  # of a budget of dollars or tokens: a model may not say what it costs
+ALL_ISLANDS = -1  # the island of a record that concerns all of them
+MEMORY_URL = "sqlite://"
+_DEFAULT_EVALUATIONS, _DEFAULT_EVALUATIONS_WITH_LLM = 500, 200
+_POLL_SECONDS = 0.02
+_MAX_ITERATIONS = 10_000  # of a budget of dollars or tokens: a model may not say what it costs
 
 
-def run(thing: Any, evaluator: Any, wishes: Wishes) -> Result:
+def run(initial: Any, evaluator: Any, options: EvolveOptions) -> Result:
     """Evolves a thing and says what came of it.
 
     Raises:
         SetupError: Something does not fit.
     """
-    if isinstance(thing, Path) and (evaluator is None or isinstance(evaluator, os.PathLike)):
-        return _of_task(thing, evaluator, wishes)
+    if isinstance(initial, Path) and (evaluator is None or isinstance(evaluator, os.PathLike)):
+        return _run_task(initial, evaluator, options)
     if not callable(evaluator):
         raise errors.SetupError(f"The evaluator is {evaluator!r:.60}: give a function that scores a candidate.")
-    subject = subjects.subject_of(thing, wishes.kind)
-    data, sealed = _parts(wishes)
-    found = Live(subject, evaluator, data, wishes).go()
-    if sealed is not None:
-        found = _tested(found, subject, evaluator, sealed, wishes)
-    return found._replace(baselines={"start": found.start, **_baselines(subject, evaluator, data, wishes)})
+    representation = subjects.choose_representation(initial, options.kind)
+    data, test_set = _split_data(options)
+    result = EvolveRun(representation, evaluator, data, options).run()
+    if test_set is not None:
+        result = _evaluate_on_test_set(result, representation, evaluator, test_set, options)
+    return result._replace(baselines={"start": result.initial_score, **_run_baselines(representation, evaluator, data, options)})
 
 
-def _parts(wishes: Wishes) -> tuple[dataset.Data | None, dataset.Sealed | None]:
-    if wishes.data is None:
-        if wishes.validation is not None or wishes.test is not None:
+def _split_data(options: EvolveOptions) -> tuple[dataset.DatasetSplit | None, dataset.SealedTestSet | None]:
+    if options.data is None:
+        if options.validation is not None or options.test is not None:
             raise errors.SetupError("validation and test are parts of a data set: give data too.")
         return None, None
-    return dataset.split(wishes.data, wishes.validation, wishes.test, seed=wishes.seed)
+    return dataset.split_dataset(options.data, options.validation, options.test, seed=options.seed)
 
 
-def model_of(given: Any) -> Patience | None:
+def make_llm(value: Any) -> LLMFailureLimit | None:
     """Returns the model that was given, which is given up after so many faults in a row.
 
     Raises:
         SetupError: It is neither a name nor a function.
     """
-    if given is not None and not isinstance(given, str) and not callable(given):
-        raise errors.SetupError(f"llm is {given!r:.60}: give a model's name, a function of the prompt, or None.")
-    found = llm.make_llm(given) if isinstance(given, str) else given
-    return None if found is None else Patience(llm.FromFunction(found))
+    if value is not None and not isinstance(value, str) and not callable(value):
+        raise errors.SetupError(f"llm is {value!r:.60}: give a model's name, a function of the prompt, or None.")
+    llm_or_function = llm.make_llm(value) if isinstance(value, str) else value
+    return None if llm_or_function is None else LLMFailureLimit(llm.FunctionLLM(llm_or_function))
 
 
-def budget_of(given: object, *, has_model: bool) -> control.Budget:
+def parse_budget(value: object, *, has_llm: bool) -> control.Budget:
     """Reads what a run may use.
 
     Raises:
         SetupError: It cannot be read, or never ends a run.
     """
-    if given is None:
-        return control.Budget(evaluations=_WITH_MODEL if has_model else _EVALUATIONS)
-    budget = config.parse_budget(given) if isinstance(given, str) else given
+    if value is None:
+        return control.Budget(evaluations=_DEFAULT_EVALUATIONS_WITH_LLM if has_llm else _DEFAULT_EVALUATIONS)
+    budget = config.parse_budget(value) if isinstance(value, str) else value
     if not isinstance(budget, control.Budget):
-        raise errors.SetupError(f'budget is {given!r:.60}: give e.g. "60s", "$1" or "500evals".')
-    endless = all(getattr(budget, name) is None for name in ("iterations", "evaluations", "seconds"))
-    if endless and (not has_model or budget == control.UNLIMITED):
+        raise errors.SetupError(f'budget is {value!r:.60}: give e.g. "60s", "$1" or "500evals".')
+    is_endless = all(getattr(budget, name) is None for name in ("iterations", "evaluations", "seconds"))
+    if is_endless and (not has_llm or budget == control.UNLIMITED):
         raise errors.SetupError('The budget never ends the run without a model: give e.g. "60s" or "500evals".')
-    return replace(budget, iterations=_MOST_STEPS) if endless else budget
+    return replace(budget, iterations=_MAX_ITERATIONS) if is_endless else budget
 
 
-class Live:
+class EvolveRun:
     """A run of live objects: its place in a store, its parts and its evolver."""
 
     def __init__(
-        self, subject: subjects.Subject, evaluator: Callable[..., Any], data: dataset.Data | None, wishes: Wishes
+        self, representation: subjects.Representation, evaluator: Callable[..., Any], data: dataset.DatasetSplit | None, options: EvolveOptions
     ) -> None:
-        self._subject, self._wishes, self._data = subject, wishes, data
-        self._patience = model_of(wishes.llm)
-        durable = llm.Durable(self._patience) if self._patience is not None else None
-        budget = budget_of(wishes.budget, has_model=durable is not None)
-        if wishes.workers < 1 or wishes.minibatch < 1:
+        self._representation, self._options, self._data = representation, options, data
+        self._llm_with_limit = make_llm(options.llm)
+        journaled_llm = llm.JournaledLLM(self._llm_with_limit) if self._llm_with_limit is not None else None
+        budget = parse_budget(options.budget, has_llm=journaled_llm is not None)
+        if options.workers < 1 or options.minibatch < 1:
             raise errors.SetupError("workers and minibatch must be at least 1.")
-        self._made = build.make(subject, evaluator, data, wishes, durable, budget)
+        self._parts = build.build_run(representation, evaluator, data, options, journaled_llm, budget)
 
-    def go(self) -> Result:
+    def run(self) -> Result:
         """Runs to the end; without a store its records live as long as this call.
 
         Raises:
             SetupError: The start has no score, or the store cannot be opened.
             RunFailed: The run ended before its time.
         """
-        with closing(_Closing(self._made.built.close)):
-            if self._wishes.store is None:
-                return self._gone(store.MemoryJournal(), None)
-            with store.Store(self._wishes.store) as kept:
-                run = kept.create(config=self._setup())
-                with kept.claim(run):
-                    return self._gone(kept.journal(run), kept.inbox(run))._replace(run=run)
+        with closing(_Closer(self._parts.built_system.close)):
+            if self._options.store is None:
+                return self._run_with_journal(store.MemoryJournal(), None)
+            with store.Store(self._options.store) as run_store:
+                run_id = run_store.create_run(config=self._describe_setup())
+                with run_store.lock_run(run_id):
+                    return self._run_with_journal(run_store.journal(run_id), run_store.inbox(run_id))._replace(run=run_id)
 
-    def _gone(self, records: journal.Journal, inbox: control.Inbox | None) -> Result:
-        since = time.monotonic()
-        evolver = self._evolver(records, inbox)
-        self._watch(evolver)
-        subject, calls = self._subject, self._made.meter.calls
-        found = reading.read(evolver, records, subject.restore, subject.suffix, calls)
-        return found._replace(cost=found.cost._replace(seconds=time.monotonic() - since))
+    def _run_with_journal(self, run_journal: journal.Journal, inbox: control.Inbox | None) -> Result:
+        started_at = time.monotonic()
+        evolver = self._build_evolver(run_journal, inbox)
+        self._wait_until_done(evolver)
+        representation, evaluator_calls = self._representation, self._parts.call_counter.calls
+        result = reading.read_result(evolver, run_journal, representation.restore, representation.suffix, evaluator_calls)
+        return result._replace(cost=result.cost._replace(seconds=time.monotonic() - started_at))
 
-    def _setup(self) -> dict[str, Any]:
-        wishes = self._wishes
-        said = {"kind": self._subject.kind, "seed": wishes.seed, "workers": wishes.workers, "target": wishes.target}
-        return {"system": "evolve", "run": {**said, "objective": wishes.objective}}
+    def _describe_setup(self) -> dict[str, Any]:
+        options = self._options
+        run_options = {"kind": self._representation.kind, "seed": options.seed, "workers": options.workers, "target": options.target}
+        return {"system": "evolve", "run": {**run_options, "objective": options.objective}}
 
-    def _evolver(self, records: journal.Journal, inbox: control.Inbox | None) -> system.Evolver:
-        made = self._made
-        is_timed = made.budget.seconds is not None or made.budget.usd is not None
-        is_alone = self._subject.kind == "parameters"  # each point depends on all before it
-        workers = 1 if is_alone else self._wishes.workers
-        config = replace(
-            made.built.config,
+    def _build_evolver(self, run_journal: journal.Journal, inbox: control.Inbox | None) -> system.SystemEvolver:
+        parts = self._parts
+        is_timed = parts.budget.seconds is not None or parts.budget.usd is not None
+        is_sequential = self._representation.kind == "parameters"  # each point depends on all before it
+        workers = 1 if is_sequential else self._options.workers
+        evolver_config = replace(
+            parts.built_system.config,
             num_parallel=workers,
             window=workers,
-            journal=records,
-            budget=made.budget,
-            stop_rules=tuple(made.stop_rules),
+            journal=run_journal,
+            budget=parts.budget,
+            stop_rules=tuple(parts.stop_rules),
             inbox=inbox,
-            seed=self._wishes.seed,
+            seed=self._options.seed,
             ordered=not is_timed,
         )
-        name = self._wishes.llm if isinstance(self._wishes.llm, str) else "a function" if self._patience else "none"
-        records.write(journal.Record("started", 0, ALL, {"sandbox": made.built.sandbox, "llm": name}))
-        return system.Evolver(config, made.built.report, made.built.close)
+        llm_name = self._options.llm if isinstance(self._options.llm, str) else "a function" if self._llm_with_limit else "none"
+        run_journal.write(journal.Record("started", 0, ALL_ISLANDS, {"sandbox": parts.built_system.sandbox, "llm": llm_name}))
+        return system.SystemEvolver(evolver_config, parts.built_system.report, parts.built_system.close)
 
-    def _watch(self, evolver: system.Evolver) -> None:
+    def _wait_until_done(self, evolver: system.SystemEvolver) -> None:
         """Waits for the end; a model that gives no reply any more ends it too, and so does Ctrl-C."""
         evolver.start()
         try:
             while not evolver.reason:
-                time.sleep(_TURN_SECONDS)
-                if self._patience is not None and self._patience.lost:
-                    evolver.stop(f"failed: {self._patience.lost}")
+                time.sleep(_POLL_SECONDS)
+                if self._llm_with_limit is not None and self._llm_with_limit.stop_reason:
+                    evolver.stop(f"failed: {self._llm_with_limit.stop_reason}")
             evolver.join()
         except KeyboardInterrupt:
             evolver.stop("interrupted")
@@ -158,102 +158,102 @@ class Live:
             raise
 
 
-class _Closing:
+class _Closer:
     def __init__(self, close: Callable[[], None]) -> None:
         self.close = close
 
 
-def _tested(
-    found: Result, subject: subjects.Subject, evaluator: Callable[..., Any], sealed: dataset.Sealed, wishes: Wishes
+def _evaluate_on_test_set(
+    result: Result, representation: subjects.Representation, evaluator: Callable[..., Any], test_set: dataset.SealedTestSet, options: EvolveOptions
 ) -> Result:
     """Scores the best, and the start beside it, on the test set: here it is opened, and nowhere else."""
-    parts = {"validation": sealed.open()}
-    place = build.open_place(subject, evaluator, parts, wishes, wishes.llm is not None)
-    with closing(place):
-        judge = instances.InstanceJudge(place, parts)
-        best, start = (_scored(judge, content) for content in (found.content, subject.content))
-    reason = found.reason if best.failure is None else f"{found.reason}; the test has no score: {best.failure}"
-    return found._replace(test=best.score, gain=reading.gain(best.scores, start.scores), reason=reason)
+    splits = {"validation": test_set.open()}
+    candidate_sandbox = build.open_executor(representation, evaluator, splits, options, options.llm is not None)
+    with closing(candidate_sandbox):
+        candidate_evaluator = instances.DatasetEvaluator(candidate_sandbox, splits)
+        best_evaluation, initial_evaluation = (_evaluate(candidate_evaluator, content) for content in (result.content, representation.content))
+    reason = result.reason if best_evaluation.failure is None else f"{result.reason}; the test has no score: {best_evaluation.failure}"
+    return result._replace(test=best_evaluation.score, gain=reading.compute_gain(best_evaluation.scores, initial_evaluation.scores), reason=reason)
 
 
-def _scored(judge: instances.InstanceJudge, content: str) -> Evaluation:
-    return evaluation.clean(judge(function.Text(content)))
+def _evaluate(candidate_evaluator: instances.DatasetEvaluator, content: str) -> Evaluation:
+    return evaluation.validate(candidate_evaluator(function.Text(content)))
 
 
-def _baselines(
-    subject: subjects.Subject, evaluator: Callable[..., Any], data: dataset.Data | None, wishes: Wishes
+def _run_baselines(
+    representation: subjects.Representation, evaluator: Callable[..., Any], data: dataset.DatasetSplit | None, options: EvolveOptions
 ) -> dict[str, float | str]:
     """Runs what the result should be compared with, each with the whole budget, in no store."""
-    plain = wishes._replace(store=None)
-    rivals = {
-        "best-of-N": plain._replace(method="best_of_n"),
-        "sequential conditioning": plain._replace(method="sequential"),
+    base_options = options._replace(store=None)
+    baseline_options = {
+        "best-of-N": base_options._replace(method="best_of_n"),
+        "sequential conditioning": base_options._replace(method="sequential"),
     }
-    if wishes.llm is not None:
-        rivals["no LLM"] = plain._replace(llm=None)
-    if not wishes.baselines:
-        return dict.fromkeys(rivals, NOT_RUN)
-    return {name: _rival(subject, evaluator, data, each) for name, each in rivals.items()}
+    if options.llm is not None:
+        baseline_options["no LLM"] = base_options._replace(llm=None)
+    if not options.baselines:
+        return dict.fromkeys(baseline_options, NOT_RUN)
+    return {name: _run_baseline(representation, evaluator, data, run_options) for name, run_options in baseline_options.items()}
 
 
-def _rival(
-    subject: subjects.Subject, evaluator: Callable[..., Any], data: dataset.Data | None, wishes: Wishes
+def _run_baseline(
+    representation: subjects.Representation, evaluator: Callable[..., Any], data: dataset.DatasetSplit | None, options: EvolveOptions
 ) -> float | str:
     try:
-        return Live(subject, evaluator, data, wishes).go().score
+        return EvolveRun(representation, evaluator, data, options).run().score
     except errors.SetupError as error:  # such as a program that no engine can change without a model
         return f"cannot be run: {error}"
 
 
-def _given(model: llm.LLM) -> runs.MakeLLM:
-    return lambda plan: model
+def _make_llm_factory(run_llm: llm.LLM) -> runs.LLMFactory:
+    return lambda run_config: run_llm
 
 
-def _of_task(thing: Path, evaluator: os.PathLike[str] | None, wishes: Wishes) -> Result:
+def _run_task(initial: Path, evaluator: os.PathLike[str] | None, options: EvolveOptions) -> Result:
     """Runs a task folder, or a program with an evaluator's file, as the command line would."""
-    folder = thing if evaluator is None else thing.parent
-    changes: dict[str, Any] = {"run": {"seed": wishes.seed, "workers": wishes.workers, "target": wishes.target}}
+    folder = initial if evaluator is None else initial.parent
+    changes: dict[str, Any] = {"run": {"seed": options.seed, "workers": options.workers, "target": options.target}}
     if evaluator is not None:
-        task = {"program": str(thing.absolute()), "evaluator": str(Path(evaluator).absolute())}
-        plan = config.Plan.of(folder.absolute(), [{"system": "programs", "task": task}, changes])
+        task = {"program": str(initial.absolute()), "evaluator": str(Path(evaluator).absolute())}
+        run_config = config.RunConfig.from_layers(folder.absolute(), [{"system": "programs", "task": task}, changes])
     else:
-        plan = config.load(folder, [changes])
-    if isinstance(wishes.llm, str):
-        plan = replace(plan, run=plan.run.model_copy(update={"llm": wishes.llm}))
-    own = None if wishes.llm is None or isinstance(wishes.llm, str) else model_of(wishes.llm)
-    model = own or (plan.run.llm if plan.run.llm.lower() != "none" else None)
-    budget = plan.budget() if wishes.budget is None else budget_of(wishes.budget, has_model=model is not None)
-    since = time.monotonic()
-    with store.Store(wishes.store or MEMORY) as kept:
-        allowed = runs.Allowed(unsafe=wishes.unsafe)
+        run_config = config.load(folder, [changes])
+    if isinstance(options.llm, str):
+        run_config = replace(run_config, run=run_config.run.model_copy(update={"llm": options.llm}))
+    custom_llm = None if options.llm is None or isinstance(options.llm, str) else make_llm(options.llm)
+    llm_or_name = custom_llm or (run_config.run.llm if run_config.run.llm.lower() != "none" else None)
+    budget = run_config.get_budget() if options.budget is None else parse_budget(options.budget, has_llm=llm_or_name is not None)
+    started_at = time.monotonic()
+    with store.Store(options.store or MEMORY_URL) as run_store:
+        unsafe_options = runs.UnsafeOptions(unsafe=options.unsafe)
         with runs.Session(
-            kept, plan, budget=budget, model=_given(own) if own is not None else None, allowed=allowed
+            run_store, run_config, budget=budget, llm_factory=_make_llm_factory(custom_llm) if custom_llm is not None else None, allowed=unsafe_options
         ) as session:
-            session.go()
-            suffix = Path(str(getattr(plan.task, "program", "x.py"))).suffix
-            found = reading.read(session.evolver, kept.journal(session.run), str, suffix, None)
-        rivals = _rivals(kept, session.run, _given(own) if own is not None else None, allowed, wishes)
-    cost = found.cost._replace(seconds=time.monotonic() - since)
-    run = session.run if wishes.store is not None else ""
-    return found._replace(cost=cost, run=run, baselines={"start": found.start, **rivals})
+            session.run()
+            suffix = Path(str(getattr(run_config.task, "program", "x.py"))).suffix
+            result = reading.read_result(session.evolver, run_store.journal(session.run_id), str, suffix, None)
+        baseline_scores = _run_task_baselines(run_store, session.run_id, _make_llm_factory(custom_llm) if custom_llm is not None else None, unsafe_options, options)
+    cost = result.cost._replace(seconds=time.monotonic() - started_at)
+    run_id = session.run_id if options.store is not None else ""
+    return result._replace(cost=cost, run=run_id, baselines={"start": result.initial_score, **baseline_scores})
 
 
-def _rivals(
-    kept: store.Store, run: str, model: runs.MakeLLM | None, allowed: runs.Allowed, wishes: Wishes
+def _run_task_baselines(
+    run_store: store.Store, run_id: str, llm_factory: runs.LLMFactory | None, unsafe_options: runs.UnsafeOptions, options: EvolveOptions
 ) -> dict[str, float | str]:
     """Runs the baselines of a task, or says of each that it was not."""
-    found = dict[str, float | str]()
-    for each in baselines.find(kept, run, has_model=model is not None or None):
-        title = each.title.replace("best of N", "best-of-N")
-        found[title] = _played(kept, run, each.name, model, allowed) if wishes.baselines else NOT_RUN
-    return found
+    scores = dict[str, float | str]()
+    for baseline in baselines.find_baselines(run_store, run_id, has_llm=llm_factory is not None or None):
+        title = baseline.title.replace("best of N", "best-of-N")
+        scores[title] = _run_task_baseline(run_store, run_id, baseline.name, llm_factory, unsafe_options) if options.baselines else NOT_RUN
+    return scores
 
 
-def _played(kept: store.Store, run: str, name: str, model: runs.MakeLLM | None, allowed: runs.Allowed) -> float | str:
+def _run_task_baseline(run_store: store.Store, run_id: str, name: str, llm_factory: runs.LLMFactory | None, unsafe_options: runs.UnsafeOptions) -> float | str:
     try:
-        with baselines.start(kept, run, name, model=model, allowed=allowed) as session:
-            session.go()
+        with baselines.start(run_store, run_id, name, llm_factory=llm_factory, allowed=unsafe_options) as session:
+            session.run()
     except errors.SetupError as error:
         return f"cannot be run: {error}"
-    score = runs.summarise(kept, session.run).best_score
+    score = runs.summarize(run_store, session.run_id).best_score
     return "no score" if score is None else score

@@ -16,11 +16,11 @@ from atoll.programs.build import LANGUAGES
 
 type Kind = Literal["function", "program", "file", "folder", "text", "texts", "parameters"]
 
-_LONGEST_FILE = 1_000_000  # bytes: larger ones are no text that somebody writes
+_MAX_FILE_BYTES = 1_000_000  # bytes: larger ones are no text that somebody writes
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Representation:
     """A thing as a candidate.
 
     Attributes:
@@ -36,7 +36,7 @@ class Subject:
     decode: Callable[[str], Any]
     restore: Callable[[str], Any]
     suffix: str
-    given: Mapping[str, Any] | None = None
+    initial_parameters: Mapping[str, Any] | None = None
 
     @property
     def is_code(self) -> bool:
@@ -48,41 +48,41 @@ class Subject:
         return LANGUAGES.get(self.suffix, self.suffix.lstrip(".") or "text")
 
 
-def subject_of(thing: Any, kind: str | None = None) -> Subject:
+def choose_representation(initial: Any, kind: str | None = None) -> Representation:
     """Tells what a thing is.
 
     Raises:
         SetupError: It is nothing that evolves.
     """
-    match thing:
+    match initial:
         case Path():
-            return _of_path(thing)
+            return _represent_path(initial)
         case str():
-            return _of_text(thing, kind)
-        case Mapping() if thing and all(isinstance(each, str) for each in thing.values()):
-            texts = {str(name): text for name, text in thing.items()}
-            return Subject("texts", json.dumps(texts, ensure_ascii=False), json.loads, json.loads, ".json")
-        case Mapping() if thing:
-            found = parameters.tunables(thing)
-            start = parameters.written(found, [each.start for each in found])
-            return Subject("parameters", start, json.loads, json.loads, ".json", dict(thing))
-        case _ if callable(thing):
-            names = functions.names_of(thing)
-            made = partial(function.PyAstSkeleton, names=names)
-            return Subject("function", source.of_function(thing).text, made, made, ".py")
+            return _represent_text(initial, kind)
+        case Mapping() if initial and all(isinstance(value, str) for value in initial.values()):
+            texts = {str(name): text for name, text in initial.items()}
+            return Representation("texts", json.dumps(texts, ensure_ascii=False), json.loads, json.loads, ".json")
+        case Mapping() if initial:
+            tunables = parameters.parse_tunables(initial)
+            initial_content = parameters.format_point(tunables, [tunable.start for tunable in tunables])
+            return Representation("parameters", initial_content, json.loads, json.loads, ".json", dict(initial))
+        case _ if callable(initial):
+            names = functions.collect_names(initial)
+            make_skeleton = partial(function.PyAstSkeleton, names=names)
+            return Representation("function", source.get_function_source(initial).text, make_skeleton, make_skeleton, ".py")
     raise errors.SetupError(
-        f"{thing!r:.60} cannot evolve: give a function, a text, a Path, a dict of texts or a dict of parameters."
+        f"{initial!r:.60} cannot evolve: give a function, a text, a Path, a dict of texts or a dict of parameters."
     )
 
 
-def _of_text(text: str, kind: str | None) -> Subject:
+def _represent_text(text: str, kind: str | None) -> Representation:
     if kind not in (None, "program", "text"):
         raise errors.SetupError(f"kind is {kind!r}: a text is a 'program' or a 'text'.")
     if not text.strip():
         raise errors.SetupError("The text is empty: give one to begin with.")
     if kind == "program" or (kind is None and _is_program(text)):
-        return Subject("program", text, str, str, ".py")
-    return Subject("text", text, str, str, ".txt")
+        return Representation("program", text, str, str, ".py")
+    return Representation("text", text, str, str, ".txt")
 
 
 def _is_program(text: str) -> bool:
@@ -94,18 +94,18 @@ def _is_program(text: str) -> bool:
     return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in body)
 
 
-def _of_path(path: Path) -> Subject:
+def _represent_path(path: Path) -> Representation:
     if path.is_dir():
-        files = {str(each.relative_to(path)): _read(each) for each in sorted(path.rglob("*")) if _is_source(path, each)}
+        files = {str(file.relative_to(path)): _read(file) for file in sorted(path.rglob("*")) if _is_source(path, file)}
         if not files:
             raise errors.SetupError(f"{path} holds no text file that could evolve: give another folder.")
-        return Subject("folder", json.dumps(files, ensure_ascii=False), to_folder, json.loads, ".json")
-    return Subject("file", _read(path), partial(to_file, path.suffix), str, path.suffix)
+        return Representation("folder", json.dumps(files, ensure_ascii=False), write_folder, json.loads, ".json")
+    return Representation("file", _read(path), partial(write_file, path.suffix), str, path.suffix)
 
 
 def _is_source(folder: Path, path: Path) -> bool:
-    hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
-    return path.is_file() and not hidden and path.stat().st_size <= _LONGEST_FILE and b"\0" not in path.read_bytes()
+    is_hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
+    return path.is_file() and not is_hidden and path.stat().st_size <= _MAX_FILE_BYTES and b"\0" not in path.read_bytes()
 
 
 def _read(path: Path) -> str:
@@ -115,14 +115,14 @@ def _read(path: Path) -> str:
         raise errors.SetupError(f"{path} cannot be read: give a text file or a folder of them.") from error
 
 
-def to_file(suffix: str, content: str) -> Path:
+def write_file(suffix: str, content: str) -> Path:
     """Writes a candidate into the folder in which its evaluation begins."""
     path = Path(f"candidate{suffix}").absolute()
     path.write_text(content, encoding="utf-8")
     return path
 
 
-def to_folder(content: str) -> Path:
+def write_folder(content: str) -> Path:
     """Writes the files of a candidate into a folder of their own."""
     root = Path("candidate").absolute()
     for name, text in json.loads(content).items():

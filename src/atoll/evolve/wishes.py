@@ -5,7 +5,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 
-class Wishes(NamedTuple):
+class EvolveOptions(NamedTuple):
     """The options of `atoll.evolve`, which describes them."""
 
     budget: object = None
@@ -20,7 +20,7 @@ class Wishes(NamedTuple):
     store: str | PathLike[str] | None = None
     baselines: bool = False
     kind: str | None = None
-    jail: bool | None = None
+    sandbox: bool | None = None
     unsafe: bool = False
     seconds: float = 30.0
     minibatch: int = 3

@@ -1,8 +1,8 @@
 """Where evaluations run, and how many at once."""
 
-from atoll.executor.executor import Box, Executor, Pending
-from atoll.executor.local import Local
-from atoll.executor.place import Place, cores
-from atoll.executor.ray import Tally, Terms
+from atoll.executor.executor import SlotPool, Executor, Pending
+from atoll.executor.local import LocalExecutor
+from atoll.executor.place import ExecutorConfig, cpu_count
+from atoll.executor.ray import RayStats, RayConfig
 
-__all__ = ["Box", "Executor", "Local", "Pending", "Place", "Tally", "Terms", "cores"]
+__all__ = ["SlotPool", "Executor", "LocalExecutor", "Pending", "ExecutorConfig", "RayStats", "RayConfig", "cpu_count"]

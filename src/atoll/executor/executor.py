@@ -6,7 +6,7 @@ from atoll import sandbox
 from atoll.candidate import JSON
 
 
-class Box(sandbox.Sandbox, Protocol):
+class SlotPool(sandbox.Sandbox, Protocol):
     """What has the slots: processes of this machine (`sandbox.Slots`), or seats on a cluster."""
 
     def warm(self) -> None:
@@ -16,14 +16,14 @@ class Box(sandbox.Sandbox, Protocol):
             SetupError: The job cannot be made.
         """
 
-    def run(self, request: JSON, hold: sandbox.Hold | None = None) -> sandbox.Answer:
+    def run(self, request: JSON, hold: sandbox.Hold | None = None) -> sandbox.SandboxResult:
         """Runs the job on one request, as every sandbox does; `hold` lets another thread end it."""
 
 
 class Pending(Protocol):
     """A request that was taken on."""
 
-    def result(self, timeout: float | None = None) -> sandbox.Answer:
+    def result(self, timeout: float | None = None) -> sandbox.SandboxResult:
         """Waits for the answer.
 
         Raises:

@@ -9,14 +9,14 @@ from typing import Self
 
 from atoll import sandbox
 from atoll.candidate import JSON
-from atoll.executor.executor import Box
+from atoll.executor.executor import SlotPool
 
-_CANCELLED = sandbox.Answer(None, "it was cancelled", "", 0.0)
-_CLOSED = sandbox.Answer(None, sandbox.CLOSED, "", 0.0)
-_LOOK_SECONDS = 0.2  # how often a thread that has nothing to do sees that this was closed
+_CANCELLED_RESULT = sandbox.SandboxResult(None, "it was cancelled", "", 0.0)
+_CLOSED_RESULT = sandbox.SandboxResult(None, sandbox.CLOSED_MESSAGE, "", 0.0)
+_POLL_SECONDS = 0.2  # how often a thread that has nothing to do sees that this was closed
 
 
-class Local:
+class LocalExecutor:
     """Runs requests in one box of slots.
 
     `run` works in the caller's thread, and waits there for a slot; `submit` hands over to a thread of our own.
@@ -26,16 +26,16 @@ class Local:
         num_slots: How many run at once: as many as the box has slots.
     """
 
-    def __init__(self, box: Box, num_slots: int) -> None:
-        self._box, self._num_slots = box, num_slots
-        self._waiting: queue.Queue[_Request] = queue.Queue(maxsize=num_slots)
+    def __init__(self, pool: SlotPool, num_slots: int) -> None:
+        self._pool, self._num_slots = pool, num_slots
+        self._pending: queue.Queue[_Request] = queue.Queue(maxsize=num_slots)
         self._lock = Lock()
         self._threads: list[Thread] = []
         self._is_closed = False
 
     @property
     def level(self) -> str:
-        return self._box.level
+        return self._pool.level
 
     @property
     def num_slots(self) -> int:
@@ -47,31 +47,31 @@ class Local:
         Raises:
             SetupError: The job cannot be made.
         """
-        self._box.warm()
+        self._pool.warm()
 
-    def run(self, request: JSON) -> sandbox.Answer:
-        return self._box.run(request)
+    def run(self, request: JSON) -> sandbox.SandboxResult:
+        return self._pool.run(request)
 
     def submit(self, request: JSON) -> "_Request":
-        taken = _Request(request)
-        self._staff()
+        pending_request = _Request(request)
+        self._start_threads()
         if self._is_closed:
-            taken.answer.set_result(_CLOSED)
+            pending_request.future.set_result(_CLOSED_RESULT)
         else:
-            self._waiting.put(taken)
+            self._pending.put(pending_request)
             if self._is_closed:  # meanwhile, and perhaps nobody is left to take it
-                self._drop_rest()
-        return taken
+                self._reject_pending()
+        return pending_request
 
     def close(self) -> None:
         """Ends all slots and threads; whoever waits gets a failure. A second call does nothing."""
         with self._lock:
             self._is_closed = True
             threads, self._threads = self._threads, []
-        self._box.close()  # so that no thread is busy for long, and each comes to its end
+        self._pool.close()  # so that no thread is busy for long, and each comes to its end
         for thread in threads:
             thread.join()
-        self._drop_rest()
+        self._reject_pending()
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +81,7 @@ class Local:
     ) -> None:
         self.close()
 
-    def _staff(self) -> None:
+    def _start_threads(self) -> None:
         """Starts the threads when they are first needed."""
         with self._lock:
             if not self._threads and not self._is_closed:
@@ -92,13 +92,13 @@ class Local:
     def _serve(self) -> None:
         while not self._is_closed:
             with contextlib.suppress(queue.Empty):
-                self._waiting.get(timeout=_LOOK_SECONDS).run(self._box)
+                self._pending.get(timeout=_POLL_SECONDS).run(self._pool)
 
-    def _drop_rest(self) -> None:
+    def _reject_pending(self) -> None:
         """Answers whoever was handed over while this was closed."""
         with contextlib.suppress(queue.Empty):
             while True:
-                self._waiting.get_nowait().answer.set_result(_CLOSED)
+                self._pending.get_nowait().future.set_result(_CLOSED_RESULT)
 
 
 class _Request:
@@ -107,19 +107,19 @@ class _Request:
     def __init__(self, request: JSON) -> None:
         self._request = request
         self._hold = sandbox.Hold()
-        self.answer: Future[sandbox.Answer] = Future()
+        self.future: Future[sandbox.SandboxResult] = Future()
 
-    def run(self, box: Box) -> None:
+    def run(self, pool: SlotPool) -> None:
         try:
-            found = box.run(self._request, self._hold)
+            result = pool.run(self._request, self._hold)
         except BaseException as error:  # a job that cannot be made is for whoever waits
-            self.answer.set_exception(error)
+            self.future.set_exception(error)
         else:
-            self.answer.set_result(_CANCELLED if self._hold.is_cancelled else found)
+            self.future.set_result(_CANCELLED_RESULT if self._hold.is_cancelled else result)
 
-    def result(self, timeout: float | None = None) -> sandbox.Answer:
-        return self.answer.result(timeout)
+    def result(self, timeout: float | None = None) -> sandbox.SandboxResult:
+        return self.future.result(timeout)
 
     def cancel(self) -> None:
-        if not self.answer.done():
+        if not self.future.done():
             self._hold.cancel()

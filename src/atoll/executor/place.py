@@ -6,20 +6,20 @@ from dataclasses import dataclass, field, replace
 
 from atoll import errors, sandbox
 from atoll.executor import ray
-from atoll.executor.executor import Box
-from atoll.executor.local import Local
+from atoll.executor.executor import SlotPool
+from atoll.executor.local import LocalExecutor
 
 
-def cores() -> int:
+def cpu_count() -> int:
     """Returns how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_USUAL = sandbox.Limits()
+_DEFAULT_LIMITS = sandbox.Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExecutorConfig:
     """What a run lays down about its sandbox, whatever is judged there.
 
     Attributes:
@@ -33,21 +33,21 @@ class Place:
         tally: Where is counted what the cluster does.
     """
 
-    limits: sandbox.Limits = _USUAL
+    limits: sandbox.Limits = _DEFAULT_LIMITS
     num_slots: int = 1
     require: str | None = None
     is_unsafe: bool = False
     is_trusted: bool = False
-    profile: sandbox.Profile = sandbox.NARROW
-    cluster: ray.Terms | None = None
-    tally: ray.Tally = field(default_factory=ray.Tally)
+    permissions: sandbox.Permissions = sandbox.DEFAULT_PERMISSIONS
+    ray_config: ray.RayConfig | None = None
+    ray_stats: ray.RayStats = field(default_factory=ray.RayStats)
 
     @property
-    def here(self) -> "Place":
+    def local(self) -> "ExecutorConfig":
         """The same on this machine: for what hangs on its files as they change."""
-        return replace(self, cluster=None)
+        return replace(self, ray_config=None)
 
-    def open(self, make_job: sandbox.MakeJob, evaluator: str = "", folder: str | None = None) -> Local:
+    def open(self, make_job: sandbox.MakeJob, evaluator_source: str = "", folder: str | None = None) -> LocalExecutor:
         """Opens the slots and starts one, so that a wrong evaluator shows at once.
 
         Args:
@@ -59,25 +59,25 @@ class Place:
             SetupError: The machine has no sandbox as strong as that, or the job cannot be made; or there is no
                 cluster, or it has no room.
         """
-        asked, own = sandbox.profile_of(evaluator, folder), self.profile
-        profile = replace(
-            own,
-            may_fork=own.may_fork or asked.may_fork,
-            programs=(*own.programs, *asked.programs),
-            reads=(*own.reads, *asked.reads),
+        requested, configured = sandbox.permissions_from_source(evaluator_source, folder), self.permissions
+        permissions = replace(
+            configured,
+            may_fork=configured.may_fork or requested.may_fork,
+            programs=(*configured.programs, *requested.programs),
+            read_paths=(*configured.read_paths, *requested.read_paths),
         )
-        for path in () if self.is_trusted else profile.reads:
+        for path in () if self.is_trusted else permissions.read_paths:
             _require_readable(path)
-        box = self._box(make_job, profile) if self.cluster is None else self._fleet(make_job, profile, folder)
-        opened = Local(box, self.num_slots)
+        pool = self._open_local_pool(make_job, permissions) if self.ray_config is None else self._open_ray_pool(make_job, permissions, folder)
+        executor = LocalExecutor(pool, self.num_slots)
         try:
-            opened.warm()
+            executor.warm()
         except BaseException:
-            opened.close()
+            executor.close()
             raise
-        return opened
+        return executor
 
-    def _box(self, make_job: sandbox.MakeJob, profile: sandbox.Profile) -> Box:
+    def _open_local_pool(self, make_job: sandbox.MakeJob, permissions: sandbox.Permissions) -> SlotPool:
         return sandbox.open(
             make_job,
             self.limits,
@@ -85,14 +85,14 @@ class Place:
             require=self.require,
             unsafe=self.is_unsafe,
             trusted=self.is_trusted,
-            profile=profile,
+            permissions=permissions,
         )
 
-    def _fleet(self, make_job: sandbox.MakeJob, profile: sandbox.Profile, folder: str | None) -> Box:
-        assert self.cluster is not None
-        luggage = ray.Luggage.of([*([folder] if folder else ()), *profile.reads])
-        order = ray.Order(self.limits, self.require, self.is_unsafe, self.is_trusted, profile, luggage)
-        return ray.Fleet(make_job, order, self.cluster, self.num_slots, self.tally)
+    def _open_ray_pool(self, make_job: sandbox.MakeJob, permissions: sandbox.Permissions, folder: str | None) -> SlotPool:
+        assert self.ray_config is not None
+        task_files = ray.TaskFiles.from_paths([*([folder] if folder else ()), *permissions.read_paths])
+        actor_config = ray.ActorConfig(self.limits, self.require, self.is_unsafe, self.is_trusted, permissions, task_files)
+        return ray.RaySlotPool(make_job, actor_config, self.ray_config, self.num_slots, self.ray_stats)
 
 
 def _require_readable(path: str) -> None:

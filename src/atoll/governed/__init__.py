@@ -1,10 +1,10 @@
 """Governed self-evolution: parameters, evidence, shadows, approval, tools and skills."""
 
-from atoll.governed.evolution import Evolution, Quota, QuotaExceeded
+from atoll.governed.evolution import Evolver, SessionQuota, QuotaExceeded
 from atoll.governed.parameters import (
-    Cached,
+    CachedParameters,
     Change,
-    FilesParameters,
+    FileParameters,
     Gap,
     MemoryParameters,
     Parameters,
@@ -14,19 +14,19 @@ from atoll.governed.parameters import (
     StoredParameters,
     Transaction,
     Value,
-    acting,
-    actor,
+    author_context,
+    get_current_author,
 )
-from atoll.governed.proposals import LATER, Decided, Decider, Policy, Proposal, Proposals, SecretFound
+from atoll.governed.proposals import DEFER, AlreadyDecided, Decider, Policy, Proposal, Proposals, SecretFound
 
 __all__ = [
-    "LATER",
-    "Cached",
+    "DEFER",
+    "CachedParameters",
     "Change",
-    "Decided",
+    "AlreadyDecided",
     "Decider",
-    "Evolution",
-    "FilesParameters",
+    "Evolver",
+    "FileParameters",
     "Gap",
     "MemoryParameters",
     "ParameterStore",
@@ -34,7 +34,7 @@ __all__ = [
     "Policy",
     "Proposal",
     "Proposals",
-    "Quota",
+    "SessionQuota",
     "QuotaExceeded",
     "Rules",
     "SecretFound",
@@ -42,6 +42,6 @@ __all__ = [
     "StoredParameters",
     "Transaction",
     "Value",
-    "acting",
-    "actor",
+    "author_context",
+    "get_current_author",
 ]

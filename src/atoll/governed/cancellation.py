@@ -9,7 +9,7 @@ class Cancelled(errors.AtollError):
     """Somebody said stop before the work was done."""
 
 
-def check(stop: Event | None) -> None:
+def check_cancelled(stop: Event | None) -> None:
     """Looks before foreign code is called.
 
     Raises:

@@ -7,12 +7,12 @@ from atoll import errors
 from atoll.governed import reserved
 from atoll.governed.errors import ParameterNotFound
 from atoll.governed.parameters import ParameterStore
-from atoll.governed.proposals import LATER, Decider, Policy, Proposal, Proposals, settle
+from atoll.governed.proposals import DEFER, Decider, Policy, Proposal, Proposals, run_decider
 from atoll.governed.proposals.proposal import Type
-from atoll.governed.proposals.proposals import Guard
+from atoll.governed.proposals.proposals import SecretScanner
 from atoll.governed.reflections import SelfReflector
 from atoll.governed.skills import SkillLearner
-from atoll.governed.tools import Toolbox
+from atoll.governed.tools import ToolBuilder
 
 type Observer = Callable[[Proposal], None]
 
@@ -21,14 +21,14 @@ class QuotaExceeded(errors.AtollError):
     """A session made as many tools or skills as it may."""
 
 
-class Quota(NamedTuple):
+class SessionQuota(NamedTuple):
     """How many a session may propose; 0 is none, None is as many as it likes."""
 
     tools: int | None = None
     skills: int | None = None
 
 
-class Evolution:
+class Evolver:
     """Proposals of an agent, from its wish to what came of it.
 
     Args:
@@ -47,17 +47,17 @@ class Evolution:
         decider: Decider | str | None = None,
         *,
         policy: Policy | None = None,
-        quota: Quota | None = None,
+        quota: SessionQuota | None = None,
         observer: Observer = lambda proposal: None,
-        guard: Guard | None = None,
-        built_in: Sequence[str] = (),
+        scanner: SecretScanner | None = None,
+        builtin_names: Sequence[str] = (),
     ) -> None:
-        self._store, self._decider, self._quota, self._observer = store, decider, quota or Quota(), observer
-        self.proposals = Proposals(store, policy, guard=guard) if guard else Proposals(store, policy)
-        self.tool_builder = Toolbox(store, built_in)
+        self._store, self._decider, self._quota, self._observer = store, decider, quota or SessionQuota(), observer
+        self.proposals = Proposals(store, policy, scanner=scanner) if scanner else Proposals(store, policy)
+        self.tool_builder = ToolBuilder(store, builtin_names)
         self.skill_learner = SkillLearner(store)
         self.reflector = SelfReflector(store)
-        self._made = {"new_tool": 0, "new_skill": 0}
+        self._proposal_counts = {"new_tool": 0, "new_skill": 0}
 
     def propose(
         self,
@@ -78,17 +78,17 @@ class Evolution:
             SecretFound: It holds something that looks like a secret; nothing was written.
             QuotaExceeded: The session made as many as it may; nothing was written.
         """
-        self._check(proposal_type, content)
-        made = self.proposals.submit(
+        self._check_content(proposal_type, content)
+        proposal = self.proposals.submit(
             proposal_type, title, content, author, description=description, rationale=rationale
         )
-        if proposal_type in self._made:
-            self._made[proposal_type] += 1
-        self._observer(made)
-        settled = settle(self.proposals, made, self._decider, may_pass=not self._is_replacing(made))
-        if settled != made:
-            self._observer(settled)
-        return self.apply(settled.id) if settled.status == "approved" else settled
+        if proposal_type in self._proposal_counts:
+            self._proposal_counts[proposal_type] += 1
+        self._observer(proposal)
+        decided = run_decider(self.proposals, proposal, self._decider, allow_auto_approval=not self._replaces_existing(proposal))
+        if decided != proposal:
+            self._observer(decided)
+        return self.apply(decided.id) if decided.status == "approved" else decided
 
     def apply(self, proposal_id: str) -> Proposal:
         """Carries out what was approved, maybe by another process and long ago.
@@ -96,14 +96,14 @@ class Evolution:
         Raises:
             Decided: It is not approved.
         """
-        done = self.proposals.apply(proposal_id, self._carry_out)
-        self._observer(done)
-        return done
+        applied = self.proposals.apply(proposal_id, self._apply_change)
+        self._observer(applied)
+        return applied
 
     def apply_approved(self) -> Sequence[Proposal]:
         """Carries out all that was approved and not yet carried out: after a restart, or after others decided."""
-        waiting = [each for each in self.proposals.list() if each.status in ("approved", "applying")]
-        return [self.apply(each.id) for each in waiting]
+        approved = [proposal for proposal in self.proposals.list() if proposal.status in ("approved", "applying")]
+        return [self.apply(proposal.id) for proposal in approved]
 
     def history(self) -> Sequence[Proposal]:
         """Returns all proposals ever made, oldest first."""
@@ -111,29 +111,29 @@ class Evolution:
 
     def system_prompt_fragment(self) -> str:
         """Returns what an agent should know of what it may become."""
-        waits = "somebody else decides" if self._decider == LATER else "each is decided before anything changes"
-        own = [
-            f"You may propose new tools, skills and adjustments of yourself; {waits}, and you never do.",
+        decision_note = "somebody else decides" if self._decider == DEFER else "each is decided before anything changes"
+        sections = [
+            f"You may propose new tools, skills and adjustments of yourself; {decision_note}, and you never do.",
             self.skill_learner.format_for_system_prompt(),
             self.reflector.format_for_system_prompt(),
         ]
-        return "\n\n".join(each for each in own if each)
+        return "\n\n".join(section for section in sections if section)
 
-    def _check(self, proposal_type: str, content: Mapping[str, Any]) -> None:
+    def _check_content(self, proposal_type: str, content: Mapping[str, Any]) -> None:
         limits = {"new_tool": self._quota.tools, "new_skill": self._quota.skills}
         limit = limits.get(proposal_type)
-        if limit is not None and self._made[proposal_type] >= limit:
+        if limit is not None and self._proposal_counts[proposal_type] >= limit:
             raise QuotaExceeded(f"This session may propose {limit} of {proposal_type}, and did.")
         if proposal_type == "new_tool":
-            self.tool_builder.checked(content)
+            self.tool_builder.prepare(content)
         elif proposal_type == "new_skill":
-            self.skill_learner.checked(content)
+            self.skill_learner.prepare(content)
         elif proposal_type == "optimize":
-            _parameter(content)
+            _parse_parameter(content)
         elif proposal_type == "self_adjust":
-            self.reflector.checked(content)
+            self.reflector.find_adjustment(content)
 
-    def _is_replacing(self, proposal: Proposal) -> bool:
+    def _replaces_existing(self, proposal: Proposal) -> bool:
         if proposal.type != "new_skill":
             return False
         try:
@@ -142,21 +142,21 @@ class Evolution:
             return False
         return True
 
-    def _carry_out(self, proposal: Proposal) -> str:
-        by, token = proposal.approvals[-1].by, proposal.token
+    def _apply_change(self, proposal: Proposal) -> str:
+        author, token = proposal.approvals[-1].by, proposal.token
         match proposal.type:
             case "new_tool":
-                return self.tool_builder.keep(proposal.content, proposal.title, by, token)
+                return self.tool_builder.save(proposal.content, proposal.title, author, token)
             case "new_skill":
-                return self.skill_learner.keep(proposal.content, proposal.title, by, token)
+                return self.skill_learner.save(proposal.content, proposal.title, author, token)
             case "self_adjust":
-                return self.reflector.keep(proposal.content, by, token)
+                return self.reflector.mark_applied(proposal.content, author, token)
             case "optimize":
-                key, value, expected = _parameter(proposal.content)
-                version = self._store.set(key, value, proposal.title, author=by, expected_version=expected, token=token)
+                key, value, expected = _parse_parameter(proposal.content)
+                version = self._store.set(key, value, proposal.title, author=author, expected_version=expected, token=token)
                 return f"{key}@{version}"
 
-    def value_before(self, proposal: Proposal) -> Any:
+    def get_current_value(self, proposal: Proposal) -> Any:
         """Returns what a parameter is now that a proposal would change; None: there is none, or it changes none."""
         if proposal.type != "optimize":
             return None
@@ -166,11 +166,11 @@ class Evolution:
             return None
 
 
-def _parameter(content: Mapping[str, Any]) -> tuple[str, Any, int | None]:
+def _parse_parameter(content: Mapping[str, Any]) -> tuple[str, Any, int | None]:
     key, expected = content.get("key"), content.get("expected_version")
     if not isinstance(key, str) or not key.strip() or "value" not in content:
         raise errors.SetupError("A change of a parameter names its key and its value.")
-    reserved.check_free(key)
+    reserved.check_not_reserved(key)
     if expected is not None and (not isinstance(expected, int) or isinstance(expected, bool)):
         raise errors.SetupError("expected_version is the number of the version that the change is based on.")
     return key, content["value"], expected

@@ -8,10 +8,10 @@ from itertools import count
 from typing import Any, Protocol
 
 from atoll import errors, llm
-from atoll.governed.proposals.proposal import canonical
+from atoll.governed.proposals.proposal import to_canonical_json
 from atoll.llm import structured
 
-_MOST_RAW = 2000  # characters of a reply that are kept with its candidates
+_MAX_RAW_CHARS = 2000  # characters of a reply that are kept with its candidates
 _REPAIR = "\n\nYour last answer could not be used: {error}\nAnswer again with the JSON array and nothing else."
 
 TEMPLATE = """You propose $K different candidates.
@@ -44,7 +44,7 @@ class CandidateParseFailed(errors.AtollError):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class GeneratedCandidate:
     """One proposal of a model.
 
     Attributes:
@@ -58,7 +58,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class GenerateOptions:
     """What one call of a generator asks for besides.
 
     Attributes:
@@ -76,13 +76,13 @@ class Wishes:
     repairs: int = 1
 
 
-_USUAL = Wishes()
+_DEFAULT_OPTIONS = GenerateOptions()
 
 
 class Generator(Protocol):
     """Makes candidates."""
 
-    def generate(self, given: Any, k: int, wishes: Wishes = _USUAL, /) -> Sequence[Candidate]:
+    def generate(self, input_data: Any, k: int, options: GenerateOptions = _DEFAULT_OPTIONS, /) -> Sequence[GeneratedCandidate]:
         """Returns at most k candidates.
 
         Raises:
@@ -105,84 +105,84 @@ class LLMGenerator:
     """
 
     def __init__(self, model: llm.LLM, template: str = TEMPLATE) -> None:
-        self._model, self._template = model, string.Template(template)
-        known = {"K", "Roles", "RolesJoined", "Input", "Constraints", "History"}
-        if not self._template.is_valid() or (odd := set(self._template.get_identifiers()) - known):
-            said = f"names ${sorted(odd)[0]}" if self._template.is_valid() else "has a $ that names nothing"
+        self._llm, self._template = model, string.Template(template)
+        known_names = {"K", "Roles", "RolesJoined", "Input", "Constraints", "History"}
+        if not self._template.is_valid() or (unknown_names := set(self._template.get_identifiers()) - known_names):
+            problem = f"names ${sorted(unknown_names)[0]}" if self._template.is_valid() else "has a $ that names nothing"
             raise errors.SetupError(
-                f"The template {said}: it may name {', '.join(f'${each}' for each in sorted(known))}."
+                f"The template {problem}: it may name {', '.join(f'${name}' for name in sorted(known_names))}."
             )
 
-    def generate(self, given: Any, k: int, wishes: Wishes = _USUAL, /) -> Sequence[Candidate]:
+    def generate(self, input_data: Any, k: int, options: GenerateOptions = _DEFAULT_OPTIONS, /) -> Sequence[GeneratedCandidate]:
         """Returns at most k candidates, each once."""
         if k < 1:
             raise InvalidK(f"{k} candidates were asked for: ask for 1 or more.")
-        found: dict[str, Candidate] = {}
-        taken: set[str] = set()
-        for part in _parts(k, wishes.calls):
-            for payload, meta in self._ask(given, part, wishes):
-                key = canonical(payload)
-                if key not in found and len(found) < k:
-                    found[key] = Candidate(_fresh_id(payload, taken), payload, meta)
-        return list(found.values())
+        candidates: dict[str, GeneratedCandidate] = {}
+        used_ids: set[str] = set()
+        for size in _split_count(k, options.calls):
+            for payload, meta in self._request_candidates(input_data, size, options):
+                key = to_canonical_json(payload)
+                if key not in candidates and len(candidates) < k:
+                    candidates[key] = GeneratedCandidate(_choose_id(payload, used_ids), payload, meta)
+        return list(candidates.values())
 
-    def _ask(self, given: Any, k: int, wishes: Wishes) -> Sequence[tuple[Any, Mapping[str, Any]]]:
+    def _request_candidates(self, input_data: Any, k: int, options: GenerateOptions) -> Sequence[tuple[Any, Mapping[str, Any]]]:
         prompt = self._template.substitute(
             K=k,
-            Roles=json.dumps(list(wishes.roles), ensure_ascii=False),
-            RolesJoined=f"Take these points of view: {', '.join(wishes.roles)}." if wishes.roles else "",
-            Input=given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str),
-            Constraints="\n".join(["Every candidate must obey:", *wishes.constraints]) if wishes.constraints else "",
-            History=_told(wishes.history),
+            Roles=json.dumps(list(options.roles), ensure_ascii=False),
+            RolesJoined=f"Take these points of view: {', '.join(options.roles)}." if options.roles else "",
+            Input=input_data if isinstance(input_data, str) else json.dumps(input_data, ensure_ascii=False, default=str),
+            Constraints="\n".join(["Every candidate must obey:", *options.constraints]) if options.constraints else "",
+            History=_format_history(options.history),
         )
-        asked, wrong = prompt, ""
-        for _ in range(1 + max(0, wishes.repairs)):
-            reply = self._reply(asked)
-            items = _items(reply.text)
+        current_prompt, problem = prompt, ""
+        for _ in range(1 + max(0, options.repairs)):
+            response = self._call_llm(current_prompt)
+            items = _extract_items(response.text)
             if items is not None:
-                cost = {"tokens_in": reply.cost.tokens_in, "tokens_out": reply.cost.tokens_out, "usd": reply.cost.usd}
-                meta = {"model": reply.model, "roles": list(wishes.roles), **cost, "raw": reply.text[:_MOST_RAW]}
-                return [(each, meta) for each in items[:k]]
-            wrong = "there is no JSON array in it"
-            asked = prompt + _REPAIR.format(error=wrong)
-        raise CandidateParseFailed(f"{reply.model} gave no candidates: {wrong}.", reply.text)
+                cost = {"tokens_in": response.cost.tokens_in, "tokens_out": response.cost.tokens_out, "usd": response.cost.usd}
+                meta = {"model": response.model, "roles": list(options.roles), **cost, "raw": response.text[:_MAX_RAW_CHARS]}
+                return [(item, meta) for item in items[:k]]
+            problem = "there is no JSON array in it"
+            current_prompt = prompt + _REPAIR.format(error=problem)
+        raise CandidateParseFailed(f"{response.model} gave no candidates: {problem}.", response.text)
 
-    def _reply(self, prompt: str) -> llm.Reply:
+    def _call_llm(self, prompt: str) -> llm.Response:
         try:
-            return self._model(prompt)
-        except llm.NoReply as error:
+            return self._llm(prompt)
+        except llm.LLMError as error:
             raise LLMFailed(str(error)) from error
 
 
-def _items(text: str) -> list[Any] | None:
+def _extract_items(text: str) -> list[Any] | None:
     """Returns the candidates of a reply: the first array that stands in it, or is all that an object holds."""
-    for value in structured.extract(text):
+    for value in structured.extract_json(text):
         if isinstance(value, Mapping) and len(value) == 1:
             value = next(iter(value.values()))
         if isinstance(value, list):
             try:
-                canonical(value)
+                to_canonical_json(value)
             except ValueError:
                 continue  # NaN and the like
             return value
     return None
 
 
-def _parts(k: int, calls: int) -> Sequence[int]:
-    number = max(1, min(calls, k))
-    return [k // number + (place < k % number) for place in range(number)]
+def _split_count(k: int, calls: int) -> Sequence[int]:
+    num_calls = max(1, min(calls, k))
+    return [k // num_calls + (index < k % num_calls) for index in range(num_calls)]
 
 
-def _fresh_id(payload: Any, taken: set[str]) -> str:
-    own = payload.get("id") if isinstance(payload, Mapping) else None
-    names = (f"c{number}" for number in count(1))
-    chosen = (
-        own if isinstance(own, str) and own and own not in taken else next(each for each in names if each not in taken)
+def _choose_id(payload: Any, used_ids: set[str]) -> str:
+    own_id = payload.get("id") if isinstance(payload, Mapping) else None
+    generated_ids = (f"c{index}" for index in count(1))
+    chosen_id = (
+        own_id if isinstance(own_id, str) and own_id and own_id not in used_ids else next(generated_id for generated_id in generated_ids if generated_id not in used_ids)
     )
-    taken.add(chosen)
-    return chosen
+    used_ids.add(chosen_id)
+    return chosen_id
 
 
-def _told(history: Sequence[Mapping[str, Any]]) -> str:
-    lines = [json.dumps(dict(each), ensure_ascii=False, default=str) for each in history]
+def _format_history(history: Sequence[Mapping[str, Any]]) -> str:
+    lines = [json.dumps(dict(item), ensure_ascii=False, default=str) for item in history]
     return "\n".join(["What was tried before, and what became of it:", *lines]) if lines else ""

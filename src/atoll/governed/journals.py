@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from atoll import errors, journal
 from atoll.governed.feedback.record import Feedback, check_entity
-from atoll.governed.logs.entry import LogEntry, in_utc
+from atoll.governed.logs.entry import LogEntry, to_utc
 
 SCORE = "score"  # of a child
 GAIN = "gain"  # over its best parent
@@ -20,13 +20,13 @@ ACCEPTED = "accepted"  # 1 or 0
 ENGINE = "engine"
 
 
-class Readable(Protocol):
+class ReadableJournal(Protocol):
     """What is needed of a journal: `store.StoredJournal`, `store.MemoryJournal` and others have it."""
 
     def read(self, island: int | None = None) -> Iterator[journal.Record]: ...
 
 
-class JournalLog:
+class RunLog:
     """A `LogSource` and a read-only feedback channel over the journal of one run.
 
     The entity of a decision is the engine that made it, or its island where no engine is named; its action is the
@@ -39,22 +39,22 @@ class JournalLog:
         by: `engine` or `island`: what an entity is.
     """
 
-    def __init__(self, kept: Readable, run: str, created_at: datetime, *, by: str = ENGINE) -> None:
-        if by not in (ENGINE, "island"):
-            raise errors.SetupError(f"by={by!r}: the entities of a journal are its engines or its islands.")
-        self._journal, self._run, self._start, self._by = kept, run, in_utc(created_at), by
+    def __init__(self, run_journal: ReadableJournal, run: str, created_at: datetime, *, group_by: str = ENGINE) -> None:
+        if group_by not in (ENGINE, "island"):
+            raise errors.SetupError(f"by={group_by!r}: the entities of a journal are its engines or its islands.")
+        self._journal, self._run, self._created_at, self._group_by = run_journal, run, to_utc(created_at), group_by
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
         """Yields the children of the run as decisions, in the order in which they were judged."""
-        begin, end = in_utc(since), in_utc(until)
-        for data in self._children():
-            moment = self._when(data)
-            if begin <= moment <= end:
+        start, end = to_utc(since), to_utc(until)
+        for data in self._iter_children():
+            timestamp = self._get_timestamp(data)
+            if start <= timestamp <= end:
                 meta: Mapping[str, Any] = data.get("meta") or {}
                 engine = meta.get(ENGINE)
                 payload = {"content": data["content"], "parents": list(data["parents"]), "island": data["island"]}
                 action = None if engine is None else str(engine)
-                yield LogEntry(moment, self._id(data), self._entity(data), payload, dict(meta), action, None, self._run)
+                yield LogEntry(timestamp, self._get_decision_id(data), self._get_entity(data), payload, dict(meta), action, None, self._run)
 
     def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
         """Returns scores, gains over the best parent and acceptances of the children of an entity.
@@ -63,11 +63,11 @@ class JournalLog:
             EntityRequired: The entity is empty.
         """
         check_entity(entity)
-        begin = in_utc(since)
-        found = sorted(
-            self._feedback(entity), key=attrgetter("timestamp")
+        start = to_utc(since)
+        records = sorted(
+            self._iter_feedback(entity), key=attrgetter("timestamp")
         )  # steps end in another order than they begin
-        return [each for each in found if each.timestamp >= begin and metric in ("", each.metric)]
+        return [record for record in records if record.timestamp >= start and metric in ("", record.metric)]
 
     def report(
         self,
@@ -87,46 +87,46 @@ class JournalLog:
         """
         raise errors.SetupError("A journal takes no feedback: report to a channel of your own.")
 
-    def _feedback(self, entity: str) -> Iterator[Feedback]:
+    def _iter_feedback(self, entity: str) -> Iterator[Feedback]:
         scores: dict[str, float] = {}
-        waiting: dict[str, Mapping[str, Any]] = {}
+        pending: dict[str, Mapping[str, Any]] = {}
         for record in self._journal.read():
             data = record.data
             if record.kind in ("judged", "founded"):
                 score = (data.get("evaluation") or {}).get("score")
                 if score is not None:
                     scores[data["id"]] = score
-                waiting[data["id"]] = data
+                pending[data["id"]] = data
             for child in data.get("children", ()) if record.kind == "applied" else ():
-                born = waiting.pop(child["id"], None)
-                if born is not None and self._entity(born) == entity:
-                    yield from self._told(born, child["decision"], scores)
+                child_data = pending.pop(child["id"], None)
+                if child_data is not None and self._get_entity(child_data) == entity:
+                    yield from self._make_feedback(child_data, child["decision"], scores)
 
-    def _told(
+    def _make_feedback(
         self, data: Mapping[str, Any], decision: Sequence[Any], scores: Mapping[str, float]
     ) -> Iterator[Feedback]:
         score = scores.get(data["id"])
         values = {ACCEPTED: float(decision[0] == "accept")}
         if score is not None:
             values[SCORE] = score
-            parents = [scores[parent] for parent in data["parents"] if parent in scores]
-            if parents:
-                values[GAIN] = score - max(parents)
+            parent_scores = [scores[parent] for parent in data["parents"] if parent in scores]
+            if parent_scores:
+                values[GAIN] = score - max(parent_scores)
         for metric, value in values.items():
-            entity, id = self._entity(data), self._id(data)
-            yield Feedback(self._when(data), entity, metric, value, decision_id=id)
+            entity, decision_id = self._get_entity(data), self._get_decision_id(data)
+            yield Feedback(self._get_timestamp(data), entity, metric, value, decision_id=decision_id)
 
-    def _children(self) -> Iterator[Mapping[str, Any]]:
+    def _iter_children(self) -> Iterator[Mapping[str, Any]]:
         for record in self._journal.read():
             if record.kind == "judged" and not str(record.data.get("label", "")).startswith("d"):
                 yield record.data
 
-    def _when(self, data: Mapping[str, Any]) -> datetime:
-        return self._start + timedelta(seconds=int(data["step"]))
+    def _get_timestamp(self, data: Mapping[str, Any]) -> datetime:
+        return self._created_at + timedelta(seconds=int(data["step"]))
 
-    def _id(self, data: Mapping[str, Any]) -> str:
+    def _get_decision_id(self, data: Mapping[str, Any]) -> str:
         return f"{self._run}/{data['id']}"
 
-    def _entity(self, data: Mapping[str, Any]) -> str:
+    def _get_entity(self, data: Mapping[str, Any]) -> str:
         engine = (data.get("meta") or {}).get(ENGINE)
-        return str(engine) if self._by == ENGINE and engine is not None else f"island {data['island']}"
+        return str(engine) if self._group_by == ENGINE and engine is not None else f"island {data['island']}"

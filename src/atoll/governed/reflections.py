@@ -13,16 +13,16 @@ from atoll.governed.parameters import ParameterStore
 from atoll.governed.proposals.proposals import Clock, now
 
 PREFIX = "reflections/"
-PERIOD = 10  # runs between two periodic reflections
+REFLECTION_PERIOD = 10  # runs between two periodic reflections
 
 type ReflectionType = Literal["post_session", "on_error", "periodic"]
 type AdjustmentType = Literal["prompt", "tool_priority", "context", "workflow", "lesson"]
 
-TYPES: tuple[ReflectionType, ...] = ("post_session", "on_error", "periodic")
-ADJUSTMENTS: tuple[AdjustmentType, ...] = ("prompt", "tool_priority", "context", "workflow", "lesson")
+REFLECTION_TYPES: tuple[ReflectionType, ...] = ("post_session", "on_error", "periodic")
+ADJUSTMENT_TYPES: tuple[AdjustmentType, ...] = ("prompt", "tool_priority", "context", "workflow", "lesson")
 
 
-class ReflectionRefused(errors.SetupError):
+class InvalidReflection(errors.SetupError):
     """A reflection is none; the sentence says why."""
 
 
@@ -81,16 +81,16 @@ class Reflection:
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data that `from_json` reads back."""
-        found = {**asdict(self), "metrics": asdict(self.metrics)}
-        return found | {name: list(found[name]) for name in ("observations", "adjustments")}
+        data = {**asdict(self), "metrics": asdict(self.metrics)}
+        return data | {name: list(data[name]) for name in ("observations", "adjustments")}
 
 
-def _adjustment(data: Mapping[str, Any]) -> Adjustment:
-    texts = ("description", "target", "suggestion")
-    if not all(isinstance(data.get(name, ""), str) for name in texts):
+def _parse_adjustment(data: Mapping[str, Any]) -> Adjustment:
+    text_fields = ("description", "target", "suggestion")
+    if not all(isinstance(data.get(name, ""), str) for name in text_fields):
         raise TypeError("an adjustment's words are no texts")
     # On one line each: a lesson stands as a line in a prompt, and must not look like more.
-    return Adjustment(**{**data, **{name: " ".join(data[name].split()) for name in texts if name in data}})
+    return Adjustment(**{**data, **{name: " ".join(data[name].split()) for name in text_fields if name in data}})
 
 
 def from_json(data: Mapping[str, Any]) -> Reflection:
@@ -100,22 +100,22 @@ def from_json(data: Mapping[str, Any]) -> Reflection:
         ReflectionRefused: It is none.
     """
     try:
-        made = Reflection(
+        reflection = Reflection(
             **{
                 **data,
-                "observations": tuple(Observation(**each) for each in data.get("observations", ())),
-                "adjustments": tuple(_adjustment(each) for each in data.get("adjustments", ())),
+                "observations": tuple(Observation(**observation) for observation in data.get("observations", ())),
+                "adjustments": tuple(_parse_adjustment(adjustment) for adjustment in data.get("adjustments", ())),
                 "metrics": SessionMetrics(**data.get("metrics", {})),
             }
         )
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise ReflectionRefused(f"This is no reflection: {error}.") from None
-    if made.type not in TYPES:
-        raise ReflectionRefused(f"A reflection is {', '.join(TYPES)}, not {made.type!r:.40}.")
-    for each in made.adjustments:
-        if each.type not in ADJUSTMENTS or each.priority not in range(1, 6):
-            raise ReflectionRefused("An adjustment has one of the types and a priority of 1 to 5.")
-    return made
+        raise InvalidReflection(f"This is no reflection: {error}.") from None
+    if reflection.type not in REFLECTION_TYPES:
+        raise InvalidReflection(f"A reflection is {', '.join(REFLECTION_TYPES)}, not {reflection.type!r:.40}.")
+    for each in reflection.adjustments:
+        if each.type not in ADJUSTMENT_TYPES or each.priority not in range(1, 6):
+            raise InvalidReflection("An adjustment has one of the types and a priority of 1 to 5.")
+    return reflection
 
 
 class SelfReflector:
@@ -130,18 +130,18 @@ class SelfReflector:
         Raises:
             ReflectionRefused: It is none.
         """
-        said = {"session_id": "", "summary": "", "type": "post_session", **content}
-        made = from_json({**said, "id": f"r-{uuid.uuid4().hex[:12]}", "created_at": self._clock().isoformat()})
-        unapplied = tuple(replace(each, applied=False) for each in made.adjustments)
-        made = replace(made, adjustments=unapplied)
-        self._store.set(PREFIX + made.id, made.to_json(), f"reflected: {made.type}", author=author, expected_version=0)
-        return made
+        fields = {"session_id": "", "summary": "", "type": "post_session", **content}
+        reflection = from_json({**fields, "id": f"r-{uuid.uuid4().hex[:12]}", "created_at": self._clock().isoformat()})
+        unapplied = tuple(replace(adjustment, applied=False) for adjustment in reflection.adjustments)
+        reflection = replace(reflection, adjustments=unapplied)
+        self._store.set(PREFIX + reflection.id, reflection.to_json(), f"reflected: {reflection.type}", author=author, expected_version=0)
+        return reflection
 
     def load_recent_reflections(self, limit: int = 10) -> shelves.LoadResult[Reflection]:
         """Returns the newest reflections, newest first, and a sentence for each that cannot be read."""
-        found, wrong = shelves.load_all(self._store, PREFIX, self._read, ReflectionRefused)
-        newest = sorted(found, key=lambda each: (datetime.fromisoformat(each.created_at), each.id), reverse=True)
-        return shelves.LoadResult(newest[: max(0, limit)], wrong)
+        reflections, messages = shelves.load_all(self._store, PREFIX, self._read, InvalidReflection)
+        newest = sorted(reflections, key=lambda reflection: (datetime.fromisoformat(reflection.created_at), reflection.id), reverse=True)
+        return shelves.LoadResult(newest[: max(0, limit)], messages)
 
     def _read(self, name: str) -> Reflection:
         return from_json(self._store.get(PREFIX + name).value)
@@ -149,10 +149,10 @@ class SelfReflector:
     def get_lessons(self) -> Sequence[Adjustment]:
         """Returns all adjustments that are lessons, the most urgent first."""
         reflections = self.load_recent_reflections(limit=10**9).items
-        lessons = [each for one in reflections for each in one.adjustments if each.type == "lesson"]
-        return sorted(lessons, key=lambda each: -each.priority)
+        lessons = [adjustment for reflection in reflections for adjustment in reflection.adjustments if adjustment.type == "lesson"]
+        return sorted(lessons, key=lambda adjustment: -adjustment.priority)
 
-    def checked(self, content: Mapping[str, Any]) -> tuple[Reflection, int, int]:
+    def find_adjustment(self, content: Mapping[str, Any]) -> tuple[Reflection, int, int]:
         """Returns the reflection that a proposal is about, its version, and the place of the adjustment in it.
 
         Raises:
@@ -160,41 +160,41 @@ class SelfReflector:
         """
         try:
             value, version = self._store.get(PREFIX + str(content["reflection"]))
-            reflection, place = from_json(value), content["place"]
-            if not isinstance(place, int) or place not in range(len(reflection.adjustments)):
+            reflection, index = from_json(value), content["place"]
+            if not isinstance(index, int) or index not in range(len(reflection.adjustments)):
                 raise KeyError("place")
-            wanted = _adjustment(content["adjustment"])
+            proposed = _parse_adjustment(content["adjustment"])
         except (KeyError, TypeError, AttributeError, ParameterNotFound) as error:
-            raise ReflectionRefused(f"There is no such adjustment: {error!r}.") from None
-        if replace(reflection.adjustments[place], applied=False) != replace(wanted, applied=False):
-            raise ReflectionRefused("The adjustment is another one than the one that is proposed.")
-        return reflection, version, place
+            raise InvalidReflection(f"There is no such adjustment: {error!r}.") from None
+        if replace(reflection.adjustments[index], applied=False) != replace(proposed, applied=False):
+            raise InvalidReflection("The adjustment is another one than the one that is proposed.")
+        return reflection, version, index
 
-    def keep(self, content: Mapping[str, Any], author: str, token: str) -> str:
+    def mark_applied(self, content: Mapping[str, Any], author: str, token: str) -> str:
         """Marks an adjustment as applied, after its proposal was approved; called by nobody else.
 
         Raises:
             ReflectionRefused: It is not the one that was approved.
         """
-        reflection, version, place = self.checked(content)
-        key, chosen = PREFIX + reflection.id, reflection.adjustments[place]
-        changed = tuple(
-            replace(each, applied=True) if number == place else each
-            for number, each in enumerate(reflection.adjustments)
+        reflection, version, index = self.find_adjustment(content)
+        key, adjustment = PREFIX + reflection.id, reflection.adjustments[index]
+        adjustments = tuple(
+            replace(item, applied=True) if position == index else item
+            for position, item in enumerate(reflection.adjustments)
         )
-        made = replace(reflection, adjustments=changed).to_json()
-        done = self._store.set(
-            key, made, f"applied: {chosen.description}", author=author, expected_version=version, token=token
+        data = replace(reflection, adjustments=adjustments).to_json()
+        new_version = self._store.set(
+            key, data, f"applied: {adjustment.description}", author=author, expected_version=version, token=token
         )
-        return f"{key}@{done}"
+        return f"{key}@{new_version}"
 
     def format_for_system_prompt(self, limit: int = 20) -> str:
         """Returns the lessons that were approved, a line each."""
-        lines = [f"- {each.suggestion or each.description}" for each in self.get_lessons() if each.applied]
+        lines = [f"- {lesson.suggestion or lesson.description}" for lesson in self.get_lessons() if lesson.applied]
         return "\n".join(["Lessons from earlier runs:", *lines[:limit]]) if lines else ""
 
 
-def due(runs: int, *, failed: bool = False, period: int = PERIOD) -> ReflectionType:
+def choose_reflection_type(runs: int, *, failed: bool = False, period: int = REFLECTION_PERIOD) -> ReflectionType:
     """Returns which reflection a run's end asks for: after a failure, after every so many runs, or the usual one."""
     if failed:
         return "on_error"

@@ -2,7 +2,7 @@
 
 from atoll import errors
 
-PREFIXES = (
+RESERVED_PREFIXES = (
     "control/",
     "nonces/",
     "playbook/",
@@ -15,11 +15,11 @@ PREFIXES = (
 )
 
 
-def check_free(key: str) -> None:
+def check_not_reserved(key: str) -> None:
     """Refuses to change as a parameter what is none: a proposal that was rejected would be open again.
 
     Raises:
         SetupError: The key is reserved.
     """
-    if taken := next((prefix for prefix in PREFIXES if key.strip().startswith(prefix)), None):
-        raise errors.SetupError(f"{taken} is no parameter's: what is kept there has a way of its own.")
+    if reserved_prefix := next((prefix for prefix in RESERVED_PREFIXES if key.strip().startswith(prefix)), None):
+        raise errors.SetupError(f"{reserved_prefix} is no parameter's: what is kept there has a way of its own.")

@@ -14,7 +14,7 @@ class LoadResult[T](NamedTuple):
     errors: Sequence[str]
 
 
-class Named(Protocol):
+class NamedItem(Protocol):
     """Something that can be kept under its name."""
 
     @property
@@ -25,7 +25,7 @@ class Named(Protocol):
 
 
 def load_all[T](
-    store: ParameterStore, prefix: str, find: Callable[[str], T], refused: type[errors.SetupError]
+    store: ParameterStore, prefix: str, load: Callable[[str], T], error_type: type[errors.SetupError]
 ) -> LoadResult[T]:
     """Returns all that is kept under a prefix; one that cannot be read hides no other.
 
@@ -35,17 +35,17 @@ def load_all[T](
         find: Reads one by its name, which is its key without the prefix.
         refused: What it raises for one that cannot be read.
     """
-    found: list[T] = []
-    wrong: list[str] = []
+    items: list[T] = []
+    messages: list[str] = []
     for key in store.list(prefix):
         try:
-            found.append(find(key.removeprefix(prefix)))
-        except refused as error:
-            wrong.append(f"{key}: {error}")
-    return LoadResult(found, wrong)
+            items.append(load(key.removeprefix(prefix)))
+        except error_type as error:
+            messages.append(f"{key}: {error}")
+    return LoadResult(items, messages)
 
 
-def keep(store: ParameterStore, prefix: str, made: Named, reason: str, author: str, token: str) -> str:
+def save_item(store: ParameterStore, prefix: str, item: NamedItem, reason: str, author: str, token: str) -> str:
     """Keeps something under its name and returns its key and version, as `KEY@VERSION`."""
-    version = store.set(prefix + made.name, made.to_json(), reason, author=author, token=token)
-    return f"{prefix}{made.name}@{version}"
+    version = store.set(prefix + item.name, item.to_json(), reason, author=author, token=token)
+    return f"{prefix}{item.name}@{version}"

@@ -5,43 +5,43 @@ from typing import Any
 
 from atoll.governed import parameters, rollout, shadow
 
-SHADOWS = "shadow/"  # before the key of a parameter: the newest shadow run of it that was kept
+SHADOW_PREFIX = "shadow/"  # before the key of a parameter: the newest shadow run of it that was kept
 
 
-def rollouts(kept: parameters.Parameters) -> Sequence[rollout.State]:
+def load_rollouts(parameter_store: parameters.Parameters) -> Sequence[rollout.RolloutState]:
     """Returns where all rollouts stand, by key."""
-    keys = [key.removeprefix(rollout.STATE_PREFIX) for key in kept.list(rollout.STATE_PREFIX)]
-    return [state for key in keys if (state := rollout.Rollout(kept, key).state())]
+    keys = [key.removeprefix(rollout.STATE_PREFIX) for key in parameter_store.list(rollout.STATE_PREFIX)]
+    return [state for key in keys if (state := rollout.Rollout(parameter_store, key).state())]
 
 
-def told(state: rollout.State) -> Mapping[str, Any]:
+def rollout_to_json(state: rollout.RolloutState) -> Mapping[str, Any]:
     """Returns where a rollout stands as plain data, with what is known of its guardrails."""
-    guarded = {each.metric: _guarded(each, state) for each in state.plan.guardrails}
-    return {**state.to_data(), "share": state.share, "guarded": guarded}
+    guardrails = {guardrail.metric: _guardrail_to_json(guardrail, state) for guardrail in state.plan.guardrails}
+    return {**state.to_data(), "share": state.share, "guarded": guardrails}
 
 
-def keep_shadow(kept: parameters.Parameters, key: str, candidate: Any, result: shadow.ShadowResult, by: str) -> None:
+def save_shadow_result(parameter_store: parameters.Parameters, key: str, candidate: Any, result: shadow.ShadowResult, author: str) -> None:
     """Keeps what a shadow run found, for whoever decides later and for the audit log."""
-    said = f"{result.verdict}: {result.reason}"
-    kept.set(SHADOWS + key, {"value": candidate, **result.to_data()}, said, author=by)
+    reason = f"{result.verdict}: {result.reason}"
+    parameter_store.set(SHADOW_PREFIX + key, {"value": candidate, **result.to_data()}, reason, author=author)
 
 
-def shadows(kept: parameters.Parameters) -> Sequence[Mapping[str, Any]]:
+def load_shadow_results(parameter_store: parameters.Parameters) -> Sequence[Mapping[str, Any]]:
     """Returns the newest shadow run of every parameter of which one was kept."""
-    found = []
-    for key in kept.list(SHADOWS):
-        (change,) = kept.history(key, 1)
-        told = {"key": key.removeprefix(SHADOWS), "at": change.timestamp.isoformat(), "by": change.author}
-        found.append({**told, **change.value})
-    return found
+    results = []
+    for key in parameter_store.list(SHADOW_PREFIX):
+        (change,) = parameter_store.history(key, 1)
+        header = {"key": key.removeprefix(SHADOW_PREFIX), "at": change.timestamp.isoformat(), "by": change.author}
+        results.append({**header, **change.value})
+    return results
 
 
-def _guarded(guardrail: shadow.Guardrail, state: rollout.State) -> Mapping[str, Any]:
-    found = state.evidence(guardrail.metric)
+def _guardrail_to_json(guardrail: shadow.Guardrail, state: rollout.RolloutState) -> Mapping[str, Any]:
+    evidence = state.evidence(guardrail.metric)
     return {
         "margin": guardrail.margin,
-        "estimate": found.estimate,
-        "interval": [None if abs(end) == float("inf") else end for end in found.interval],
+        "estimate": evidence.estimate,
+        "interval": [None if abs(bound) == float("inf") else bound for bound in evidence.interval],
         "baseline": state.moments(guardrail.metric, "baseline").count,
         "candidate": state.moments(guardrail.metric, "candidate").count,
     }

@@ -20,24 +20,24 @@ from dataclasses import dataclass, replace
 
 from atoll import errors
 from atoll.evaluation import Cost
-from atoll.llm.llm import NoReply, Reply
-from atoll.llm.policy import checked
+from atoll.llm.llm import LLMError, Response
+from atoll.llm.policy import check_range
 
-DEFAULT_SECONDS = 600.0
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading odd output raises
-_MAX_SHOWN = 300
+DEFAULT_TIMEOUT_SECONDS = 600.0
+PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading odd output raises
+_MAX_MESSAGE_CHARS = 300
 # What a program needs to find itself, its settings and the network; no key of anybody else's.
-_VARIABLES = (
+_ENVIRONMENT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
 
-type Read = Callable[[str, str], Reply]
+type ParseOutput = Callable[[str, str], Response]
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentCommand:
     """How one program is asked, as its documents say.
 
     Attributes:
@@ -49,23 +49,23 @@ class Agent:
     """
 
     arguments: Sequence[str]
-    read: Read
-    keys: Sequence[str] = ()
-    last: Sequence[str] = ()
+    parse_output: ParseOutput
+    key_variables: Sequence[str] = ()
+    final_arguments: Sequence[str] = ()
     model_flag: str = "--model"
 
 
-def _read_claude(output: str, model: str) -> Reply:
-    found = json.loads(output)
-    if found.get("is_error") or not isinstance(found["result"], str):
-        raise ValueError(str(found.get("result") or found.get("subtype")))
-    usage = found.get("usage") or {}
-    cached = [usage.get(f"cache_{kind}_input_tokens") or 0 for kind in ("creation", "read")]
-    tokens = (int(usage.get("input_tokens") or 0) + sum(cached), int(usage.get("output_tokens") or 0))
-    return Reply(found["result"], model, Cost(0.0, *tokens, float(found.get("total_cost_usd") or 0.0)))
+def _parse_claude(output: str, model: str) -> Response:
+    data = json.loads(output)
+    if data.get("is_error") or not isinstance(data["result"], str):
+        raise ValueError(str(data.get("result") or data.get("subtype")))
+    usage = data.get("usage") or {}
+    cached_tokens = [usage.get(f"cache_{kind}_input_tokens") or 0 for kind in ("creation", "read")]
+    tokens = (int(usage.get("input_tokens") or 0) + sum(cached_tokens), int(usage.get("output_tokens") or 0))
+    return Response(data["result"], model, Cost(0.0, *tokens, float(data.get("total_cost_usd") or 0.0)))
 
 
-def _read_codex(output: str, model: str) -> Reply:
+def _parse_codex(output: str, model: str) -> Response:
     text, usage = "", dict[str, int]()
     for line in output.splitlines():
         event = json.loads(line) if line.startswith("{") else {}
@@ -76,27 +76,27 @@ def _read_codex(output: str, model: str) -> Reply:
                 usage = event.get("usage") or {}
             case "turn.failed" | "error":
                 raise ValueError(str(event.get("error") or event.get("message")))
-    return Reply(text, model, Cost(0.0, int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0))))
+    return Response(text, model, Cost(0.0, int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0))))
 
 
-def _read_gemini(output: str, model: str) -> Reply:
-    found = json.loads(output[output.index("{") :])
-    if found.get("error"):
-        raise ValueError(str(found["error"]))
-    used = [each.get("tokens") or {} for each in ((found.get("stats") or {}).get("models") or {}).values()]
-    tokens = [sum(int(each.get(kind) or 0) for each in used) for kind in ("prompt", "candidates")]
-    return Reply(found["response"], model, Cost(0.0, *tokens))
+def _parse_gemini(output: str, model: str) -> Response:
+    data = json.loads(output[output.index("{") :])
+    if data.get("error"):
+        raise ValueError(str(data["error"]))
+    usages = [model.get("tokens") or {} for model in ((data.get("stats") or {}).get("models") or {}).values()]
+    tokens = [sum(int(usage.get(kind) or 0) for usage in usages) for kind in ("prompt", "candidates")]
+    return Response(data["response"], model, Cost(0.0, *tokens))
 
 
-def _read_plain(output: str, model: str) -> Reply:
-    return Reply(output, model)
+def _parse_plain(output: str, model: str) -> Response:
+    return Response(output, model)
 
 
 _CLAUDE_TOOLS = "Bash,Edit,MultiEdit,Write,NotebookEdit,Read,Glob,Grep,WebFetch,WebSearch,Task,Agent,Skill"
 
 # Becomes the program, but first has the kernel kill it and all that it starts as soon as our end of a pipe is closed:
 # it is when we are killed with no time to end it, and it could go on for ten minutes and spend.
-_LEASH = """
+_KILL_WITH_PARENT = """
 import fcntl, os, signal, sys
 life = int(sys.argv[1])
 if hasattr(fcntl, "F_SETSIG"):
@@ -109,124 +109,124 @@ except OSError as error:
     sys.exit(f"{sys.argv[2]} cannot be started: {error.strerror}")
 """
 
-AGENTS: Mapping[str, Agent] = {
-    "claude": Agent(
+AGENTS: Mapping[str, AgentCommand] = {
+    "claude": AgentCommand(
         ("-p", "--output-format", "json", "--permission-mode", "default", "--disallowedTools", _CLAUDE_TOOLS),
-        _read_claude,
+        _parse_claude,
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
     ),
-    "codex": Agent(
+    "codex": AgentCommand(
         ("exec", "--sandbox", "read-only", "--skip-git-repo-check", "--json"),
-        _read_codex,
+        _parse_codex,
         ("CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_HOME"),
-        last=("-",),  # the prompt is on standard input
+        final_arguments=("-",),  # the prompt is on standard input
     ),
-    "gemini": Agent(
+    "gemini": AgentCommand(
         ("--output-format", "json", "--approval-mode", "default"),
-        _read_gemini,
+        _parse_gemini,
         ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT"),
     ),
 }
 
 
-def make(rest: str, *, timeout_seconds: float = DEFAULT_SECONDS, cli_arguments: Sequence[str] = ()) -> "CommandLine":
+def make_command_line_llm(command_text: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS, cli_arguments: Sequence[str] = ()) -> "CommandLineLLM":
     """Returns the model behind `claude`, `claude/MODEL`, or any command that reads a prompt and writes a reply.
 
     Raises:
         SetupError: The command is not installed.
     """
     try:
-        words = shlex.split(rest)
+        arguments = shlex.split(command_text)
     except ValueError as error:
-        raise errors.SetupError(f"The command of 'cli:{rest}' cannot be read: {error}.") from None
-    name, slash, model = (words or [""])[0].partition("/")
+        raise errors.SetupError(f"The command of 'cli:{command_text}' cannot be read: {error}.") from None
+    name, slash, model = (arguments or [""])[0].partition("/")
     if name not in AGENTS:
-        return CommandLine(words, Agent((), _read_plain), rest, timeout_seconds=timeout_seconds)
+        return CommandLineLLM(arguments, AgentCommand((), _parse_plain), command_text, timeout_seconds=timeout_seconds)
     agent = AGENTS[name]
-    chosen = [agent.model_flag, model] if slash and model else []
-    command = [name, *agent.arguments, *chosen, *cli_arguments, *words[1:], *agent.last]
-    return CommandLine(command, agent, model or name, timeout_seconds=timeout_seconds)
+    model_arguments = [agent.model_flag, model] if slash and model else []
+    command = [name, *agent.arguments, *model_arguments, *cli_arguments, *arguments[1:], *agent.final_arguments]
+    return CommandLineLLM(command, agent, model or name, timeout_seconds=timeout_seconds)
 
 
-class CommandLine:
+class CommandLineLLM:
     """Asks a program, once per prompt; called from several threads at once."""
 
     def __init__(
-        self, command: Sequence[str], agent: Agent, name: str, *, timeout_seconds: float = DEFAULT_SECONDS
+        self, command: Sequence[str], agent: AgentCommand, name: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     ) -> None:
         """Finds the program.
 
         Raises:
             SetupError: It is not installed.
         """
-        found = shutil.which(command[0]) if command else None
-        if found is None:
-            known = ", ".join(f"cli:{each}" for each in AGENTS)
+        executable = shutil.which(command[0]) if command else None
+        if executable is None:
+            known_names = ", ".join(f"cli:{agent_name}" for agent_name in AGENTS)
             raise errors.SetupError(
-                f"There is no command {(command or [''])[0]!r} here: install it, or write {known} or cli:COMMAND."
+                f"There is no command {(command or [''])[0]!r} here: install it, or write {known_names} or cli:COMMAND."
             )
-        self.command = [os.path.abspath(found), *command[1:]]
+        self.command = [os.path.abspath(executable), *command[1:]]
         self._agent, self._name = agent, name
-        self._seconds = checked("timeout_seconds", timeout_seconds, above=0)
+        self._timeout_seconds = check_range("timeout_seconds", timeout_seconds, above=0)
 
     def __repr__(self) -> str:
         return f"CommandLine({shlex.join(self.command)})"
 
-    def __call__(self, prompt: str) -> Reply:
+    def __call__(self, prompt: str) -> Response:
         """Returns what it said.
 
         Raises:
             NoReply: It failed, took too long, or said nothing that is a reply.
         """
-        since = time.perf_counter()
+        started_at = time.perf_counter()
         output = self._run(prompt)
         try:
-            reply = self._agent.read(output, self._name)
-        except UNREADABLE as error:
-            raise self._no_reply(f"what it wrote is no reply ({error})") from None
-        if not reply.text.strip():
-            raise self._no_reply("it wrote nothing")
-        return replace(reply, cost=replace(reply.cost, seconds=time.perf_counter() - since))
+            response = self._agent.parse_output(output, self._name)
+        except PARSE_ERRORS as error:
+            raise self._make_error(f"what it wrote is no reply ({error})") from None
+        if not response.text.strip():
+            raise self._make_error("it wrote nothing")
+        return replace(response, cost=replace(response.cost, seconds=time.perf_counter() - started_at))
 
     def _run(self, prompt: str) -> str:
-        kept = {name: os.environ[name] for name in (*_VARIABLES, *self._agent.keys) if name in os.environ}
-        with tempfile.TemporaryDirectory(prefix="atoll-agent-") as empty, contextlib.ExitStack() as at_end:
-            life, held = os.pipe()
-            at_end.callback(os.close, held)
+        environment = {name: os.environ[name] for name in (*_ENVIRONMENT_VARIABLES, *self._agent.key_variables) if name in os.environ}
+        with tempfile.TemporaryDirectory(prefix="atoll-agent-") as folder, contextlib.ExitStack() as cleanup:
+            read_fd, write_fd = os.pipe()
+            cleanup.callback(os.close, write_fd)
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _LEASH, str(life), *self.command],
-                pass_fds=[life],
+                [sys.executable, "-I", "-S", "-c", _KILL_WITH_PARENT, str(read_fd), *self.command],
+                pass_fds=[read_fd],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd=empty,
-                env={**kept, "TERM": "dumb", "NO_COLOR": "1"},
+                cwd=folder,
+                env={**environment, "TERM": "dumb", "NO_COLOR": "1"},
                 start_new_session=True,
             )
-            at_end.callback(_end, process)
-            os.close(life)
+            cleanup.callback(_kill, process)
+            os.close(read_fd)
             try:
-                out, err = process.communicate(prompt.encode(errors="replace"), self._seconds)
+                stdout, stderr = process.communicate(prompt.encode(errors="replace"), self._timeout_seconds)
             except subprocess.TimeoutExpired:
-                raise self._no_reply(f"nothing came within {self._seconds:g} seconds", is_transient=True) from None
+                raise self._make_error(f"nothing came within {self._timeout_seconds:g} seconds", is_transient=True) from None
         if process.returncode:
-            said = " ".join((err or out).decode(errors="replace").split())
-            raise self._no_reply(f"exit status {process.returncode}, {self._shown(said)}")
-        return out.decode(errors="replace")
+            message = " ".join((stderr or stdout).decode(errors="replace").split())
+            raise self._make_error(f"exit status {process.returncode}, {self._redact_keys(message)}")
+        return stdout.decode(errors="replace")
 
-    def _shown(self, said: str) -> str:
+    def _redact_keys(self, text: str) -> str:
         """Returns what it said without the keys that it was given."""
-        for name in self._agent.keys:
+        for name in self._agent.key_variables:
             if key := os.environ.get(name, "").strip():
-                said = said.replace(key, "***")
-        return said[-_MAX_SHOWN:]
+                text = text.replace(key, "***")
+        return text[-_MAX_MESSAGE_CHARS:]
 
-    def _no_reply(self, why: str, *, is_transient: bool = False) -> NoReply:
+    def _make_error(self, reason: str, *, is_transient: bool = False) -> LLMError:
         command = os.path.basename(self.command[0])
-        return NoReply(f"{command} gave no reply: {why}. Try it by hand.", is_transient=is_transient)
+        return LLMError(f"{command} gave no reply: {reason}. Try it by hand.", is_transient=is_transient)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     """Ends the program and whatever it started, also when it has ended itself."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -16,12 +16,12 @@ from atoll.llm.endpoint import SERVICES, Endpoint
 
 # Servers that are compatible with OpenAI's know `max_tokens`, and only some its successor. A stream that does not say
 # why it ended was cut.
-_COMPATIBLE = OpenAIModelProfile(
+_COMPATIBLE_PROFILE = OpenAIModelProfile(
     openai_chat_supports_max_completion_tokens=False, openai_chat_streaming_requires_finish_reason=True
 )
 
 
-def make(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
+def make_model(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
     """Returns the model of an endpoint, whose requests go through one HTTP client.
 
     Raises:
@@ -31,13 +31,13 @@ def make(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
     try:
         match endpoint.service:
             case "anthropic":
-                return _anthropic(endpoint, http)
+                return _make_anthropic(endpoint, http_client)
             case "google":
-                return _google(endpoint, http)
+                return _make_google(endpoint, http_client)
             case "openrouter":
-                return _openrouter(endpoint, http)
+                return _make_openrouter(endpoint, http_client)
             case _:
-                return _chat(endpoint, http)
+                return _make_openai_chat(endpoint, http_client)
     except exceptions.UserError as error:
         raise errors.SetupError(f"{endpoint.service}:{endpoint.model} cannot be asked: {error}") from error
     except ImportError as error:
@@ -48,41 +48,41 @@ def make(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
         ) from error
 
 
-def _anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
+def _make_anthropic(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    provider = AnthropicProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http)
+    provider = AnthropicProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http_client)
     return AnthropicModel(endpoint.model, provider=provider)
 
 
-def _google(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
+def _make_google(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
-    provider = GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http)
+    provider = GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http_client)
     return GoogleModel(endpoint.model, provider=provider)
 
 
-def _openrouter(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
+def _make_openrouter(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
     from pydantic_ai.models.openrouter import OpenRouterModel
     from pydantic_ai.providers.openrouter import OpenRouterProvider
 
-    return OpenRouterModel(endpoint.model, provider=OpenRouterProvider(openai_client=_client(endpoint, http)))
+    return OpenRouterModel(endpoint.model, provider=OpenRouterProvider(openai_client=_make_openai_client(endpoint, http_client)))
 
 
-def _chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> models.Model[Any]:
-    client = _client(endpoint, http)
+def _make_openai_chat(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> models.Model[Any]:
+    client = _make_openai_client(endpoint, http_client)
     # Both are called "openai": genai-prices finds a gateway by its address, and else OpenAI's models by that name.
     provider: Provider[openai.AsyncOpenAI] = (
         OpenAIProvider(openai_client=client)
         if endpoint.service == "openai" and endpoint.is_public
-        else OpenAICompatibleProvider("openai", openai_client=client, profile=_COMPATIBLE)
+        else OpenAICompatibleProvider("openai", openai_client=client, profile=_COMPATIBLE_PROFILE)
     )
     return OpenAIChatModel(endpoint.model, provider=provider)
 
 
-def _client(endpoint: Endpoint, http: httpx2.AsyncClient) -> openai.AsyncOpenAI:
+def _make_openai_client(endpoint: Endpoint, http_client: httpx2.AsyncClient) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(
-        base_url=endpoint.base_url, api_key=endpoint.api_key, http_client=http, timeout=http.timeout, max_retries=0
+        base_url=endpoint.base_url, api_key=endpoint.api_key, http_client=http_client, timeout=http_client.timeout, max_retries=0
     )

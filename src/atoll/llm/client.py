@@ -9,27 +9,27 @@ from ipaddress import ip_address
 from threading import Lock
 from typing import Protocol
 
-from atoll.llm.circuit import Circuit
-from atoll.llm.completions import Completions
+from atoll.llm.circuit import CircuitBreaker
+from atoll.llm.completions import OpenAIHTTPChat
 from atoll.llm.endpoint import SERVICES, Endpoint
-from atoll.llm.llm import NoReply, Reply
-from atoll.llm.onloop import OnLoop
-from atoll.llm.policy import Policy
-from atoll.llm.sampling import Sampling
+from atoll.llm.llm import LLMError, Response
+from atoll.llm.onloop import LoopRunner
+from atoll.llm.policy import RetryPolicy
+from atoll.llm.sampling import SamplingOptions
 
 
-class Chat(Protocol):
+class SyncChat(Protocol):
     """Speaks with one server: `completions.Completions` by plain HTTP, `onloop.OnLoop` by an SDK."""
 
     @property
-    def can_enforce(self) -> bool:
+    def supports_json_schema(self) -> bool:
         """Whether the server holds a reply to a JSON schema, as far as is known."""
 
     @property
-    def is_ours(self) -> bool:
+    def belongs_to_process(self) -> bool:
         """Whether it speaks for this process: a forked child has connections of its own."""
 
-    def ask(self, prompt: str, /) -> Reply:
+    def ask(self, prompt: str, /) -> Response:
         """Returns the reply of one try; called from several threads at once.
 
         Raises:
@@ -40,74 +40,74 @@ class Chat(Protocol):
         """Ends the connections."""
 
 
-class Client:
+class RetryingClient:
     """Asks a model, with retries; called from several threads at once, also in a forked child."""
 
-    def __init__(self, endpoint: Endpoint, sampling: Sampling, policy: Policy) -> None:
+    def __init__(self, endpoint: Endpoint, sampling: SamplingOptions, policy: RetryPolicy) -> None:
         self._endpoint, self._sampling, self._policy = endpoint, sampling, policy
-        self._circuit = Circuit(policy)
+        self._circuit = CircuitBreaker(policy)
         self._lock = Lock()
-        self._connected: Chat | None = None
+        self._current_chat: SyncChat | None = None
 
     @property
-    def can_enforce(self) -> bool:
+    def supports_json_schema(self) -> bool:
         """Whether the provider holds a reply to a JSON schema, as far as is known."""
-        return self._chat().can_enforce
+        return self._get_chat().supports_json_schema
 
-    def __call__(self, prompt: str) -> Reply:
-        chat, start = self._chat(), time.perf_counter()
-        reply = self._ask(chat, prompt)
-        return replace(reply, cost=replace(reply.cost, seconds=time.perf_counter() - start))
+    def __call__(self, prompt: str) -> Response:
+        chat, started_at = self._get_chat(), time.perf_counter()
+        response = self._ask(chat, prompt)
+        return replace(response, cost=replace(response.cost, seconds=time.perf_counter() - started_at))
 
-    def _ask(self, chat: Chat, prompt: str) -> Reply:
-        policy, tries, spread = self._policy, 0, _spread(prompt)
+    def _ask(self, chat: SyncChat, prompt: str) -> Response:
+        policy, attempts, jitter = self._policy, 0, _compute_jitter(prompt)
         while True:
-            self._circuit.enter(spread)
-            tries += 1
+            self._circuit.wait_to_start(jitter)
+            attempts += 1
             try:
-                return self._try(chat, prompt)
-            except NoReply as error:
+                return self._attempt(chat, prompt)
+            except LLMError as error:
                 if (error.retry_seconds or 0.0) > policy.max_wait_seconds:
-                    raise _resting(error, policy) from None
-                if not error.is_transient or tries > policy.retries:
-                    raise _after(error, tries) from None
+                    raise _make_wait_error(error, policy) from None
+                if not error.is_transient or attempts > policy.retries:
+                    raise _add_attempt_count(error, attempts) from None
             # Those who were refused together shall not come back together.
-            time.sleep(policy.backoff_seconds * 2.0 ** (tries - 1) * (1.0 + spread))
+            time.sleep(policy.backoff_seconds * 2.0 ** (attempts - 1) * (1.0 + jitter))
 
-    def _try(self, chat: Chat, prompt: str) -> Reply:
+    def _attempt(self, chat: SyncChat, prompt: str) -> Response:
         try:
-            reply = chat.ask(prompt)
-        except NoReply as error:
+            response = chat.ask(prompt)
+        except LLMError as error:
             if error.is_transient:
-                self._circuit.failed(error)
+                self._circuit.record_failure(error)
             else:
-                self._circuit.succeeded()
+                self._circuit.record_success()
             raise
         except BaseException:
-            self._circuit.left()
+            self._circuit.record_abandoned()
             raise
-        self._circuit.succeeded()
-        return reply
+        self._circuit.record_success()
+        return response
 
-    def _chat(self) -> Chat:
+    def _get_chat(self) -> SyncChat:
         """Returns what speaks for this process."""
-        chat = self._connected
-        if chat is None or not chat.is_ours:
+        chat = self._current_chat
+        if chat is None or not chat.belongs_to_process:
             with self._lock:
-                chat = self._connected
-                if chat is None or not chat.is_ours:
-                    self._connected = chat = _make_chat(self._endpoint, self._sampling, self._policy.timeout_seconds)
+                chat = self._current_chat
+                if chat is None or not chat.belongs_to_process:
+                    self._current_chat = chat = _make_chat(self._endpoint, self._sampling, self._policy.timeout_seconds)
                     weakref.finalize(self, chat.close)
         return chat
 
 
-def _make_chat(endpoint: Endpoint, sampling: Sampling, seconds: float) -> Chat:
+def _make_chat(endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float) -> SyncChat:
     is_direct = _is_direct(endpoint)
     if is_direct and not SERVICES[endpoint.service].extra and not sampling.stream and sampling.thinking is None:
-        return Completions(endpoint, sampling, seconds)
+        return OpenAIHTTPChat(endpoint, sampling, timeout_seconds)
     from atoll.llm import chat  # takes more than a second; a server of one's own does without
 
-    return OnLoop(chat.Chat(endpoint, sampling, seconds, is_direct=is_direct))
+    return LoopRunner(chat.PydanticAIChat(endpoint, sampling, timeout_seconds, is_direct=is_direct))
 
 
 def _is_direct(endpoint: Endpoint) -> bool:
@@ -126,20 +126,20 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _resting(error: NoReply, policy: Policy) -> NoReply:
+def _make_wait_error(error: LLMError, policy: RetryPolicy) -> LLMError:
     seconds = error.retry_seconds or 0.0
     message = (
         f"{error} The server wants to be left alone for {seconds:g} seconds, and we wait {policy.max_wait_seconds:g}."
     )
-    return NoReply(message, status=error.status, is_transient=True, retry_seconds=seconds, is_down=True)
+    return LLMError(message, status=error.status, is_transient=True, retry_seconds=seconds, is_down=True)
 
 
-def _after(error: NoReply, tries: int) -> NoReply:
-    if tries == 1:
+def _add_attempt_count(error: LLMError, attempts: int) -> LLMError:
+    if attempts == 1:
         return error
-    message = f"{error} It was tried {tries} times."
-    return NoReply(message, status=error.status, is_transient=error.is_transient, retry_seconds=error.retry_seconds)
+    message = f"{error} It was tried {attempts} times."
+    return LLMError(message, status=error.status, is_transient=error.is_transient, retry_seconds=error.retry_seconds)
 
 
-def _spread(prompt: str) -> float:
+def _compute_jitter(prompt: str) -> float:
     return zlib.crc32(prompt.encode(errors="replace")) / 2**32

@@ -15,47 +15,47 @@ from urllib.parse import urlsplit
 
 from atoll.evaluation import Cost
 from atoll.llm import connections, price, wires
-from atoll.llm.complaints import Complaints
+from atoll.llm.complaints import LLMErrorFactory
 from atoll.llm.endpoint import Endpoint
-from atoll.llm.llm import JSONPrompt, NoReply, Reply
-from atoll.llm.sampling import Sampling
+from atoll.llm.llm import JSONPrompt, LLMError, Response
+from atoll.llm.sampling import SamplingOptions
 
 _CONNECT_SECONDS = 10.0
-_THOUGHT = ("<think>", "</think>")
-_CAN_SEND = ("temperature", "top_p", "top_k", "seed", "max_tokens")
+_THINKING_TAGS = ("<think>", "</think>")
+_SUPPORTED_OPTIONS = ("temperature", "top_p", "top_k", "seed", "max_tokens")
 
 
-class Completions:
+class OpenAIHTTPChat:
     """Asks one try at a time, from any thread of the process in which it was made."""
 
-    def __init__(self, endpoint: Endpoint, sampling: Sampling, timeout_seconds: float) -> None:
+    def __init__(self, endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float) -> None:
         """Opens nothing yet."""
-        self._endpoint, self._seconds = endpoint, timeout_seconds
-        self._complaints = Complaints(endpoint)
-        self._wires, self._process = wires.Wires(), os.getpid()
+        self._endpoint, self._timeout_seconds = endpoint, timeout_seconds
+        self._errors = LLMErrorFactory(endpoint)
+        self._connections, self._process_id = wires.SyncConnectionPool(), os.getpid()
         url = urlsplit(f"{endpoint.base_url}/chat/completions")
         self._host, self._port = url.hostname or "", url.port or 80
-        self._head = (
+        self._request_head = (
             f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: application/json\r\n"
             f"Content-Type: application/json\r\nAuthorization: Bearer {endpoint.api_key}\r\n"
             "Accept-Encoding: identity\r\nUser-Agent: atoll\r\n"
         )
         self._prices: dict[str, price.Price | None] = {}
-        options = {name: getattr(sampling, name) for name in _CAN_SEND}
+        options = {name: getattr(sampling, name) for name in _SUPPORTED_OPTIONS}
         self._options = {name: value for name, value in options.items() if value is not None}
-        self._can_enforce = True
+        self._supports_json_schema = True
 
     @property
-    def can_enforce(self) -> bool:
+    def supports_json_schema(self) -> bool:
         """Whether the server holds a reply to a JSON schema, as far as is known."""
-        return self._can_enforce
+        return self._supports_json_schema
 
     @property
-    def is_ours(self) -> bool:
+    def belongs_to_process(self) -> bool:
         """Whether it was made in this process: a forked child needs connections of its own."""
-        return self._process == os.getpid()
+        return self._process_id == os.getpid()
 
-    def ask(self, prompt: str) -> Reply:
+    def ask(self, prompt: str) -> Response:
         """Returns the reply to a prompt; the seconds are for the caller to measure.
 
         Raises:
@@ -63,112 +63,112 @@ class Completions:
         """
         try:
             # In all: some servers send blanks to keep a client waiting.
-            answer = self._request(prompt, time.monotonic() + self._seconds)
-        except connections.Silent:
-            raise self._complaints.silent(self._seconds) from None
-        except connections.TooLong as error:
-            raise self._complaints.too_long(str(error)) from None
-        except connections.Lost as error:
-            raise self._complaints.lost(str(error)) from None
+            response = self._request(prompt, time.monotonic() + self._timeout_seconds)
+        except connections.HTTPTimeout:
+            raise self._errors.make_timeout_error(self._timeout_seconds) from None
+        except connections.ResponseTooLarge as error:
+            raise self._errors.make_too_large_error(str(error)) from None
+        except connections.HTTPError as error:
+            raise self._errors.make_connection_error(str(error)) from None
         except UnicodeEncodeError as error:
-            raise self._complaints.unsendable(error) from None
-        if not 200 <= answer.status < 300:
-            raise self._refused(answer)
-        return self._reply(answer)
+            raise self._errors.make_encoding_error(error) from None
+        if not 200 <= response.status < 300:
+            raise self._make_status_error(response)
+        return self._make_response(response)
 
     def close(self) -> None:
         """Ends the connections."""
-        self._wires.close()
+        self._connections.close()
 
-    def _request(self, prompt: str, deadline: float) -> connections.Answer:
-        if isinstance(prompt, JSONPrompt) and self._can_enforce:
-            wanted = {"name": "answer", "schema": prompt.schema, "strict": False}
-            answer = self._post(prompt, deadline, {"response_format": {"type": "json_schema", "json_schema": wanted}})
-            if answer.status not in (400, 422):
-                return answer
-            self._can_enforce = False  # the schema stands in the prompt too, so it is asked for without force
+    def _request(self, prompt: str, deadline: float) -> connections.HTTPResponse:
+        if isinstance(prompt, JSONPrompt) and self._supports_json_schema:
+            json_schema = {"name": "answer", "schema": prompt.schema, "strict": False}
+            response = self._post(prompt, deadline, {"response_format": {"type": "json_schema", "json_schema": json_schema}})
+            if response.status not in (400, 422):
+                return response
+            self._supports_json_schema = False  # the schema stands in the prompt too, so it is asked for without force
         return self._post(prompt, deadline, {})
 
-    def _post(self, prompt: str, deadline: float, more: Mapping[str, Any]) -> connections.Answer:
+    def _post(self, prompt: str, deadline: float, extra_fields: Mapping[str, Any]) -> connections.HTTPResponse:
         request = {"messages": [{"role": "user", "content": prompt}], "model": self._endpoint.model, "stream": False}
-        body = json.dumps({**request, **self._options, **more}, ensure_ascii=False).encode()
-        head = f"{self._head}Content-Length: {len(body)}\r\n\r\n"
-        sent = connections.Request(self._host, self._port, head.encode() + body)
-        return self._wires.exchange(sent, connect_seconds=min(_CONNECT_SECONDS, self._seconds), deadline=deadline)
+        body = json.dumps({**request, **self._options, **extra_fields}, ensure_ascii=False).encode()
+        head = f"{self._request_head}Content-Length: {len(body)}\r\n\r\n"
+        request_message = connections.HTTPRequest(self._host, self._port, head.encode() + body)
+        return self._connections.exchange(request_message, connect_seconds=min(_CONNECT_SECONDS, self._timeout_seconds), deadline=deadline)
 
-    def _reply(self, answer: connections.Answer) -> Reply:
+    def _make_response(self, http_response: connections.HTTPResponse) -> Response:
         try:
-            said = json.loads(answer.body)
+            data = json.loads(http_response.body)
         except (ValueError, RecursionError) as error:
-            raise self._complaints.foreign(f"Failed to decode response as JSON: {error}") from None
+            raise self._errors.make_invalid_response_error(f"Failed to decode response as JSON: {error}") from None
         try:
-            choice = said["choices"][0]
-            message, ended = choice["message"], choice.get("finish_reason")
+            choice = data["choices"][0]
+            message, finish_reason = choice["message"], choice.get("finish_reason")
             content = message.get("content")
         except IndexError:
-            raise self._complaints.foreign("its list of choices is empty") from None
+            raise self._errors.make_invalid_response_error("its list of choices is empty") from None
         except (KeyError, TypeError, AttributeError):
-            raise self._complaints.foreign("it is not the expected JSON data") from None
-        text = _said_aloud(content) if isinstance(content, str) else ""
+            raise self._errors.make_invalid_response_error("it is not the expected JSON data") from None
+        text = _strip_thinking(content) if isinstance(content, str) else ""
         if not text:
-            raise self._complaints.empty("content_filter" if message.get("refusal") else ended)
-        model = said.get("model")
+            raise self._errors.make_empty_response_error("content_filter" if message.get("refusal") else finish_reason)
+        model = data.get("model")
         model = model if isinstance(model, str) and model else self._endpoint.model
-        without = self._endpoint.without_key
-        return Reply(without(text), without(model), self._cost(model, said.get("usage")))
+        remove_key = self._endpoint.remove_key
+        return Response(remove_key(text), remove_key(model), self._make_cost(model, data.get("usage")))
 
-    def _cost(self, model: str, usage: object) -> Cost:
-        told = usage if isinstance(usage, Mapping) else {}
-        tokens_in, tokens_out = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
-        if isinstance(usd := told.get("cost"), float):
+    def _make_cost(self, model: str, usage: object) -> Cost:
+        usage_fields = usage if isinstance(usage, Mapping) else {}
+        tokens_in, tokens_out = _parse_count(usage_fields.get("prompt_tokens")), _parse_count(usage_fields.get("completion_tokens"))
+        if isinstance(usd := usage_fields.get("cost"), float):
             return Cost(tokens_in=tokens_in, tokens_out=tokens_out, usd=float(usd))  # some gateways tell
         if model not in self._prices:
-            self._prices[model] = price.find(self._endpoint.service, model, self._endpoint.base_url)
-        known = self._prices[model]
-        return Cost(tokens_in=tokens_in, tokens_out=tokens_out, usd=known.usd(tokens_in, tokens_out) if known else 0.0)
+            self._prices[model] = price.find_price(self._endpoint.service, model, self._endpoint.base_url)
+        model_price = self._prices[model]
+        return Cost(tokens_in=tokens_in, tokens_out=tokens_out, usd=model_price.compute_usd(tokens_in, tokens_out) if model_price else 0.0)
 
-    def _refused(self, answer: connections.Answer) -> NoReply:
-        text = answer.body.decode(errors="replace")
-        said, code = text, None
+    def _make_status_error(self, http_response: connections.HTTPResponse) -> LLMError:
+        text = http_response.body.decode(errors="replace")
+        message, code = text, None
         try:
             error = json.loads(text)["error"]
-            said, code = error["message"], error.get("code")
+            message, code = error["message"], error.get("code")
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             pass  # it speaks otherwise, and is quoted as it is
-        is_spent = code == "insufficient_quota"
-        return self._complaints.refused(answer.status, str(said or text), _rest_seconds(answer), is_spent=is_spent)
+        is_quota_exceeded = code == "insufficient_quota"
+        return self._errors.make_status_error(http_response.status, str(message or text), _parse_retry_after(http_response), is_quota_exceeded=is_quota_exceeded)
 
 
-def _said_aloud(content: str) -> str:
+def _strip_thinking(content: str) -> str:
     """Returns a reply without what a model thought first, which some servers leave in it."""
-    opening, closing = _THOUGHT
-    before, _, rest = content.partition(opening)
-    return before + rest.partition(closing)[2] if closing in rest else content
+    opening, closing = _THINKING_TAGS
+    before, _, after = content.partition(opening)
+    return before + after.partition(closing)[2] if closing in after else content
 
 
-def _count(value: object) -> int:
+def _parse_count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _rest_seconds(answer: connections.Answer) -> float | None:
+def _parse_retry_after(http_response: connections.HTTPResponse) -> float | None:
     """Returns how long the server wants to be left alone, if it says so."""
-    milliseconds, when = answer.header(b"retry-after-ms"), answer.header(b"retry-after")
+    milliseconds, retry_after = http_response.get_header(b"retry-after-ms"), http_response.get_header(b"retry-after")
     if milliseconds is not None:
-        seconds = _number(milliseconds)
+        seconds = _parse_seconds(milliseconds)
         return None if seconds is None else seconds / 1000.0
-    if when is None:
+    if retry_after is None:
         return None
-    if (seconds := _number(when)) is not None:
+    if (seconds := _parse_seconds(retry_after)) is not None:
         return seconds
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(when).timestamp() - time.time())
+        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
     except ValueError:
         return None
 
 
-def _number(text: str) -> float | None:
+def _parse_seconds(text: str) -> float | None:
     try:
-        number = float(text)
+        seconds = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

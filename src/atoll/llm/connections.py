@@ -7,39 +7,39 @@ connection kept: such a pool looks at all of them twice per request.
 import asyncio
 from typing import NamedTuple, Protocol
 
-MAX_ANSWER_BYTES = 4 * 2**20  # no proposal is that long; a server that goes mad should not take our memory with it
+MAX_RESPONSE_BYTES = 4 * 2**20  # no proposal is that long; a server that goes mad should not take our memory with it
 
-type Fields = list[tuple[bytes, bytes]]
+type HeaderFields = list[tuple[bytes, bytes]]
 
 
-class Lost(Exception):
+class HTTPError(Exception):
     """There is no answer: the server is not there, is silent, or breaks off."""
 
 
-class Unreachable(Lost):
+class ConnectionFailed(HTTPError):
     """There is no connection."""
 
 
-class Silent(Lost):
+class HTTPTimeout(HTTPError):
     """The answer took too long."""
 
 
-class Foreign(Lost):
+class InvalidHTTP(HTTPError):
     """What came is no HTTP/1.1."""
 
 
-class TooLong(Lost):
+class ResponseTooLarge(HTTPError):
     """The answer has more bytes than anybody would read."""
 
     def __init__(self) -> None:
-        super().__init__(f"the answer has more than {MAX_ANSWER_BYTES:,} bytes")
+        super().__init__(f"the answer has more than {MAX_RESPONSE_BYTES:,} bytes")
 
 
-class HungUp(Lost):
+class ConnectionClosed(HTTPError):
     """The connection was closed before a byte of the answer came."""
 
 
-class Request(NamedTuple):
+class HTTPRequest(NamedTuple):
     """What is sent.
 
     Attributes:
@@ -53,19 +53,19 @@ class Request(NamedTuple):
     message: bytes
 
 
-class Answer(NamedTuple):
+class HTTPResponse(NamedTuple):
     """What came back."""
 
     status: int
-    headers: Fields
+    headers: HeaderFields
     body: bytes
 
-    def header(self, name: bytes) -> str | None:
+    def get_header(self, name: bytes) -> str | None:
         """Returns the value of a field, whose name is given in lower case."""
         return next((value.decode("latin-1") for key, value in self.headers if key.lower() == name), None)
 
 
-class Reader(Protocol):
+class ResponseReader(Protocol):
     """What an answer is read from: asyncio's `StreamReader`, or a wire."""
 
     async def readuntil(self, separator: bytes, /) -> bytes: ...
@@ -77,7 +77,7 @@ class Reader(Protocol):
     def feed_eof(self) -> None: ...
 
 
-class Connections:
+class AsyncConnectionPool:
     """Keeps as many connections as there were requests at once; for one server and one event loop."""
 
     def __init__(self) -> None:
@@ -85,8 +85,8 @@ class Connections:
         self._is_closed = False
 
     async def exchange(
-        self, request: Request, *, connect_seconds: float | None = None, read_seconds: float | None = None
-    ) -> Answer:
+        self, request: HTTPRequest, *, connect_seconds: float | None = None, read_seconds: float | None = None
+    ) -> HTTPResponse:
         """Sends a request and returns the answer.
 
         Raises:
@@ -96,11 +96,11 @@ class Connections:
             connection = self._idle.pop()  # the one used last is the least likely to be closed by now
             if connection.is_open:
                 try:
-                    return await self._ask(connection, request.message, read_seconds)
-                except HungUp:
+                    return await self._exchange_on(connection, request.message, read_seconds)
+                except ConnectionClosed:
                     break  # closed for its age while the request was on its way
         connection = await _connect(request.host, request.port, connect_seconds)
-        return await self._ask(connection, request.message, read_seconds)
+        return await self._exchange_on(connection, request.message, read_seconds)
 
     async def aclose(self) -> None:
         """Ends all connections; those at work when they are done."""
@@ -108,23 +108,23 @@ class Connections:
         while self._idle:
             self._idle.pop().close()
 
-    async def _ask(self, connection: "_Connection", message: bytes, seconds: float | None) -> Answer:
-        is_kept = False
+    async def _exchange_on(self, connection: "_Connection", message: bytes, seconds: float | None) -> HTTPResponse:
+        is_reusable = False
         try:
             async with asyncio.timeout(seconds):
-                answer, is_kept = await connection.exchange(message)
+                response, is_reusable = await connection.exchange(message)
         except TimeoutError:
-            raise Silent(f"no answer within {seconds} seconds") from None
+            raise HTTPTimeout(f"no answer within {seconds} seconds") from None
         except asyncio.IncompleteReadError:
-            raise (Lost("the answer broke off") if connection.has_answered else HungUp("no answer")) from None
+            raise (HTTPError("the answer broke off") if connection.has_received else ConnectionClosed("no answer")) from None
         except (ValueError, asyncio.LimitOverrunError) as error:
-            raise Foreign(f"the answer is no HTTP/1.1: {error}") from None
+            raise InvalidHTTP(f"the answer is no HTTP/1.1: {error}") from None
         finally:
-            if is_kept and connection.is_open and not self._is_closed:
+            if is_reusable and connection.is_open and not self._is_closed:
                 self._idle.append(connection)
             else:
                 connection.close()
-        return answer
+        return response
 
 
 class _Connection(asyncio.Protocol):
@@ -133,16 +133,16 @@ class _Connection(asyncio.Protocol):
     transport: asyncio.Transport
     reader: asyncio.StreamReader | None = None
     is_open = True
-    has_answered = False  # with at least a byte, in this exchange
+    has_received = False  # with at least a byte, in this exchange
 
-    async def exchange(self, message: bytes) -> tuple[Answer, bool]:
+    async def exchange(self, message: bytes) -> tuple[HTTPResponse, bool]:
         """Sends a request and returns the answer, and whether the connection may be used again."""
-        self.reader, self.has_answered = (reader := asyncio.StreamReader()), False
+        self.reader, self.has_received = (reader := asyncio.StreamReader()), False
         if not self.is_open:
             reader.feed_eof()
         self.transport.write(message)
         try:
-            return await read_answer(reader)
+            return await read_response(reader)
         finally:
             self.reader = None
 
@@ -158,7 +158,7 @@ class _Connection(asyncio.Protocol):
         if self.reader is None:
             self.close()
         else:
-            self.has_answered = True
+            self.has_received = True
             self.reader.feed_data(data)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -172,51 +172,51 @@ async def _connect(host: str, port: int, seconds: float | None) -> _Connection:
         async with asyncio.timeout(seconds):
             return (await asyncio.get_running_loop().create_connection(_Connection, host, port))[1]
     except TimeoutError:
-        raise Unreachable(f"no connection within {seconds} seconds") from None
+        raise ConnectionFailed(f"no connection within {seconds} seconds") from None
     except OSError as error:
-        raise Unreachable(str(error)) from None
+        raise ConnectionFailed(str(error)) from None
 
 
-async def read_answer(reader: Reader) -> tuple[Answer, bool]:
+async def read_response(reader: ResponseReader) -> tuple[HTTPResponse, bool]:
     """Returns an answer, and whether the connection may be used again."""
     status = 100
     while status < 200:  # 1xx only announces
-        first, *lines = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
-        version, status = first[:8], int(first[9:12])
+        status_line, *lines = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
+        version, status = status_line[:8], int(status_line[9:12])
         headers = [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
     fields = {name.lower(): value.lower() for name, value in headers}
     if fields.get(b"transfer-encoding", b"").endswith(b"chunked"):
-        body = await _chunks(reader)
+        body = await _read_chunks(reader)
     elif b"content-length" in fields or status in (204, 304):
-        body = await reader.readexactly(_checked_size(int(fields.get(b"content-length", 0))))
+        body = await reader.readexactly(_check_size(int(fields.get(b"content-length", 0))))
     else:
-        body, version = await _rest(reader), b""  # the end of the connection is the end of the answer
+        body, version = await _read_to_end(reader), b""  # the end of the connection is the end of the answer
     reader.feed_eof()
-    has_more = await reader.read()  # more than was announced: whatever it is, it answers nothing
-    is_kept = version == b"HTTP/1.1" and fields.get(b"connection") != b"close" and not has_more
-    return Answer(status, headers, body), is_kept
+    extra_data = await reader.read()  # more than was announced: whatever it is, it answers nothing
+    is_reusable = version == b"HTTP/1.1" and fields.get(b"connection") != b"close" and not extra_data
+    return HTTPResponse(status, headers, body), is_reusable
 
 
-async def _chunks(reader: Reader) -> bytes:
+async def _read_chunks(reader: ResponseReader) -> bytes:
     parts: list[bytes] = []
     total = 0
     while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-        total = _checked_size(total + size)
+        total = _check_size(total + size)
         parts.append((await reader.readexactly(size + 2))[:-2])
     while len(await reader.readuntil(b"\r\n")) > 2:
         pass  # trailers
     return b"".join(parts)
 
 
-async def _rest(reader: Reader) -> bytes:
+async def _read_to_end(reader: ResponseReader) -> bytes:
     parts: list[bytes] = []
     while part := await reader.read(2**16):
         parts.append(part)
-        _checked_size(sum(map(len, parts)) if len(parts) % 64 == 0 else 0)
+        _check_size(sum(map(len, parts)) if len(parts) % 64 == 0 else 0)
     return b"".join(parts)
 
 
-def _checked_size(size: int) -> int:
-    if size > MAX_ANSWER_BYTES:
-        raise TooLong
+def _check_size(size: int) -> int:
+    if size > MAX_RESPONSE_BYTES:
+        raise ResponseTooLarge
     return size

@@ -23,7 +23,7 @@ class Service:
     url: str
     key_variables: tuple[str, ...]
     url_variable: str = ""
-    is_own: bool = False
+    is_local: bool = False
     extra: str = ""
 
     @property
@@ -40,15 +40,15 @@ SERVICES: Mapping[str, Service] = {
     ),
     "openrouter": Service("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
     "minimax": Service("https://api.minimax.io/v1", ("MINIMAX_API_KEY",)),
-    "ollama": Service("http://127.0.0.1:11434/v1", ("OLLAMA_API_KEY",), "OLLAMA_BASE_URL", is_own=True),
-    "vllm": Service("http://127.0.0.1:8000/v1", ("VLLM_API_KEY",), "VLLM_BASE_URL", is_own=True),
-    "lmstudio": Service("http://127.0.0.1:1234/v1", ("LMSTUDIO_API_KEY",), "LMSTUDIO_BASE_URL", is_own=True),
-    "llamacpp": Service("http://127.0.0.1:8080/v1", ("LLAMACPP_API_KEY",), "LLAMACPP_BASE_URL", is_own=True),
+    "ollama": Service("http://127.0.0.1:11434/v1", ("OLLAMA_API_KEY",), "OLLAMA_BASE_URL", is_local=True),
+    "vllm": Service("http://127.0.0.1:8000/v1", ("VLLM_API_KEY",), "VLLM_BASE_URL", is_local=True),
+    "lmstudio": Service("http://127.0.0.1:1234/v1", ("LMSTUDIO_API_KEY",), "LMSTUDIO_BASE_URL", is_local=True),
+    "llamacpp": Service("http://127.0.0.1:8080/v1", ("LLAMACPP_API_KEY",), "LLAMACPP_BASE_URL", is_local=True),
 }
 
 _NO_KEY = "no-key"  # most own servers want none, but the client wants to send one
-_LONG_KEY = 8  # characters
-_GIVE_ONE = "give one like http://127.0.0.1:8000/v1"
+_MIN_KEY_CHARS = 8  # characters
+_URL_HINT = "give one like http://127.0.0.1:8000/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,46 +85,46 @@ class Endpoint:
     def is_encrypted(self) -> bool:
         return self.base_url.startswith("https:")
 
-    def without_key(self, text: str) -> str:
+    def remove_key(self, text: str) -> str:
         """Returns what a server said without the key, which some repeat; a short one may be any word and stays."""
-        return text.replace(self.api_key, "***") if len(self.api_key) >= _LONG_KEY else text
+        return text.replace(self.api_key, "***") if len(self.api_key) >= _MIN_KEY_CHARS else text
 
 
-def find(service: str, model: str, base_url: str | None, api_key: str | None) -> Endpoint:
+def make_endpoint(service: str, model: str, base_url: str | None, api_key: str | None) -> Endpoint:
     """Returns the endpoint; what is None comes from the environment.
 
     Raises:
         SetupError: There is no name, the address is none, or the key is missing or no key.
     """
-    about, name = SERVICES[service], model.strip()
+    service_info, name = SERVICES[service], model.strip()
     if not name:
         raise errors.SetupError("The model has no name: give the name by which the server knows it.")
-    variable = about.key_variables[0]
-    url = _checked_url(base_url or os.environ.get(about.url_variable) or about.url, variable)
-    given = next((key for key in map(os.environ.get, about.key_variables) if key), "") if api_key is None else api_key
-    found = Endpoint(service, name, url, given.strip() or _NO_KEY)
-    if not given.strip() and found.is_public and not about.is_own:
+    variable = service_info.key_variables[0]
+    url = _check_url(base_url or os.environ.get(service_info.url_variable) or service_info.url, variable)
+    key_text = next((key for key in map(os.environ.get, service_info.key_variables) if key), "") if api_key is None else api_key
+    endpoint = Endpoint(service, name, url, key_text.strip() or _NO_KEY)
+    if not key_text.strip() and endpoint.is_public and not service_info.is_local:
         raise errors.SetupError(
             f"There is no key for {url}: set {variable}, or name a server of your own that needs none, "
             f"like openai:{name}@http://127.0.0.1:8000/v1."
         )
-    if not (found.api_key.isascii() and found.api_key.isprintable()) or " " in found.api_key:
+    if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()) or " " in endpoint.api_key:
         raise errors.SetupError(f"The key for {url} has blanks or odd characters in it: set {variable} again.")
-    return found
+    return endpoint
 
 
-def _checked_url(text: str, variable: str) -> str:
+def _check_url(text: str, variable: str) -> str:
     text = text.strip().rstrip("/")
     try:
         url = urlsplit(text)
         _ = url.port
     except ValueError as error:
-        raise errors.SetupError(f"The address {text!r} is none ({error}): {_GIVE_ONE}.") from None
+        raise errors.SetupError(f"The address {text!r} is none ({error}): {_URL_HINT}.") from None
     if "@" in url.netloc:  # it may be a password, so the address is not shown
         host = url.netloc.rpartition("@")[2]
         raise errors.SetupError(f"The address of {host} has an '@' in it: put the key into {variable} instead.")
-    if url.scheme not in ("http", "https") or not url.hostname or any(each.isspace() for each in text):
-        raise errors.SetupError(f"The address {text!r} is no http:// or https:// address of a server: {_GIVE_ONE}.")
+    if url.scheme not in ("http", "https") or not url.hostname or any(char.isspace() for char in text):
+        raise errors.SetupError(f"The address {text!r} is no http:// or https:// address of a server: {_URL_HINT}.")
     if url.query or url.fragment:
-        raise errors.SetupError(f"The address {text!r} has a '?' or a '#' in it: {_GIVE_ONE}.")
+        raise errors.SetupError(f"The address {text!r} has a '?' or a '#' in it: {_URL_HINT}.")
     return text

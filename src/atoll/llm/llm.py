@@ -7,12 +7,12 @@ from typing import Protocol, Self
 
 from atoll import errors
 from atoll.candidate import JSON
-from atoll.evaluation import FREE, Cost
-from atoll.journal import Ledger
+from atoll.evaluation import ZERO_COST, Cost
+from atoll.journal import CallCache
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Response:
     """What a model answered, whatever it is worth.
 
     Attributes:
@@ -23,13 +23,13 @@ class Reply:
 
     text: str
     model: str
-    cost: Cost = FREE
+    cost: Cost = ZERO_COST
 
 
 class LLM(Protocol):
     """Answers prompts; called from several worker threads at once."""
 
-    def __call__(self, prompt: str, /) -> Reply:
+    def __call__(self, prompt: str, /) -> Response:
         """Returns one reply; raises, best a `NoReply`, when there is none after all retries."""
 
 
@@ -49,7 +49,7 @@ class JSONPrompt(str):
     schema: Mapping[str, JSON]
 
 
-class NoReply(errors.AtollError):
+class LLMError(errors.AtollError):
     """A model gave no reply; the message names the model and says why, and never holds a key.
 
     Attributes:
@@ -73,7 +73,7 @@ class NoReply(errors.AtollError):
         self.is_down = is_down
 
 
-class Durable:
+class JournaledLLM:
     """A model whose every reply is stored before anybody reads it, and never bought twice.
 
     Inside a step the journal answers what it already holds; outside of one the model is simply asked.
@@ -82,16 +82,16 @@ class Durable:
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
 
-    def __call__(self, prompt: str) -> Reply:
-        ledger = Ledger.current.get()
-        if ledger is None:
+    def __call__(self, prompt: str) -> Response:
+        call_cache = CallCache.current.get()
+        if call_cache is None:
             return self._llm(prompt)
-        bought = ledger.once(prompt, lambda: {**_to_data(self._llm(prompt)), "prompt": prompt})
-        return Reply(bought["text"], bought["model"], Cost(*bought["usage"]))
+        data = call_cache.get_or_call(prompt, lambda: {**_to_data(self._llm(prompt)), "prompt": prompt})
+        return Response(data["text"], data["model"], Cost(*data["usage"]))
 
 
-def _to_data(reply: Reply) -> Mapping[str, JSON]:
-    cost = reply.cost
+def _to_data(response: Response) -> Mapping[str, JSON]:
+    cost = response.cost
     amounts = (cost.seconds, cost.tokens_in, cost.tokens_out, cost.usd)
-    usage = [each if math.isfinite(each) and each > 0 else 0 for each in amounts]  # a model may say anything
-    return {"text": reply.text, "model": reply.model, "usage": usage}
+    usage = [amount if math.isfinite(amount) and amount > 0 else 0 for amount in amounts]  # a model may say anything
+    return {"text": response.text, "model": response.model, "usage": usage}

@@ -19,17 +19,17 @@ from typing import Any
 
 from atoll import errors
 from atoll.llm import weights
-from atoll.llm.llm import Reply
-from atoll.llm.provider import OpenAICompatible
+from atoll.llm.llm import Response
+from atoll.llm.provider import OpenAICompatibleLLM
 
-DEFAULT_SECONDS = 300.0  # for a reply: some tokens a second on one thread, and others may wait before it
+DEFAULT_TIMEOUT_SECONDS = 300.0  # for a reply: some tokens a second on one thread, and others may wait before it
 KEY_VARIABLE = "ATOLL_LOCAL_KEY"
 
-_START_SECONDS = 120.0
+_START_TIMEOUT_SECONDS = 120.0
 _log = logging.getLogger(__name__)
 
 
-class Server:
+class LlamaServer:
     """llama.cpp with one model, on a port of loopback; it lives as long as this object."""
 
     def __init__(self, file: Path, *, port: int = 0, threads: int = 1, context: int = 4096, key: str = "") -> None:
@@ -45,9 +45,9 @@ class Server:
         Raises:
             SetupError: `xllamacpp` is not installed.
         """
-        xllamacpp = _xllamacpp()
-        params = xllamacpp.CommonParams()
-        params.model.path, params.model_alias = str(file), {weights.NAME}
+        llama_module = _import_xllamacpp()
+        params = llama_module.CommonParams()
+        params.model.path, params.model_alias = str(file), {weights.MODEL_NAME}
         params.hostnames, params.port = ["127.0.0.1"], port
         params.n_ctx, params.n_parallel, params.ui = context, 1, False
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
@@ -55,7 +55,7 @@ class Server:
         params.verbosity = 0
         if key:
             params.api_keys = [key]
-        self._server = xllamacpp.Server(params)
+        self._server = llama_module.Server(params)
 
     @property
     def url(self) -> str:
@@ -63,7 +63,7 @@ class Server:
         return f"{self._server.listening_address}/v1"
 
 
-class Local:
+class LocalLLM:
     """The local model: fetched when it is first asked and is not there, served by a process that goes with this one."""
 
     def __init__(self, *, threads: int = 1, **options: Any) -> None:
@@ -77,16 +77,16 @@ class Local:
             SetupError: `xllamacpp` is not installed.
         """
         if util.find_spec("xllamacpp") is None:
-            raise errors.SetupError(_MISSING)
-        self._threads, self._options = threads, {"timeout_seconds": DEFAULT_SECONDS, **options}
+            raise errors.SetupError(_MISSING_MESSAGE)
+        self._threads, self._options = threads, {"timeout_seconds": DEFAULT_TIMEOUT_SECONDS, **options}
         self._lock = Lock()
-        self._model: OpenAICompatible | None = None
+        self._model: OpenAICompatibleLLM | None = None
         self._process: subprocess.Popen[str] | None = None
 
     def __repr__(self) -> str:
-        return f"Local({weights.NAME!r})"
+        return f"Local({weights.MODEL_NAME!r})"
 
-    def __call__(self, prompt: str) -> Reply:
+    def __call__(self, prompt: str) -> Response:
         """Returns its reply.
 
         Raises:
@@ -94,7 +94,7 @@ class Local:
             SetupError: The weights cannot be had, or the server does not start.
         """
         with self._lock:
-            self._model = self._model or self._started()
+            self._model = self._model or self._start_server()
         return self._model(prompt)
 
     def close(self) -> None:
@@ -102,12 +102,12 @@ class Local:
         with self._lock:
             self._model, process, self._process = None, self._process, None
         if process is not None:
-            _end(process)
+            _kill(process)
 
-    def _started(self) -> OpenAICompatible:
-        file = weights.path()
+    def _start_server(self) -> OpenAICompatibleLLM:
+        file = weights.get_model_path()
         if not file.is_file():
-            weights.fetch(_log.warning)
+            weights.download(_log.warning)
         key = secrets.token_hex(16)
         process = subprocess.Popen(
             [sys.executable, "-m", "atoll.llm.local", "--threads", str(self._threads)],
@@ -118,28 +118,28 @@ class Local:
             env={**os.environ, KEY_VARIABLE: key},
         )
         self._process = process
-        atexit.register(_end, process)
+        atexit.register(_kill, process)
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], _START_SECONDS)
+        ready, _, _ = select.select([process.stdout], [], [], _START_TIMEOUT_SECONDS)
         url = process.stdout.readline().strip() if ready else ""
         if not url.startswith("http://127.0.0.1:"):
-            _end(process)
+            _kill(process)
             raise errors.SetupError("The local model does not start: see what 'atoll llm serve' says.")
-        return OpenAICompatible(weights.NAME, base_url=url, api_key=key, **self._options)
+        return OpenAICompatibleLLM(weights.MODEL_NAME, base_url=url, api_key=key, **self._options)
 
 
-_MISSING = "A local model needs xllamacpp, which is not installed: pip install 'atoll[local]'."
+_MISSING_MESSAGE = "A local model needs xllamacpp, which is not installed: pip install 'atoll[local]'."
 
 
-def _xllamacpp() -> Any:
+def _import_xllamacpp() -> Any:
     try:
         import xllamacpp
     except ImportError as error:
-        raise errors.SetupError(_MISSING) from error
+        raise errors.SetupError(_MISSING_MESSAGE) from error
     return xllamacpp
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
+def _kill(process: "subprocess.Popen[str]") -> None:
     if process.poll() is None:
         process.kill()
     process.wait()
@@ -153,8 +153,8 @@ def _main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    weights.check(weights.path())
-    server = Server(weights.path(), port=options.port, threads=options.threads, key=os.environ.get(KEY_VARIABLE, ""))
+    weights.verify_file(weights.get_model_path())
+    server = LlamaServer(weights.get_model_path(), port=options.port, threads=options.threads, key=os.environ.get(KEY_VARIABLE, ""))
     sys.stdout.write(f"{server.url}\n")
     sys.stdout.flush()
     while os.read(sys.stdin.fileno(), 4096):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from threading import Lock, Thread, current_thread
 from typing import Any
 
-_PATIENCE_SECONDS = 1.0  # for what was spawned, when the process ends
+_STOP_TIMEOUT_SECONDS = 1.0  # for what was spawned, when the process ends
 
 
 class BackgroundLoop:
@@ -17,8 +17,8 @@ class BackgroundLoop:
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
-        self._spawned = set[asyncio.Task[None]]()  # a loop holds its tasks weakly
-        self._forgotten: list[object] = []
+        self._tasks = set[asyncio.Task[None]]()  # a loop holds its tasks weakly
+        self._abandoned: list[object] = []
 
     def get(self) -> asyncio.AbstractEventLoop:
         """Returns the loop of this process, which runs."""
@@ -41,25 +41,25 @@ class BackgroundLoop:
         finally:
             future.cancel()  # for a caller who was interrupted while waiting; what is done does not change
 
-    def spawn(self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def spawn(self, loop: asyncio.AbstractEventLoop, make_coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Starts a coroutine on a loop and does not wait; does nothing if the loop is not, or no longer, ours."""
 
         def start() -> None:
-            task = loop.create_task(make())
-            self._spawned.add(task)
-            task.add_done_callback(self._spawned.discard)
+            task = loop.create_task(make_coroutine())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
         if loop is self._loop:
             loop.call_soon_threadsafe(start)
 
-    def forget(self) -> None:
+    def abandon_after_fork(self) -> None:
         """Leaves the loop to the parent process: a forked child has no thread that runs it.
 
         The old loop stays as it is. To close it, or what is connected through it, would take the parent's sockets
         out of the epoll that both share.
         """
-        self._forgotten.append((self._loop, self._thread, self._spawned))
-        self._lock, self._loop, self._thread, self._spawned = Lock(), None, None, set()
+        self._abandoned.append((self._loop, self._thread, self._tasks))
+        self._lock, self._loop, self._thread, self._tasks = Lock(), None, None, set()
 
     def stop(self) -> None:
         """Ends the loop when what was spawned has ended; the next `get` starts another."""
@@ -67,18 +67,18 @@ class BackgroundLoop:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
             return
-        asyncio.run_coroutine_threadsafe(self._finish(), loop)
-        thread.join(_PATIENCE_SECONDS)
+        asyncio.run_coroutine_threadsafe(self._finish_tasks(), loop)
+        thread.join(_STOP_TIMEOUT_SECONDS)
         if not loop.is_running() and not asyncio.all_tasks(loop):
             loop.close()
 
-    async def _finish(self) -> None:
-        await asyncio.gather(*self._spawned, return_exceptions=True)
+    async def _finish_tasks(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.sleep(0)  # sockets close one round after they are told to
         asyncio.get_running_loop().stop()
 
 
-PROCESS = BackgroundLoop()
-os.register_at_fork(after_in_child=PROCESS.forget)
-atexit.register(PROCESS.stop)
-run = PROCESS.run
+PROCESS_LOOP = BackgroundLoop()
+os.register_at_fork(after_in_child=PROCESS_LOOP.abandon_after_fork)
+atexit.register(PROCESS_LOOP.stop)
+run_coroutine = PROCESS_LOOP.run

@@ -9,13 +9,13 @@ from typing import Any
 from atoll import errors
 from atoll.llm import agents, callable, local
 from atoll.llm.endpoint import SERVICES
-from atoll.llm.ensemble import Ensemble, Member
+from atoll.llm.ensemble import EnsembleLLM, EnsembleMember
 from atoll.llm.llm import LLM
-from atoll.llm.mailbox import Mailbox
-from atoll.llm.provider import Hosted, OpenAICompatible
-from atoll.llm.recording import Replay
+from atoll.llm.mailbox import MailboxLLM
+from atoll.llm.provider import HostedLLM, OpenAICompatibleLLM
+from atoll.llm.recording import RecordedLLM
 
-FORMS = (
+NAME_FORMS = (
     "none",
     *(f"{service}:NAME" for service in SERVICES),
     "openai:NAME@http://127.0.0.1:PORT/v1",
@@ -27,8 +27,8 @@ FORMS = (
 )
 SCHEMES = (*SERVICES, "none", "local", "cli", "mailbox", "python", "replay")
 
-_UNDERSTOOD = f"understood are {', '.join(FORMS[:-1])} and {FORMS[-1]}, and several of them with commas"
-_OPTIONS = [name for name in inspect.signature(Hosted).parameters if name not in ("service", "model", "base_url")]
+_SUPPORTED_NAMES = f"understood are {', '.join(NAME_FORMS[:-1])} and {NAME_FORMS[-1]}, and several of them with commas"
+_HOSTED_OPTIONS = [name for name in inspect.signature(HostedLLM).parameters if name not in ("service", "model", "base_url")]
 
 
 def make_llm(name: str, **options: Any) -> LLM | None:
@@ -42,18 +42,18 @@ def make_llm(name: str, **options: Any) -> LLM | None:
     Raises:
         SetupError: The name is not understood, or the model cannot be made; the message is one sentence.
     """
-    _check(options)
-    given = {option: value for option, value in options.items() if value is not None}
-    members = list(_members(name))
+    _check_options(options)
+    set_options = {option: value for option, value in options.items() if value is not None}
+    members = list(_split_names(name))
     if len(members) == 1:
-        return _made(members[0][0], given)
-    made = {each: _made(each, given) for each, _ in members}
-    if None in made.values():
+        return _make_one(members[0][0], set_options)
+    llms = {member_name: _make_one(member_name, set_options) for member_name, _ in members}
+    if None in llms.values():
         raise errors.SetupError(f"{name!r} names 'none' among others: leave it out, or write it alone.")
-    return Ensemble([Member(each, model, weight) for (each, weight) in members if (model := made[each]) is not None])
+    return EnsembleLLM([EnsembleMember(member_name, model, weight) for (member_name, weight) in members if (model := llms[member_name]) is not None])
 
 
-def _members(name: str) -> Iterator[tuple[str, float]]:
+def _split_names(name: str) -> Iterator[tuple[str, float]]:
     """Yields the names and their weights; a comma parts them only where another name begins."""
     schemes = "|".join(SCHEMES)
     for part in re.split(rf",\s*(?=(?:{schemes})\b)", name):
@@ -64,78 +64,78 @@ def _members(name: str) -> Iterator[tuple[str, float]]:
             yield part.strip().rstrip(","), 1.0
 
 
-def _made(text: str, options: Mapping[str, Any]) -> LLM | None:
-    scheme, colon, rest = (part.strip() for part in text.partition(":"))
+def _make_one(text: str, options: Mapping[str, Any]) -> LLM | None:
+    scheme, colon, argument = (part.strip() for part in text.partition(":"))
     match scheme.lower(), bool(colon):
         case "", _:
-            raise errors.SetupError(f"The model has no name: {_UNDERSTOOD}.")
+            raise errors.SetupError(f"The model has no name: {_SUPPORTED_NAMES}.")
         case "none", False:
             return None
         case "local", False:
-            return local.Local(**_kept(options, *_OPTIONS))
+            return local.LocalLLM(**_filter_options(options, *_HOSTED_OPTIONS))
         case service, True if service in SERVICES:
-            return _hosted(service, rest, options)
+            return _make_hosted(service, argument, options)
         case "cli", True:
-            return agents.make(rest, **_kept(options, "timeout_seconds", "cli_arguments"))
+            return agents.make_command_line_llm(argument, **_filter_options(options, "timeout_seconds", "cli_arguments"))
         case "mailbox", True:
-            return Mailbox(_named(text, rest, "folder", "mailbox:DIR"), **_kept(options, "timeout_seconds"))
+            return MailboxLLM(_require_argument(text, argument, "folder", "mailbox:DIR"), **_filter_options(options, "timeout_seconds"))
         case "python", True:
-            return callable.load(_named(text, rest, "function", "python:FILE.py:FUNCTION"))
+            return callable.load_function_llm(_require_argument(text, argument, "function", "python:FILE.py:FUNCTION"))
         case "replay", True:
-            return Replay(_named(text, rest, "file", "replay:FILE with a recording in it"))
+            return RecordedLLM(_require_argument(text, argument, "file", "replay:FILE with a recording in it"))
         case _:
-            raise errors.SetupError(f"There is no model {text!r}{_meant(scheme, rest, text)}: {_UNDERSTOOD}.")
+            raise errors.SetupError(f"There is no model {text!r}{_suggest_name(scheme, argument, text)}: {_SUPPORTED_NAMES}.")
 
 
-def _named(text: str, rest: str, what: str, form: str) -> str:
-    if not rest:
-        raise errors.SetupError(f"The model {text!r} names no {what}: write {form}.")
-    return rest
+def _require_argument(text: str, argument: str, kind: str, form: str) -> str:
+    if not argument:
+        raise errors.SetupError(f"The model {text!r} names no {kind}: write {form}.")
+    return argument
 
 
-def _kept(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def _filter_options(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in names}
 
 
-def _check(options: Mapping[str, Any]) -> None:
-    for option in options.keys() - {*_OPTIONS, "base_url", "cli_arguments"}:
-        hint = "".join(f", perhaps you mean {near}" for near in difflib.get_close_matches(option, _OPTIONS, 1))
-        raise errors.SetupError(f"A model has no option {option!r}{hint}: there are {', '.join(_OPTIONS)}.")
+def _check_options(options: Mapping[str, Any]) -> None:
+    for option in options.keys() - {*_HOSTED_OPTIONS, "base_url", "cli_arguments"}:
+        hint = "".join(f", perhaps you mean {match}" for match in difflib.get_close_matches(option, _HOSTED_OPTIONS, 1))
+        raise errors.SetupError(f"A model has no option {option!r}{hint}: there are {', '.join(_HOSTED_OPTIONS)}.")
 
 
-def _hosted(service: str, rest: str, options: Mapping[str, Any]) -> Hosted:
-    model, address = _split(rest)
+def _make_hosted(service: str, argument: str, options: Mapping[str, Any]) -> HostedLLM:
+    model, base_url = _split_url(argument)
     if not model:
         raise errors.SetupError(
-            f"'{service}:{rest}' names no model: write {service}:NAME or {service}:NAME@http://HOST:PORT/v1."
+            f"'{service}:{argument}' names no model: write {service}:NAME or {service}:NAME@http://HOST:PORT/v1."
         )
-    given = {**_kept(options, *_OPTIONS, "base_url"), **({"base_url": address} if address else {})}
+    hosted_options = {**_filter_options(options, *_HOSTED_OPTIONS, "base_url"), **({"base_url": base_url} if base_url else {})}
     if SERVICES[service].extra:
-        return Hosted(service, model, **given)
-    return OpenAICompatible(model, service=service, **given)
+        return HostedLLM(service, model, **hosted_options)
+    return OpenAICompatibleLLM(model, service=service, **hosted_options)
 
 
-def _split(rest: str) -> tuple[str, str | None]:
+def _split_url(argument: str) -> tuple[str, str | None]:
     """Parts the name from the address; an @ may be in the name too, as in `@cf/meta/llama`."""
-    if found := re.fullmatch(r"(.*?)@\s*(\w+://.*)", rest):
-        return found[1].strip(), found[2]
-    model, _, tail = rest.rpartition("@")
-    if re.match(r"(localhost|[\w.-]+:\d+)(/|:|$)", tail) or (model and not tail):
-        raise errors.SetupError(f"The address {tail!r} of model {model!r} is none: begin it with http:// or https://.")
-    return rest, None
+    if match := re.fullmatch(r"(.*?)@\s*(\w+://.*)", argument):
+        return match[1].strip(), match[2]
+    model, _, url = argument.rpartition("@")
+    if re.match(r"(localhost|[\w.-]+:\d+)(/|:|$)", url) or (model and not url):
+        raise errors.SetupError(f"The address {url!r} of model {model!r} is none: begin it with http:// or https://.")
+    return argument, None
 
 
-def _meant(scheme: str, rest: str, text: str) -> str:
+def _suggest_name(scheme: str, argument: str, text: str) -> str:
     """Returns what the name is probably a slip of, to be put behind it."""
-    near = difflib.get_close_matches(scheme.lower(), SCHEMES, 1)
+    matches = difflib.get_close_matches(scheme.lower(), SCHEMES, 1)
     if scheme.lower() in ("http", "https"):
-        meant = f"openai:NAME@{text}"
-    elif near and near[0] in ("none", "local"):
-        meant = near[0]
-    elif near:
-        meant = f"{near[0]}:{rest or ('FILE' if near[0] == 'replay' else 'NAME')}"
-    elif not rest:
-        meant = f"openai:{scheme}"
+        suggestion = f"openai:NAME@{text}"
+    elif matches and matches[0] in ("none", "local"):
+        suggestion = matches[0]
+    elif matches:
+        suggestion = f"{matches[0]}:{argument or ('FILE' if matches[0] == 'replay' else 'NAME')}"
+    elif not argument:
+        suggestion = f"openai:{scheme}"
     else:
         return ""
-    return f", perhaps you mean {meant}"
+    return f", perhaps you mean {suggestion}"

@@ -3,44 +3,44 @@
 from typing import Protocol
 
 from atoll.llm import loop
-from atoll.llm.llm import Reply
+from atoll.llm.llm import Response
 
 
-class Chat(Protocol):
+class AsyncChat(Protocol):
     """Belongs to the event loop on which it is first used; `chat.Chat` is one."""
 
     @property
-    def can_enforce(self) -> bool: ...
+    def supports_json_schema(self) -> bool: ...
 
-    async def ask(self, prompt: str, /) -> Reply: ...
+    async def ask(self, prompt: str, /) -> Response: ...
 
     async def aclose(self) -> None: ...
 
 
-class OnLoop:
+class LoopRunner:
     """Has it speak on the loop of this process."""
 
-    def __init__(self, chat: Chat) -> None:
-        self._chat, self._loop = chat, loop.PROCESS.get()
+    def __init__(self, chat: AsyncChat) -> None:
+        self._chat, self._loop = chat, loop.PROCESS_LOOP.get()
 
     @property
-    def can_enforce(self) -> bool:
+    def supports_json_schema(self) -> bool:
         """Whether the provider holds a reply to a JSON schema, as far as is known."""
-        return self._chat.can_enforce
+        return self._chat.supports_json_schema
 
     @property
-    def is_ours(self) -> bool:
+    def belongs_to_process(self) -> bool:
         """Whether its loop runs here: a forked child has another."""
-        return self._loop is loop.PROCESS.get()
+        return self._loop is loop.PROCESS_LOOP.get()
 
-    def ask(self, prompt: str) -> Reply:
+    def ask(self, prompt: str) -> Response:
         """Returns the reply of one try.
 
         Raises:
             NoReply: There is none, and why.
         """
-        return loop.run(self._chat.ask(prompt))
+        return loop.run_coroutine(self._chat.ask(prompt))
 
     def close(self) -> None:
         """Ends the connections, if their loop still runs."""
-        loop.PROCESS.spawn(self._loop, self._chat.aclose)
+        loop.PROCESS_LOOP.spawn(self._loop, self._chat.aclose)

@@ -7,7 +7,7 @@ from atoll import errors
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetryPolicy:
     """When a try ends, when it is repeated and when a server is given up.
 
     Attributes:
@@ -31,13 +31,13 @@ class Policy:
     outage_seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        checked("timeout_seconds", self.timeout_seconds, above=0)
+        check_range("timeout_seconds", self.timeout_seconds, above=0)
         for name in ("retries", "backoff_seconds", "max_wait_seconds", "outage_seconds"):
-            checked(name, getattr(self, name))
-        checked("trip_after", self.trip_after, above=0)
+            check_range(name, getattr(self, name))
+        check_range("trip_after", self.trip_after, above=0)
 
 
-def checked(name: str, value: float, above: float | None = None) -> float:
+def check_range(name: str, value: float, above: float | None = None) -> float:
     """Returns a number that is in its range.
 
     Raises:

@@ -4,21 +4,21 @@ from threading import Lock
 from typing import Any, Protocol
 
 from atoll.llm import endpoint, price
-from atoll.llm.llm import Reply
-from atoll.llm.policy import Policy
-from atoll.llm.sampling import Sampling, Thinking
+from atoll.llm.llm import Response
+from atoll.llm.policy import RetryPolicy
+from atoll.llm.sampling import SamplingOptions, Thinking
 
 
-class Client(Protocol):
+class LLMClient(Protocol):
     """What speaks with the server: `client.Client`, which takes more than a second to import."""
 
     @property
-    def can_enforce(self) -> bool: ...
+    def supports_json_schema(self) -> bool: ...
 
-    def __call__(self, prompt: str, /) -> Reply: ...
+    def __call__(self, prompt: str, /) -> Response: ...
 
 
-class Hosted:
+class HostedLLM:
     """Asks one model of one server; calls of several threads are answered at the same time."""
 
     def __init__(
@@ -65,13 +65,13 @@ class Hosted:
         Raises:
             SetupError: The address is none, the key is missing or no key, or an option is out of its range.
         """
-        self._endpoint = endpoint.find(service, model, base_url, api_key)
-        self._policy = Policy(
+        self._endpoint = endpoint.make_endpoint(service, model, base_url, api_key)
+        self._policy = RetryPolicy(
             timeout_seconds, retries, backoff_seconds, max_wait_seconds, outage_seconds=outage_seconds
         )
-        self._sampling = Sampling(temperature, top_p, top_k, seed, max_tokens, thinking, stream)
+        self._sampling = SamplingOptions(temperature, top_p, top_k, seed, max_tokens, thinking, stream)
         self._lock = Lock()
-        self._client: Client | None = None
+        self._client: LLMClient | None = None
 
     @property
     def model(self) -> str:
@@ -89,39 +89,39 @@ class Hosted:
     @property
     def price(self) -> price.Price | None:
         """What its tokens cost, if that is known."""
-        return price.find(self._endpoint.service, self.model, self.base_url)
+        return price.find_price(self._endpoint.service, self.model, self.base_url)
 
     @property
-    def can_enforce(self) -> bool:
+    def supports_json_schema(self) -> bool:
         """Whether it holds a reply to a JSON schema; the first look takes a second."""
-        return self._connected().can_enforce
+        return self._get_client().supports_json_schema
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self.base_url!r})"
 
-    def __call__(self, prompt: str) -> Reply:
+    def __call__(self, prompt: str) -> Response:
         """Returns the reply; its seconds are those of all tries.
 
         Raises:
             NoReply: There is none after all retries; the message says why and what to do.
             SetupError: The service needs a package that is not installed.
         """
-        return self._connected()(prompt)
+        return self._get_client()(prompt)
 
-    def _connected(self) -> Client:
+    def _get_client(self) -> LLMClient:
         client = self._client
         if client is None:
             with self._lock:
                 self._client = client = self._client or self._make_client()
         return client
 
-    def _make_client(self) -> Client:
+    def _make_client(self) -> LLMClient:
         from atoll.llm import client  # takes more than a second; whoever never asks does not pay for it
 
-        return client.Client(self._endpoint, self._sampling, self._policy)
+        return client.RetryingClient(self._endpoint, self._sampling, self._policy)
 
 
-class OpenAICompatible(Hosted):
+class OpenAICompatibleLLM(HostedLLM):
     """A server that speaks OpenAI's chat completions: OpenAI itself, a gateway, vLLM, llama.cpp, Ollama."""
 
     def __init__(self, model: str, *, service: str = "openai", **options: Any) -> None:

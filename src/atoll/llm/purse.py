@@ -7,22 +7,22 @@ from threading import Condition
 from typing import Protocol
 
 from atoll import control
-from atoll.evaluation import FREE, Cost
-from atoll.journal import Ledger
-from atoll.llm.llm import LLM, NoReply, Reply
+from atoll.evaluation import ZERO_COST, Cost
+from atoll.journal import CallCache
+from atoll.llm.llm import LLM, LLMError, Response
 from atoll.llm.price import Price
 
-_LIMITS = ("usd", "tokens", "calls")
+_LIMIT_NAMES = ("usd", "tokens", "calls")
 
 
-class Most(Protocol):
+class CostBound(Protocol):
     """Says what one call can cost at most, before it is made: a model whose longest reply is known keeps to that."""
 
     def __call__(self, prompt: str, /) -> Cost: ...
 
 
 @dataclass(eq=False)
-class Purse:
+class LLMBudget:
     """Keeps what calls cost within limits, however many are in flight.
 
     A call waits while others hold what it needs, since most give back a part of it; once nobody does and it still
@@ -39,133 +39,133 @@ class Purse:
     """
 
     budget: control.Budget = control.UNLIMITED
-    per_island: control.Budget = control.UNLIMITED
-    spent: Cost = FREE
-    by_island: dict[int, Cost] = field(default_factory=dict)
-    on_empty: Callable[[str], None] = lambda reason: None
+    island_budget: control.Budget = control.UNLIMITED
+    used: Cost = ZERO_COST
+    used_by_island: dict[int, Cost] = field(default_factory=dict)
+    on_exhausted: Callable[[str], None] = lambda reason: None
     num_islands: int | None = None
-    now: Callable[[], control.Budget] | None = None
+    get_budget: Callable[[], control.Budget] | None = None
 
     def __post_init__(self) -> None:
-        self._changed = Condition()
-        self._held: list[tuple[int, Cost]] = []
-        self._poor: set[int] = set()
+        self._condition = Condition()
+        self._reservations: list[tuple[int, Cost]] = []
+        self._exhausted_islands: set[int] = set()
         self.reason = ""
 
     @contextmanager
-    def paying(self, island: int, most: Cost) -> Iterator[list[Cost]]:
+    def reserve(self, island: int, max_cost: Cost) -> Iterator[list[Cost]]:
         """Holds what a call may cost while it is made; what it did cost is to be put into the list.
 
         Raises:
             NoReply: There is not enough left.
         """
-        held = (island, most)
-        self._reserve(held)
-        bill: list[Cost] = []
+        reservation = (island, max_cost)
+        self._wait_for_budget(reservation)
+        costs: list[Cost] = []
         try:
-            yield bill
+            yield costs
         finally:
-            with self._changed:
-                self._held.remove(held)
-                for cost in bill:
-                    self.spent += cost
-                    self.by_island[island] = self.by_island.get(island, FREE) + cost
-                self._changed.notify_all()
+            with self._condition:
+                self._reservations.remove(reservation)
+                for cost in costs:
+                    self.used += cost
+                    self.used_by_island[island] = self.used_by_island.get(island, ZERO_COST) + cost
+                self._condition.notify_all()
 
-    def _reserve(self, held: tuple[int, Cost]) -> None:
-        island, most = held
-        with self._changed:
-            self.budget = self.now() if self.now else self.budget
-            while not self.reason and (lacking := self._lacking(island, most)):
-                rivals = [each for each in self._held if lacking.is_all or each[0] == island]
-                if rivals:
-                    self._changed.wait()
-                elif lacking.is_all:
-                    self.reason = lacking.reason
-                    self._changed.notify_all()
+    def _wait_for_budget(self, reservation: tuple[int, Cost]) -> None:
+        island, max_cost = reservation
+        with self._condition:
+            self.budget = self.get_budget() if self.get_budget else self.budget
+            while not self.reason and (exceeded := self._find_exceeded_limit(island, max_cost)):
+                competing = [other for other in self._reservations if exceeded.is_global or other[0] == island]
+                if competing:
+                    self._condition.wait()
+                elif exceeded.is_global:
+                    self.reason = exceeded.reason
+                    self._condition.notify_all()
                 else:
-                    self._poor.add(island)
-                    if self.num_islands is None or len(self._poor) < self.num_islands:
-                        raise NoReply(f"Island {island} may call no model any more: {lacking.reason}")
-                    self.reason = f"every island has used its share: {lacking.reason}"
+                    self._exhausted_islands.add(island)
+                    if self.num_islands is None or len(self._exhausted_islands) < self.num_islands:
+                        raise LLMError(f"Island {island} may call no model any more: {exceeded.reason}")
+                    self.reason = f"every island has used its share: {exceeded.reason}"
             if not self.reason:
-                self._held.append(held)
+                self._reservations.append(reservation)
                 return
-        self.on_empty(self.reason)  # outside of the lock: it may stop the run, which waits for others
-        raise NoReply(f"No model is called any more: {self.reason}")
+        self.on_exhausted(self.reason)  # outside of the lock: it may stop the run, which waits for others
+        raise LLMError(f"No model is called any more: {self.reason}")
 
-    def _lacking(self, island: int, most: Cost) -> "_Lack | None":
+    def _find_exceeded_limit(self, island: int, max_cost: Cost) -> "_ExceededLimit | None":
         """Says which limit a call would break, if it cost the most."""
-        of_all = sum((cost for _, cost in self._held), self.spent)
-        of_one = sum((cost for place, cost in self._held if place == island), self.by_island.get(island, FREE))
-        for is_all, budget, used in ((True, self.budget, of_all), (False, self.per_island, of_one)):
-            limits, spent, wanted = _amounts(budget), _of(used), _of(most)
+        total_used = sum((cost for _, cost in self._reservations), self.used)
+        island_used = sum((cost for reserved_island, cost in self._reservations if reserved_island == island), self.used_by_island.get(island, ZERO_COST))
+        for is_global, budget, used in ((True, self.budget, total_used), (False, self.island_budget, island_used)):
+            limits, used_amounts, requested = _get_limits(budget), _get_amounts(used), _get_amounts(max_cost)
             for name, limit in limits.items():
-                if spent[name] + wanted[name] > limit:
-                    return _Lack(is_all, _told(name, limit, wanted[name]))
+                if used_amounts[name] + requested[name] > limit:
+                    return _ExceededLimit(is_global, _describe_limit(name, limit, requested[name]))
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class _Lack:
-    is_all: bool
+class _ExceededLimit:
+    is_global: bool
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Metered:
+class MeteredLLM:
     """A model that is asked only if the purse can pay for it."""
 
     llm: LLM
-    purse: Purse
-    most: Most
+    budget: LLMBudget
+    cost_bound: CostBound
 
-    def __call__(self, prompt: str) -> Reply:
-        ledger = Ledger.current.get()
-        island = ledger.island if ledger is not None else -1
-        with self.purse.paying(island, self.most(prompt)) as bill:
-            reply = self.llm(prompt)
-            bill.append(Cost(reply.cost.seconds, reply.cost.tokens_in, reply.cost.tokens_out, reply.cost.usd, 1))
-        return reply
+    def __call__(self, prompt: str) -> Response:
+        call_cache = CallCache.current.get()
+        island = call_cache.island if call_cache is not None else -1
+        with self.budget.reserve(island, self.cost_bound(prompt)) as costs:
+            response = self.llm(prompt)
+            costs.append(Cost(response.cost.seconds, response.cost.tokens_in, response.cost.tokens_out, response.cost.usd, 1))
+        return response
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class TokenCountingLLM:
     """A model whose replies name their tokens, also where it tells of none: four characters make one, about."""
 
     llm: LLM
 
-    def __call__(self, prompt: str) -> Reply:
-        reply = self.llm(prompt)
-        if reply.cost.tokens_in or reply.cost.tokens_out:
-            return reply
-        tokens = {"tokens_in": -(-len(prompt) // 4), "tokens_out": -(-len(reply.text) // 4)}
-        return replace(reply, cost=replace(reply.cost, **tokens))
+    def __call__(self, prompt: str) -> Response:
+        response = self.llm(prompt)
+        if response.cost.tokens_in or response.cost.tokens_out:
+            return response
+        tokens = {"tokens_in": -(-len(prompt) // 4), "tokens_out": -(-len(response.text) // 4)}
+        return replace(response, cost=replace(response.cost, **tokens))
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PricedLLM:
     """A model whose replies cost what a price says, whatever its provider says."""
 
     llm: LLM
     price: Price
 
-    def __call__(self, prompt: str) -> Reply:
-        reply = self.llm(prompt)
-        usd = self.price.usd(reply.cost.tokens_in, reply.cost.tokens_out)
-        return replace(reply, cost=replace(reply.cost, usd=usd))
+    def __call__(self, prompt: str) -> Response:
+        response = self.llm(prompt)
+        usd = self.price.compute_usd(response.cost.tokens_in, response.cost.tokens_out)
+        return replace(response, cost=replace(response.cost, usd=usd))
 
 
-def _amounts(budget: control.Budget) -> Mapping[str, float]:
-    return {name: limit for name in _LIMITS if (limit := getattr(budget, name)) is not None}
+def _get_limits(budget: control.Budget) -> Mapping[str, float]:
+    return {name: limit for name in _LIMIT_NAMES if (limit := getattr(budget, name)) is not None}
 
 
-def _of(cost: Cost) -> Mapping[str, float]:
+def _get_amounts(cost: Cost) -> Mapping[str, float]:
     return {"usd": cost.usd, "tokens": cost.tokens_in + cost.tokens_out, "calls": cost.calls}
 
 
-def _told(name: str, limit: float, wanted: float) -> str:
+def _describe_limit(name: str, limit: float, requested: float) -> str:
     """Says it as the kernel says that a budget is used, with what a call would need."""
     if name == "usd":
-        return f"budget of {limit:g} usd used: a call may cost ${wanted:.4f}"
-    return f"budget of {limit:g} {name} used" + ("" if name == "calls" else f": a call may take {wanted:g}")
+        return f"budget of {limit:g} usd used: a call may cost ${requested:.4f}"
+    return f"budget of {limit:g} {name} used" + ("" if name == "calls" else f": a call may take {requested:g}")

@@ -12,13 +12,13 @@ from threading import Lock
 
 from atoll import candidate, errors
 from atoll.evaluation import Cost
-from atoll.journal import Ledger
-from atoll.llm.llm import LLM, Reply
+from atoll.journal import CallCache
+from atoll.llm.llm import LLM, Response
 
-type Place = tuple[int, str]
+type CallPosition = tuple[int, str]
 
 
-class Recorder:
+class RecordingLLM:
     """A model whose replies are appended to a file before anybody reads them."""
 
     def __init__(self, llm: LLM, path: str | Path) -> None:
@@ -35,11 +35,11 @@ class Recorder:
         except OSError as error:
             raise errors.SetupError(f"Replies cannot be recorded in {path}: {error.strerror}.") from error
 
-    def __call__(self, prompt: str) -> Reply:
-        place = _place()  # before the model is asked: a durable one moves on to the next
-        reply = self._llm(prompt)
-        self._append(f"{to_line(place, prompt, reply)}\n".encode())
-        return reply
+    def __call__(self, prompt: str) -> Response:
+        position = _get_position()  # before the model is asked: a durable one moves on to the next
+        response = self._llm(prompt)
+        self._append(f"{format_line(position, prompt, response)}\n".encode())
+        return response
 
     def _append(self, line: bytes) -> None:
         # Opened each time (20 us), so that there is nothing to close and a forked child does the same.
@@ -48,14 +48,14 @@ class Recorder:
                 line = line[file.write(line) :]
 
 
-class Replay:
+class RecordedLLM:
     """Answers from a file of a `Recorder`, the same however many workers ask.
 
     Who asks at a recorded place with the recorded prompt gets that reply, as often as he asks. Who asks elsewhere
     gets the replies to that prompt in recorded order, each once.
     """
 
-    def __init__(self, source: str | Path | Iterable[str], *, where: str = "", by_place: bool = False) -> None:
+    def __init__(self, source: str | Path | Iterable[str], *, name: str = "", match_by_position: bool = False) -> None:
         """Reads the recording.
 
         Args:
@@ -66,71 +66,71 @@ class Replay:
         Raises:
             SetupError: There is no such file, or it is no recording.
         """
-        self._where, self._lock = where or str(source), Lock()
-        self._placed: dict[tuple[int, str, str], Reply] = {}
-        self._loose: dict[Place, Reply] = {}
-        self._queues: defaultdict[str, deque[Reply]] = defaultdict(deque)
-        for place, digest, reply in self._entries(_lines(source) if isinstance(source, str | Path) else source):
-            self._queues[digest].append(reply)
-            if place is not None:
-                self._placed[(*place, digest)] = reply  # the last one: what a step that ran again went on with
-                if by_place:
-                    self._loose[place] = reply
+        self._name, self._lock = name or str(source), Lock()
+        self._by_call: dict[tuple[int, str, str], Response] = {}
+        self._by_position: dict[CallPosition, Response] = {}
+        self._by_prompt: defaultdict[str, deque[Response]] = defaultdict(deque)
+        for position, digest, response in self._parse_lines(_read_lines(source) if isinstance(source, str | Path) else source):
+            self._by_prompt[digest].append(response)
+            if position is not None:
+                self._by_call[(*position, digest)] = response  # the last one: what a step that ran again went on with
+                if match_by_position:
+                    self._by_position[position] = response
 
-    def __call__(self, prompt: str) -> Reply:
+    def __call__(self, prompt: str) -> Response:
         """Returns what was recorded.
 
         Raises:
             NotFound: There is no reply to this prompt, or none left.
         """
-        digest, place = candidate.digest(prompt), _place()
-        if place is not None and (*place, digest) in self._placed:
-            return self._placed[(*place, digest)]
-        if place in self._loose:
-            return self._loose[place]
+        digest, position = candidate.content_hash(prompt), _get_position()
+        if position is not None and (*position, digest) in self._by_call:
+            return self._by_call[(*position, digest)]
+        if position in self._by_position:
+            return self._by_position[position]
         with self._lock:
-            if digest not in self._queues:
+            if digest not in self._by_prompt:
                 raise errors.NotFound(
-                    f"{self._where} has no reply to the prompt {prompt!r:.80} ({digest[:12]}): record one."
+                    f"{self._name} has no reply to the prompt {prompt!r:.80} ({digest[:12]}): record one."
                 )
-            if not self._queues[digest]:
+            if not self._by_prompt[digest]:
                 raise errors.NotFound(
-                    f"{self._where} has no further reply to the prompt {prompt!r:.80} ({digest[:12]}): record more."
+                    f"{self._name} has no further reply to the prompt {prompt!r:.80} ({digest[:12]}): record more."
                 )
-            return self._queues[digest].popleft()
+            return self._by_prompt[digest].popleft()
 
-    def _entries(self, lines: Iterable[str]) -> Iterator[tuple[Place | None, str, Reply]]:
-        for number, line in enumerate(lines, 1):
+    def _parse_lines(self, lines: Iterable[str]) -> Iterator[tuple[CallPosition | None, str, Response]]:
+        for line_number, line in enumerate(lines, 1):
             try:
-                found = json.loads(line)
-                place = None if found["place"] is None else (int(found["place"][0]), str(found["place"][1]))
-                yield place, str(found["digest"]), Reply(found["text"], found["model"], Cost(*found["usage"]))
+                data = json.loads(line)
+                position = None if data["place"] is None else (int(data["place"][0]), str(data["place"][1]))
+                yield position, str(data["digest"]), Response(data["text"], data["model"], Cost(*data["usage"]))
             except (ValueError, TypeError, LookupError, RecursionError):
                 raise errors.SetupError(
-                    f"{self._where} is no recording of replies, line {number} is none: "
+                    f"{self._name} is no recording of replies, line {line_number} is none: "
                     "give a file that a Recorder or 'atoll export --replay' wrote."
                 ) from None
 
 
-def to_line(place: Place | None, prompt: str, reply: Reply) -> str:
+def format_line(position: CallPosition | None, prompt: str, response: Response) -> str:
     """Returns a reply as a line of a recording, without its end."""
-    amounts = reply.cost.to_data()
-    data = {"text": reply.text, "model": reply.model, "usage": amounts}
-    return json.dumps({"place": place, "digest": candidate.digest(prompt), "prompt": prompt, **data})
+    amounts = response.cost.to_data()
+    data = {"text": response.text, "model": response.model, "usage": amounts}
+    return json.dumps({"place": position, "digest": candidate.content_hash(prompt), "prompt": prompt, **data})
 
 
-def _lines(path: str | Path) -> Iterator[str]:
+def _read_lines(path: str | Path) -> Iterator[str]:
     try:
-        whole, _, _ = Path(path).read_text(encoding="utf-8").rpartition("\n")
+        text, _, _ = Path(path).read_text(encoding="utf-8").rpartition("\n")
     except OSError as error:
         raise errors.SetupError(f"Replies cannot be read from {path}: {error.strerror}.") from error
     except ValueError:
         raise errors.SetupError(
             f"{path} is no recording of replies, it is no text: give a file that a Recorder wrote."
         ) from None
-    return iter(whole.split("\n") if whole else ())
+    return iter(text.split("\n") if text else ())
 
 
-def _place() -> Place | None:
-    ledger = Ledger.current.get()
-    return None if ledger is None else ledger.place
+def _get_position() -> CallPosition | None:
+    call_cache = CallCache.current.get()
+    return None if call_cache is None else call_cache.position

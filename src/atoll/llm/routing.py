@@ -11,14 +11,14 @@ from typing import Literal
 
 from atoll import function
 from atoll.candidate import JSON
-from atoll.llm.ensemble import ADVICE, Ensemble, Member
+from atoll.llm.ensemble import ADVICE_KEY, EnsembleLLM, EnsembleMember
 
-type Route = Literal["weights", "bandit", "plateau"]
+type RoutingMethod = Literal["weights", "bandit", "plateau"]
 
-_LEAST_SHARE = 0.01  # of the dearest model's price: a model that is free must not be infinitely good
+_MIN_COST_SHARE = 0.01  # of the dearest model's price: a model that is free must not be infinitely good
 
 
-def make(route: Route, ensemble: Ensemble, *, plateau_steps: int = 20) -> function.Learner:
+def make_router(route: RoutingMethod, ensemble: EnsembleLLM, *, plateau_iterations: int = 20) -> function.Learner:
     """Returns the learner that chooses among the members.
 
     Args:
@@ -29,53 +29,53 @@ def make(route: Route, ensemble: Ensemble, *, plateau_steps: int = 20) -> functi
     """
     match route:
         case "weights":
-            return Weights(ensemble.members)
+            return WeightRouter(ensemble.members)
         case "bandit":
-            return Bandit(ensemble.members)
+            return BanditRouter(ensemble.members)
         case "plateau":
-            return Plateau(ensemble.members, plateau_steps)
+            return PlateauRouter(ensemble.members, plateau_iterations)
 
 
-class Weights:
+class WeightRouter:
     """Draws a model by the members' weights and learns nothing."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[EnsembleMember]) -> None:
         self._names = [member.name for member in members]
         self._weights = [member.weight for member in members]
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        return {ADVICE: rng.choices(self._names, self._weights)[0]}
+        return {ADVICE_KEY: rng.choices(self._names, self._weights)[0]}
 
-    def learn(self, outcome: function.Outcome) -> None:
+    def learn(self, result: function.IterationResult) -> None:
         pass
 
 
-class Plateau:
+class PlateauRouter:
     """Asks the last model while the best has not improved for some steps, and the others otherwise."""
 
-    def __init__(self, members: Sequence[Member], steps: int) -> None:
-        self._strong, self._usual = members[-1].name, Weights(members[:-1] or members)
-        self._most_steps, self._steps = steps, 0
+    def __init__(self, members: Sequence[EnsembleMember], iterations: int) -> None:
+        self._strong, self._weight_router = members[-1].name, WeightRouter(members[:-1] or members)
+        self._plateau_iterations, self._idle_iterations = iterations, 0
         self._best = -math.inf
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        return {ADVICE: self._strong} if self._steps >= self._most_steps else self._usual.advise(rng)
+        return {ADVICE_KEY: self._strong} if self._idle_iterations >= self._plateau_iterations else self._weight_router.advise(rng)
 
-    def learn(self, outcome: function.Outcome) -> None:
-        parents = max((_score(fn) for fn in outcome.parents), default=-math.inf)
-        found = _best_child(outcome)
-        self._steps = 0 if found > max(self._best, parents) else self._steps + 1
-        self._best = max(self._best, parents, found)
+    def learn(self, result: function.IterationResult) -> None:
+        parent_score = max((_get_score(fn) for fn in result.parents), default=-math.inf)
+        child_score = _get_best_child_score(result)
+        self._idle_iterations = 0 if child_score > max(self._best, parent_score) else self._idle_iterations + 1
+        self._best = max(self._best, parent_score, child_score)
 
 
 @dataclass(slots=True)
-class _Arm:
-    num_steps: int = 0
+class _BanditArm:
+    num_iterations: int = 0
     gain: float = 0.0
     usd: float = 0.0
 
 
-class Bandit:
+class BanditRouter:
     """Chooses by an upper bound on improvement per dollar: (mean + margin) / cost.
 
     The index is that of KUBE (Tran-Thanh et al., AAAI 2012).
@@ -86,43 +86,43 @@ class Bandit:
     the same.
     """
 
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._arms = {member.name: _Arm() for member in members if member.weight > 0}
-        self._largest = 0.0
+    def __init__(self, members: Sequence[EnsembleMember]) -> None:
+        self._arms = {member.name: _BanditArm() for member in members if member.weight > 0}
+        self._max_gain = 0.0
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         # Outcomes come late, so several steps are issued before the first: among the untried it draws.
-        untried = [name for name, arm in self._arms.items() if not arm.num_steps]
+        untried = [name for name, arm in self._arms.items() if not arm.num_iterations]
         if untried:
-            return {ADVICE: rng.choice(untried)}
-        bounds = self._bounds()
-        best = max(bounds.values())
-        return {ADVICE: rng.choice([name for name, bound in bounds.items() if bound == best])}
+            return {ADVICE_KEY: rng.choice(untried)}
+        upper_bounds = self._compute_bounds()
+        best = max(upper_bounds.values())
+        return {ADVICE_KEY: rng.choice([name for name, bound in upper_bounds.items() if bound == best])}
 
-    def learn(self, outcome: function.Outcome) -> None:
-        arm = self._arms.get(str(outcome.advice.get(ADVICE)))
+    def learn(self, result: function.IterationResult) -> None:
+        arm = self._arms.get(str(result.advice.get(ADVICE_KEY)))
         if arm is None:
             return
-        parent, child = max((_score(fn) for fn in outcome.parents), default=-math.inf), _best_child(outcome)
+        parent_score, child_score = max((_get_score(fn) for fn in result.parents), default=-math.inf), _get_best_child_score(result)
         gain = 0.0
-        if child > parent > -math.inf:
-            gain = (child - parent) / (child - parent + abs(parent))
-        arm.num_steps, arm.gain, arm.usd = arm.num_steps + 1, arm.gain + gain, arm.usd + outcome.spent.usd
-        self._largest = max(self._largest, gain)
+        if child_score > parent_score > -math.inf:
+            gain = (child_score - parent_score) / (child_score - parent_score + abs(parent_score))
+        arm.num_iterations, arm.gain, arm.usd = arm.num_iterations + 1, arm.gain + gain, arm.usd + result.cost.usd
+        self._max_gain = max(self._max_gain, gain)
 
-    def _bounds(self) -> Mapping[str, float]:
-        total = sum(arm.num_steps for arm in self._arms.values())
-        costs = {name: arm.usd / arm.num_steps for name, arm in self._arms.items()}
-        dearest = max(costs.values()) or 1.0
-        scale = self._largest or 1.0
+    def _compute_bounds(self) -> Mapping[str, float]:
+        total = sum(arm.num_iterations for arm in self._arms.values())
+        costs = {name: arm.usd / arm.num_iterations for name, arm in self._arms.items()}
+        max_cost = max(costs.values()) or 1.0
+        scale = self._max_gain or 1.0
         return {
-            name: (arm.gain / arm.num_steps + scale * math.sqrt(2 * math.log(total) / arm.num_steps))
-            / max(costs[name] / dearest, _LEAST_SHARE if any(costs.values()) else 1.0)
+            name: (arm.gain / arm.num_iterations + scale * math.sqrt(2 * math.log(total) / arm.num_iterations))
+            / max(costs[name] / max_cost, _MIN_COST_SHARE if any(costs.values()) else 1.0)
             for name, arm in self._arms.items()
         }
 
 
-class Advisers:
+class CombinedLearner:
     """Several learners as one; of two that advise the same key the later wins."""
 
     def __init__(self, *learners: function.Learner) -> None:
@@ -131,15 +131,15 @@ class Advisers:
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         return {key: value for learner in self._learners for key, value in learner.advise(rng).items()}
 
-    def learn(self, outcome: function.Outcome) -> None:
+    def learn(self, result: function.IterationResult) -> None:
         for learner in self._learners:
-            learner.learn(outcome)
+            learner.learn(result)
 
 
-def _score(fn: function.Function) -> float:
-    found = fn.evaluation
-    return -math.inf if found is None or found.score is None else found.score
+def _get_score(fn: function.Function) -> float:
+    evaluation = fn.evaluation
+    return -math.inf if evaluation is None or evaluation.score is None else evaluation.score
 
 
-def _best_child(outcome: function.Outcome) -> float:
-    return max((_score(fn) for fn, decision in outcome.children if decision.verdict == "accept"), default=-math.inf)
+def _get_best_child_score(result: function.IterationResult) -> float:
+    return max((_get_score(fn) for fn, decision in result.children if decision.verdict == "accept"), default=-math.inf)

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from atoll import errors
-from atoll.llm.policy import checked
+from atoll.llm.policy import check_range
 
 type Thinking = Literal["off", "minimal", "low", "medium", "high"]
 
-THINKING = ("off", "minimal", "low", "medium", "high")
+THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class SamplingOptions:
     """Options of a request.
 
     Attributes:
@@ -38,9 +38,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.temperature is not None:
-            checked("temperature", self.temperature)
+            check_range("temperature", self.temperature)
         for name in ("top_p", "top_k", "max_tokens"):
             if (value := getattr(self, name)) is not None:
-                checked(name, value, above=0)
-        if self.thinking is not None and self.thinking not in THINKING:
-            raise errors.SetupError(f"thinking is {self.thinking!r}: give one of {', '.join(THINKING)}.")
+                check_range(name, value, above=0)
+        if self.thinking is not None and self.thinking not in THINKING_LEVELS:
+            raise errors.SetupError(f"thinking is {self.thinking!r}: give one of {', '.join(THINKING_LEVELS)}.")

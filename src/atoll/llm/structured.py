@@ -10,18 +10,18 @@ import pydantic
 from atoll import errors
 from atoll.llm.llm import LLM, JSONPrompt
 
-_MAX_SHOWN = 2000  # characters of a wrong reply in the prompt that asks for a better one
-_MAX_FAULTS = 100  # brackets that begin no JSON: a long program has thousands
+_MAX_RESPONSE_CHARS = 2000  # characters of a wrong reply in the prompt that asks for a better one
+_MAX_PARSE_FAILURES = 100  # brackets that begin no JSON: a long program has thousands
 _START = re.compile(r"[\[{]")
 # Possessive: without a last fence, every way to share empty lines with the body would be tried to the end of the text.
 _FENCE = re.compile(r"```[a-zA-Z0-9]*+[^\S\n]*+\n\s*+(.*?)```", re.DOTALL)
 
-_WANTED = """{prompt}
+_JSON_PROMPT = """{prompt}
 
 Answer with one JSON value and nothing else. It must match this JSON schema:
 {schema}"""
 
-_REPAIR = """{prompt}
+_REPAIR_PROMPT = """{prompt}
 
 You answered:
 {reply}
@@ -30,7 +30,7 @@ That cannot be used: {error}
 Answer again with the corrected JSON value and nothing else."""
 
 
-class Unreadable(errors.AtollError):
+class InvalidResponse(errors.AtollError):
     """A model replied twice, and neither was what it was asked for.
 
     Attributes:
@@ -57,21 +57,21 @@ def ask_json[T](model: LLM, prompt: str, schema: type[T]) -> T:
         Unreadable: What it replied cannot be used.
     """
     adapter = pydantic.TypeAdapter(schema)
-    described = adapter.json_schema()
-    wanted = _WANTED.format(prompt=prompt, schema=json.dumps(described))
-    text = model(_asking(wanted, described)).text
-    found = _read(adapter, text)
-    if not isinstance(found, str):
-        return found[0]
-    repair = _REPAIR.format(prompt=wanted, reply=_cut(text), error=found)
-    reply = model(_asking(repair, described))
-    again = _read(adapter, reply.text)
-    if isinstance(again, str):
-        raise Unreadable(f"{reply.model} replied twice without the JSON that was asked for: {again}", reply.text)
-    return again[0]
+    json_schema = adapter.json_schema()
+    json_prompt = _JSON_PROMPT.format(prompt=prompt, schema=json.dumps(json_schema))
+    text = model(_make_prompt(json_prompt, json_schema)).text
+    parsed = _parse_response(adapter, text)
+    if not isinstance(parsed, str):
+        return parsed[0]
+    repair_prompt = _REPAIR_PROMPT.format(prompt=json_prompt, reply=_truncate(text), error=parsed)
+    response = model(_make_prompt(repair_prompt, json_schema))
+    repaired = _parse_response(adapter, response.text)
+    if isinstance(repaired, str):
+        raise InvalidResponse(f"{response.model} replied twice without the JSON that was asked for: {repaired}", response.text)
+    return repaired[0]
 
 
-def extract(text: str) -> Iterator[Any]:
+def extract_json(text: str) -> Iterator[Any]:
     """Yields the JSON values in a text, the likeliest first: all of it, what is fenced, what stands in prose.
 
     Objects and lists are looked for in prose, longest first; a number in a sentence is none.
@@ -82,36 +82,36 @@ def extract(text: str) -> Iterator[Any]:
         except (ValueError, RecursionError):
             continue
     decoder = json.JSONDecoder()
-    found, position, faults = list[tuple[int, Any]](), 0, 0
-    while faults < _MAX_FAULTS and (start := _START.search(text, position)):
+    values, position, failures = list[tuple[int, Any]](), 0, 0
+    while failures < _MAX_PARSE_FAILURES and (start := _START.search(text, position)):
         try:
             value, position = decoder.raw_decode(text, start.start())
-            found.append((start.start() - position, value))
+            values.append((start.start() - position, value))
         except (ValueError, RecursionError):
-            position, faults = start.end(), faults + 1
-    yield from (value for _, value in sorted(found, key=lambda each: each[0]))
+            position, failures = start.end(), failures + 1
+    yield from (value for _, value in sorted(values, key=lambda item: item[0]))
 
 
-def _asking(text: str, schema: Mapping[str, Any]) -> JSONPrompt | str:
+def _make_prompt(text: str, schema: Mapping[str, Any]) -> JSONPrompt | str:
     # Providers hold replies to objects; a bare list or number is only asked for in words.
     return JSONPrompt(text, schema) if schema.get("type") == "object" else text
 
 
-def _read[T](adapter: pydantic.TypeAdapter[T], text: str) -> tuple[T] | str:
+def _parse_response[T](adapter: pydantic.TypeAdapter[T], text: str) -> tuple[T] | str:
     """Returns the value, or what is wrong."""
-    wrong = "there is no JSON in it."
-    for number, value in enumerate(extract(text)):
+    problem = "there is no JSON in it."
+    for index, value in enumerate(extract_json(text)):
         try:
             return (adapter.validate_python(value),)
         except pydantic.ValidationError as error:
-            wrong = wrong if number else _told(error)
-    return wrong
+            problem = problem if index else _describe_error(error)
+    return problem
 
 
-def _told(error: pydantic.ValidationError) -> str:
-    said = [f"{'.'.join(map(str, each['loc'])) or 'the value'}: {each['msg']}" for each in error.errors()[:5]]
-    return f"{'; '.join(said)}."
+def _describe_error(error: pydantic.ValidationError) -> str:
+    messages = [f"{'.'.join(map(str, detail['loc'])) or 'the value'}: {detail['msg']}" for detail in error.errors()[:5]]
+    return f"{'; '.join(messages)}."
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]} ..."
+def _truncate(text: str) -> str:
+    return text if len(text) <= _MAX_RESPONSE_CHARS else f"{text[:_MAX_RESPONSE_CHARS]} ..."

@@ -13,18 +13,18 @@ from typing import Any
 
 from atoll.llm import connections
 
-_PIECE = 2**16  # bytes that are taken at once
-_LONGEST_HEAD = 2**16
+_CHUNK_BYTES = 2**16  # bytes that are taken at once
+_MAX_HEADER_BYTES = 2**16
 
 
-class Wires:
+class SyncConnectionPool:
     """Keeps as many connections as there were requests at once; for one server, from any thread of one process."""
 
     def __init__(self) -> None:
-        self._idle: list[_Wire] = []
+        self._idle: list[_SyncConnection] = []
         self._is_closed = False
 
-    def exchange(self, request: connections.Request, *, connect_seconds: float, deadline: float) -> connections.Answer:
+    def exchange(self, request: connections.HTTPRequest, *, connect_seconds: float, deadline: float) -> connections.HTTPResponse:
         """Sends a request and returns the answer.
 
         Args:
@@ -35,66 +35,66 @@ class Wires:
         Raises:
             Lost: There is none.
         """
-        while wire := self._kept():
-            if not wire.is_quiet():  # closed by now, or it says what nobody asked ("408 you are idle")
-                wire.close()
+        while connection := self._pop_idle():
+            if not connection.has_no_data():  # closed by now, or it says what nobody asked ("408 you are idle")
+                connection.close()
                 continue
             try:
-                return self._ask(wire, request.message, deadline)
-            except connections.HungUp:
+                return self._exchange_on(connection, request.message, deadline)
+            except connections.ConnectionClosed:
                 break  # closed for its age while the request was on its way
-        return self._ask(_connected(request, connect_seconds), request.message, deadline)
+        return self._exchange_on(_connect(request, connect_seconds), request.message, deadline)
 
     def close(self) -> None:
         """Ends all connections; those at work when they are done."""
         self._is_closed = True
-        while wire := self._kept():
-            wire.close()
+        while connection := self._pop_idle():
+            connection.close()
 
-    def _kept(self) -> "_Wire | None":
+    def _pop_idle(self) -> "_SyncConnection | None":
         try:
             return self._idle.pop()  # the one used last is the least likely to be closed by now
         except IndexError:
             return None
 
-    def _ask(self, wire: "_Wire", message: bytes, deadline: float) -> connections.Answer:
-        is_kept = False
+    def _exchange_on(self, connection: "_SyncConnection", message: bytes, deadline: float) -> connections.HTTPResponse:
+        is_reusable = False
         try:
-            wire.send(message, deadline)
-            answer, is_kept = _result(connections.read_answer(wire))
+            connection.send(message, deadline)
+            response, is_reusable = _run_coroutine(connections.read_response(connection))
         except TimeoutError:
-            raise connections.Silent("no answer in time") from None
+            raise connections.HTTPTimeout("no answer in time") from None
         except asyncio.IncompleteReadError:
-            if wire.has_answered:
-                raise connections.Lost("the answer broke off") from None
-            raise connections.HungUp("no answer") from None
+            if connection.has_received:
+                raise connections.HTTPError("the answer broke off") from None
+            raise connections.ConnectionClosed("no answer") from None
         except (ValueError, asyncio.LimitOverrunError) as error:
-            raise connections.Foreign(f"the answer is no HTTP/1.1: {error}") from None
+            raise connections.InvalidHTTP(f"the answer is no HTTP/1.1: {error}") from None
         finally:
-            if is_kept and not self._is_closed:
-                self._idle.append(wire)
+            if is_reusable and not self._is_closed:
+                self._idle.append(connection)
             else:
-                wire.close()
-        return answer
+                connection.close()
+        return response
 
 
-class _Wire:
+class _SyncConnection:
     """A connection that is read like a stream of asyncio's, by coroutines that never wait for anything but a socket."""
 
-    def __init__(self, connected: socket.socket) -> None:
-        self._socket, self._data, self._deadline = connected, bytearray(), 0.0
+    def __init__(self, connected_socket: socket.socket) -> None:
+        self._socket, self._data, self._deadline = connected_socket, bytearray(), 0.0
         self._poll = select.poll()
-        self._poll.register(connected, select.POLLIN)
-        self.has_answered = self._is_ended = False  # in this exchange
+        self._poll.register(connected_socket, select.POLLIN)
+        self.has_received = self._is_at_end = False  # in this exchange
 
-    def is_quiet(self) -> bool:
+    def has_no_data(self) -> bool:
         return not self._poll.poll(0)
 
     def send(self, message: bytes, deadline: float) -> None:
-        self.has_answered = self._is_ended = False
+        self.has_received = self._is_at_end = False
         self._data.clear()
         self._deadline = deadline
-        self._socket.settimeout(self._seconds_left())
+        self._socket.settimeout(self._get_remaining_seconds())
         with contextlib.suppress(ConnectionError):  # it may have answered nevertheless
             self._socket.sendall(message)
 
@@ -104,24 +104,24 @@ class _Wire:
     async def readuntil(self, separator: bytes) -> bytes:
         start = 0
         while (end := self._data.find(separator, start)) < 0:
-            if len(self._data) > _LONGEST_HEAD:
+            if len(self._data) > _MAX_HEADER_BYTES:
                 raise asyncio.LimitOverrunError("its head is too long", len(self._data))
             start = max(0, len(self._data) - len(separator))
             self._fill()
-        return self._taken(end + len(separator))
+        return self._take(end + len(separator))
 
     async def readexactly(self, size: int) -> bytes:
         while len(self._data) < size:
             self._fill()
-        return self._taken(size)
+        return self._take(size)
 
     async def read(self, size: int = -1) -> bytes:
-        if not self._data and not self._is_ended:
+        if not self._data and not self._is_at_end:
             self._receive()
-        return self._taken(len(self._data) if size < 0 else size)
+        return self._take(len(self._data) if size < 0 else size)
 
     def feed_eof(self) -> None:
-        self._is_ended = True
+        self._is_at_end = True
 
     def _fill(self) -> None:
         if not self._receive():
@@ -129,39 +129,39 @@ class _Wire:
 
     def _receive(self) -> bool:
         """Takes what is there, or comes; False: nothing will."""
-        self._socket.settimeout(self._seconds_left())
+        self._socket.settimeout(self._get_remaining_seconds())
         try:
-            chunk = self._socket.recv(_PIECE)
+            chunk = self._socket.recv(_CHUNK_BYTES)
         except ConnectionError:
             chunk = b""
-        self.has_answered = self.has_answered or bool(chunk)
+        self.has_received = self.has_received or bool(chunk)
         self._data += chunk
         return bool(chunk)
 
-    def _taken(self, size: int) -> bytes:
-        taken = bytes(self._data[:size])
+    def _take(self, size: int) -> bytes:
+        data = bytes(self._data[:size])
         del self._data[:size]
-        return taken
+        return data
 
-    def _seconds_left(self) -> float:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+    def _get_remaining_seconds(self) -> float:
+        remaining_seconds = self._deadline - time.monotonic()
+        if remaining_seconds <= 0:
             raise TimeoutError
-        return left
+        return remaining_seconds
 
 
-def _connected(request: connections.Request, seconds: float) -> _Wire:
+def _connect(request: connections.HTTPRequest, seconds: float) -> _SyncConnection:
     try:
-        made = socket.create_connection((request.host, request.port), seconds)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        new_socket = socket.create_connection((request.host, request.port), seconds)
+        new_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except TimeoutError:
-        raise connections.Unreachable(f"no connection within {seconds} seconds") from None
+        raise connections.ConnectionFailed(f"no connection within {seconds} seconds") from None
     except OSError as error:
-        raise connections.Unreachable(str(error)) from None
-    return _Wire(made)
+        raise connections.ConnectionFailed(str(error)) from None
+    return _SyncConnection(new_socket)
 
 
-def _result[T](coroutine: Coroutine[Any, Any, T]) -> T:
+def _run_coroutine[T](coroutine: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine that waits for no event loop."""
     try:
         coroutine.send(None)

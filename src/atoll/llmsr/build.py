@@ -16,13 +16,13 @@ import scipy
 from atoll import cluster, control, errors, executor, function, journal, llm, mutation, profiler, sandbox, system
 from atoll.candidate import JSON
 from atoll.llmsr import laws, source
-from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, Model, Options, Task
-from atoll.llmsr.engine import Announced, PyMutationEngine
-from atoll.llmsr.presets import preset as find_preset
+from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, LLMSpec, Options, Task
+from atoll.llmsr.engine import AnnouncingProposer, PyMutationEngine
+from atoll.llmsr.presets import get_preset as find_preset
 
 __all__ = ["Options", "Task", "build", "discover", "spawn_evolver"]
 
-NAMES: Mapping[str, Any] = {"np": numpy, "numpy": numpy, "scipy": scipy, "math": math}  # what a new function may use
+AVAILABLE_NAMES: Mapping[str, Any] = {"np": numpy, "numpy": numpy, "scipy": scipy, "math": math}  # what a new function may use
 
 
 def spawn_evolver(
@@ -33,10 +33,10 @@ def spawn_evolver(
     budget: control.Budget = control.UNLIMITED,
     seed: int = 0,
     ordered: bool = False,
-    records: journal.Journal | None = None,
-    place: executor.Place | None = None,
-    change: Callable[[system.Built], system.Built] = lambda built: built,
-) -> system.Evolver:
+    run_journal: journal.Journal | None = None,
+    executor_config: executor.ExecutorConfig | None = None,
+    modify: Callable[[system.BuiltSystem], system.BuiltSystem] = lambda built_system: built_system,
+) -> system.SystemEvolver:
     """Makes an evolver of one function; `start()` begins and returns, `stop()` ends and waits.
 
     Functions are judged in a jail, never in this process: evaluator and inputs are sent there once.
@@ -57,53 +57,53 @@ def spawn_evolver(
     Raises:
         SetupError: The equation is no function defined with `def`, or something cannot be sent to another process.
     """
-    subject = _Subject(
-        source.of_function(config.equation),
+    builder = _RunBuilder(
+        source.get_function_source(config.equation),
         config.prompt_comment,
         config.evaluation_inputs,
-        partial(sandbox.Scoring, config.evaluator, list(config.evaluation_inputs), names_of(config.equation)),
-        source_of(config.evaluator),
-        hear=config.profiler_fn,
+        partial(sandbox.ScoreJob, config.evaluator, list(config.evaluation_inputs), collect_names(config.equation)),
+        get_evaluator_source(config.evaluator),
+        profiler_fn=config.profiler_fn,
     )
-    is_own_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
-    given: dict[str, Any] = {"num_islands": config.num_islands, "num_selected_clusters": config.num_selected_clusters}
-    given |= {"reset_period": float(config.reset_period) if is_own_period else None, "preset": preset}
-    options = system.check("EvolverConfig", Options, {**given, "reset_evaluations": reset_evaluations})
-    model = _model(config.llm)
-    usual = executor.Place(num_slots=min(config.num_parallel, executor.cores()), is_unsafe=model is None)
-    built = change(subject.build(options, model, place or usual, config.num_parallel, seed))
-    records = records or journal.Nowhere()
-    run = replace(built.config, num_parallel=config.num_parallel, seed=seed, ordered=ordered)
-    evolver = system.Evolver(replace(run, journal=records, budget=budget), built.report, built.close)
+    uses_reset_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
+    settings: dict[str, Any] = {"num_islands": config.num_islands, "num_selected_clusters": config.num_selected_clusters}
+    settings |= {"reset_period": float(config.reset_period) if uses_reset_period else None, "preset": preset}
+    options = system.validate_settings("EvolverConfig", Options, {**settings, "reset_evaluations": reset_evaluations})
+    language_model = _make_llm(config.llm)
+    default_executor_config = executor.ExecutorConfig(num_slots=min(config.num_parallel, executor.cpu_count()), is_unsafe=language_model is None)
+    built_system = modify(builder.build(options, language_model, executor_config or default_executor_config, config.num_parallel, seed))
+    run_journal = run_journal or journal.NullJournal()
+    run_config = replace(built_system.config, num_parallel=config.num_parallel, seed=seed, ordered=ordered)
+    evolver = system.SystemEvolver(replace(run_config, journal=run_journal, budget=budget), built_system.report, built_system.close)
     evolver.use_profiler(config.profiler_fn)
     return evolver
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
     """Recognises a folder with `train.csv`, where a law is searched for; others say what they are in `atoll.toml`."""
-    if not (folder / laws.TRAIN).is_file():
+    if not (folder / laws.TRAIN_FILE).is_file():
         return None
     return {"task": {"data": "."}, "llmsr": {"num_islands": 1}, "run": {"workers": 1}}
 
 
-def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
+def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
     """Makes the parts of a run from a task folder: its file is read here and run in the workers only; or from data."""
     if task.data is not None:
         if options.engine_weights:
             raise errors.SetupError(
                 "llmsr.engine_weights is for functions: laws for data have one engine. Leave it out."
             )
-        return laws.build(task.data, options.num_islands, parts)
-    path = parts.folder / task.file
-    start = source.of_file(path, task.function)
+        return laws.build(task.data, options.num_islands, context)
+    path = context.folder / task.file
+    initial_source = source.load_function_source(path, task.function)
     text = path.read_text("utf-8-sig")
     comment = task.comment if task.comment is not None else ast.get_docstring(ast.parse(text)) or ""
-    job = partial(sandbox.score_file, str(path), task.evaluator, task.inputs)
-    subject = _Subject(start, comment, (), job, text, files=[path])
-    return subject.build(options, parts.llm, parts.place, parts.workers, parts.seed)
+    make_job = partial(sandbox.load_score_job, str(path), task.evaluator, task.inputs)
+    builder = _RunBuilder(initial_source, comment, (), make_job, text, files=[path])
+    return builder.build(options, context.llm, context.executor_config, context.workers, context.seed)
 
 
-def source_of(evaluator: Callable[..., Any]) -> str:
+def get_evaluator_source(evaluator: Callable[..., Any]) -> str:
     """Returns an evaluator's source, which says what it needs of its jail; empty where it is not known."""
     try:
         return textwrap.dedent(inspect.getsource(evaluator))
@@ -111,85 +111,85 @@ def source_of(evaluator: Callable[..., Any]) -> str:
         return ""
 
 
-def names_of(fn: Callable[..., Any]) -> Mapping[str, Any]:
+def collect_names(fn: Callable[..., Any]) -> Mapping[str, Any]:
     """Returns what a function finds in its module, and what new functions may use beside it."""
-    seen, places = inspect.getclosurevars(fn), getattr(fn, "__globals__", {})
-    header = ast.parse(source.of_function(fn).header + " pass").body[0]  # defaults and annotations have names too
-    named = {node.id for node in ast.walk(header) if isinstance(node, ast.Name) and node.id in places}
-    own = {**{name: places[name] for name in named}, **seen.globals, **seen.nonlocals}
-    return {**NAMES, **{name: value for name, value in own.items() if value is not fn}}
+    closure, module_globals = inspect.getclosurevars(fn), getattr(fn, "__globals__", {})
+    header = ast.parse(source.get_function_source(fn).header + " pass").body[0]  # defaults and annotations have names too
+    header_names = {node.id for node in ast.walk(header) if isinstance(node, ast.Name) and node.id in module_globals}
+    referenced = {**{name: module_globals[name] for name in header_names}, **closure.globals, **closure.nonlocals}
+    return {**AVAILABLE_NAMES, **{name: value for name, value in referenced.items() if value is not fn}}
 
 
-def _model(given: Model) -> llm.LLM | None:
-    model = llm.make_llm(given) if isinstance(given, str) else given
-    if model is None:
+def _make_llm(spec: LLMSpec) -> llm.LLM | None:
+    language_model = llm.make_llm(spec) if isinstance(spec, str) else spec
+    if language_model is None:
         return None
-    if not callable(model):
-        raise errors.SetupError(f"llm is {model!r:.60}: give a model's name, a function of the prompt, or None.")
-    return llm.Durable(llm.FromFunction(model))
+    if not callable(language_model):
+        raise errors.SetupError(f"llm is {language_model!r:.60}: give a model's name, a function of the prompt, or None.")
+    return llm.JournaledLLM(llm.FunctionLLM(language_model))
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _RunBuilder:
     """What evolves and where it is judged."""
 
-    start: source.Source
+    initial_source: source.Source
     comment: str
     inputs: Sequence[Any]
     make_job: sandbox.MakeJob
-    evaluator: str = ""
-    hear: profiler.ProfilerFn[Any] = profiler.default_fn
+    evaluator_source: str = ""
+    profiler_fn: profiler.ProfilerFn[Any] = profiler.default_fn
     files: Sequence[Path] = ()
 
     def build(
-        self, options: Options, model: llm.LLM | None, where: executor.Place, workers: int, seed: int
-    ) -> system.Built:
-        chosen = find_preset(options.preset)
-        mixed = self._engine(model, options.engine_weights)
-        engine = Announced(mixed)
-        place = where.open(self.make_job, self.evaluator, str(self.files[0].parent) if self.files else None)
-        judge = sandbox.SandboxJudge(place, sandbox.read_scores(chosen.reduce, partial=chosen.is_partial))
-        props = function.DefaultFunctionProps(function.PyAstSkeleton(self.start.text), self.inputs, judge=judge)
+        self, options: Options, language_model: llm.LLM | None, executor_config: executor.ExecutorConfig, workers: int, seed: int
+    ) -> system.BuiltSystem:
+        preset = find_preset(options.preset)
+        mutator = self._make_mutator(language_model, options.engine_weights)
+        proposer = AnnouncingProposer(mutator)
+        slot_pool = executor_config.open(self.make_job, self.evaluator_source, str(self.files[0].parent) if self.files else None)
+        candidate_evaluator = sandbox.SandboxEvaluator(slot_pool, sandbox.make_score_reader(preset.reduce, partial=preset.allow_partial))
+        props = function.DefaultFunctionProps(function.PyAstSkeleton(self.initial_source.text), self.inputs, candidate_evaluator=candidate_evaluator)
         initial = function.DefaultFunction(props)
-        for part in (initial, engine):
-            part.use_profiler(self.hear)
+        for part in (initial, proposer):
+            part.use_profiler(self.profiler_fn)
         islands = cluster.IslandConfig(
             options.num_islands,
             options.num_selected_clusters,
             initial,
-            engine,
-            island_profiler_fn=self.hear,
-            cluster_profiler_fn=self.hear,
-            make_pool=chosen.make_pool(options.num_selected_clusters, options.temperature),
+            proposer,
+            island_profiler_fn=self.profiler_fn,
+            cluster_profiler_fn=self.profiler_fn,
+            make_population=preset.make_population(options.num_selected_clusters, options.temperature),
         )
-        schedule = chosen.schedule(options, seed)
-        report = self._report(options, schedule, model, workers)
-        config = cluster.EvolverConfig(islands, schedule=schedule, learner=mixed.learner)
-        plain = None if model is None else Announced(next(iter(mixed.engines.values())))
-        return system.Built(config, report, self.files, place.level, place.close, plain=plain)
+        schedule = preset.make_schedule(options, seed)
+        report = self._build_report(options, schedule, language_model, workers)
+        config = cluster.EvolverConfig(islands, schedule=schedule, learner=mutator.learner)
+        baseline_proposer = None if language_model is None else AnnouncingProposer(next(iter(mutator.mutators.values())))
+        return system.BuiltSystem(config, report, self.files, slot_pool.level, slot_pool.close, baseline_proposer=baseline_proposer)
 
-    def _engine(self, model: llm.LLM | None, weights: Mapping[mutation.Engine, float]) -> mutation.Mixed:
-        if model is None:
-            if not mutation.can_rewrite(self.start.text):
-                raise errors.SetupError(f"{self.start.name} has nothing that its syntax could change: give a model.")
-            return mutation.without_llm(self.start.text, weights=weights)
-        engine = PyMutationEngine(self.comment, self.start.docstring, model)
-        return mutation.mixed_with(engine, self.start.text, weights=weights)
+    def _make_mutator(self, language_model: llm.LLM | None, weights: Mapping[mutation.MutatorName, float]) -> mutation.MixedMutator:
+        if language_model is None:
+            if not mutation.is_mutable(self.initial_source.text):
+                raise errors.SetupError(f"{self.initial_source.name} has nothing that its syntax could change: give a model.")
+            return mutation.make_default_mutator(self.initial_source.text, weights=weights)
+        engine = PyMutationEngine(self.comment, self.initial_source.docstring, language_model)
+        return mutation.add_tuner(engine, self.initial_source.text, weights=weights)
 
-    def _report(
-        self, options: Options, schedule: cluster.RoundRobin, model: llm.LLM | None, workers: int
+    def _build_report(
+        self, options: Options, schedule: cluster.RoundRobin, language_model: llm.LLM | None, workers: int
     ) -> Mapping[str, JSON]:
         seconds, count = schedule.reset_seconds, schedule.reset_every
         periods = ([f"{seconds:g} s"] if seconds else []) + ([f"{count} evaluations"] if count else [])
         return {
-            "source": self.start.text,
+            "source": self.initial_source.text,
             "comment": self.comment,
-            "docstring": self.start.docstring,
-            "engine": "syntax and tuner, no LLM" if model is None else "LLM",
+            "docstring": self.initial_source.docstring,
+            "engine": "syntax and tuner, no LLM" if language_model is None else "LLM",
             "preset": options.preset,
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,
             "workers": workers,
             "reset": f"the worse half every {' and every '.join(periods)}",
-            "evaluator": system.BESIDE,
+            "evaluator": system.SHARED_SANDBOX_RISK,
         }

@@ -9,7 +9,7 @@ from atoll import function, llm, mutation, profiler, system
 
 SEED_RESET_PERIOD = 30 * 60
 
-type Model = llm.LLM | Callable[[str], str] | str | None  # what may be called a model
+type LLMSpec = llm.LLM | Callable[[str], str] | str | None  # what may be called a model
 
 
 class EvolverConfig[**P, R, T](NamedTuple):
@@ -39,7 +39,7 @@ class EvolverConfig[**P, R, T](NamedTuple):
     num_selected_clusters: int = 2
     num_parallel: int = 2
     reset_period: float = SEED_RESET_PERIOD
-    llm: Model = None
+    llm: LLMSpec = None
 
 
 class Task(system.Settings):
@@ -83,4 +83,4 @@ class Options(system.Settings):
     reset_period: float | None = pydantic.Field(default=None, gt=0)
     reset_evaluations: int | None = pydantic.Field(default=None, ge=1)
     temperature: float = pydantic.Field(default=0.1, gt=0, le=10)
-    engine_weights: dict[mutation.Engine, float] = pydantic.Field(default={})
+    engine_weights: dict[mutation.MutatorName, float] = pydantic.Field(default={})

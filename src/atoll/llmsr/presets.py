@@ -23,8 +23,8 @@ from atoll import cluster, errors, function
 from atoll.llmsr.config import Options
 
 type Reduce = Callable[[Sequence[float]], float]
-type MakeChooser = Callable[[Random, float], cluster.Chooser]
-type MakeCluster = Callable[[Random, cluster.Announce], cluster.Kept]
+type MakeSelector = Callable[[Random, float], cluster.Selector]
+type MakeCluster = Callable[[Random, cluster.ClusterProfilers], cluster.ListableCluster]
 
 TEMPERATURE = 0.1
 
@@ -34,34 +34,34 @@ FUNSEARCH_NOISE = 1e-6
 RESET_EVALUATIONS_PER_ISLAND = 50
 
 
-def last(scores: Sequence[float]) -> float:
+def get_last_score(scores: Sequence[float]) -> float:
     """Returns the score of the last input."""
     return scores[-1]
 
 
-class Shortest(cluster.DefaultCluster):
+class ShortestFirstCluster(cluster.DefaultCluster):
     """Keeps all, so that a run which chose otherwise can go on; offers the shortest, the earlier one of equals."""
 
-    _offered: function.Function | None = None
+    _shortest_candidate: function.Function | None = None
 
     def add_fn(self, fn: function.Function) -> None:
-        if self._offered is None or len(str(fn.skeleton())) < len(str(self._offered.skeleton())):
-            self._offered = fn
+        if self._shortest_candidate is None or len(str(fn.skeleton())) < len(str(self._shortest_candidate.skeleton())):
+            self._shortest_candidate = fn
         super().add_fn(fn)
 
     def select_fn(self) -> function.Function:
-        return self._selected(self._offered or self._some()[0])
+        return self._emit_selected(self._shortest_candidate or self._require_members()[0])
 
 
 @dataclass(eq=False)
-class RandomTurns(cluster.RoundRobin):
+class RandomIslandSchedule(cluster.RoundRobin):
     """Each step belongs to an island drawn uniformly, as in FunSearch."""
 
     _: KW_ONLY
     seed: int = 0
 
-    def island(self, step: int) -> int:
-        return Random(f"{self.seed}/{step}/island").randrange(self.num_islands)
+    def choose_island(self, iteration: int) -> int:
+        return Random(f"{self.seed}/{iteration}/island").randrange(self.num_islands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,65 +79,65 @@ class Preset:
     """
 
     reduce: Reduce
-    is_partial: bool
-    make_chooser: MakeChooser
+    allow_partial: bool
+    make_selector: MakeSelector
     make_cluster: MakeCluster = cluster.DefaultCluster
-    resets: cluster.Resets = field(default_factory=cluster.reset_worst_half)
+    reset_rule: cluster.ResetRule = field(default_factory=cluster.reset_worst_half)
     reset_seconds: float | None = None
-    turns: type[cluster.RoundRobin] = cluster.RoundRobin
+    schedule_type: type[cluster.RoundRobin] = cluster.RoundRobin
 
-    def make_pool(self, num_selected_clusters: int, temperature: float = TEMPERATURE) -> cluster.MakePool:
+    def make_population(self, num_selected_clusters: int, temperature: float = TEMPERATURE) -> cluster.MakePopulation:
         """Returns what makes an island's pool: clusters by signature."""
-        return lambda island, rng, announce: cluster.Niches(
+        return lambda island, rng, announce: cluster.NichedPopulation(
             cluster.by_signature,
             lambda key: self.make_cluster(rng, announce),
-            self.make_chooser(rng, temperature),
+            self.make_selector(rng, temperature),
             num_parents=num_selected_clusters,
         )
 
-    def schedule(self, options: Options, seed: int) -> cluster.RoundRobin:
+    def make_schedule(self, options: Options, seed: int) -> cluster.RoundRobin:
         """Returns whose turn it is and when islands are reset; without a clock unless a period is asked for."""
         seconds, count = options.reset_period, options.reset_evaluations
         if count is None and seconds is None:
             seconds = self.reset_seconds
         if count is None and seconds is None:
             count = RESET_EVALUATIONS_PER_ISLAND * options.num_islands
-        turns = self.turns(options.num_islands, reset_every=count, reset_seconds=seconds, resets=self.resets)
-        if isinstance(turns, RandomTurns):
-            turns.seed = seed
-        return turns
+        island_schedule = self.schedule_type(options.num_islands, reset_every=count, reset_seconds=seconds, reset_rule=self.reset_rule)
+        if isinstance(island_schedule, RandomIslandSchedule):
+            island_schedule.seed = seed
+        return island_schedule
 
 
-def _put_back(rng: Random, temperature: float) -> cluster.Chooser:
-    return cluster.SoftmaxChooser(rng, temperature)
+def _make_replacing_selector(rng: Random, temperature: float) -> cluster.Selector:
+    return cluster.SoftmaxSelector(rng, temperature)
 
 
-def _kept_apart(rng: Random, temperature: float) -> cluster.Chooser:
-    return cluster.SoftmaxChooser(rng, temperature, replace=False)
+def _make_distinct_selector(rng: Random, temperature: float) -> cluster.Selector:
+    return cluster.SoftmaxSelector(rng, temperature, replace=False)
 
 
-_funsearch_resets = cluster.reset_worst_half(noise=FUNSEARCH_NOISE, founder="kept")
+_funsearch_reset_rule = cluster.reset_worst_half(noise=FUNSEARCH_NOISE, founder="survivor")
 
 PRESETS = {
-    "default": Preset(fmean, False, cluster.RankChooser, Shortest),
+    "default": Preset(fmean, False, cluster.RankSelector, ShortestFirstCluster),
     "funsearch": Preset(
-        last, True, _put_back, resets=_funsearch_resets, reset_seconds=FUNSEARCH_RESET_SECONDS, turns=RandomTurns
+        get_last_score, True, _make_replacing_selector, reset_rule=_funsearch_reset_rule, reset_seconds=FUNSEARCH_RESET_SECONDS, schedule_type=RandomIslandSchedule
     ),
     "llmsr": Preset(
-        fmean, True, _put_back, resets=_funsearch_resets, reset_seconds=FUNSEARCH_RESET_SECONDS, turns=RandomTurns
+        fmean, True, _make_replacing_selector, reset_rule=_funsearch_reset_rule, reset_seconds=FUNSEARCH_RESET_SECONDS, schedule_type=RandomIslandSchedule
     ),
     "seed": Preset(
         fmean,
         False,
-        _kept_apart,
+        _make_distinct_selector,
         partial(cluster.DefaultCluster, by_range=True),
-        resets=cluster.reset_worst_half(founder="best"),
+        reset_rule=cluster.reset_worst_half(founder="best"),
         reset_seconds=SEED_RESET_SECONDS,
     ),
 }
 
 
-def preset(name: str) -> Preset:
+def get_preset(name: str) -> Preset:
     """Returns a preset by its name.
 
     Raises:

@@ -10,7 +10,7 @@ from atoll import function, profiler
 log = logging.getLogger(__name__)
 
 
-class Best(NamedTuple):
+class Improvement(NamedTuple):
     """A function that was better than all before it.
 
     Attributes:
@@ -31,7 +31,7 @@ class Profiler:
     def __init__(self) -> None:
         self._lock = Lock()
         self._counts: Counter[str] = Counter()
-        self._best: list[Best] = []
+        self._improvements: list[Improvement] = []
         self._failures = 0
         self._setup: dict[str, Any] = {}
 
@@ -42,15 +42,15 @@ class Profiler:
                 case "on_evaluated", (_, None):
                     self._failures += 1
                 case "on_best_fn_improved", fn:
-                    self._note(fn)
+                    self._record_improvement(fn)
                 case "on_started", setup:
                     self._setup = dict(setup)
         log.debug("%s", event.type)
 
-    def _note(self, fn: function.Function) -> None:
-        score = function.rank_of(fn)
-        if not self._best or score > self._best[-1].score:
-            self._best.append(Best(score, str(fn.skeleton()), self._counts["on_evaluated"]))
+    def _record_improvement(self, fn: function.Function) -> None:
+        score = function.get_fitness(fn)
+        if not self._improvements or score > self._improvements[-1].score:
+            self._improvements.append(Improvement(score, str(fn.skeleton()), self._counts["on_evaluated"]))
             log.info("%s after %d evaluations", score, self._counts["on_evaluated"])
 
     @property
@@ -66,10 +66,10 @@ class Profiler:
             return self._failures
 
     @property
-    def history(self) -> list[Best]:
+    def history(self) -> list[Improvement]:
         """Every function that was better than all before it, the best last."""
         with self._lock:
-            return list(self._best)
+            return list(self._improvements)
 
     @property
     def setup(self) -> dict[str, Any]:

@@ -24,28 +24,28 @@ Answer with the complete function {name} in one ```python block and nothing else
 '''
 
 
-def version(name: str, number: int) -> str:
+def format_version_name(name: str, index: int) -> str:
     """Returns the name under which a version stands in a prompt."""
-    return f"{name}_v{number}"
+    return f"{name}_v{index}"
 
 
-def make(sources: Sequence[Source], comment: str, docstring: str) -> str:
+def build_prompt(sources: Sequence[Source], comment: str, docstring: str) -> str:
     """Returns the prompt for the next version after these, which come worst first."""
     name = sources[0].name
-    shown = [
-        source.renamed(version(name, number)).with_docstring(_improved(name, number))
-        for number, source in enumerate(sources)
+    versions = [
+        source.rename(format_version_name(name, index)).with_docstring(_format_docstring(name, index))
+        for index, source in enumerate(sources)
     ]
-    start, following = sources[0].renamed(version(name, len(sources))), _improved(name, len(sources))
-    shown.append(f"{start.header}\n{start.indent}{following}")
+    next_source, next_docstring = sources[0].rename(format_version_name(name, len(sources))), _format_docstring(name, len(sources))
+    versions.append(f"{next_source.header}\n{next_source.indent}{next_docstring}")
     return TEMPLATE.format(
         comment=comment.strip(),
         docstring=docstring,
-        name=version(name, len(sources)),
-        last=version(name, len(sources) - 1),
-        versions="\n\n".join(shown),
+        name=format_version_name(name, len(sources)),
+        last=format_version_name(name, len(sources) - 1),
+        versions="\n\n".join(versions),
     )
 
 
-def _improved(name: str, number: int) -> str:
-    return f'"""Improved version of `{version(name, number - 1)}`."""' if number else ""
+def _format_docstring(name: str, index: int) -> str:
+    return f'"""Improved version of `{format_version_name(name, index - 1)}`."""' if index else ""

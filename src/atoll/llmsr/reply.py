@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from atoll import mutation
 from atoll.llmsr import prompt
-from atoll.llmsr.source import Source, functions
+from atoll.llmsr.source import Source, parse_functions
 
-LONGEST = 50_000  # characters
-MOST_CUTS = 20  # of lines that make no sense: each costs a parse of all before it
+MAX_CHARACTERS = 50_000  # characters
+MAX_CUTS = 20  # of lines that make no sense: each costs a parse of all before it
 
 
-def read(text: str, parent: Source, number: int) -> str:
+def parse_response(text: str, parent: Source, version: int) -> str:
     """Returns the function in a reply, under the name, header and docstring of its parent.
 
     The answer may be the function, with or without a fence, or its body alone; what follows the last line that makes
@@ -28,40 +28,40 @@ def read(text: str, parent: Source, number: int) -> str:
         ValueError: There is no function in it, it is too long, has other arguments, or calls another version.
         SyntaxError: It does not compile.
     """
-    code = mutation.fenced_code(text) or text
-    if len(code) > LONGEST:
-        raise ValueError(f"the reply has {len(code):,} characters, more than the {LONGEST:,} that a function may have")
-    found = _function(code, parent, number)
-    found = replace(found.renamed(parent.name), header=parent.header)
-    source = found.with_docstring(parent.documentation)
-    others = [name for name in _names(source) if re.fullmatch(rf"{re.escape(parent.name)}_v\d+", name)]
-    if others:
-        raise ValueError(f"the reply calls {others[0]}, which is another version")
+    code = mutation.extract_code(text) or text
+    if len(code) > MAX_CHARACTERS:
+        raise ValueError(f"the reply has {len(code):,} characters, more than the {MAX_CHARACTERS:,} that a function may have")
+    child = _find_function(code, parent, version)
+    child = replace(child.rename(parent.name), header=parent.header)
+    source = child.with_docstring(parent.documentation)
+    version_names = [name for name in _iter_names(source) if re.fullmatch(rf"{re.escape(parent.name)}_v\d+", name)]
+    if version_names:
+        raise ValueError(f"the reply calls {version_names[0]}, which is another version")
     compile(source, "<reply>", "exec", dont_inherit=True)
     return source
 
 
-def _function(code: str, parent: Source, number: int) -> Source:
-    whole = _longest_prefix(code)
-    found = {source.name: source for source in functions(whole)}
-    wanted = (prompt.version(parent.name, number), parent.name)
-    name = next((each for each in (*wanted, *reversed(found)) if each in found), None)
+def _find_function(code: str, parent: Source, version: int) -> Source:
+    valid_code = _cut_to_valid_prefix(code)
+    sources = {source.name: source for source in parse_functions(valid_code)}
+    expected_names = (prompt.format_version_name(parent.name, version), parent.name)
+    name = next((function_name for function_name in (*expected_names, *reversed(sources)) if function_name in sources), None)
     if name is None:
-        return _body_alone(code, parent)
-    chosen = found[name]
+        return _parse_body(code, parent)
+    chosen = sources[name]
     if chosen.arguments != parent.arguments:
         raise ValueError(
             f"the reply's {name} takes ({', '.join(chosen.arguments)}), not ({', '.join(parent.arguments)})"
         )
-    luggage = _luggage(whole, chosen.name, parent.name)
-    body = "\n".join((*(_indented(each, chosen.indent) for each in luggage), chosen.body))
+    helpers = _iter_helpers(valid_code, chosen.name, parent.name)
+    body = "\n".join((*(_indent(helper, chosen.indent) for helper in helpers), chosen.body))
     return replace(chosen, body=body)
 
 
-def _longest_prefix(code: str) -> str:
+def _cut_to_valid_prefix(code: str) -> str:
     """Returns as many of the first lines as Python understands."""
     lines = code.splitlines()
-    for _ in range(MOST_CUTS):
+    for _ in range(MAX_CUTS):
         try:
             ast.parse("\n".join(lines))
         except SyntaxError as error:
@@ -73,31 +73,31 @@ def _longest_prefix(code: str) -> str:
     return ""
 
 
-def _body_alone(code: str, parent: Source) -> Source:
+def _parse_body(code: str, parent: Source) -> Source:
     """Reads a reply that goes on where the prompt's header ended."""
     lines = code.strip("\n").splitlines()
-    is_flush = any(line and not line[0].isspace() for line in lines)
-    body = "\n".join(f"{parent.indent}{line}" for line in lines) if is_flush else "\n".join(lines)
-    found = next(functions(_longest_prefix(f"{parent.header}\n{body}")), None)
-    if found is None or "return" not in found.body:
+    is_unindented = any(line and not line[0].isspace() for line in lines)
+    body = "\n".join(f"{parent.indent}{line}" for line in lines) if is_unindented else "\n".join(lines)
+    source = next(parse_functions(_cut_to_valid_prefix(f"{parent.header}\n{body}")), None)
+    if source is None or "return" not in source.body:
         raise ValueError("the reply holds no function")
-    return found
+    return source
 
 
-def _luggage(code: str, chosen: str, name: str) -> Iterator[str]:
+def _iter_helpers(code: str, chosen_name: str, parent_name: str) -> Iterator[str]:
     """Yields what stands beside the function and may be needed in it: imports, constants, helpers, no versions."""
-    kept = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef
-    is_version = re.compile(rf"{re.escape(name)}(_v\d+)?")
+    helper_types = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef
+    version_pattern = re.compile(rf"{re.escape(parent_name)}(_v\d+)?")
     for node in ast.parse(code).body:
-        is_named = isinstance(node, ast.FunctionDef) and (node.name == chosen or is_version.fullmatch(node.name))
-        is_odd = isinstance(node, ast.ImportFrom) and (node.module == "__future__" or node.names[0].name == "*")
-        if isinstance(node, kept) and not is_named and not is_odd:
+        is_function_version = isinstance(node, ast.FunctionDef) and (node.name == chosen_name or version_pattern.fullmatch(node.name))
+        is_unusable = isinstance(node, ast.ImportFrom) and (node.module == "__future__" or node.names[0].name == "*")
+        if isinstance(node, helper_types) and not is_function_version and not is_unusable:
             yield ast.unparse(node)  # its texts of several lines are on one line then, so it may be indented
 
 
-def _indented(text: str, indent: str) -> str:
+def _indent(text: str, indent: str) -> str:
     return "\n".join(f"{indent}{line}" for line in text.splitlines())
 
 
-def _names(source: str) -> Iterator[str]:
+def _iter_names(source: str) -> Iterator[str]:
     return (node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))

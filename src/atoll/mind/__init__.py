@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-_HOMES = {
+_MODULES = {
     "MindEvolutionEngine": "engine",
     "WorldlineManager": "worldlines",
     "ReviewAgent": "review",
@@ -23,17 +23,17 @@ _HOMES = {
     "reset_lowest_islands": "loop",
     "select_top_worldlines": "loop",
     "Weights": "fitness",
-    "WeightBook": "weights",
-    "TextKind": "kinds",
-    "Kind": "kinds",
+    "StoredWeights": "weights",
+    "TextBackend": "kinds",
+    "WorldlineBackend": "kinds",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"atoll.mind.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"atoll.mind.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'atoll.mind' has no attribute {name!r}")
 
 

@@ -55,7 +55,7 @@ class Run:
 
 type Action = Think | Task | WorldlineFork | Read | Edit | Run
 
-KINDS: Mapping[str, type[Action]] = {
+ACTION_TYPES: Mapping[str, type[Action]] = {
     "think": Think,
     "task": Task,
     "fork": WorldlineFork,
@@ -63,7 +63,7 @@ KINDS: Mapping[str, type[Action]] = {
     "edit": Edit,
     "run": Run,
 }
-NAMES = {kind: name for name, kind in KINDS.items()}
+ACTION_NAMES = {kind: name for name, kind in ACTION_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Result:
 
 def to_data(action: Action) -> dict[str, JSON]:
     """Returns an action as plain data."""
-    return {"do": NAMES[type(action)], **asdict(action)}
+    return {"do": ACTION_NAMES[type(action)], **asdict(action)}
 
 
 def from_data(data: Mapping[str, Any]) -> Action:
@@ -97,17 +97,17 @@ def from_data(data: Mapping[str, Any]) -> Action:
     Raises:
         SetupError: It is no action: its name is unknown, or it lacks something or has something else.
     """
-    kind: Any = KINDS.get(str(data.get("do")))
-    given = {name: value for name, value in data.items() if name != "do"}
-    if kind is None or set(given) != set(kind.__dataclass_fields__):
-        raise errors.SetupError(f"{dict(data)!r:.80} is no action: there are {', '.join(KINDS)}, each with its fields.")
-    if kind is Run:
-        command = given["command"]
+    action_type: Any = ACTION_TYPES.get(str(data.get("do")))
+    values = {name: value for name, value in data.items() if name != "do"}
+    if action_type is None or set(values) != set(action_type.__dataclass_fields__):
+        raise errors.SetupError(f"{dict(data)!r:.80} is no action: there are {', '.join(ACTION_TYPES)}, each with its fields.")
+    if action_type is Run:
+        command = values["command"]
         if not isinstance(command, Sequence) or isinstance(command, str) or not command:
             raise errors.SetupError(f"{command!r:.60} is no command: give the program and its arguments as a list.")
-        return Run(tuple(str(each) for each in command))
-    made: Action = kind(**{name: str(value) for name, value in given.items()})
-    return made
+        return Run(tuple(str(argument) for argument in command))
+    action: Action = action_type(**{name: str(value) for name, value in values.items()})
+    return action
 
 
 def result_from_data(data: Mapping[str, Any]) -> Result:

@@ -14,7 +14,7 @@ __all__ = ["Options", "Task", "build", "discover"]
 
 # Steps in flight of a deterministic run, and no more than problems: a step has then seen all earlier ones of its own
 # problem, and islands go one after the other, as in the paper.
-WIDEST = 8
+MAX_WINDOW = 8
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
@@ -22,102 +22,102 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
     return None
 
 
-def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
+def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
     """Makes the parts of a run.
 
     Raises:
         SetupError: The problems cannot be read, or the settings do not fit the model.
     """
-    about = subject.make(task, options, parts)
+    problem_set = subject.load_problem_set(task, options, context)
     try:
-        return assemble(about, options, parts.llm)
+        return assemble(problem_set, options, context.llm)
     except BaseException:
-        about.close()
+        problem_set.close()
         raise
 
 
-def assemble(about: subject.Subject, options: Options, model: llm.LLM | None) -> system.Built:
+def assemble(problem_set: subject.ProblemSet, options: Options, model: llm.LLM | None) -> system.BuiltSystem:
     """Makes the parts of a run from its problems.
 
     Raises:
         SetupError: The settings do not fit the model.
     """
-    method = methods.make(options, len(about.problems), has_model=model is not None)
-    _check(options, model)
-    base = function.DefaultFunction(function.DefaultFunctionProps(function.Text(BASE), judge=about.judge))
-    known = standing.Standing(method.rounds, patience=method.patience, epsilon=options.epsilon)
-    islands = cluster.IslandConfig(
-        num_islands=method.rounds.num_islands * len(about.problems),
+    method = methods.make_method(options, len(problem_set.problems), has_llm=model is not None)
+    _check_llm_options(options, model)
+    base = function.DefaultFunction(function.DefaultFunctionProps(function.Text(BASE), candidate_evaluator=problem_set.evaluator))
+    status = standing.ProblemStatus(method.clock, patience=method.patience, epsilon=options.epsilon)
+    island_config = cluster.IslandConfig(
+        num_islands=method.clock.num_islands * len(problem_set.problems),
         num_selected_clusters=options.num_parent,
         initial_fn=base,
-        mutation_engine=_engine(about, method, options, base, model),
-        rank=ranking(options, method.rounds.num_islands),
-        make_pool=pool.make_pools(
-            method.mating,
-            method.rounds.num_islands,
-            len(about.problems),
+        mutation_engine=_make_proposer(problem_set, method, options, base, model),
+        fitness=make_island_fitness(options, method.clock.num_islands),
+        make_population=pool.make_populations(
+            method.parent_sampling,
+            method.clock.num_islands,
+            len(problem_set.problems),
             options.num_candidate,
-            shown=_elects(options, model),
+            shows_elites=_selects_elites_by_llm(options, model),
         ),
     )
     config = cluster.EvolverConfig(
-        islands,
+        island_config,
         schedule=method.schedule,
-        learner=known,
-        stop_rules=[known.stop_rule],
+        learner=status,
+        stop_rules=[status.stop_rule],
         reset_period=None,
-        window=min(WIDEST, len(about.problems)),
+        window=min(MAX_WINDOW, len(problem_set.problems)),
     )
-    finish = result.Conclusion(about, known, options.method)
-    report = _report(about, method, options, model)
-    return system.Built(config, report, about.files, about.sandbox, finish.close, finish, caption=judge.caption)
+    conclusion = result.RunConclusion(problem_set, status, options.method)
+    report = _make_report(problem_set, method, options, model)
+    return system.BuiltSystem(config, report, problem_set.files, problem_set.sandbox, conclusion.close, conclusion, summarize_candidate=judge.summarize_candidate)
 
 
-def ranking(options: Options, num_islands: int) -> fitness.Ranking:
+def make_island_fitness(options: Options, num_islands: int) -> fitness.IslandFitness:
     """Returns how islands rank: one island alone by the common weights, several by their strategies."""
-    common = fitness.weights_of(options.weights)
+    common_weights = fitness.parse_weights(options.weights)
     if num_islands == 1 or not options.strategies:
-        return fitness.Ranking([common], num_islands)
-    return fitness.Ranking([fitness.STRATEGIES[name] for name in options.strategies], num_islands)
+        return fitness.IslandFitness([common_weights], num_islands)
+    return fitness.IslandFitness([fitness.STRATEGIES[name] for name in options.strategies], num_islands)
 
 
-def _engine(
-    about: subject.Subject, method: methods.Method, options: Options, base: function.Function, model: llm.LLM | None
+def _make_proposer(
+    problem_set: subject.ProblemSet, method: methods.SearchMethod, options: Options, base: function.Function, model: llm.LLM | None
 ) -> function.Proposer:
     if model is None:
-        turns = method.manner.num_turns
-        return wandering.Wandering(about.problems, base, method.rounds, turns, method.is_fresh)
-    asks = _elects(options, model)
-    return rcc.Conversations(
-        model, about.problems, base, method.schedule, method.manner, method.prompter, asks_elite=asks
+        num_turns = method.conversation_config.num_turns
+        return wandering.TraceMutator(problem_set.problems, base, method.clock, num_turns, method.is_memoryless)
+    selects_elites = _selects_elites_by_llm(options, model)
+    return rcc.ConversationMutator(
+        model, problem_set.problems, base, method.schedule, method.conversation_config, method.prompt_builder, selects_elites=selects_elites
     )
 
 
-def _elects(options: Options, model: llm.LLM | None) -> bool:
+def _selects_elites_by_llm(options: Options, model: llm.LLM | None) -> bool:
     return model is not None and options.elect == "model" and options.method == "mind"
 
 
-def _check(options: Options, model: llm.LLM | None) -> None:
+def _check_llm_options(options: Options, model: llm.LLM | None) -> None:
     if options.second_gen and not options.second_llm:
         raise errors.SetupError("mind.second_gen needs mind.second_llm: name one of the models of --llm.")
     if model is None and (options.second_llm or options.critic_llm):
         raise errors.SetupError("mind.second_llm and mind.critic_llm name models of --llm: give several with commas.")
 
 
-def _report(
-    about: subject.Subject, method: methods.Method, options: Options, model: llm.LLM | None
+def _make_report(
+    problem_set: subject.ProblemSet, method: methods.SearchMethod, options: Options, model: llm.LLM | None
 ) -> Mapping[str, JSON]:
-    turns, mating = method.rounds, method.mating
-    plans = turns.num_islands * turns.num_convs * turns.num_gens * method.manner.num_turns
-    talk = f"{turns.num_convs} conversations of {method.manner.num_turns} turns"
-    strategies: Sequence[str] = options.strategies if turns.num_islands > 1 else ()
+    clock, parent_sampling = method.clock, method.parent_sampling
+    max_plans = clock.num_islands * clock.num_convs * clock.num_gens * method.conversation_config.num_turns
+    conversations_text = f"{clock.num_convs} conversations of {method.conversation_config.num_turns} turns"
+    strategies: Sequence[str] = options.strategies if clock.num_islands > 1 else ()
     return {
-        "problems": about.source,
+        "problems": problem_set.source,
         "method": options.method,
         "engine": "traces, recombined and changed; no LLM" if model is None else f"LLM, {options.pattern}",
-        "islands": f"{turns.num_islands} a problem{': ' + ', '.join(strategies) if strategies else ''}",
-        "search": f"{turns.num_gens} generations of {talk} an island: at most {plans:,} plans a problem",
-        "parents": f"0 to {mating.num_parents}, none in {mating.pr_no_parents:.2f} of all",
+        "islands": f"{clock.num_islands} a problem{': ' + ', '.join(strategies) if strategies else ''}",
+        "search": f"{clock.num_gens} generations of {conversations_text} an island: at most {max_plans:,} plans a problem",
+        "parents": f"0 to {parent_sampling.num_parents}, none in {parent_sampling.pr_no_parents:.2f} of all",
         "weights": list(options.weights),
-        **about.extra,
+        **problem_set.report,
     }

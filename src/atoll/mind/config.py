@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from atoll import system
-from atoll.mind.fitness import BALANCED, ISLANDS, Strategy
+from atoll.mind.fitness import BALANCED, ISLAND_STRATEGIES, Strategy
 from atoll.mind.rcc import Pattern
 
 type Strategies = Annotated[tuple[Strategy, ...], pydantic.Field(strict=False)]
@@ -104,7 +104,7 @@ class Options(system.Settings):
     patience: int | None = pydantic.Field(default=None, ge=0)
     epsilon: float = pydantic.Field(default=0.0, ge=0)
     weights: system.Numbers = tuple(BALANCED.to_list())
-    strategies: Strategies = tuple(ISLANDS)
+    strategies: Strategies = tuple(ISLAND_STRATEGIES)
     pattern: Pattern = "one_reply"
     critic: bool = True
     feedback: bool = True

@@ -14,15 +14,15 @@ from atoll import errors, llm
 from atoll.evaluation import Cost
 from atoll.mind.worldline import Checkpoint, Worldline
 
-CHECKPOINT, USAGE, SYSTEM = "_checkpoint", "_usage", "_system_prompt"
+CHECKPOINT_ROLE, USAGE_ROLE, SYSTEM_ROLE = "_checkpoint", "_usage", "_system_prompt"
 
 
-def to_lines(line: Worldline) -> Iterator[str]:
+def to_lines(worldline: Worldline) -> Iterator[str]:
     """Yields a worldline's context as lines of a context.jsonl; its summary is a message of the assistant."""
-    for message in line.context:
+    for message in worldline.context:
         yield json.dumps(dict(message), ensure_ascii=False)
-    if line.summary:
-        yield json.dumps({"role": "assistant", "content": line.summary}, ensure_ascii=False)
+    if worldline.summary:
+        yield json.dumps({"role": "assistant", "content": worldline.summary}, ensure_ascii=False)
 
 
 def from_lines(lines: Iterable[str], worldline_id: str, *, checkpoint: int | None = None) -> Worldline:
@@ -38,39 +38,39 @@ def from_lines(lines: Iterable[str], worldline_id: str, *, checkpoint: int | Non
         NotFound: There is no such checkpoint.
     """
     messages = list[Mapping[str, Any]]()
-    for number, text in enumerate(lines, 1):
-        if not text.strip():
+    for line_number, line in enumerate(lines, 1):
+        if not line.strip():
             continue
-        message = _message(text, number)
+        message = _parse_message(line, line_number)
         messages.append(message)
-        if checkpoint is not None and message["role"] == CHECKPOINT and message.get("id") == checkpoint:
+        if checkpoint is not None and message["role"] == CHECKPOINT_ROLE and message.get("id") == checkpoint:
             break
     else:
         if checkpoint is not None:
             raise errors.NotFound(f"The context has no checkpoint {checkpoint}.")
-    said = [str(each.get("content", "")) for each in messages if each["role"] == "assistant"]
+    responses = [str(message.get("content", "")) for message in messages if message["role"] == "assistant"]
     return Worldline(
         worldline_id,
         context=tuple(messages),
         checkpoint=Checkpoint(line=len(messages)),
         summary="",
-        agent_prompts=tuple(said),
+        agent_prompts=tuple(responses),
     )
 
 
-def with_checkpoint(line: Worldline, id: int) -> Worldline:
+def with_checkpoint(worldline: Worldline, checkpoint_id: int) -> Worldline:
     """Returns a worldline whose context ends with a checkpoint to go back to."""
-    messages = (*line.context, {"role": CHECKPOINT, "id": id})
-    return replace(line, context=messages, checkpoint=replace(line.checkpoint, line=len(messages)))
+    messages = (*worldline.context, {"role": CHECKPOINT_ROLE, "id": checkpoint_id})
+    return replace(worldline, context=messages, checkpoint=replace(worldline.checkpoint, line=len(messages)))
 
 
-def _message(text: str, number: int) -> Mapping[str, Any]:
+def _parse_message(text: str, line_number: int) -> Mapping[str, Any]:
     try:
         message = json.loads(text)
     except ValueError:
         message = None
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        raise errors.SetupError(f"Line {number} of the context is no JSON object with a role: give a context.jsonl.")
+        raise errors.SetupError(f"Line {line_number} of the context is no JSON object with a role: give a context.jsonl.")
     return message
 
 
@@ -88,7 +88,7 @@ class _Message:
 
 
 @dataclass(frozen=True, slots=True)
-class FromChatProvider:
+class ChatProviderLLM:
     """A chat provider as a model: one prompt in, the texts of all parts out.
 
     Attributes:
@@ -100,13 +100,13 @@ class FromChatProvider:
     system_prompt: str = "You are a careful planner."
     make_message: Any = _Message
 
-    def __call__(self, prompt: str) -> llm.Reply:
-        return asyncio.run(self._ask(prompt))
+    def __call__(self, prompt: str) -> llm.Response:
+        return asyncio.run(self._request(prompt))
 
-    async def _ask(self, prompt: str) -> llm.Reply:
+    async def _request(self, prompt: str) -> llm.Response:
         stream = await self.provider.generate(self.system_prompt, (), [self.make_message("user", prompt)])
-        parts = [getattr(part, "text", None) async for part in stream]
+        texts = [getattr(part, "text", None) async for part in stream]
         usage = getattr(stream, "usage", None)
         tokens = [int(getattr(usage, name, 0) or 0) for name in ("input", "output")]
         name = str(getattr(self.provider, "model_name", None) or type(self.provider).__name__)
-        return llm.Reply("".join(cast(str, each) for each in parts if each), name, Cost(0.0, *tokens))
+        return llm.Response("".join(cast(str, text) for text in texts if text), name, Cost(0.0, *tokens))

@@ -16,7 +16,7 @@ type Model = llm.LLM | Callable[[str], str] | str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MindResult:
     """What a search came to.
 
     Attributes:
@@ -30,7 +30,7 @@ class Found:
     worldlines: Mapping[str, Worldline]
     plans: Mapping[str, str]
     reasons: Mapping[str, str]
-    facts: Mapping[str, JSON]
+    stats: Mapping[str, JSON]
     reason: str
 
 
@@ -59,56 +59,56 @@ class MindEvolutionEngine:
     options: Mapping[str, Any] = field(default_factory=dict)
     budget: control.Budget = control.UNLIMITED
     island_budget: control.Budget = control.UNLIMITED
-    records: journal.Journal = field(default_factory=journal.Nowhere)
-    longest_reply: int = 4096
+    run_journal: journal.Journal = field(default_factory=journal.NullJournal)
+    max_response_tokens: int = 4096
     workers: int = 1
     window: int | None = None
     seed: int = 0
 
-    def run(self) -> Found:
+    def run(self) -> MindResult:
         """Searches to the end.
 
         Raises:
             SetupError: The options or the model cannot be used.
             RunFailed: The run ended before its time.
         """
-        options = system.check("mind", Options, self.options)
-        about = subject.Subject(self.problems, self._judge(options), f"{len(self.problems)} problems")
-        purse = llm.Purse(per_island=self.island_budget)
-        built = build.assemble(about, options, self._asked(purse))
-        known = built.config.learner
-        assert isinstance(known, standing.Standing)  # as `assemble` makes it
-        purse.num_islands = built.config.island_config.num_islands
-        evolver = cluster.Evolver(self._run_config(built.config))
-        purse.on_empty = lambda reason: evolver.stop(reason)
+        options = system.validate_settings("mind", Options, self.options)
+        problem_set = subject.ProblemSet(self.problems, self._make_evaluator(options), f"{len(self.problems)} problems")
+        llm_budget = llm.LLMBudget(island_budget=self.island_budget)
+        built_system = build.assemble(problem_set, options, self._make_llm(llm_budget))
+        status = built_system.config.learner
+        assert isinstance(status, standing.ProblemStatus)  # as `assemble` makes it
+        llm_budget.num_islands = built_system.config.island_config.num_islands
+        evolver = cluster.Evolver(self._make_run_config(built_system.config))
+        llm_budget.on_exhausted = lambda reason: evolver.stop(reason)
         evolver.run()
-        return self._found(known, built, evolver)
+        return self._make_result(status, built_system, evolver)
 
-    def _judge(self, options: Options) -> judge.PlanJudge:
-        return judge.PlanJudge({each.id: each for each in self.problems}, fitness.weights_of(options.weights))
+    def _make_evaluator(self, options: Options) -> judge.PlanEvaluator:
+        return judge.PlanEvaluator({problem.id: problem for problem in self.problems}, fitness.parse_weights(options.weights))
 
-    def _run_config(self, config: cluster.EvolverConfig) -> cluster.EvolverConfig:
+    def _make_run_config(self, config: cluster.EvolverConfig) -> cluster.EvolverConfig:
         is_timed = self.budget.seconds is not None or self.budget.usd is not None
         window = self.window or self.workers
-        run = replace(config, num_parallel=self.workers, seed=self.seed, ordered=not is_timed, window=window)
-        return replace(run, journal=self.records, budget=self.budget)
+        run_config = replace(config, num_parallel=self.workers, seed=self.seed, ordered=not is_timed, window=window)
+        return replace(run_config, journal=self.run_journal, budget=self.budget)
 
-    def _asked(self, purse: llm.Purse) -> llm.LLM | None:
+    def _make_llm(self, llm_budget: llm.LLMBudget) -> llm.LLM | None:
         model = llm.make_llm(self.model) if isinstance(self.model, str) else self.model
         if model is None:
             return None
         if not callable(model):
             raise errors.SetupError(f"model is {model!r:.60}: give a model's name, a function of the prompt, or None.")
-        counted = llm.Counted(llm.FromFunction(model))
-        return llm.Durable(llm.Metered(counted, purse, self._most))
+        counting_llm = llm.TokenCountingLLM(llm.FunctionLLM(model))
+        return llm.JournaledLLM(llm.MeteredLLM(counting_llm, llm_budget, self._bound_cost))
 
-    def _most(self, prompt: str) -> Cost:
-        return Cost(tokens_in=-(-len(prompt) // 4), tokens_out=self.longest_reply, calls=1)
+    def _bound_cost(self, prompt: str) -> Cost:
+        return Cost(tokens_in=-(-len(prompt) // 4), tokens_out=self.max_response_tokens, calls=1)
 
-    def _found(self, known: standing.Standing, built: system.Built, evolver: cluster.Evolver) -> Found:
-        pairs = list(zip(self.problems, known.states, strict=True))
-        best = {problem.id: worldlines.of(state.best, problem) for problem, state in pairs if state.best is not None}
-        plans = {problem.id: judge.plan_of(str(state.best.skeleton())) for problem, state in pairs if state.best}
+    def _make_result(self, status: standing.ProblemStatus, built_system: system.BuiltSystem, evolver: cluster.Evolver) -> MindResult:
+        pairs = list(zip(self.problems, status.states, strict=True))
+        best_worldlines = {problem.id: worldlines.make_worldline(state.best, problem) for problem, state in pairs if state.best is not None}
+        plans = {problem.id: judge.get_plan(str(state.best.skeleton())) for problem, state in pairs if state.best}
         reasons = {problem.id: state.reason or evolver.reason for problem, state in pairs}
-        facts = built.finish(evolver) if built.finish else {}
-        return Found(best, plans, reasons, facts, evolver.reason)
+        stats = built_system.summarize_result(evolver) if built_system.summarize_result else {}
+        return MindResult(best_worldlines, plans, reasons, stats, evolver.reason)

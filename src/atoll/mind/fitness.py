@@ -29,7 +29,7 @@ class Weights:
     review_feedback: float = 0.1
     resource_cost: float = 0.0
 
-    def fitness(self, metrics: Mapping[str, float]) -> float:
+    def compute_fitness(self, metrics: Mapping[str, float]) -> float:
         """Returns the weighted sum; a metric that was not measured counts as none of it."""
         consistency, divergence, progress, review, cost = (metrics.get(name, 0.0) for name in METRICS)
         return (
@@ -55,10 +55,10 @@ STRATEGIES: Mapping[Strategy, Weights] = {
     "review": Weights(0.1, 0.0, 0.7, 0.2, 0.0),
     "progress": Weights(0.0, 0.0, 1.0, 0.0, 0.0),
 }
-ISLANDS: Sequence[Strategy] = ("temporal", "divergence", "cost", "review")
+ISLAND_STRATEGIES: Sequence[Strategy] = ("temporal", "divergence", "cost", "review")
 
 
-def weights_of(values: Sequence[float]) -> Weights:
+def parse_weights(values: Sequence[float]) -> Weights:
     """Makes weights of five numbers, in the order of the formula.
 
     Raises:
@@ -70,7 +70,7 @@ def weights_of(values: Sequence[float]) -> Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class IslandFitness:
     """How islands rank: each by the weights of its strategy, so that a migrant is ranked anew by its host.
 
     Attributes:
@@ -81,14 +81,14 @@ class Ranking:
     strategies: Sequence[Weights]
     num_islands: int
 
-    def __call__(self, island: int, found: Evaluation) -> float:
-        return self.weights(island).fitness(found.metrics)
+    def __call__(self, island: int, evaluation: Evaluation) -> float:
+        return self.get_weights(island).compute_fitness(evaluation.metrics)
 
-    def weights(self, island: int) -> Weights:
+    def get_weights(self, island: int) -> Weights:
         return self.strategies[island % self.num_islands % len(self.strategies)]
 
 
-def measured(
+def make_metrics(
     *, contradiction: float, divergence: float, progress: float, review: float, cost: float
 ) -> dict[str, float]:
     """Returns the raw vector by name; the contradictions become consistency, so that its weight is no penalty."""

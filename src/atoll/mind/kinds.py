@@ -9,7 +9,7 @@ from atoll.mind.actions import Action, Result
 from atoll.mind.worldline import Plan, Worldline
 
 
-class Kind(Protocol):
+class WorldlineBackend(Protocol):
     """Makes worldlines real: forks, carries out, compares and clears away.
 
     Called from several worker threads at once. What a plan does wrong is data in the worldline's tool history, never
@@ -26,7 +26,7 @@ class Kind(Protocol):
     def diff(self, worldline: Worldline, base: Worldline) -> str:
         """Says in a unified diff how a worldline differs from another."""
 
-    def divergence(self, worldline: Worldline, base: Worldline) -> float:
+    def compute_divergence(self, worldline: Worldline, base: Worldline) -> float:
         """Returns how far they are apart, in code, memory and actions: 0 (the same) to 1."""
 
     def archive(self, worldline: Worldline) -> Worldline:
@@ -36,7 +36,7 @@ class Kind(Protocol):
         """Archives all that is still held; called once, when the run is over."""
 
 
-class TextKind:
+class TextBackend:
     """Worldlines that are their decision trace and nothing else."""
 
     def fork(self, parent: Worldline, plan: Plan, worldline_id: str) -> Worldline:
@@ -44,21 +44,21 @@ class TextKind:
         return Worldline(worldline_id, plan.parents or (parent.worldline_id,), memory_refs=refs)
 
     def run(self, worldline: Worldline, plan: Plan) -> Worldline:
-        done = tuple(Result(each) for each in plan.actions)
+        results = tuple(Result(action) for action in plan.actions)
         trace = (*worldline.decision_trace, *plan.actions)
-        history = (*worldline.tool_history, *done)
+        history = (*worldline.tool_history, *results)
         return replace(worldline, decision_trace=trace, tool_history=history, status="ran")
 
     def diff(self, worldline: Worldline, base: Worldline) -> str:
-        before, after = lines_of(base.decision_trace), lines_of(worldline.decision_trace)
+        before, after = format_trace(base.decision_trace), format_trace(worldline.decision_trace)
         return "\n".join(
             difflib.unified_diff(before, after, base.worldline_id, worldline.worldline_id, lineterm="", n=1)
         )
 
-    def divergence(self, worldline: Worldline, base: Worldline) -> float:
-        acted = distance(lines_of(worldline.decision_trace), lines_of(base.decision_trace))
-        remembered = apart(set(worldline.memory_refs), set(base.memory_refs))
-        return (3 * acted + remembered) / 4 if worldline.memory_refs or base.memory_refs else acted
+    def compute_divergence(self, worldline: Worldline, base: Worldline) -> float:
+        trace_distance = compute_distance(format_trace(worldline.decision_trace), format_trace(base.decision_trace))
+        memory_distance = compute_set_distance(set(worldline.memory_refs), set(base.memory_refs))
+        return (3 * trace_distance + memory_distance) / 4 if worldline.memory_refs or base.memory_refs else trace_distance
 
     def archive(self, worldline: Worldline) -> Worldline:
         return worldline.with_status("archived")
@@ -67,24 +67,24 @@ class TextKind:
         pass
 
 
-def line_of(action: Action) -> str:
+def format_action(action: Action) -> str:
     """Returns an action in one line, for people."""
     values = (getattr(action, name) for name in action.__slots__)
-    words = (" ".join(value) if isinstance(value, tuple) else value for value in values)
-    return " | ".join((actions.NAMES[type(action)], *words)).replace("\n", " ")
+    texts = (" ".join(value) if isinstance(value, tuple) else value for value in values)
+    return " | ".join((actions.ACTION_NAMES[type(action)], *texts)).replace("\n", " ")
 
 
-def lines_of(trace: tuple[Action, ...]) -> list[str]:
-    return [line_of(each) for each in trace]
+def format_trace(trace: tuple[Action, ...]) -> list[str]:
+    return [format_action(action) for action in trace]
 
 
-def distance(one: list[str], other: list[str]) -> float:
+def compute_distance(first: list[str], second: list[str]) -> float:
     """Returns how much of two sequences is not in common: 0 (equal) to 1 (nothing is)."""
-    if not one and not other:
+    if not first and not second:
         return 0.0
-    return 1.0 - difflib.SequenceMatcher(a=one, b=other, autojunk=False).ratio()
+    return 1.0 - difflib.SequenceMatcher(a=first, b=second, autojunk=False).ratio()
 
 
-def apart(one: set[str], other: set[str]) -> float:
+def compute_set_distance(first: set[str], second: set[str]) -> float:
     """Returns the share of two sets that only one of them has."""
-    return len(one ^ other) / len(one | other) if one | other else 0.0
+    return len(first ^ second) / len(first | second) if first | second else 0.0

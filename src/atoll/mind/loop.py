@@ -22,12 +22,12 @@ from statistics import fmean
 from atoll.mind import fitness, kinds, pool
 from atoll.mind.actions import WorldlineFork
 from atoll.mind.worldline import Plan, Worldline
-from atoll.mind.worldlines import WorldlineManager, moves
+from atoll.mind.worldlines import WorldlineManager, get_moves
 
 type Critic = Callable[[Worldline], Sequence[str]]
 type Author = Callable[[Worldline, Sequence[str]], Plan]
 
-TURNS = 4  # of a conversation: 4 to 6
+NUM_TURNS = 4  # of a conversation: 4 to 6
 
 
 @dataclass(eq=False)
@@ -43,41 +43,41 @@ class Island:
     author: Author
     critic: Critic
     population: list[Worldline] = field(default_factory=list)
-    most: int = 100
+    max_size: int = 100
 
-    def update_population(self, line: Worldline, score: float | None = None) -> None:
+    def update_population(self, worldline: Worldline, score: float | None = None) -> None:
         """Takes a worldline in, no trace twice, ranked by this island's own weights."""
-        if line.metrics and moves(line) not in [moves(each) for each in self.population]:
-            self.population = sorted([*self.population, line], key=self.rank, reverse=True)[: self.most]
+        if worldline.metrics and get_moves(worldline) not in [get_moves(member) for member in self.population]:
+            self.population = sorted([*self.population, worldline], key=self.get_fitness, reverse=True)[: self.max_size]
 
-    def rank(self, line: Worldline) -> float:
-        return self.weights.fitness(line.metrics)
+    def get_fitness(self, worldline: Worldline) -> float:
+        return self.weights.compute_fitness(worldline.metrics)
 
 
-def initialize_islands(manager: WorldlineManager, num_islands: int = 4, *, num_each: int = 2) -> list[Island]:
+def initialize_islands(manager: WorldlineManager, num_islands: int = 4, *, num_initial: int = 2) -> list[Island]:
     """Returns islands with strategies of their own, each with some worldlines that were investigated from the base."""
     islands = list[Island]()
     for index in range(num_islands):
-        weights = fitness.STRATEGIES[fitness.ISLANDS[index % len(fitness.ISLANDS)]]
-        island = Island(index, weights, author_of(manager), critic_of(manager))
-        for _ in range(num_each):
-            island.update_population(manager.measure(manager.run(manager.investigate())))
+        weights = fitness.STRATEGIES[fitness.ISLAND_STRATEGIES[index % len(fitness.ISLAND_STRATEGIES)]]
+        island = Island(index, weights, make_author(manager), make_critic(manager))
+        for _ in range(num_initial):
+            island.update_population(manager.evaluate(manager.run(manager.investigate())))
         islands.append(island)
     return islands
 
 
-def critic_of(manager: WorldlineManager) -> Critic:
+def make_critic(manager: WorldlineManager) -> Critic:
     """Returns a critic that needs no model: it says what the problem finds fault with."""
-    return lambda line: [each.text for each in manager.verdict(line).faults]
+    return lambda worldline: [plan_error.message for plan_error in manager.evaluate_plan(worldline).errors]
 
 
-def author_of(manager: WorldlineManager) -> Author:
+def make_author(manager: WorldlineManager) -> Author:
     """Returns an author that needs no model: it changes the plan where something is wrong."""
-    return lambda line, points: manager.mutate(Plan(moves(line), (line.worldline_id,), line.memory_refs))
+    return lambda worldline, critique: manager.mutate(Plan(get_moves(worldline), (worldline.worldline_id,), worldline.memory_refs))
 
 
 def tournament_selection(
-    population: Sequence[Worldline],
+    worldlines: Sequence[Worldline],
     k: int,
     rng: Random,
     *,
@@ -85,8 +85,8 @@ def tournament_selection(
     temperature: float = 0.03,
 ) -> list[Worldline]:
     """Draws k different worldlines by the softmax of their fitness over the whole population, worst first."""
-    ranks = [weights.fitness(line.metrics) for line in population]
-    return [population[place] for place in pool.tournament(ranks, k, rng, temperature)]
+    fitness_values = [weights.compute_fitness(worldline.metrics) for worldline in worldlines]
+    return [worldlines[index] for index in pool.select_by_tournament(fitness_values, k, rng, temperature)]
 
 
 def recombination(parents: Sequence[Worldline], manager: WorldlineManager) -> Plan:
@@ -94,7 +94,7 @@ def recombination(parents: Sequence[Worldline], manager: WorldlineManager) -> Pl
     if not parents:
         return manager.investigate()
     if len(parents) == 1:
-        return Plan(moves(parents[0]), (parents[0].worldline_id,), parents[0].memory_refs)
+        return Plan(get_moves(parents[0]), (parents[0].worldline_id,), parents[0].memory_refs)
     return manager.recombine(parents[-1], parents[-2])
 
 
@@ -109,73 +109,73 @@ def run_worldline_plan(plan: Plan, manager: WorldlineManager) -> Worldline:
 
 
 def rcc_refinement(
-    author: Author, critic: Critic, line: Worldline, manager: WorldlineManager, *, turns: int = TURNS
+    author: Author, critic: Critic, worldline: Worldline, manager: WorldlineManager, *, num_turns: int = NUM_TURNS
 ) -> Worldline:
     """Lets author and critic talk about a worldline and returns the best that came of it.
 
     The critic's points become `WorldlineFork`s of the trace, the author's answer a link to what it answers and an
     entry of the dialogue.
     """
-    best = manager.measure(line)
-    for _ in range(turns // 2):
+    best = manager.evaluate(worldline)
+    for _ in range(num_turns // 2):
         points = list(critic(best))
         if not points:
             break
-        tried = manager.run(author(best, points))
+        child = manager.run(author(best, points))
         forks = tuple(WorldlineFork(point) for point in points)
-        talk = (
+        dialogue = (
             f"critic: {'; '.join(points)}",
-            f"author: {kinds.line_of(moves(tried)[0]) if moves(tried) else 'nothing'}",
+            f"author: {kinds.format_action(get_moves(child)[0]) if get_moves(child) else 'nothing'}",
         )
-        tried = replace(
-            tried,
-            decision_trace=(*forks, *tried.decision_trace),
-            memory_links={tried.worldline_id: (best.worldline_id,)},
-            agent_prompts=(*best.agent_prompts, *talk),
+        child = replace(
+            child,
+            decision_trace=(*forks, *child.decision_trace),
+            memory_links={child.worldline_id: (best.worldline_id,)},
+            agent_prompts=(*best.agent_prompts, *dialogue),
         )
-        tried = manager.measure(tried)
-        if fitness.BALANCED.fitness(tried.metrics) >= fitness.BALANCED.fitness(best.metrics):
-            best = tried
+        child = manager.evaluate(child)
+        if fitness.BALANCED.compute_fitness(child.metrics) >= fitness.BALANCED.compute_fitness(best.metrics):
+            best = child
     return best
 
 
-def evaluate_worldline(line: Worldline, weights: fitness.Weights = fitness.BALANCED) -> float:
+def evaluate_worldline(worldline: Worldline, weights: fitness.Weights = fitness.BALANCED) -> float:
     """Returns the fitness of a worldline from its raw metrics."""
-    return weights.fitness(line.metrics)
+    return weights.compute_fitness(worldline.metrics)
 
 
-def migrate(islands: Sequence[Island], number: int = 5) -> None:
+def migrate(islands: Sequence[Island], count: int = 5) -> None:
     """Clones the best of every island to the next in the ring, which ranks them by its own weights."""
-    leaving = [island.population[:number] for island in islands]
-    for island, best in zip(islands, leaving, strict=True):
+    migrants = [island.population[:count] for island in islands]
+    for island, best in zip(islands, migrants, strict=True):
         host = islands[(island.index + 1) % len(islands)]
-        for line in best:
-            host.update_population(line)
+        for worldline in best:
+            host.update_population(worldline)
 
 
-def reset_lowest_islands(islands: Sequence[Island], number: int = 2, num_top: int = 5, num_candidate: int = 15) -> None:
+def reset_lowest_islands(islands: Sequence[Island], num_reset: int = 2, num_top: int = 5, num_candidate: int = 15) -> None:
     """Empties the islands with the lowest mean by the common weights, and founds them with unlike elites of all."""
     candidates = select_top_worldlines(islands, num_candidate)
-    elected = candidates[:1]
-    while 0 < len(elected) < min(num_top, len(candidates)):
-        rest = [line for line in candidates if line not in elected]
-        elected.append(max(rest, key=lambda line: min(_apart(line, each) for each in elected)))
-    by_mean = sorted(islands, key=_mean)
-    for island in by_mean[: min(number, len(islands) - 1)] if elected else ():
+    elites = candidates[:1]
+    while 0 < len(elites) < min(num_top, len(candidates)):
+        remaining = [worldline for worldline in candidates if worldline not in elites]
+        elites.append(max(remaining, key=lambda worldline: min(_compute_distance(worldline, elite) for elite in elites)))
+    ordered = sorted(islands, key=_compute_mean_fitness)
+    for island in ordered[: min(num_reset, len(islands) - 1)] if elites else ():
         island.population = []
-        for line in elected:
+        for line in elites:
             island.update_population(line)
 
 
-def select_top_worldlines(islands: Sequence[Island], number: int = 1) -> list[Worldline]:
+def select_top_worldlines(islands: Sequence[Island], count: int = 1) -> list[Worldline]:
     """Returns the best worldlines of all islands by the common weights, no trace twice."""
-    distinct = {moves(line): line for island in islands for line in island.population}
-    return sorted(distinct.values(), key=lambda line: evaluate_worldline(line), reverse=True)[:number]
+    distinct = {get_moves(worldline): worldline for island in islands for worldline in island.population}
+    return sorted(distinct.values(), key=lambda worldline: evaluate_worldline(worldline), reverse=True)[:count]
 
 
-def _mean(island: Island) -> float:
-    return fmean(evaluate_worldline(line) for line in island.population) if island.population else -float("inf")
+def _compute_mean_fitness(island: Island) -> float:
+    return fmean(evaluate_worldline(worldline) for worldline in island.population) if island.population else -float("inf")
 
 
-def _apart(one: Worldline, other: Worldline) -> float:
-    return kinds.distance(kinds.lines_of(moves(one)), kinds.lines_of(moves(other)))
+def _compute_distance(first: Worldline, second: Worldline) -> float:
+    return kinds.compute_distance(kinds.format_trace(get_moves(first)), kinds.format_trace(get_moves(second)))

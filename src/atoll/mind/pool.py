@@ -9,25 +9,25 @@ from weakref import WeakValueDictionary
 from atoll import archipelago, errors, function, gate
 from atoll.mind import judge
 
-type Fns = Sequence[function.Function]
+type Functions = Sequence[function.Function]
 
 
-def tournament(ranks: Sequence[float], k: int, rng: Random, temperature: float = 0.03) -> list[int]:
+def select_by_tournament(fitness_values: Sequence[float], k: int, rng: Random, temperature: float = 0.03) -> list[int]:
     """Draws k different places by the softmax of their ranks (a Boltzmann tournament), worst first.
 
     The highest k of rank / temperature + Gumbel noise are exactly draws from the softmax without putting back.
     """
-    noisy = [rank / temperature - math.log(-math.log(1.0 - rng.random() * (1 - 1e-12))) for rank in ranks]
-    drawn = sorted(range(len(ranks)), key=lambda place: -noisy[place])[:k]
-    return sorted(drawn, key=lambda place: ranks[place])
+    noisy_values = [fitness / temperature - math.log(-math.log(1.0 - rng.random() * (1 - 1e-12))) for fitness in fitness_values]
+    indices = sorted(range(len(fitness_values)), key=lambda index: -noisy_values[index])[:k]
+    return sorted(indices, key=lambda index: fitness_values[index])
 
 
-def _rank(fn: function.Function) -> float:
-    return max(function.rank_of(fn), -1e9)
+def _get_fitness(fn: function.Function) -> float:
+    return max(function.get_fitness(fn), -1e9)
 
 
 @dataclass(frozen=True, slots=True)
-class Mating:
+class ParentSampling:
     """How parents are drawn.
 
     Attributes:
@@ -41,11 +41,11 @@ class Mating:
     num_parents: int = 5
     pr_no_parents: float = 1 / 6
     temperature: float = 0.03
-    most: int = 400
+    max_members: int = 400
 
 
 @dataclass(eq=False)
-class Hall:
+class EliteArchive:
     """The best of all islands of one problem, whatever becomes of those islands; and whom a model has chosen of them.
 
     Attributes:
@@ -54,35 +54,35 @@ class Hall:
         chosen: Ids of those that are good and unlike each other, as a model last said.
     """
 
-    most: int
+    max_size: int
     best: list[function.Function] = field(default_factory=list)
-    chosen: tuple[str, ...] = ()
+    selected_ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()
 
     def add(self, fn: function.Function) -> None:
-        if fn.candidate is not None and (said := fn.candidate.meta.get("chosen")):
-            self.chosen = tuple(str(each) for each in said) if isinstance(said, list | tuple) else ()
+        if fn.candidate is not None and (selected := fn.candidate.meta.get("chosen")):
+            self.selected_ids = tuple(str(candidate_id) for candidate_id in selected) if isinstance(selected, list | tuple) else ()
         text = str(fn.skeleton())
-        if any(str(each.skeleton()) == text for each in self.best):
+        if any(str(elite.skeleton()) == text for elite in self.best):
             return
-        self.best = sorted([*self.best, fn], key=judge.score_of, reverse=True)[: self.most]
-        self.by_id[id_of(fn)] = fn
+        self.best = sorted([*self.best, fn], key=judge.get_score, reverse=True)[: self.max_size]
+        self.by_id[get_id(fn)] = fn
 
 
 @dataclass(eq=False)
-class Population:
+class WorldlinePopulation:
     """One island's worldlines, no text twice; nobody is retired but by a reset, or where there is no room.
 
     Attributes:
         shown: Whether a step is shown the hall, to choose founders for a reset.
     """
 
-    mating: Mating
-    hall: Hall
+    sampling: ParentSampling
+    archive: EliteArchive
     rng: Random
-    shown: bool = False
+    shows_elites: bool = False
 
     def __post_init__(self) -> None:
         self._members: dict[str, function.Function] = {}
@@ -97,62 +97,62 @@ class Population:
         if fn.score() is None:
             return decision
         if judge.is_base(fn):
-            self._base = self._by_id[id_of(fn)] = fn
+            self._base = self._by_id[get_id(fn)] = fn
             return decision
-        self.hall.add(fn)
+        self.archive.add(fn)
         if self._members.setdefault(str(fn.skeleton()), fn) is fn:
             # A migrant that came home stays out: under its id the one that stands here is found, and lives on.
-            self._by_id[id_of(fn)] = fn
-        if len(self._members) > self.mating.most:
-            worst = min(self._members.items(), key=lambda each: _rank(each[1]))
+            self._by_id[get_id(fn)] = fn
+        if len(self._members) > self.sampling.max_members:
+            worst = min(self._members.items(), key=lambda item: _get_fitness(item[1]))
             del self._members[worst[0]]
         return decision
 
-    def pick(self) -> archipelago.Pick:
-        mating, rng = self.mating, self.rng
-        number = 0 if rng.random() < mating.pr_no_parents else rng.randint(1, max(1, mating.num_parents))
+    def select(self) -> archipelago.Selection:
+        sampling, rng = self.sampling, self.rng
+        num_parents = 0 if rng.random() < sampling.pr_no_parents else rng.randint(1, max(1, sampling.num_parents))
         members = self.members
-        drawn = tournament([_rank(fn) for fn in members], number, rng, mating.temperature)
-        parents = [members[place] for place in drawn]
-        others: Mapping[str, Fns] = {"elites": tuple(self.hall.best)} if self.shown and self.hall.best else {}
-        return archipelago.Pick(tuple(parents), others)
+        indices = select_by_tournament([_get_fitness(fn) for fn in members], num_parents, rng, sampling.temperature)
+        parents = [members[index] for index in indices]
+        inspirations: Mapping[str, Functions] = {"elites": tuple(self.archive.best)} if self.shows_elites and self.archive.best else {}
+        return archipelago.Selection(tuple(parents), inspirations)
 
     def best_fn(self) -> function.Function:
-        best = max(self._members.values(), key=_rank, default=self._base)
+        best = max(self._members.values(), key=_get_fitness, default=self._base)
         if best is None:
             raise errors.NotFound("The pool is empty.")
         return best
 
-    def find(self, id: str) -> function.Function:
-        fn = self._by_id.get(id) or self.hall.by_id.get(id)
+    def get(self, id: str) -> function.Function:
+        fn = self._by_id.get(id) or self.archive.by_id.get(id)
         if fn is None:
             raise errors.NotFound(f"The pool keeps no candidate {id}.")
         return fn
 
-    def observe(self, fn: function.Function) -> None:
+    def update_evaluation(self, fn: function.Function) -> None:
         text = str(fn.skeleton())
         if text not in self._members:
-            raise errors.NotFound(f"The pool keeps no candidate {id_of(fn)}.")
-        self._by_id[id_of(fn)] = fn
+            raise errors.NotFound(f"The pool keeps no candidate {get_id(fn)}.")
+        self._by_id[get_id(fn)] = fn
         if fn.score() is None:
             del self._members[text]  # what failed late leaves
         else:
             self._members[text] = fn
 
 
-def id_of(fn: function.Function) -> str:
+def get_id(fn: function.Function) -> str:
     return fn.candidate.id if fn.candidate else f"draft {id(fn)}"
 
 
-def members_of(island: archipelago.Island) -> list[function.Function]:
+def get_members(island: archipelago.Island) -> list[function.Function]:
     """Returns the worldlines of an island, without the base."""
-    return island.pool.members if isinstance(island.pool, Population) else []
+    return island.population.members if isinstance(island.population, WorldlinePopulation) else []
 
 
-def make_pools(mating: Mating, num_islands: int, num_problems: int, candidates: int, *, shown: bool) -> "MakePool":
+def make_populations(sampling: ParentSampling, num_islands: int, num_problems: int, archive_size: int, *, shows_elites: bool) -> "PopulationFactory":
     """Returns what makes the islands' populations; those of one problem share a hall."""
-    halls = [Hall(candidates) for _ in range(num_problems)]
-    return lambda island, rng, announce: Population(mating, halls[island // num_islands], rng, shown)
+    archives = [EliteArchive(archive_size) for _ in range(num_problems)]
+    return lambda island, rng, announce: WorldlinePopulation(sampling, archives[island // num_islands], rng, shows_elites)
 
 
-type MakePool = Callable[[int, Random, object], Population]
+type PopulationFactory = Callable[[int, Random, object], WorldlinePopulation]

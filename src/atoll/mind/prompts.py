@@ -14,22 +14,22 @@ from atoll.mind.tasks.problem import Problem
 _PLAN = re.compile(r"<plan>(.*?)(?:</plan>|\Z)", re.DOTALL)
 _CRITIC = re.compile(r"<critic>(.*?)</critic>", re.DOTALL)
 
-GENERAL = "You solve a planning task together with others. A judge checks every plan and says what is wrong with it."
-CRITIC = (
+INSTRUCTIONS = "You solve a planning task together with others. A judge checks every plan and says what is wrong with it."
+CRITIC_REQUEST = (
     "First be the critic: compare all plans above, name the best of them, and say in a few lines, each beginning with "
     "a dash, what contradicts the task and what should be changed first. Put that between <critic> and </critic>."
 )
-AUTHOR = "Then be the author: write one better plan that answers the critic. Put it between <plan> and </plan>."
-ALONE = "Write one better plan. Put it between <plan> and </plan>."
-BEGIN = "Think first, then write a plan. Put it between <plan> and </plan>."
-ONLY_CRITIC = (
+AUTHOR_REQUEST = "Then be the author: write one better plan that answers the critic. Put it between <plan> and </plan>."
+AUTHOR_ONLY_REQUEST = "Write one better plan. Put it between <plan> and </plan>."
+INITIAL_REQUEST = "Think first, then write a plan. Put it between <plan> and </plan>."
+CRITIC_ONLY_REQUEST = (
     "Be the critic: compare all plans above, name the best of them, and say in a few lines, each beginning with a "
     "dash, what contradicts the task and what should be changed first. Write no plan."
 )
-AGAIN = "Your last answer had no plan that can be read (attempt {number}). Keep to the form."
+RETRY_REQUEST = "Your last answer had no plan that can be read (attempt {number}). Keep to the form."
 
 
-class Shown(NamedTuple):
+class PromptPlan(NamedTuple):
     """A plan as a prompt shows it: its text, its score and what the judge said."""
 
     plan: str
@@ -38,7 +38,7 @@ class Shown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Prompter:
+class PlanPromptBuilder:
     """Writes prompts.
 
     Attributes:
@@ -53,12 +53,12 @@ class Prompter:
     has_questions: bool = True
     examples: str = ""
 
-    def begin(self, problem: Problem) -> str:
+    def build_initial(self, problem: Problem) -> str:
         """Asks for a plan from nothing."""
-        return self._joined(problem, (), (), self._questions(problem), BEGIN)
+        return self._join_sections(problem, (), (), self._format_questions(problem), INITIAL_REQUEST)
 
-    def improve(
-        self, problem: Problem, plans: Sequence[Shown], said: Sequence[str] = (), earlier: Sequence[Shown] = ()
+    def build_improvement(
+        self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str] = (), earlier: Sequence[PromptPlan] = ()
     ) -> str:
         """Asks for one plan better than all that are shown.
 
@@ -69,75 +69,75 @@ class Prompter:
             earlier: What the same conversation tried before that, oldest first.
         """
         if earlier:
-            said = ["Earlier attempts of yours, oldest first:", *(self._attempt(each) for each in earlier), *said]
-        think = f"{CRITIC}\n{self._questions(problem)}".strip() if self.has_critic else ""
-        return self._joined(problem, plans, said, think, AUTHOR if self.has_critic else ALONE)
+            dialogue = ["Earlier attempts of yours, oldest first:", *(self._format_attempt(attempt) for attempt in earlier), *dialogue]
+        thinking = f"{CRITIC_REQUEST}\n{self._format_questions(problem)}".strip() if self.has_critic else ""
+        return self._join_sections(problem, plans, dialogue, thinking, AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST)
 
-    def criticise(self, problem: Problem, plans: Sequence[Shown], said: Sequence[str] = ()) -> str:
+    def build_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str] = ()) -> str:
         """Asks for a critique alone."""
-        return self._joined(problem, plans, said, self._questions(problem), ONLY_CRITIC)
+        return self._join_sections(problem, plans, dialogue, self._format_questions(problem), CRITIC_ONLY_REQUEST)
 
-    def answer(self, problem: Problem, plans: Sequence[Shown], said: Sequence[str]) -> str:
+    def build_revision(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str]) -> str:
         """Asks an author to answer a critique that somebody else wrote."""
-        return replace(self, has_critic=False).improve(problem, plans, said)
+        return replace(self, has_critic=False).build_improvement(problem, plans, dialogue)
 
-    def elect(self, problem: Problem, plans: Sequence[Shown], number: int) -> str:
+    def build_elite_selection(self, problem: Problem, plans: Sequence[PromptPlan], count: int) -> str:
         """Asks for plans that are good and unlike each other, by their numbers."""
-        shown = "\n\n".join(f"## Plan {place}, score {each.score:.4g}\n{each.plan}" for place, each in _numbered(plans))
-        wish = (
-            f"Choose {number} of these plans that are good and substantially different from each other. "
+        plans_text = "\n\n".join(f"## Plan {number}, score {plan.score:.4g}\n{plan.plan}" for number, plan in _number_plans(plans))
+        request = (
+            f"Choose {count} of these plans that are good and substantially different from each other. "
             "Answer with their numbers alone, separated by commas."
         )
-        return f"{GENERAL}\n\n# Task\n{problem.text}\n\n# Plans\n{shown}\n\n{wish}\n"
+        return f"{INSTRUCTIONS}\n\n# Task\n{problem.text}\n\n# Plans\n{plans_text}\n\n{request}\n"
 
-    def _joined(self, problem: Problem, plans: Sequence[Shown], said: Sequence[str], think: str, wish: str) -> str:
-        parts = [GENERAL, f"# Task\n{problem.text}", f"# Form\n{problem.form}"]
-        parts += [f"# Examples\n{self.examples}"] if self.examples else []
-        parts += [f"# Plans so far, the best last\n{self._plans(plans)}"] if plans else []
-        parts += ["# What was said\n" + "\n\n".join(said)] if said else []
-        parts += [f"# Critical thinking\n{think}"] if think else []
-        return "\n\n".join([*parts, f"# Answer\n{wish}\n"])
+    def _join_sections(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str], thinking: str, request: str) -> str:
+        sections = [INSTRUCTIONS, f"# Task\n{problem.text}", f"# Form\n{problem.plan_format}"]
+        sections += [f"# Examples\n{self.examples}"] if self.examples else []
+        sections += [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []
+        sections += ["# What was said\n" + "\n\n".join(dialogue)] if dialogue else []
+        sections += [f"# Critical thinking\n{thinking}"] if thinking else []
+        return "\n\n".join([*sections, f"# Answer\n{request}\n"])
 
-    def _attempt(self, tried: Shown) -> str:
-        return f"{tried.plan}\n(score {tried.score:.4g})" + (f"\n{tried.feedback}" if self.has_feedback else "")
+    def _format_attempt(self, attempt: PromptPlan) -> str:
+        return f"{attempt.plan}\n(score {attempt.score:.4g})" + (f"\n{attempt.feedback}" if self.has_feedback else "")
 
-    def _plans(self, plans: Sequence[Shown]) -> str:
+    def _format_plans(self, plans: Sequence[PromptPlan]) -> str:
         return "\n\n".join(
-            f"## Plan {place}, score {each.score:.4g}\n<plan>\n{each.plan}\n</plan>"
-            + (f"\nJudge:\n{each.feedback}" if self.has_feedback else "")
-            for place, each in _numbered(plans)
+            f"## Plan {number}, score {plan.score:.4g}\n<plan>\n{plan.plan}\n</plan>"
+            + (f"\nJudge:\n{plan.feedback}" if self.has_feedback else "")
+            for number, plan in _number_plans(plans)
         )
 
-    def _questions(self, problem: Problem) -> str:
+    def _format_questions(self, problem: Problem) -> str:
         if not self.has_questions:
             return ""
-        return "\n".join(f"Question: {each}" for each in problem.questions)
+        return "\n".join(f"Question: {question}" for question in problem.questions)
 
 
-def _numbered(plans: Sequence[Shown]) -> list[tuple[int, Shown]]:
+def _number_plans(plans: Sequence[PromptPlan]) -> list[tuple[int, PromptPlan]]:
     return list(enumerate(plans, 1))
 
 
-def plan_in(reply: str) -> str:
+def extract_plan(response: str) -> str:
     """Returns the last plan in a reply; the whole reply where it marks none."""
-    criticised, rest = _parted(reply)
-    found = _PLAN.findall(_CRITIC.sub("", criticised) + rest)
-    return str(found[-1]).strip() if found else reply
+    critique, remaining = _split_critique(response)
+    matches = _PLAN.findall(_CRITIC.sub("", critique) + remaining)
+    return str(matches[-1]).strip() if matches else response
 
 
-def critique_in(reply: str) -> str:
+def extract_critique(response: str) -> str:
     """Returns what the critic said in a reply; empty if it said nothing."""
-    criticised, _ = _parted(reply)
-    return "\n".join(each.strip() for each in _CRITIC.findall(criticised))
+    critique, _ = _split_critique(response)
+    return "\n".join(text.strip() for text in _CRITIC.findall(critique))
 
 
-def _parted(reply: str) -> tuple[str, str]:
+def _split_critique(response: str) -> tuple[str, str]:
     """Parts a reply after its last critique: an opening tag beyond it has no end, however often that is looked for."""
-    said, tag, rest = reply.rpartition("</critic>")
-    return said + tag, rest
+    critique, tag, remaining = response.rpartition("</critic>")
+    return critique + tag, remaining
 
 
-def numbers_in(reply: str, most: int) -> list[int]:
+def extract_numbers(response: str, limit: int) -> list[int]:
     """Returns the numbers in a reply that are numbers of plans, each once."""
-    found = dict.fromkeys(int(each) for each in re.findall(r"\d+", reply) if len(each) < 6)
-    return [each for each in found if 1 <= each <= most]
+    numbers = dict.fromkeys(int(text) for text in re.findall(r"\d+", response) if len(text) < 6)
+    return [number for number in numbers if 1 <= number <= limit]

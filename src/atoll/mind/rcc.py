@@ -8,43 +8,43 @@ from typing import Literal, NamedTuple
 from atoll import evaluation, function, llm
 from atoll.candidate import JSON, Candidate
 from atoll.mind import judge, pool, prompts
-from atoll.mind.prompts import Prompter, Shown
-from atoll.mind.rounds import Exchange, Turn
-from atoll.mind.standing import is_over
+from atoll.mind.prompts import PlanPromptBuilder, PromptPlan
+from atoll.mind.rounds import GenerationSchedule, IterationPosition
+from atoll.mind.standing import is_problem_done
 from atoll.mind.tasks.problem import Problem
 
 type Pattern = Literal["one_reply", "self", "critic"]
 
-_LONGEST = 2000  # characters of a critique that are kept beside a candidate
+_MAX_CRITIQUE_CHARS = 2000  # characters of a critique that are kept beside a candidate
 
 
-class Draft(NamedTuple):
+class ConversationTurn(NamedTuple):
     """One turn of a conversation that was judged."""
 
     fn: function.Function
     plan: str
-    found: evaluation.Evaluation
+    result: evaluation.Evaluation
 
-    def shown(self) -> Shown:
-        score = self.found.metrics.get(judge.SCORE, self.found.score or 0.0)
-        return Shown(self.plan, score, self.found.feedback)
+    def to_prompt_plan(self) -> PromptPlan:
+        score = self.result.metrics.get(judge.SCORE, self.result.score or 0.0)
+        return PromptPlan(self.plan, score, self.result.feedback)
 
 
 @contextmanager
-def asking(name: str | None) -> Iterator[None]:
+def use_llm(name: str | None) -> Iterator[None]:
     """Has one model of several answer; None: whoever would answer anyway."""
     if name is None:
         yield
         return
-    token = llm.Ensemble.chosen.set(name)
+    token = llm.EnsembleLLM.selected.set(name)
     try:
         yield
     finally:
-        llm.Ensemble.chosen.reset(token)
+        llm.EnsembleLLM.selected.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ConversationConfig:
     """How a conversation goes.
 
     Attributes:
@@ -62,19 +62,19 @@ class Manner:
     pattern: Pattern = "one_reply"
     num_turns: int = 4
     num_retries: int = 5
-    history: int = 0
+    num_earlier_turns: int = 0
     critic_llm: str | None = None
     second_llm: str | None = None
     second_gen: int = 0
-    is_fresh: bool = False
+    is_memoryless: bool = False
 
-    def model(self, generation: int) -> str | None:
+    def choose_llm(self, generation: int) -> str | None:
         """Returns whom a generation asks."""
         return self.second_llm if self.second_gen and generation + 1 >= self.second_gen else None
 
 
 @dataclass(frozen=True, slots=True)
-class Conversations:
+class ConversationMutator:
     """The engine that asks a model: every step is one conversation on the parents of an island.
 
     Attributes:
@@ -86,90 +86,90 @@ class Conversations:
     model: llm.LLM
     problems: Sequence[Problem]
     base: function.Function
-    schedule: Exchange
-    manner: Manner = field(default_factory=Manner)
-    prompter: Prompter = field(default_factory=Prompter)
-    asks_elite: bool = False
+    schedule: GenerationSchedule
+    config: ConversationConfig = field(default_factory=ConversationConfig)
+    prompt_builder: PlanPromptBuilder = field(default_factory=PlanPromptBuilder)
+    selects_elites: bool = False
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        turn = self.schedule.rounds.turn(task.step)
-        if task.step > self.schedule.rounds.num_steps or is_over(task.advice, turn.problem):
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        position = self.schedule.clock.get_position(context.iteration)
+        if context.iteration > self.schedule.clock.num_iterations or is_problem_done(context.advice, position.problem):
             return []
-        problem = self.problems[turn.problem]
-        with asking(self.manner.model(turn.generation)):
-            chosen = self._elect(task, turn, problem)
-            drafts = list(self._converse(task, turn, problem, chosen))
-        return [each.fn for each in drafts]
+        problem = self.problems[position.problem]
+        with use_llm(self.config.choose_llm(position.generation)):
+            selected_ids = self._select_elites(context, position, problem)
+            turns = list(self._converse(context, position, problem, selected_ids))
+        return [turn.fn for turn in turns]
 
-    def _converse(self, task: function.Task, turn: Turn, problem: Problem, chosen: Sequence[JSON]) -> Iterator[Draft]:
-        drafts, said = list[Draft](), list[str]()
-        parents = [shown(fn) for fn in task.parents]
-        for number in range(self.manner.num_turns):
-            last = [] if self.manner.is_fresh else [each.shown() for each in drafts[-1:]]
-            earlier = [each.shown() for each in drafts[-1 - self.manner.history : -1]]
-            plan, critique = self._reply(problem, last or parents, said, earlier)
-            if plan is None and self.manner.is_fresh:
+    def _converse(self, context: function.ProposalContext, position: IterationPosition, problem: Problem, selected_ids: Sequence[JSON]) -> Iterator[ConversationTurn]:
+        turns, dialogue = list[ConversationTurn](), list[str]()
+        parent_plans = [make_prompt_plan(fn) for fn in context.parents]
+        for turn_index in range(self.config.num_turns):
+            last_plans = [] if self.config.is_memoryless else [earlier_turn.to_prompt_plan() for earlier_turn in turns[-1:]]
+            earlier_plans = [earlier_turn.to_prompt_plan() for earlier_turn in turns[-1 - self.config.num_earlier_turns : -1]]
+            plan, critique = self._request_plan(problem, last_plans or parent_plans, dialogue, earlier_plans)
+            if plan is None and self.config.is_memoryless:
                 continue  # the next one knows nothing of it anyway
             if plan is None:
                 return
-            meta: dict[str, JSON] = {"generation": turn.generation, "conversation": turn.conversation, "turn": number}
-            meta |= {"critic": critique[:_LONGEST]} if critique else {}
-            meta |= {"chosen": list(chosen)} if chosen and not number else {}
-            content = function.Text(judge.content_of(problem, plan))
-            before = (f"{task.step}.{number - 1}",) if number else tuple(pool.id_of(fn) for fn in task.parents)
-            ids = () if self.manner.is_fresh else before
-            fn = self.base.clone(content).settle(Candidate("", content, ids, meta=meta))
-            (found,) = task.judge([fn])
-            draft = Draft(fn, plan, found)
-            drafts.append(draft)
-            yield draft
-            if judge.is_solved(found) or found.failure is not None:
+            meta: dict[str, JSON] = {"generation": position.generation, "conversation": position.conversation, "turn": turn_index}
+            meta |= {"critic": critique[:_MAX_CRITIQUE_CHARS]} if critique else {}
+            meta |= {"chosen": list(selected_ids)} if selected_ids and not turn_index else {}
+            content = function.Text(judge.make_content(problem, plan))
+            parent_ids = (f"{context.iteration}.{turn_index - 1}",) if turn_index else tuple(pool.get_id(fn) for fn in context.parents)
+            visible_ids = () if self.config.is_memoryless else parent_ids
+            fn = self.base.clone(content).with_evaluation(Candidate("", content, visible_ids, meta=meta))
+            (result,) = context.evaluate([fn])
+            new_turn = ConversationTurn(fn, plan, result)
+            turns.append(new_turn)
+            yield new_turn
+            if judge.is_solved(result) or result.failure is not None:
                 return
 
-    def _reply(
-        self, problem: Problem, plans: Sequence[Shown], said: list[str], earlier: Sequence[Shown]
+    def _request_plan(
+        self, problem: Problem, plans: Sequence[PromptPlan], dialogue: list[str], earlier_plans: Sequence[PromptPlan]
     ) -> tuple[str | None, str]:
         """Returns a plan that can be read, and what the critic said before it; asks again where it cannot."""
-        critique = self._criticise(problem, plans, said) if plans else ""
+        critique = self._request_critique(problem, plans, dialogue) if plans else ""
         if not plans:
-            prompt = self.prompter.begin(problem)
+            prompt = self.prompt_builder.build_initial(problem)
         elif critique:
-            heard = said if self.manner.pattern == "self" else [f"Critic:\n{critique}"]
-            prompt = self.prompter.answer(problem, plans, heard)
+            visible_dialogue = dialogue if self.config.pattern == "self" else [f"Critic:\n{critique}"]
+            prompt = self.prompt_builder.build_revision(problem, plans, visible_dialogue)
         else:
-            prompt = self.prompter.improve(problem, plans, earlier=earlier)
-        for attempt in range(self.manner.num_retries + 1):
-            text = self.model(f"{prompt}{prompts.AGAIN.format(number=attempt)}\n" if attempt else prompt).text
-            plan = problem.parse(prompts.plan_in(text))
+            prompt = self.prompt_builder.build_improvement(problem, plans, earlier=earlier_plans)
+        for attempt in range(self.config.num_retries + 1):
+            text = self.model(f"{prompt}{prompts.RETRY_REQUEST.format(number=attempt)}\n" if attempt else prompt).text
+            plan = problem.parse_plan(prompts.extract_plan(text))
             if plan is not None:
-                if self.manner.pattern == "self":
-                    said.append(f"Author:\n{plan}")
-                return plan, critique or prompts.critique_in(text)
+                if self.config.pattern == "self":
+                    dialogue.append(f"Author:\n{plan}")
+                return plan, critique or prompts.extract_critique(text)
         return None, critique
 
-    def _criticise(self, problem: Problem, plans: Sequence[Shown], said: list[str]) -> str:
-        if self.manner.pattern == "one_reply" or not self.prompter.has_critic:
+    def _request_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: list[str]) -> str:
+        if self.config.pattern == "one_reply" or not self.prompt_builder.has_critic:
             return ""
-        is_self = self.manner.pattern == "self"
-        with asking(self.manner.critic_llm):
-            critique = self.model(self.prompter.criticise(problem, plans, said if is_self else ())).text.strip()
+        is_self = self.config.pattern == "self"
+        with use_llm(self.config.critic_llm):
+            critique = self.model(self.prompt_builder.build_critique(problem, plans, dialogue if is_self else ())).text.strip()
         if is_self:
-            said.append(f"Critic:\n{critique}")
+            dialogue.append(f"Critic:\n{critique}")
         return critique
 
-    def _elect(self, task: function.Task, turn: Turn, problem: Problem) -> Sequence[JSON]:
+    def _select_elites(self, context: function.ProposalContext, position: IterationPosition, problem: Problem) -> Sequence[JSON]:
         """Returns the ids of those whom the model chooses as founders, where a reset is due with this step."""
-        rounds, every = self.schedule.rounds, self.schedule.reset_every
-        elites, number = task.others.get("elites", ()), self.schedule.num_top
-        is_due = self.asks_elite and every and rounds.ends_generation(turn) and (turn.generation + 1) % every == 0
-        if not is_due or len(elites) <= number:
+        clock, reset_every = self.schedule.clock, self.schedule.reset_every
+        elites, count = context.inspirations.get("elites", ()), self.schedule.num_top
+        is_due = self.selects_elites and reset_every and clock.is_generation_end(position) and (position.generation + 1) % reset_every == 0
+        if not is_due or len(elites) <= count:
             return []
-        reply = self.model(self.prompter.elect(problem, [shown(fn) for fn in elites], number)).text
-        return [pool.id_of(elites[each - 1]) for each in prompts.numbers_in(reply, len(elites))[:number]]
+        response = self.model(self.prompt_builder.build_elite_selection(problem, [make_prompt_plan(fn) for fn in elites], count)).text
+        return [pool.get_id(elites[number - 1]) for number in prompts.extract_numbers(response, len(elites))[:count]]
 
 
-def shown(fn: function.Function) -> Shown:
+def make_prompt_plan(fn: function.Function) -> PromptPlan:
     """Returns a function as a prompt shows it."""
-    found = fn.evaluation or evaluation.failed("not judged")
-    score = found.metrics.get(judge.SCORE, found.score or 0.0)
-    return Shown(judge.plan_of(str(fn.skeleton())), score, found.feedback)
+    result = fn.evaluation or evaluation.failed("not judged")
+    score = result.metrics.get(judge.SCORE, result.score or 0.0)
+    return PromptPlan(judge.get_plan(str(fn.skeleton())), score, result.feedback)

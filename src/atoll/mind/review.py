@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atoll import candidate, errors, gate, llm
-from atoll.mind.tasks.problem import Problem, Verdict
+from atoll.mind.tasks.problem import Problem, PlanEvaluation
 from atoll.mind.worldline import Worldline
 
-type Reviewer = Callable[[Problem, str, Verdict], float]
+type Reviewer = Callable[[Problem, str, PlanEvaluation], float]
 
-APPROVED, REJECTED, SILENT = 1.0, -1.0, 0.0
+APPROVED, REJECTED, NEUTRAL = 1.0, -1.0, 0.0
 
 
-def by_verdict(problem: Problem, plan: str, verdict: Verdict) -> float:
+def review_by_evaluation(problem: Problem, plan: str, plan_evaluation: PlanEvaluation) -> float:
     """Approves what is verified, rejects what cannot be read, and says nothing of the rest."""
-    if verdict.is_solved:
+    if plan_evaluation.is_solved:
         return APPROVED
-    return REJECTED if any(each.kind == "format" for each in verdict.faults) else SILENT
+    return REJECTED if any(plan_error.kind == "format" for plan_error in plan_evaluation.errors) else NEUTRAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Approval:
 
     def covers(self, worldline_id: str, content: str) -> bool:
         """Says whether it approves exactly this."""
-        return self.is_approved and self.worldline_id == worldline_id and self.digest == candidate.digest(content)
+        return self.is_approved and self.worldline_id == worldline_id and self.digest == candidate.content_hash(content)
 
 
 @dataclass(eq=False)
@@ -65,19 +65,19 @@ class ReviewAgent:
         """Decides on a candidate of a run: as a gate."""
         if self.rule is not None:
             return self.rule(proposal)
-        found = proposal.evaluation
-        if found is None or found.failure is not None:
-            return gate.Decision("reject", found.failure if found and found.failure else "not judged", self.name)
+        evaluation = proposal.evaluation
+        if evaluation is None or evaluation.failure is not None:
+            return gate.Decision("reject", evaluation.failure if evaluation and evaluation.failure else "not judged", self.name)
         return gate.Decision("accept", "it was judged", self.name)
 
-    def review(self, line: Worldline, content: str, metrics: Mapping[str, float]) -> Approval:
+    def review(self, worldline: Worldline, content: str, metrics: Mapping[str, float]) -> Approval:
         """Approves a worldline whose progress is complete and that contradicts nothing; the record is kept."""
-        done, consistent = metrics.get("task_progress", 0.0), metrics.get("temporal_consistency", 0.0)
-        is_good = done >= 1.0 and consistent >= 1.0
-        reason = "complete and consistent" if is_good else f"progress {done:.2f}, consistency {consistent:.2f}"
-        made = Approval(line.worldline_id, candidate.digest(content), is_good, reason, self.name)
-        self.records.append(made)
-        return made
+        progress, consistency = metrics.get("task_progress", 0.0), metrics.get("temporal_consistency", 0.0)
+        is_approved = progress >= 1.0 and consistency >= 1.0
+        reason = "complete and consistent" if is_approved else f"progress {progress:.2f}, consistency {consistency:.2f}"
+        approval = Approval(worldline.worldline_id, candidate.content_hash(content), is_approved, reason, self.name)
+        self.records.append(approval)
+        return approval
 
     def require(self, worldline_id: str, content: str) -> Approval:
         """Returns the newest record that approves exactly this content.
@@ -85,15 +85,15 @@ class ReviewAgent:
         Raises:
             Conflict: There is none: nobody approved it, or it was changed since.
         """
-        for each in reversed(self.records):
-            if each.worldline_id == worldline_id:
-                if each.covers(worldline_id, content):
-                    return each
-                why = "was changed after its approval" if each.is_approved else f"was rejected: {each.reason}"
-                raise errors.Conflict(f"{worldline_id} {why}: have it reviewed again.")
+        for record in reversed(self.records):
+            if record.worldline_id == worldline_id:
+                if record.covers(worldline_id, content):
+                    return record
+                reason = "was changed after its approval" if record.is_approved else f"was rejected: {record.reason}"
+                raise errors.Conflict(f"{worldline_id} {reason}: have it reviewed again.")
         raise errors.Conflict(f"Nobody has approved {worldline_id}: have it reviewed first.")
 
-    def criticise(self, prompt: str) -> str:
+    def criticize(self, prompt: str) -> str:
         """Returns what the critic says, in words; empty where there is no model."""
         return self.model(prompt).text if self.model is not None else ""
 

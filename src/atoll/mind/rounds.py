@@ -6,13 +6,13 @@ from statistics import fmean
 from typing import NamedTuple
 
 from atoll import archipelago, function
-from atoll.archipelago import Island, Migrate, Reset
+from atoll.archipelago import Island, Migration, Reset
 from atoll.mind import judge, kinds, pool
 
-type Elect = Callable[[Sequence[function.Function], int, Sequence[str]], Sequence[function.Function]]
+type EliteSelector = Callable[[Sequence[function.Function], int, Sequence[str]], Sequence[function.Function]]
 
 
-class Turn(NamedTuple):
+class IterationPosition(NamedTuple):
     """Where a step stands: all counted from 0."""
 
     generation: int
@@ -22,7 +22,7 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class GenerationClock:
     """Counts turns: per generation every island in turn, per island its conversations, each for all problems.
 
     The problems are the inmost: steps that fly at once belong to different problems, so that each problem is searched
@@ -35,49 +35,49 @@ class Rounds:
     num_gens: int = 10
 
     @property
-    def num_steps(self) -> int:
+    def num_iterations(self) -> int:
         return self.num_problems * self.num_islands * self.num_convs * self.num_gens
 
-    def turn(self, step: int) -> Turn:
-        rest, problem = divmod(step - 1, self.num_problems)
-        rest, conversation = divmod(rest, self.num_convs)
-        generation, island = divmod(rest, self.num_islands)
-        return Turn(generation, island, conversation, problem)
+    def get_position(self, iteration: int) -> IterationPosition:
+        remaining, problem = divmod(iteration - 1, self.num_problems)
+        remaining, conversation = divmod(remaining, self.num_convs)
+        generation, island = divmod(remaining, self.num_islands)
+        return IterationPosition(generation, island, conversation, problem)
 
-    def ends_island(self, turn: Turn) -> bool:
+    def is_last_conversation(self, position: IterationPosition) -> bool:
         """Says whether an island's generation is over with this turn."""
-        return turn.conversation == self.num_convs - 1
+        return position.conversation == self.num_convs - 1
 
-    def ends_generation(self, turn: Turn) -> bool:
-        return self.ends_island(turn) and turn.island == self.num_islands - 1
+    def is_generation_end(self, position: IterationPosition) -> bool:
+        return self.is_last_conversation(position) and position.island == self.num_islands - 1
 
 
-def select_top_worldlines(fns: Sequence[function.Function], number: int) -> list[function.Function]:
+def select_top_worldlines(fns: Sequence[function.Function], count: int) -> list[function.Function]:
     """Returns the best of different texts on the scale that all islands share, the best first."""
     distinct = {str(fn.skeleton()): fn for fn in reversed(list(fns)) if not judge.is_base(fn)}
-    return sorted(distinct.values(), key=judge.score_of, reverse=True)[:number]
+    return sorted(distinct.values(), key=judge.get_score, reverse=True)[:count]
 
 
-def by_fitness(candidates: Sequence[function.Function], number: int, chosen: Sequence[str]) -> list[function.Function]:
+def select_by_fitness(candidates: Sequence[function.Function], count: int, selected_ids: Sequence[str]) -> list[function.Function]:
     """Elects the best."""
-    return list(candidates[:number])
+    return list(candidates[:count])
 
 
-def by_difference(
-    candidates: Sequence[function.Function], number: int, chosen: Sequence[str]
+def select_diverse(
+    candidates: Sequence[function.Function], count: int, selected_ids: Sequence[str]
 ) -> list[function.Function]:
     """Elects those that a model chose; and, of the others, the best and then whoever is least like the elected."""
-    elected = [fn for fn in candidates if pool.id_of(fn) in chosen][:number] or list(candidates[:1])
-    lines = {pool.id_of(fn): str(fn.skeleton()).splitlines() for fn in candidates}
-    while len(elected) < min(number, len(candidates)):
-        rest = [fn for fn in candidates if fn not in elected]
-        taken = [lines[pool.id_of(fn)] for fn in elected]
-        elected.append(max(rest, key=lambda fn: min(kinds.distance(lines[pool.id_of(fn)], each) for each in taken)))
-    return elected
+    selected = [fn for fn in candidates if pool.get_id(fn) in selected_ids][:count] or list(candidates[:1])
+    lines_by_id = {pool.get_id(fn): str(fn.skeleton()).splitlines() for fn in candidates}
+    while len(selected) < min(count, len(candidates)):
+        remaining = [fn for fn in candidates if fn not in selected]
+        selected_lines = [lines_by_id[pool.get_id(fn)] for fn in selected]
+        selected.append(max(remaining, key=lambda fn: min(kinds.compute_distance(lines_by_id[pool.get_id(fn)], other_lines) for other_lines in selected_lines)))
+    return selected
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class GenerationSchedule:
     """The schedule of a run: migration in a ring, reset of the lowest islands.
 
     Attributes:
@@ -90,69 +90,69 @@ class Exchange:
         elect: How.
     """
 
-    rounds: Rounds
+    clock: GenerationClock
     num_emigrate: int = 5
     migrate_every: int = 1
     reset_every: int = 3
     num_reset: int = 2
     num_top: int = 5
     num_candidate: int = 15
-    elect: Elect = by_difference
+    select_elites: EliteSelector = select_diverse
 
     @property
     def uses_clock(self) -> bool:
         return False
 
-    def island(self, step: int) -> int:
-        turn = self.rounds.turn(step)
-        return turn.problem * self.rounds.num_islands + turn.island
+    def choose_island(self, iteration: int) -> int:
+        position = self.clock.get_position(iteration)
+        return position.problem * self.clock.num_islands + position.island
 
-    def due(self, applied: int, islands: Sequence[Island], seed: str) -> Sequence[Migrate | Reset]:
-        turn = self.rounds.turn(applied)
-        number = self.rounds.num_islands
-        if number < 2 or not self.rounds.ends_island(turn):
+    def plan_actions(self, applied_count: int, islands: Sequence[Island], seed: str) -> Sequence[Migration | Reset]:
+        position = self.clock.get_position(applied_count)
+        num_islands = self.clock.num_islands
+        if num_islands < 2 or not self.clock.is_last_conversation(position):
             return ()
-        ring = islands[turn.problem * number : (turn.problem + 1) * number]
-        actions: list[Migrate | Reset] = []
-        if (turn.generation + 1) % self.migrate_every == 0:
-            actions += migrate(ring, turn.island, self.num_emigrate)
-        if self.reset_every and self.rounds.ends_generation(turn) and (turn.generation + 1) % self.reset_every == 0:
-            actions += self._resets(ring)
+        ring = islands[position.problem * num_islands : (position.problem + 1) * num_islands]
+        actions: list[Migration | Reset] = []
+        if (position.generation + 1) % self.migrate_every == 0:
+            actions += migrate(ring, position.island, self.num_emigrate)
+        if self.reset_every and self.clock.is_generation_end(position) and (position.generation + 1) % self.reset_every == 0:
+            actions += self._make_resets(ring)
         return actions
 
-    def _resets(self, ring: Sequence[Island]) -> Sequence[Reset]:
-        return reset_lowest_islands(ring, self.num_reset, self.num_top, self.num_candidate, self.elect)
+    def _make_resets(self, ring: Sequence[Island]) -> Sequence[Reset]:
+        return reset_lowest_islands(ring, self.num_reset, self.num_top, self.num_candidate, self.select_elites)
 
 
-def migrate(ring: Sequence[Island], place: int, number: int) -> list[Migrate]:
+def migrate(ring: Sequence[Island], index: int, count: int) -> list[Migration]:
     """Clones the best of one island to the next in the ring, where they are ranked by its own weights."""
-    host = ring[(place + 1) % len(ring)].index
-    best = sorted(pool.members_of(ring[place]), key=function.rank_of, reverse=True)[:number]
-    return [Migrate(fn, host) for fn in best]
+    host = ring[(index + 1) % len(ring)].index
+    migrants = sorted(pool.get_members(ring[index]), key=function.get_fitness, reverse=True)[:count]
+    return [Migration(fn, host) for fn in migrants]
 
 
 def reset_lowest_islands(
-    ring: Sequence[Island], number: int, num_top: int, num_candidate: int, elect: Elect = by_difference
+    ring: Sequence[Island], num_reset: int, num_top: int, num_candidate: int, select_elites: EliteSelector = select_diverse
 ) -> list[Reset]:
     """Empties the islands with the lowest mean score and founds each with elites of all islands.
 
     Means are of the score that all islands share, never of an island's own weights; at least one island stays.
     """
-    everyone = [fn for island in ring for fn in pool.members_of(island)]
-    if not everyone or len(ring) < 2:
+    members = [fn for island in ring for fn in pool.get_members(island)]
+    if not members or len(ring) < 2:
         return []
-    candidates = select_top_worldlines(everyone, num_candidate)
-    founders = elect(candidates, num_top, _chosen(ring))
-    lowest = sorted(ring, key=lambda island: (mean_score(island), island.index))[: min(number, len(ring) - 1)]
-    return [Reset(island.index, founders) for island in sorted(lowest, key=lambda each: each.index)]
+    candidates = select_top_worldlines(members, num_candidate)
+    founders = select_elites(candidates, num_top, _get_selected_ids(ring))
+    lowest = sorted(ring, key=lambda island: (compute_mean_score(island), island.index))[: min(num_reset, len(ring) - 1)]
+    return [Reset(island.index, founders) for island in sorted(lowest, key=lambda island: island.index)]
 
 
-def mean_score(island: archipelago.Island) -> float:
+def compute_mean_score(island: archipelago.Island) -> float:
     """Returns the mean score of an island on the common scale; an empty one is below all."""
-    members = pool.members_of(island)
-    return fmean(judge.score_of(fn) for fn in members) if members else -float("inf")
+    members = pool.get_members(island)
+    return fmean(judge.get_score(fn) for fn in members) if members else -float("inf")
 
 
-def _chosen(ring: Sequence[Island]) -> Sequence[str]:
-    kept = ring[0].pool
-    return kept.hall.chosen if isinstance(kept, pool.Population) else ()
+def _get_selected_ids(ring: Sequence[Island]) -> Sequence[str]:
+    island_population = ring[0].population
+    return island_population.archive.selected_ids if isinstance(island_population, pool.WorldlinePopulation) else ()

@@ -12,11 +12,11 @@ from atoll.mind.config import Options, Task
 from atoll.mind.tasks import data, grading, making
 from atoll.mind.tasks.problem import Problem
 
-WORKSPACE = "atoll.mind.workspace.build"  # has subject(task, options, parts) -> Subject
+WORKSPACE_MODULE = "atoll.mind.workspace.build"  # has subject(task, options, parts) -> Subject
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ProblemSet:
     """What is searched for.
 
     Attributes:
@@ -31,48 +31,48 @@ class Subject:
     """
 
     problems: Sequence[Problem]
-    judge: function.Judge
+    evaluator: function.CandidateEvaluator
     source: str
     files: Sequence[Path] = ()
     grade: Callable[[Mapping[str, str]], Mapping[str, bool | None]] = field(default=lambda plans: {})
-    keep: Callable[[Mapping[str, str]], Mapping[str, JSON]] = field(default=lambda plans: {})
+    save_best: Callable[[Mapping[str, str]], Mapping[str, JSON]] = field(default=lambda plans: {})
     sandbox: str = "none: plans are data"
     close: Callable[[], None] = lambda: None
-    extra: Mapping[str, JSON] = field(default_factory=dict)
+    report: Mapping[str, JSON] = field(default_factory=dict)
 
 
-def make(task: Task, options: Options, parts: system.Parts) -> Subject:
+def load_problem_set(task: Task, options: Options, context: system.BuildContext) -> ProblemSet:
     """Reads or makes the problems of a task folder.
 
     Raises:
         SetupError: There is no such file, or something in it is no problem.
     """
     if task.problem == "workspace":
-        built: Subject = importlib.import_module(WORKSPACE).subject(task, options, parts)
-        return built
-    weights = fitness.weights_of(options.weights)
+        problem_set: ProblemSet = importlib.import_module(WORKSPACE_MODULE).load_problem_set(task, options, context)
+        return problem_set
+    weights = fitness.parse_weights(options.weights)
     if task.data is None:
-        rows = list(making.make(task.problem, task.number, task.size, parts.seed))
-        visible = [{name: row[name] for name in data.VISIBLE if name in row} for row in rows]
-        problems = [data.of_row(row, parts.seed) for row in visible]
-        return Subject(
-            problems, _judge(problems, weights), f"{len(problems)} made-up problems of the kind {task.problem}"
+        rows = list(making.generate_rows(task.problem, task.number, task.size, context.seed))
+        visible = [{name: row[name] for name in data.VISIBLE_FIELDS if name in row} for row in rows]
+        problems = [data.parse_row(row, context.seed) for row in visible]
+        return ProblemSet(
+            problems, _make_evaluator(problems, weights), f"{len(problems)} made-up problems of the kind {task.problem}"
         )
-    path = _found(task.data, parts.folder)
-    problems = data.read(path, parts.seed, task.most)
+    path = _find_file(task.data, context.folder)
+    problems = data.load_problems(path, context.seed, task.most)
     source = f"{path.name}: {len(problems)} problems"
-    return Subject(problems, _judge(problems, weights), source, [path], lambda plans: grading.graded(path, plans))
+    return ProblemSet(problems, _make_evaluator(problems, weights), source, [path], lambda plans: grading.grade_in_subprocess(path, plans))
 
 
-def _judge(problems: Sequence[Problem], weights: fitness.Weights) -> judge.PlanJudge:
-    return judge.PlanJudge({each.id: each for each in problems}, weights)
+def _make_evaluator(problems: Sequence[Problem], weights: fitness.Weights) -> judge.PlanEvaluator:
+    return judge.PlanEvaluator({problem.id: problem for problem in problems}, weights)
 
 
-def _found(named: str, folder: Path) -> Path:
+def _find_file(name: str, folder: Path) -> Path:
     """Returns a file by its name, relative to the task's folder or to where we are."""
-    wanted = Path(named).expanduser()
-    places = [folder / wanted, wanted.absolute()]
-    for path in places:
+    requested = Path(name).expanduser()
+    paths = [folder / requested, requested.absolute()]
+    for path in paths:
         if path.is_file():
             return path
-    raise errors.SetupError(f"There is no file {wanted} in {folder} or here: task.data must name one of JSON lines.")
+    raise errors.SetupError(f"There is no file {requested} in {folder} or here: task.data must name one of JSON lines.")

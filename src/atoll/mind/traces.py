@@ -10,7 +10,7 @@ from atoll.mind.actions import Action, Task
 
 type Trace = tuple[Action, ...]
 
-POINTED = 0.8  # how often a change begins at an action that something is wrong with
+NAMED_RATE = 0.8  # how often a change begins at an action that something is wrong with
 
 
 def random_trace(moves: Sequence[Action], rng: Random) -> Trace:
@@ -18,19 +18,19 @@ def random_trace(moves: Sequence[Action], rng: Random) -> Trace:
     return tuple(rng.sample(list(moves), len(moves)))
 
 
-def recombination(one: Trace, other: Trace, rng: Random) -> Trace:
+def recombine_traces(base: Trace, donor: Trace, rng: Random) -> Trace:
     """Returns a part of one trace inside another, where it stood; what it repeats of the other is left out."""
-    if len(other) < 2:
-        return one or other
-    first, last = sorted(rng.sample(range(len(other) + 1), 2))
-    part = other[first:last]
-    rest = [each for each in one if each not in part]
-    at = min(first, len(rest))
-    return (*rest[:at], *part, *rest[at:])
+    if len(donor) < 2:
+        return base or donor
+    first, last = sorted(rng.sample(range(len(donor) + 1), 2))
+    segment = donor[first:last]
+    remaining = [action for action in base if action not in segment]
+    index = min(first, len(remaining))
+    return (*remaining[:index], *segment, *remaining[index:])
 
 
-def mutation(
-    trace: Trace, moves: Sequence[Action], rng: Random, named: Collection[str] = (), *, uses_all: bool = False
+def mutate_trace(
+    trace: Trace, moves: Sequence[Action], rng: Random, named_goals: Collection[str] = (), *, requires_all_moves: bool = False
 ) -> Trace:
     """Returns a trace with one change, mostly at an action that something is wrong with.
 
@@ -41,47 +41,47 @@ def mutation(
         named: Goals of actions that a judge found fault with.
         uses_all: Every move must be in it, so none is dropped or replaced.
     """
-    unused = [each for each in moves if each not in trace]
-    if unused and (uses_all or not trace or rng.random() < len(unused) / len(moves)):
-        return _inserted(trace, rng.choice(unused), rng)
-    at = _pointed(trace, named, rng)
-    kinds = ["move", "swap", "reverse"] if len(trace) > 1 else []
-    kinds += ["drop"] * (len(trace) > 1 and not uses_all) + ["replace"] * bool(unused and not uses_all)
-    match rng.choice(kinds or ["none"]):
+    unused = [move for move in moves if move not in trace]
+    if unused and (requires_all_moves or not trace or rng.random() < len(unused) / len(moves)):
+        return _insert(trace, rng.choice(unused), rng)
+    index = _choose_index(trace, named_goals, rng)
+    operations = ["move", "swap", "reverse"] if len(trace) > 1 else []
+    operations += ["drop"] * (len(trace) > 1 and not requires_all_moves) + ["replace"] * bool(unused and not requires_all_moves)
+    match rng.choice(operations or ["none"]):
         case "move":
-            return _inserted((*trace[:at], *trace[at + 1 :]), trace[at], rng)
+            return _insert((*trace[:index], *trace[index + 1 :]), trace[index], rng)
         case "swap":
-            to = _another(len(trace), at, rng)
-            changed = list(trace)
-            changed[at], changed[to] = changed[to], changed[at]
-            return tuple(changed)
+            other_index = _choose_other_index(len(trace), index, rng)
+            swapped = list(trace)
+            swapped[index], swapped[other_index] = swapped[other_index], swapped[index]
+            return tuple(swapped)
         case "reverse":
-            first, last = sorted((at, _another(len(trace), at, rng)))
+            first, last = sorted((index, _choose_other_index(len(trace), index, rng)))
             return (*trace[:first], *reversed(trace[first : last + 1]), *trace[last + 1 :])
         case "drop":
-            return (*trace[:at], *trace[at + 1 :])
+            return (*trace[:index], *trace[index + 1 :])
         case "replace":
-            return (*trace[:at], rng.choice(unused), *trace[at + 1 :])
+            return (*trace[:index], rng.choice(unused), *trace[index + 1 :])
         case _:
             return trace
 
 
-def named_in(said: str, trace: Trace) -> set[str]:
+def find_named_goals(feedback: str, trace: Trace) -> set[str]:
     """Returns the goals of a trace that a text names: what a judge finds fault with."""
-    return {each.goal for each in trace if isinstance(each, Task) and each.goal in said}
+    return {action.goal for action in trace if isinstance(action, Task) and action.goal in feedback}
 
 
-def _pointed(trace: Trace, named: Collection[str], rng: Random) -> int:
+def _choose_index(trace: Trace, named_goals: Collection[str], rng: Random) -> int:
     """Returns the place of an action that something is wrong with, or of any."""
-    wrong = [place for place, each in enumerate(trace) if isinstance(each, Task) and each.goal in named]
-    return rng.choice(wrong) if wrong and rng.random() < POINTED else rng.randrange(len(trace))
+    named_indices = [index for index, action in enumerate(trace) if isinstance(action, Task) and action.goal in named_goals]
+    return rng.choice(named_indices) if named_indices and rng.random() < NAMED_RATE else rng.randrange(len(trace))
 
 
-def _another(length: int, at: int, rng: Random) -> int:
-    place = rng.randrange(length - 1)
-    return place + (place >= at)
+def _choose_other_index(length: int, index: int, rng: Random) -> int:
+    other_index = rng.randrange(length - 1)
+    return other_index + (other_index >= index)
 
 
-def _inserted(trace: Trace, action: Action, rng: Random) -> Trace:
-    at = rng.randrange(len(trace) + 1)
-    return (*trace[:at], action, *trace[at:])
+def _insert(trace: Trace, action: Action, rng: Random) -> Trace:
+    index = rng.randrange(len(trace) + 1)
+    return (*trace[:index], action, *trace[index:])

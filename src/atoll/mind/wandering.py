@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from atoll import function
 from atoll.candidate import JSON, Candidate
 from atoll.mind import judge, pool, traces
-from atoll.mind.rounds import Rounds
-from atoll.mind.standing import is_over
+from atoll.mind.rounds import GenerationClock
+from atoll.mind.standing import is_problem_done
 from atoll.mind.tasks.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Wandering:
+class TraceMutator:
     """Every step makes one trace of its parents' and changes it turn by turn, from the best so far.
 
     Attributes:
@@ -24,46 +24,46 @@ class Wandering:
 
     problems: Sequence[Problem]
     base: function.Function
-    rounds: Rounds
+    clock: GenerationClock
     num_turns: int = 4
-    is_fresh: bool = False
+    is_memoryless: bool = False
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        turn = self.rounds.turn(task.step)
-        if task.step > self.rounds.num_steps or is_over(task.advice, turn.problem):
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        position = self.clock.get_position(context.iteration)
+        if context.iteration > self.clock.num_iterations or is_problem_done(context.advice, position.problem):
             return []
-        problem, made = self.problems[turn.problem], list[function.Function]()
-        trace = self._begun(problem, task)
-        standing: tuple[traces.Trace, str, float] | None = (
+        problem, children = self.problems[position.problem], list[function.Function]()
+        trace = self._make_initial_trace(problem, context)
+        best: tuple[traces.Trace, str, float] | None = (
             None  # of the best turn: what, what was said of it, its score
         )
-        ids = tuple(pool.id_of(fn) for fn in task.parents)
-        for number in range(self.num_turns):
-            plan = problem.write(trace)
-            content = function.Text(judge.content_of(problem, plan))
-            meta: dict[str, JSON] = {"generation": turn.generation, "conversation": turn.conversation, "turn": number}
-            fn = self.base.clone(content).settle(Candidate("", content, ids, meta=meta))
-            (found,) = task.judge([fn])
-            made.append(fn)
-            if judge.is_solved(found) or found.score is None:
+        parent_ids = tuple(pool.get_id(fn) for fn in context.parents)
+        for turn_index in range(self.num_turns):
+            plan = problem.format_plan(trace)
+            content = function.Text(judge.make_content(problem, plan))
+            meta: dict[str, JSON] = {"generation": position.generation, "conversation": position.conversation, "turn": turn_index}
+            fn = self.base.clone(content).with_evaluation(Candidate("", content, parent_ids, meta=meta))
+            (evaluation,) = context.evaluate([fn])
+            children.append(fn)
+            if judge.is_solved(evaluation) or evaluation.score is None:
                 break
-            if standing is None or found.score >= standing[2]:
-                standing, ids = (trace, found.feedback, found.score), (f"{task.step}.{number}",)
-            trace = self._changed(problem, standing[0], standing[1], task)
-        return made
+            if best is None or evaluation.score >= best[2]:
+                best, parent_ids = (trace, evaluation.feedback, evaluation.score), (f"{context.iteration}.{turn_index}",)
+            trace = self._mutate(problem, best[0], best[1], context)
+        return children
 
-    def _begun(self, problem: Problem, task: function.Task) -> traces.Trace:
-        parents = [problem.trace(judge.plan_of(str(fn.skeleton()))) for fn in reversed(task.parents)]
-        if not parents or self.is_fresh:
-            return traces.random_trace(problem.moves, task.rng)
-        if len(parents) == 1:
-            said = task.parents[0].evaluation
-            return self._changed(problem, parents[0], said.feedback if said else "", task)
-        return traces.recombination(parents[0], parents[1], task.rng)
+    def _make_initial_trace(self, problem: Problem, context: function.ProposalContext) -> traces.Trace:
+        parent_traces = [problem.parse_trace(judge.get_plan(str(fn.skeleton()))) for fn in reversed(context.parents)]
+        if not parent_traces or self.is_memoryless:
+            return traces.random_trace(problem.moves, context.rng)
+        if len(parent_traces) == 1:
+            evaluation = context.parents[0].evaluation
+            return self._mutate(problem, parent_traces[0], evaluation.feedback if evaluation else "", context)
+        return traces.recombine_traces(parent_traces[0], parent_traces[1], context.rng)
 
-    def _changed(self, problem: Problem, trace: traces.Trace, said: str, task: function.Task) -> traces.Trace:
+    def _mutate(self, problem: Problem, trace: traces.Trace, feedback: str, context: function.ProposalContext) -> traces.Trace:
         """Changes a trace, mostly at a decision that the judge's words name."""
-        if self.is_fresh:
-            return traces.random_trace(problem.moves, task.rng)
-        named = traces.named_in(said, trace)
-        return traces.mutation(trace, problem.moves, task.rng, named, uses_all=problem.uses_all)
+        if self.is_memoryless:
+            return traces.random_trace(problem.moves, context.rng)
+        named_goals = traces.find_named_goals(feedback, trace)
+        return traces.mutate_trace(trace, problem.moves, context.rng, named_goals, requires_all_moves=problem.requires_all_moves)

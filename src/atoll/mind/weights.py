@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from atoll import errors, evaluation, gate, governed
 from atoll.candidate import Candidate
-from atoll.mind.fitness import BALANCED, Weights, weights_of
+from atoll.mind.fitness import BALANCED, Weights, parse_weights
 from atoll.mind.worldline import METRICS
 
 KEY = "mind/weights"
@@ -16,7 +16,7 @@ _SIGNS = {name: -1.0 if name == "resource_cost" else 1.0 for name in METRICS}
 
 
 @dataclass(frozen=True, slots=True)
-class WeightBook:
+class StoredWeights:
     """Where weights are kept.
 
     Attributes:
@@ -25,51 +25,51 @@ class WeightBook:
         key: Under which they are kept.
     """
 
-    kept: governed.ParameterStore
-    guard: gate.Gate
+    parameters: governed.ParameterStore
+    approval_gate: gate.Gate
     key: str = KEY
 
-    def current(self) -> tuple[Weights, int]:
+    def get_current(self) -> tuple[Weights, int]:
         """Returns the weights that count now and the number of their version; the usual ones are version 0."""
         try:
-            value, version = self.kept.get(self.key)
+            value, version = self.parameters.get(self.key)
         except errors.NotFound:
             return BALANCED, 0
-        return weights_of(value), version
+        return parse_weights(value), version
 
-    def propose(self, wanted: Weights, reason: str, author: str) -> gate.Decision:
+    def propose(self, weights: Weights, reason: str, author: str) -> gate.Decision:
         """Asks the gate for other weights; accepted, they become a new version, which the decision names."""
-        standing, number = self.current()
-        parents, said = (f"{self.key}@{number}",), json.dumps(wanted.to_list())
-        asked = Candidate(f"{self.key}@{number + 1}", said, parents, meta={"reason": reason, "author": author})
-        found = evaluation.Evaluation(0.0, metrics=dict(zip(METRICS, wanted.to_list(), strict=True)))
-        decision = self.guard(gate.Proposal(asked, found, (evaluation.Evaluation(0.0),)))
-        if decision.verdict != "accept" or wanted == standing:
+        current, version = self.get_current()
+        parents, content = (f"{self.key}@{version}",), json.dumps(weights.to_list())
+        candidate = Candidate(f"{self.key}@{version + 1}", content, parents, meta={"reason": reason, "author": author})
+        result = evaluation.Evaluation(0.0, metrics=dict(zip(METRICS, weights.to_list(), strict=True)))
+        decision = self.approval_gate(gate.Proposal(candidate, result, (evaluation.Evaluation(0.0),)))
+        if decision.verdict != "accept" or weights == current:
             return decision
-        made = self.kept.set(self.key, wanted.to_list(), reason, author=author, expected_version=number)
-        return replace(decision, version=f"{self.key}@{made}")
+        new_version = self.parameters.set(self.key, weights.to_list(), reason, author=author, expected_version=version)
+        return replace(decision, version=f"{self.key}@{new_version}")
 
-    def rollback(self, number: int, reason: str, author: str) -> Weights:
+    def rollback(self, version: int, reason: str, author: str) -> Weights:
         """Brings old weights back, as a new version.
 
         Raises:
             NotFound: There is no such version.
         """
-        self.kept.rollback(self.key, number, reason, author=author)
-        return self.current()[0]
+        self.parameters.rollback(self.key, version, reason, author=author)
+        return self.get_current()[0]
 
 
-def learnt(standing: Weights, approved: dict[str, float], rejected: dict[str, float], rate: float = 0.1) -> Weights:
+def update_weights(current: Weights, approved: dict[str, float], rejected: dict[str, float], rate: float = 0.1) -> Weights:
     """Returns weights that tell an approved worldline from a rejected one better: a wish, for a gate to decide on.
 
     Every weight moves by what the approved one has more of its term, and their absolute sum stays what it was.
     """
-    terms = dict(zip(METRICS, standing.to_list(), strict=True))
-    moved = dict[str, float]()
-    for name, weight in terms.items():
-        more = approved.get(name, 0.0) - rejected.get(name, 0.0)
-        gain = -more if name == "divergence" else more  # its term is 1 - divergence
-        moved[name] = weight + rate * _SIGNS[name] * gain
-    total = sum(abs(each) for each in moved.values()) or 1.0
-    scale = sum(abs(each) for each in terms.values()) / total
-    return weights_of([moved[name] * scale for name in METRICS])
+    old_weights = dict(zip(METRICS, current.to_list(), strict=True))
+    new_weights = dict[str, float]()
+    for name, weight in old_weights.items():
+        difference = approved.get(name, 0.0) - rejected.get(name, 0.0)
+        gain = -difference if name == "divergence" else difference  # its term is 1 - divergence
+        new_weights[name] = weight + rate * _SIGNS[name] * gain
+    total = sum(abs(weight) for weight in new_weights.values()) or 1.0
+    scale = sum(abs(weight) for weight in old_weights.values()) / total
+    return parse_weights([new_weights[name] * scale for name in METRICS])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.mind import actions
 from atoll.mind.actions import Action, Result
 
@@ -50,7 +50,7 @@ class Plan:
 
     def to_json(self) -> str:
         """Returns the plan as canonical text: what a candidate's content is."""
-        data = {"actions": [actions.to_data(each) for each in self.actions]}
+        data = {"actions": [actions.to_data(action) for action in self.actions]}
         return json.dumps(data, ensure_ascii=False, sort_keys=True, indent=1)
 
 
@@ -78,9 +78,9 @@ class Worldline:
     parents: tuple[str, ...] = ()
     decision_trace: tuple[Action, ...] = ()
     memory_refs: tuple[str, ...] = ()
-    memory_links: Mapping[str, tuple[str, ...]] = NOTHING
+    memory_links: Mapping[str, tuple[str, ...]] = EMPTY
     agent_prompts: tuple[str, ...] = ()
-    metrics: Mapping[str, float] = NOTHING
+    metrics: Mapping[str, float] = EMPTY
     summary: str = ""
     highlight: str = ""
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
@@ -93,20 +93,20 @@ class Worldline:
 
     def to_data(self) -> dict[str, JSON]:
         """Returns it as plain data."""
-        point = self.checkpoint
+        checkpoint = self.checkpoint
         return {
             "worldline_id": self.worldline_id,
             "parents": list(self.parents),
-            "decision_trace": [actions.to_data(each) for each in self.decision_trace],
+            "decision_trace": [actions.to_data(action) for action in self.decision_trace],
             "memory_refs": list(self.memory_refs),
             "memory_links": {name: list(ids) for name, ids in self.memory_links.items()},
             "agent_prompts": list(self.agent_prompts),
             "metrics": dict(self.metrics),
             "summary": self.summary,
             "highlight": self.highlight,
-            "checkpoint": {"commit": point.commit, "context": point.context, "line": point.line},
-            "context": [dict(each) for each in self.context],
-            "tool_history": [each.to_data() for each in self.tool_history],
+            "checkpoint": {"commit": checkpoint.commit, "context": checkpoint.context, "line": checkpoint.line},
+            "context": [dict(message) for message in self.context],
+            "tool_history": [result.to_data() for result in self.tool_history],
             "status": self.status,
         }
 
@@ -123,16 +123,16 @@ def from_data(data: Mapping[str, Any]) -> Worldline:
     return Worldline(
         worldline_id=data["worldline_id"],
         parents=tuple(data["parents"]),
-        decision_trace=tuple(actions.from_data(each) for each in data["decision_trace"]),
+        decision_trace=tuple(actions.from_data(action) for action in data["decision_trace"]),
         memory_refs=tuple(data["memory_refs"]),
-        memory_links={name: tuple(ids) for name, ids in data["memory_links"].items()} or NOTHING,
+        memory_links={name: tuple(ids) for name, ids in data["memory_links"].items()} or EMPTY,
         agent_prompts=tuple(data["agent_prompts"]),
-        metrics=dict(data["metrics"]) or NOTHING,
+        metrics=dict(data["metrics"]) or EMPTY,
         summary=data["summary"],
         highlight=data["highlight"],
         checkpoint=Checkpoint(**data["checkpoint"]),
         context=tuple(data["context"]),
-        tool_history=tuple(actions.result_from_data(each) for each in data["tool_history"]),
+        tool_history=tuple(actions.result_from_data(result) for result in data["tool_history"]),
         status=data["status"],
     )
 

@@ -8,7 +8,7 @@ from atoll import function
 from atoll.mind import judge, kinds, review, traces
 from atoll.mind.actions import Action, Task, WorldlineFork
 from atoll.mind.graph import WorldlineGraph, initialize_worldline_graph
-from atoll.mind.tasks.problem import Problem, Verdict
+from atoll.mind.tasks.problem import Problem, PlanEvaluation
 from atoll.mind.worldline import BASE, METRICS, Plan, Worldline
 
 
@@ -25,7 +25,7 @@ class WorldlineManager:
 
     problem: Problem
     rng: Random = field(default_factory=lambda: Random(0))
-    kind: kinds.Kind = field(default_factory=kinds.TextKind)
+    backend: kinds.WorldlineBackend = field(default_factory=kinds.TextBackend)
     graph: WorldlineGraph = field(default_factory=initialize_worldline_graph)
     reviewer: review.ReviewAgent = field(default_factory=review.ReviewAgent)
 
@@ -37,69 +37,69 @@ class WorldlineManager:
 
     def fork(self, parent: str, plan: Plan) -> Worldline:
         """Starts a worldline where another one stands; nothing of the plan was done yet."""
-        line = self.kind.fork(self.graph.get(parent), plan, f"W{len(self.graph.lines)}")
-        return self.graph.add(line)
+        worldline = self.backend.fork(self.graph.get(parent), plan, f"W{len(self.graph.nodes)}")
+        return self.graph.add(worldline)
 
     def run(self, plan: Plan) -> Worldline:
         """Forks the base and does what a plan says: its trace is a whole, whoever its parents are."""
-        line = self.fork(BASE, plan)
-        return self.graph.add(self.kind.run(line, plan))
+        worldline = self.fork(BASE, plan)
+        return self.graph.add(self.backend.run(worldline, plan))
 
-    def recombine(self, one: Worldline, other: Worldline) -> Plan:
+    def recombine(self, first: Worldline, second: Worldline) -> Plan:
         """Returns a fork plan of two decision traces."""
-        trace = traces.recombination(moves(one), moves(other), self.rng)
-        refs = tuple(dict.fromkeys((*one.memory_refs, *other.memory_refs)))
-        return Plan(trace, (one.worldline_id, other.worldline_id), refs, "recombined")
+        trace = traces.recombine_traces(get_moves(first), get_moves(second), self.rng)
+        refs = tuple(dict.fromkeys((*first.memory_refs, *second.memory_refs)))
+        return Plan(trace, (first.worldline_id, second.worldline_id), refs, "recombined")
 
     def mutate(self, plan: Plan) -> Plan:
         """Returns a plan with one change, where something is wrong with it if anything is."""
         trace = tuple(plan.actions)
-        said = self.problem.judge(self.problem.write(trace)).feedback() if trace else ""
-        named = traces.named_in(said, trace)
-        changed = traces.mutation(trace, self.problem.moves, self.rng, named, uses_all=self.problem.uses_all)
-        return replace(plan, actions=changed, note=f"{plan.note}, changed".lstrip(", "))
+        feedback = self.problem.evaluate(self.problem.format_plan(trace)).format_feedback() if trace else ""
+        named_goals = traces.find_named_goals(feedback, trace)
+        mutated = traces.mutate_trace(trace, self.problem.moves, self.rng, named_goals, requires_all_moves=self.problem.requires_all_moves)
+        return replace(plan, actions=mutated, note=f"{plan.note}, changed".lstrip(", "))
 
-    def verdict(self, line: Worldline) -> Verdict:
+    def evaluate_plan(self, worldline: Worldline) -> PlanEvaluation:
         """Returns what the problem says of a worldline."""
-        return self.problem.judge(self.problem.write(moves(line)))
+        return self.problem.evaluate(self.problem.format_plan(get_moves(worldline)))
 
-    def measure(self, line: Worldline) -> Worldline:
+    def evaluate(self, worldline: Worldline) -> Worldline:
         """Returns a worldline with its raw metrics, its summary and its highlight; it is in the graph then."""
-        plan = self.problem.write(moves(line))
-        found = judge.PlanJudge({self.problem.id: self.problem})(function.Text(judge.content_of(self.problem, plan)))
-        verdict = self.verdict(line)
-        summary = f"{len(moves(line))} decisions, {len(verdict.faults)} faults, score {verdict.score:g}"
-        highlight = verdict.faults[0].text if verdict.faults else "every constraint is satisfied"
-        return self.graph.add(replace(line, metrics=dict(found.metrics), summary=summary, highlight=highlight))
+        plan = self.problem.format_plan(get_moves(worldline))
+        result = judge.PlanEvaluator({self.problem.id: self.problem})(function.Text(judge.make_content(self.problem, plan)))
+        plan_evaluation = self.evaluate_plan(worldline)
+        summary = f"{len(get_moves(worldline))} decisions, {len(plan_evaluation.errors)} faults, score {plan_evaluation.score:g}"
+        highlight = plan_evaluation.errors[0].message if plan_evaluation.errors else "every constraint is satisfied"
+        return self.graph.add(replace(worldline, metrics=dict(result.metrics), summary=summary, highlight=highlight))
 
-    def archive(self, line: Worldline) -> Worldline:
-        return self.graph.add(self.kind.archive(line))
+    def archive(self, worldline: Worldline) -> Worldline:
+        return self.graph.add(self.backend.archive(worldline))
 
     def close(self) -> None:
-        self.kind.close()
+        self.backend.close()
 
 
-def moves(line: Worldline) -> tuple[Action, ...]:
+def get_moves(worldline: Worldline) -> tuple[Action, ...]:
     """Returns the decisions that make the plan, without notes and wishes."""
-    return tuple(each for each in line.decision_trace if isinstance(each, Task))
+    return tuple(action for action in worldline.decision_trace if isinstance(action, Task))
 
 
-def of(fn: function.Function, problem: Problem) -> Worldline:
+def make_worldline(fn: function.Function, problem: Problem) -> Worldline:
     """Returns a candidate of a run as a worldline: its trace, the critic's points as forks, its raw metrics."""
-    born, found = fn.candidate, fn.evaluation
-    meta: Mapping[str, object] = born.meta if born else {}
+    candidate, evaluation = fn.candidate, fn.evaluation
+    meta: Mapping[str, object] = candidate.meta if candidate else {}
     critique = str(meta.get("critic", ""))
-    points = tuple(WorldlineFork(line.strip("- ")) for line in critique.splitlines() if line.strip().startswith("-"))
-    plan = judge.plan_of(str(fn.skeleton()))
-    name, parents = (born.id, born.parents) if born else ("draft", ())
+    forks = tuple(WorldlineFork(line.strip("- ")) for line in critique.splitlines() if line.strip().startswith("-"))
+    plan = judge.get_plan(str(fn.skeleton()))
+    worldline_id, parents = (candidate.id, candidate.parents) if candidate else ("draft", ())
     return Worldline(
-        name,
+        worldline_id,
         parents or (BASE,),
-        (*points, *problem.trace(plan)),
-        memory_links={name: parents} if parents else {},
+        (*forks, *problem.parse_trace(plan)),
+        memory_links={worldline_id: parents} if parents else {},
         agent_prompts=(f"critic: {critique}",) if critique else (),
-        metrics={key: found.metrics[key] for key in METRICS if key in found.metrics} if found else {},
+        metrics={key: evaluation.metrics[key] for key in METRICS if key in evaluation.metrics} if evaluation else {},
         summary=plan.partition("\n")[0],
-        highlight=found.feedback.partition("\n")[0] if found else "",
+        highlight=evaluation.feedback.partition("\n")[0] if evaluation else "",
         status="ran",
     )

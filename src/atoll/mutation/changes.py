@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-_LONGEST_LINE, _MOST_LINES = 70, 2
+_MAX_LINE_LENGTH, _MAX_LINES = 70, 2
 
 
-def change(parent: str, child: str) -> str:
+def summarize_change(parent: str, child: str) -> str:
     """Returns how many lines went and came, and the first of each; lines that only moved do not count."""
     old, new = parent.splitlines(), child.splitlines()
-    gone, came = _missing(old, set(new)), _missing(new, set(old))
-    shown = [*(f"- {line}" for line in gone[:_MOST_LINES]), *(f"+ {line}" for line in came[:_MOST_LINES])]
-    return "\n".join([f"{len(gone)} lines went, {len(came)} came", *shown])
+    removed, added = _find_missing(old, set(new)), _find_missing(new, set(old))
+    lines = [*(f"- {line}" for line in removed[:_MAX_LINES]), *(f"+ {line}" for line in added[:_MAX_LINES])]
+    return "\n".join([f"{len(removed)} lines went, {len(added)} came", *lines])
 
 
-def _missing(lines: Sequence[str], others: set[str]) -> Sequence[str]:
-    return [line.strip()[:_LONGEST_LINE] for line in lines if line not in others and line.strip()]
+def _find_missing(lines: Sequence[str], other_lines: set[str]) -> Sequence[str]:
+    return [line.strip()[:_MAX_LINE_LENGTH] for line in lines if line not in other_lines and line.strip()]

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from atoll import function
-from atoll.mutation.markers import evolving
-from atoll.mutation.skeletons import skeleton_of
-from atoll.mutation.unfit import Unfit
+from atoll.mutation.markers import find_evolving_spans
+from atoll.mutation.skeletons import with_text
+from atoll.mutation.unfit import NotApplicable
 
-_LIST = re.compile(r"[\[({]\s*((?:(['\"])[^'\"\n]*\2\s*,\s*)+(['\"])[^'\"\n]*\3)\s*,?\s*[\])}]")
+_WORD_LIST = re.compile(r"[\[({]\s*((?:(['\"])[^'\"\n]*\2\s*,\s*)+(['\"])[^'\"\n]*\3)\s*,?\s*[\])}]")
 _WORD = re.compile(r"(['\"])([^'\"\n]*)\1")
 
 
-class Choice(NamedTuple):
+class WordChoice(NamedTuple):
     """A text in a program and what may stand in its place.
 
     Attributes:
@@ -36,85 +36,85 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class ChoiceMutator:
     """Makes one child by picking one or a few words anew; the same places of another parent lend theirs.
 
     Attributes:
         more: The chance of another pick after each one.
     """
 
-    more: float = 0.4
+    repeat_probability: float = 0.4
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns one child.
 
         Raises:
             Unfit: The parent has no choices.
         """
-        parent = task.parents[-1]
+        parent = context.parents[-1]
         text = str(parent.skeleton())
-        found = choices(text)
-        if not found:
-            raise Unfit("no list in the program says which words may stand in it: use an LLM for this source.")
-        picked = self._picked(task, found)
-        for choice in reversed(found):  # from the end, so that places before it stay where they are
-            if choice.start in picked:
-                text = text[: choice.start] + repr(picked[choice.start]) + text[choice.end :]
-        edit = f"{len(picked)} words"
-        return [function.draft(parent, skeleton_of(parent, text), parents=[parent], engine="choices", edit=edit)]
+        word_choices = find_choices(text)
+        if not word_choices:
+            raise NotApplicable("no list in the program says which words may stand in it: use an LLM for this source.")
+        new_words = self._pick_words(context, word_choices)
+        for choice in reversed(word_choices):  # from the end, so that places before it stay where they are
+            if choice.start in new_words:
+                text = text[: choice.start] + repr(new_words[choice.start]) + text[choice.end :]
+        edit = f"{len(new_words)} words"
+        return [function.derive_child(parent, with_text(parent, text), parents=[parent], engine="choices", edit=edit)]
 
-    def _picked(self, task: function.Task, found: Sequence[Choice]) -> Mapping[int, str]:
+    def _pick_words(self, context: function.ProposalContext, word_choices: Sequence[WordChoice]) -> Mapping[int, str]:
         """Returns new words by their places; at least one is new."""
-        rng, picked = task.rng, dict[int, str]()
-        while not picked or rng.random() < self.more:
-            choice = rng.choice(found)
-            picked[choice.start] = rng.choice([word for word in choice.options if word != choice.word])
-        return picked
+        rng, new_words = context.rng, dict[int, str]()
+        while not new_words or rng.random() < self.repeat_probability:
+            choice = rng.choice(word_choices)
+            new_words[choice.start] = rng.choice([word for word in choice.options if word != choice.word])
+        return new_words
 
 
-def choices(text: str) -> Sequence[Choice]:
+def find_choices(text: str) -> Sequence[WordChoice]:
     """Returns the texts of a program that may be others, in their order; of what is no Python, none."""
     try:
         tree = ast.parse(text)
-        groups = list(_groups(text))
+        word_lists = list(_iter_word_lists(text))
     except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
         return ()
-    spans, lines = evolving(text), text.splitlines(keepends=True)
-    made: list[Choice] = []
-    for node in _alone(tree):
-        options = next((group for group in groups if node.value in group and len(set(group)) > 1), None)
+    spans, lines = find_evolving_spans(text), text.splitlines(keepends=True)
+    word_choices: list[WordChoice] = []
+    for node in _iter_standalone_strings(tree):
+        options = next((word_list for word_list in word_lists if node.value in word_list and len(set(word_list)) > 1), None)
         if options and any(first < node.lineno <= end for first, end in spans):
-            start = _offset(lines, node.lineno, node.col_offset)
-            end = _offset(lines, node.end_lineno or node.lineno, node.end_col_offset or 0)
-            made += [Choice(start, end, str(node.value), options)] if _WORD.fullmatch(text[start:end]) else []
-    return sorted(made)
+            start = _get_offset(lines, node.lineno, node.col_offset)
+            end = _get_offset(lines, node.end_lineno or node.lineno, node.end_col_offset or 0)
+            word_choices += [WordChoice(start, end, str(node.value), options)] if _WORD.fullmatch(text[start:end]) else []
+    return sorted(word_choices)
 
 
-def _alone(tree: ast.AST) -> Iterator[ast.Constant]:
+def _iter_standalone_strings(tree: ast.AST) -> Iterator[ast.Constant]:
     """Yields texts that stand alone: values of dicts, arguments, what is assigned or returned; no keys, no lists."""
     for node in ast.walk(tree):
         match node:
             case ast.Dict(values=values):
-                found: Sequence[ast.expr | None] = values
+                expressions: Sequence[ast.expr | None] = values
             case ast.Call(args=args, keywords=keywords):
-                found = [*args, *(each.value for each in keywords)]
+                expressions = [*args, *(keyword.value for keyword in keywords)]
             case ast.Assign(value=value) | ast.AnnAssign(value=value) | ast.Return(value=value):
-                found = [value]
+                expressions = [value]
             case _:
                 continue
-        yield from (each for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str))
+        yield from (expression for expression in expressions if isinstance(expression, ast.Constant) and isinstance(expression.value, str))
 
 
-def _groups(text: str) -> Iterator[Sequence[str]]:
+def _iter_word_lists(text: str) -> Iterator[Sequence[str]]:
     """Yields the lists of words in comments and texts first, then those in the code."""
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    told = [each.string for each in tokens if each.type in (tokenize.COMMENT, tokenize.STRING)]
-    for source in (*told, text):
-        for match in _LIST.finditer(source):
+    texts = [token.string for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING)]
+    for source in (*texts, text):
+        for match in _WORD_LIST.finditer(source):
             yield [word for _, word in _WORD.findall(match[1])]
 
 
-def _offset(lines: Sequence[str], line: int, column: int) -> int:
+def _get_offset(lines: Sequence[str], line: int, column: int) -> int:
     """Returns a place in characters; the syntax tree counts columns in bytes."""
-    before = sum(len(each) for each in lines[: line - 1])
+    before = sum(len(text) for text in lines[: line - 1])
     return before + len(lines[line - 1].encode()[:column].decode(errors="replace"))

@@ -1,15 +1,15 @@
 """Which engines suit a source: with a model and without."""
 
 from atoll import function
-from atoll.candidate import NOTHING
-from atoll.mutation.choices import Choices, choices
-from atoll.mutation.mixed import Mixed, Weights
-from atoll.mutation.refined import Refined
-from atoll.mutation.syntax import Syntax, Vocabulary, can_rewrite
+from atoll.candidate import EMPTY
+from atoll.mutation.choices import ChoiceMutator, find_choices
+from atoll.mutation.mixed import MixedMutator, MutatorWeights
+from atoll.mutation.refined import TunedMutator
+from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
 from atoll.mutation.tuner import Tuner, declared
 
 
-def without_llm(text: str, vocabulary: Vocabulary | None = None, weights: Weights = NOTHING) -> Mixed:
+def make_default_mutator(text: str, vocabulary: Vocabulary | None = None, weights: MutatorWeights = EMPTY) -> MixedMutator:
     """Returns the engines that need no model, mixed: rewriting by syntax, tuning of what is declared, else of all,
     and picking words from lists that the source gives.
 
@@ -23,22 +23,22 @@ def without_llm(text: str, vocabulary: Vocabulary | None = None, weights: Weight
         ValueError: It is no Python, or nothing in it may change.
     """
     declared(text)
-    words: dict[str, function.Proposer] = {"choices": Choices()} if choices(text) else {}
-    if words and not can_rewrite(text):
-        return Mixed.of(words, weights)
-    syntax = Syntax.fitting(text, vocabulary)
-    engines: dict[str, function.Proposer] = {
-        "syntax": syntax,
-        "refined": Refined(syntax),
+    choice_mutators: dict[str, function.Proposer] = {"choices": ChoiceMutator()} if find_choices(text) else {}
+    if choice_mutators and not is_mutable(text):
+        return MixedMutator.with_bandit(choice_mutators, weights)
+    syntax_mutator = SyntaxMutator.for_source(text, vocabulary)
+    mutators: dict[str, function.Proposer] = {
+        "syntax": syntax_mutator,
+        "refined": TunedMutator(syntax_mutator),
         "tuner": Tuner(with_literals=True),
-        **words,
+        **choice_mutators,
     }
-    return Mixed.of(engines, weights)
+    return MixedMutator.with_bandit(mutators, weights)
 
 
-def mixed_with(
-    engine: function.Proposer | function.MutationEngine, text: str, name: str = "llm", weights: Weights = NOTHING
-) -> Mixed:
+def add_tuner(
+    proposer: function.Proposer | function.MutationEngine, text: str, name: str = "llm", weights: MutatorWeights = EMPTY
+) -> MixedMutator:
     """Returns a model's engine, mixed with a tuner where a source declares tunables.
 
     Args:
@@ -50,11 +50,11 @@ def mixed_with(
     Raises:
         SetupError: A tunable is declared as it cannot be meant.
     """
-    tuner: dict[str, function.Proposer] = {"tuner": Tuner()} if _declares(text) else {}
-    return Mixed.of({name: function.lift(engine), **tuner}, weights)
+    tuner: dict[str, function.Proposer] = {"tuner": Tuner()} if _declares_tunables(text) else {}
+    return MixedMutator.with_bandit({name: function.as_proposer(proposer), **tuner}, weights)
 
 
-def _declares(text: str) -> bool:
+def _declares_tunables(text: str) -> bool:
     try:
         return bool(declared(text).tunables)
     except ValueError:

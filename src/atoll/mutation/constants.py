@@ -4,56 +4,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from atoll import function
-from atoll.mutation.skeletons import skeleton_of
+from atoll.mutation.skeletons import with_text
 from atoll.mutation.syntax import numbers
-from atoll.mutation.syntax.listing import spliced
-from atoll.mutation.syntax.program import Program, analysed
+from atoll.mutation.syntax.listing import apply_splices
+from atoll.mutation.syntax.program import Program, analyze
 from atoll.mutation.syntax.sites import Site
-from atoll.mutation.syntax.trees import replaced
+from atoll.mutation.syntax.trees import replace_node
 from atoll.mutation.syntax.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class ConstantMutator:
     """Makes one child of the best parent by moving one of its numbers, as `Syntax` moves them.
 
     Attributes:
         more: The chance of another number after each one.
     """
 
-    more: float = 0.3
+    repeat_probability: float = 0.3
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns one child whose numbers differ.
 
         Raises:
             ValueError: The parent is no Python, or has no number that may change.
         """
-        parent, rng = task.parents[-1], task.rng
-        program = analysed(str(parent.skeleton()), Vocabulary())
-        found = _numbers(program)
-        if not found:
+        parent, rng = context.parents[-1], context.rng
+        program = analyze(str(parent.skeleton()), Vocabulary())
+        number_sites = _find_numbers(program)
+        if not number_sites:
             raise ValueError("It has no number to change: use an engine that rewrites more, such as Syntax.")
         count = 1
-        while count < len(found) and rng.random() < self.more:
+        while count < len(number_sites) and rng.random() < self.repeat_probability:
             count += 1
-        roots = {place: program.places[place].root for place, _, _ in found}
-        for place, site, value in rng.sample(found, count):
-            new = numbers.literal(numbers.moved(rng, value, site.demand))
-            roots[place] = replaced(roots[place], site.node, new)
-        old = [each.root for each in program.places]
+        roots = {index: program.expression_sites[index].root for index, _, _ in number_sites}
+        for place, site, value in rng.sample(number_sites, count):
+            new = numbers.make_literal(numbers.move_number(rng, value, site.required_kind))
+            roots[place] = replace_node(roots[place], site.node, new)
+        old = [expression_site.root for expression_site in program.expression_sites]
         splices = [
-            program.listing.replacing(old[place], root) for place, root in roots.items() if root is not old[place]
+            program.source_text.make_replacement(old[index], root) for index, root in roots.items() if root is not old[index]
         ]
-        skeleton = skeleton_of(parent, spliced(program.listing.text, splices))
-        return [function.draft(parent, skeleton, parents=[parent], engine="constants", edit="constant")]
+        skeleton = with_text(parent, apply_splices(program.source_text.text, splices))
+        return [function.derive_child(parent, skeleton, parents=[parent], engine="constants", edit="constant")]
 
 
-def _numbers(program: Program) -> list[tuple[int, Site, float]]:
+def _find_numbers(program: Program) -> list[tuple[int, Site, float]]:
     """Returns every number that may change, with the place it stands in."""
     return [
-        (place, site, value)
-        for place in range(len(program.places))
-        for site in program.sites(place)
-        if (value := numbers.value_of(site.node)) is not None
+        (index, site, value)
+        for index in range(len(program.expression_sites))
+        for site in program.get_sites(index)
+        if (value := numbers.parse_number(site.node)) is not None
     ]

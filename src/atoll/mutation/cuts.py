@@ -1,11 +1,11 @@
 """What a prompt shows of a text that is too long for it."""
 
-CUT = "\n[... cut ...]\n"
+CUT_MARKER = "\n[... cut ...]\n"
 
 
-def middle_cut(text: str, size: int) -> str:
+def cut_middle(text: str, max_size: int) -> str:
     """Returns beginning and end of a text that is too long: an error says at its end what happened."""
-    if len(text) <= size:
+    if len(text) <= max_size:
         return text
-    half = (size - len(CUT)) // 2
-    return text[:half] + CUT + text[-half:] if half > 0 else ""
+    half = (max_size - len(CUT_MARKER)) // 2
+    return text[:half] + CUT_MARKER + text[-half:] if half > 0 else ""

@@ -7,21 +7,21 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 from atoll import errors, function
 from atoll.candidate import JSON
-from atoll.mutation.changes import change
-from atoll.mutation.diffs import Reads, blocks_of, edited
-from atoll.mutation.fences import fenced_code
-from atoll.mutation.markers import spliced
-from atoll.mutation.rewrite import Answer, Model
-from atoll.mutation.skeletons import skeleton_of
+from atoll.mutation.changes import summarize_change
+from atoll.mutation.diffs import DiffParser, parse_blocks, apply_blocks
+from atoll.mutation.fences import extract_code
+from atoll.mutation.markers import splice
+from atoll.mutation.rewrite import TextResponse, LLMCallable
+from atoll.mutation.skeletons import with_text
 
 type Mode = Literal["diff", "rewrite", "cross"]
 
 MODES: Sequence[str] = get_args(Mode.__value__)
-_MOST_PROBLEMS, _LONGEST_PROBLEM = 4, 200  # of a diff, as kept with the child
+_MAX_PROBLEMS, _MAX_PROBLEM_LENGTH = 4, 200  # of a diff, as kept with the child
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EditRequest:
     """What a model is asked for.
 
     Attributes:
@@ -35,24 +35,24 @@ class Request:
     parent: function.Function
     mode: Mode
     partner: function.Function | None = None
-    fault: str = ""
-    answer: str = ""
+    failure: str = ""
+    response: str = ""
 
 
 class Prompt(NamedTuple):
     """A prompt, and what was left out of it for want of room."""
 
     text: str
-    cut: Sequence[str] = ()
+    omitted: Sequence[str] = ()
 
 
-class Ask(Protocol):
+class PromptBuilder(Protocol):
     """Makes the prompt of a request; a function of both, as the engine is one of its task."""
 
-    def __call__(self, task: function.Task, request: Request, /) -> Prompt: ...
+    def __call__(self, context: function.ProposalContext, request: EditRequest, /) -> Prompt: ...
 
 
-class _Draft(NamedTuple):
+class _ParsedEdit(NamedTuple):
     """A new text, and what of the answer could not be applied."""
 
     text: str
@@ -61,7 +61,7 @@ class _Draft(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class EditMutator:
     """Asks a model for changes and makes children of its answers; outside of EVOLVE-BLOCKs nothing changes.
 
     An answer may be SEARCH/REPLACE blocks or a whole program in a fence, whatever was asked for; one that is neither
@@ -79,104 +79,104 @@ class Edit:
         max_length: Characters of the longest program that counts.
     """
 
-    llm: Model
-    ask: Ask
+    llm: LLMCallable
+    build_prompt: PromptBuilder
     language: str = "python"
     mode: Mode = "diff"
     crossover: float = 0.0
     num_proposals: int = 1
     can_repair: bool = True
-    reads: Reads = blocks_of
+    diff_parser: DiffParser = parse_blocks
     max_length: int = 100_000
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns a child of each answer that could be used.
 
         Raises:
             ValueError: None could; the first fault says why.
         """
-        wanted = self.num_proposals if task.allowance is None else max(1, min(self.num_proposals, task.allowance))
-        children, faults = list[function.Function](), list[BaseException]()
-        for request in self._requests(task, wanted):
-            child = errors.attempt(partial(self._child, task, request), (errors.JournalFailed, errors.SetupError))
-            if not isinstance(child, errors.Caught):
+        num_requests = self.num_proposals if context.max_evaluations is None else max(1, min(self.num_proposals, context.max_evaluations))
+        children, failures = list[function.Function](), list[BaseException]()
+        for request in self._iter_requests(context, num_requests):
+            child = errors.capture(partial(self._make_child, context, request), (errors.JournalFailed, errors.SetupError))
+            if not isinstance(child, errors.CaughtException):
                 children.append(child)
                 continue
-            faults.append(child.error)
+            failures.append(child.error)
             if not isinstance(child.error, ValueError):
                 break  # the model is silent: what it said before that counts, and who asks again asks the same
         if not children:
-            raise faults[0]
+            raise failures[0]
         return children
 
-    def _requests(self, task: function.Task, wanted: int) -> Iterator[Request]:
-        advised = task.advice.get("mode")
-        mode: Mode = advised if advised in MODES else self.mode  # type: ignore[assignment]  # one of them, then
-        for number in range(wanted):
-            parent = task.parents[-1 - number % len(task.parents)]
-            is_cross = mode == "cross" or (advised not in MODES and task.rng.random() < self.crossover)
-            partner = _partner(task, parent) if is_cross else None
-            plain: Mode = "rewrite" if mode == "cross" else mode
-            yield Request(parent, "cross" if partner else plain, partner)
+    def _iter_requests(self, context: function.ProposalContext, num_requests: int) -> Iterator[EditRequest]:
+        advised_mode = context.advice.get("mode")
+        mode: Mode = advised_mode if advised_mode in MODES else self.mode  # type: ignore[assignment]  # one of them, then
+        for index in range(num_requests):
+            parent = context.parents[-1 - index % len(context.parents)]
+            is_cross = mode == "cross" or (advised_mode not in MODES and context.rng.random() < self.crossover)
+            partner = _choose_partner(context, parent) if is_cross else None
+            single_mode: Mode = "rewrite" if mode == "cross" else mode
+            yield EditRequest(parent, "cross" if partner else single_mode, partner)
 
-    def _child(self, task: function.Task, request: Request) -> function.Function:
-        prompt = self.ask(task, request)
-        reply = self.llm(prompt.text)
-        draft = self._read(request, reply)
-        fault = str(draft) if isinstance(draft, ValueError) else "\n".join(draft.problems)
-        if fault and self.can_repair:
-            second = self.ask(task, replace(request, fault=fault, answer=reply.text))
-            mended = self.llm(second.text)
-            again = self._read(request, mended)
-            if isinstance(again, _Draft):
-                return _born(request, again, mended, second, is_repaired=True)
-        if isinstance(draft, ValueError):
-            raise draft
-        return _born(request, draft, reply, prompt)
+    def _make_child(self, context: function.ProposalContext, request: EditRequest) -> function.Function:
+        prompt = self.build_prompt(context, request)
+        response = self.llm(prompt.text)
+        edit = self._try_parse(request, response)
+        failure = str(edit) if isinstance(edit, ValueError) else "\n".join(edit.problems)
+        if failure and self.can_repair:
+            repair_prompt = self.build_prompt(context, replace(request, failure=failure, response=response.text))
+            repair_response = self.llm(repair_prompt.text)
+            repaired_edit = self._try_parse(request, repair_response)
+            if isinstance(repaired_edit, _ParsedEdit):
+                return _build_function(request, repaired_edit, repair_response, repair_prompt, is_repaired=True)
+        if isinstance(edit, ValueError):
+            raise edit
+        return _build_function(request, edit, response, prompt)
 
-    def _read(self, request: Request, reply: Answer) -> "_Draft | ValueError":
+    def _try_parse(self, request: EditRequest, response: TextResponse) -> "_ParsedEdit | ValueError":
         """Returns what an answer makes of the parent, or why it makes nothing."""
         base = str(request.parent.skeleton())
         try:
-            draft = self._draft(request, base, reply)
+            edit = self._parse_edit(request, base, response)
         except ValueError as error:
             return error
-        if draft.text.split() == base.split():
-            return ValueError(f"{reply.model} replied with the program that it was shown.")
-        if len(draft.text) > self.max_length:
-            return ValueError(f"{reply.model} wrote {len(draft.text)} characters; at most {self.max_length} count.")
-        return draft
+        if edit.text.split() == base.split():
+            return ValueError(f"{response.model} replied with the program that it was shown.")
+        if len(edit.text) > self.max_length:
+            return ValueError(f"{response.model} wrote {len(edit.text)} characters; at most {self.max_length} count.")
+        return edit
 
-    def _draft(self, request: Request, base: str, reply: Answer) -> _Draft:
-        blocks = self.reads(reply.text)
+    def _parse_edit(self, request: EditRequest, base: str, response: TextResponse) -> _ParsedEdit:
+        blocks = self.diff_parser(response.text)
         if blocks:
-            found = edited(base, blocks)
-            if not found.num_applied:
-                raise ValueError(f"no block of {reply.model} could be applied: {'; '.join(found.problems)}.")
-            return _Draft(found.text, "diff", found.problems)
-        text = fenced_code(reply.text, self.language)
+            result = apply_blocks(base, blocks)
+            if not result.num_applied:
+                raise ValueError(f"no block of {response.model} could be applied: {'; '.join(result.problems)}.")
+            return _ParsedEdit(result.text, "diff", result.problems)
+        text = extract_code(response.text, self.language)
         if text is None:
-            raise ValueError(f"{reply.model} replied without a program: {reply.text[:80]!r}. Ask for one fenced block.")
-        return _Draft(spliced(base, text), "cross" if request.mode == "cross" else "rewrite")
+            raise ValueError(f"{response.model} replied without a program: {response.text[:80]!r}. Ask for one fenced block.")
+        return _ParsedEdit(splice(base, text), "cross" if request.mode == "cross" else "rewrite")
 
 
-def _partner(task: function.Task, parent: function.Function) -> function.Function | None:
+def _choose_partner(context: function.ProposalContext, parent: function.Function) -> function.Function | None:
     """Draws another program that ran, of those that the step shows."""
-    shown = [*task.parents, *(fn for role, fns in task.others.items() if role != "failed" for fn in fns)]
-    ran = {str(fn.skeleton()): fn for fn in shown if fn.evaluation is not None and fn.score() is not None}
-    ran.pop(str(parent.skeleton()), None)
-    return task.rng.choice(list(ran.values())) if ran else None
+    candidates = [*context.parents, *(fn for role, fns in context.inspirations.items() if role != "failed" for fn in fns)]
+    scored = {str(fn.skeleton()): fn for fn in candidates if fn.evaluation is not None and fn.score() is not None}
+    scored.pop(str(parent.skeleton()), None)
+    return context.rng.choice(list(scored.values())) if scored else None
 
 
-def _born(
-    request: Request, draft: _Draft, reply: Answer, prompt: Prompt, *, is_repaired: bool = False
+def _build_function(
+    request: EditRequest, edit: _ParsedEdit, response: TextResponse, prompt: Prompt, *, is_repaired: bool = False
 ) -> function.Function:
     parent, base = request.parent, str(request.parent.skeleton())
     parents = [parent, request.partner] if request.partner else [parent]
-    notes: dict[str, JSON] = {"engine": draft.mode, "model": reply.model, "change": change(base, draft.text)}
-    notes |= {"from_score": parent.score()} if parent.evaluation is not None else {}
-    notes |= {"is_repaired": True} if is_repaired else {}
-    notes |= {"cut": list(prompt.cut)} if prompt.cut else {}
-    problems = [problem[:_LONGEST_PROBLEM] for problem in draft.problems[:_MOST_PROBLEMS]]
-    notes |= {"problems": problems} if problems else {}
-    return function.draft(parent, skeleton_of(parent, draft.text), parents=parents, **notes)
+    meta: dict[str, JSON] = {"engine": edit.mode, "model": response.model, "change": summarize_change(base, edit.text)}
+    meta |= {"from_score": parent.score()} if parent.evaluation is not None else {}
+    meta |= {"is_repaired": True} if is_repaired else {}
+    meta |= {"cut": list(prompt.omitted)} if prompt.omitted else {}
+    problems = [problem[:_MAX_PROBLEM_LENGTH] for problem in edit.problems[:_MAX_PROBLEMS]]
+    meta |= {"problems": problems} if problems else {}
+    return function.derive_child(parent, with_text(parent, edit.text), parents=parents, **meta)

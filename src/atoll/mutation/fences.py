@@ -15,52 +15,52 @@ _ALIASES: Mapping[str, Sequence[str]] = {
 }
 
 
-class Block(NamedTuple):
+class FencedBlock(NamedTuple):
     """What stands between two fences, and the label of the first."""
 
     label: str
     text: str
 
 
-def fenced(text: str, language: str = "") -> str:
+def fence(text: str, language: str = "") -> str:
     """Returns a text as a fenced block; the fence is longer than any run of backticks in it, so it cannot end early."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip('\n')}\n{fence}"
+    delimiter = "`" * max(3, longest + 1)
+    return f"{delimiter}{language}\n{text.rstrip('\n')}\n{delimiter}"
 
 
-def fenced_code(reply: str, language: str = "python") -> str | None:
+def extract_code(response: str, language: str = "python") -> str | None:
     """Returns the first block of a language, else the first block of any, else None: a reply without one is no program.
 
     Takes fences of backticks or tildes, indented ones, Windows line ends, and a last fence that is missing.
     """
-    found = [block for block in _blocks(reply) if block.text.strip()]
-    wanted = _ALIASES.get(language.lower(), (language.lower(),))
-    of_language = [block for block in found if block.label.lower().strip("{}.") in wanted]
-    for block in of_language or found:
+    blocks = [block for block in _iter_fenced_blocks(response) if block.text.strip()]
+    labels = _ALIASES.get(language.lower(), (language.lower(),))
+    matching_blocks = [block for block in blocks if block.label.lower().strip("{}.") in labels]
+    for block in matching_blocks or blocks:
         return block.text
     return None
 
 
-def _blocks(reply: str) -> Iterator[Block]:
-    lines = iter(re.split(r"\r\n|\r|\n", reply))
+def _iter_fenced_blocks(response: str) -> Iterator[FencedBlock]:
+    lines = iter(re.split(r"\r\n|\r|\n", response))
     for line in lines:
         opening = _OPENING.fullmatch(line)
         if opening is None:
             continue
-        indent, fence = opening["indent"], opening["fence"]
+        indent, delimiter = opening["indent"], opening["fence"]
         body: list[str] = []
-        for inner in lines:
-            mark = inner.strip()
-            if len(mark) >= len(fence) and set(mark) == {fence[0]}:
+        for body_line in lines:
+            stripped = body_line.strip()
+            if len(stripped) >= len(delimiter) and set(stripped) == {delimiter[0]}:
                 break
-            body.append(_unindented(inner, indent))
-        yield Block(opening["label"], "\n".join(body).rstrip() + "\n")
+            body.append(_unindent(body_line, indent))
+        yield FencedBlock(opening["label"], "\n".join(body).rstrip() + "\n")
 
 
-def _unindented(line: str, indent: str) -> str:
+def _unindent(line: str, indent: str) -> str:
     """Takes away the white space that stands before the fence, never more: a list item indents its whole block."""
-    shared = 0
-    while shared < len(indent) and line[shared : shared + 1] in (" ", "\t"):
-        shared += 1
-    return line[shared:]
+    count = 0
+    while count < len(indent) and line[count : count + 1] in (" ", "\t"):
+        count += 1
+    return line[count:]

@@ -5,41 +5,41 @@ from collections.abc import Sequence
 _START, _END = "EVOLVE-BLOCK-START", "EVOLVE-BLOCK-END"
 
 
-def spliced(parent: str, child: str) -> str:
+def splice(parent: str, child: str) -> str:
     """Returns the parent with the blocks of the child; without markers in the parent, the child as it is.
 
     Raises:
         ValueError: The child has not as many blocks as the parent.
     """
     old_lines, new_lines = parent.split("\n"), child.split("\n")
-    old, new = _blocks(old_lines), _blocks(new_lines)
+    old, new = _find_evolve_blocks(old_lines), _find_evolve_blocks(new_lines)
     if not old:
         return child
     if len(new) != len(old):
         raise ValueError(f"the reply has {len(new)} EVOLVE-BLOCKs and the program has {len(old)}: keep all markers.")
-    lines, kept = list[str](), 0
+    lines, position = list[str](), 0
     for (first, end), (new_first, new_end) in zip(old, new, strict=True):
-        lines += [*old_lines[kept:first], *new_lines[new_first:new_end]]
-        kept = end
-    return "\n".join([*lines, *old_lines[kept:]])
+        lines += [*old_lines[position:first], *new_lines[new_first:new_end]]
+        position = end
+    return "\n".join([*lines, *old_lines[position:]])
 
 
-def evolving(text: str) -> Sequence[tuple[int, int]]:
+def find_evolving_spans(text: str) -> Sequence[tuple[int, int]]:
     """Returns the lines between markers, as (first, end) counted from 0; without markers, all of them."""
     lines = text.split("\n")
-    return _blocks(lines) or [(0, len(lines))]
+    return _find_evolve_blocks(lines) or [(0, len(lines))]
 
 
-def _blocks(lines: Sequence[str]) -> Sequence[tuple[int, int]]:
+def _find_evolve_blocks(lines: Sequence[str]) -> Sequence[tuple[int, int]]:
     """Returns the lines between each START and the next END; a block that does not end is none.
 
     One pass: a reply of many STARTs without an END would keep a search from each of them busy for minutes.
     """
-    found, first = list[tuple[int, int]](), 0
-    for number, line in enumerate(lines):
+    blocks, first = list[tuple[int, int]](), 0
+    for index, line in enumerate(lines):
         if not first and _START in line:
-            first = number + 1
+            first = index + 1
         elif first and _END in line:
-            found.append((first, number))
+            blocks.append((first, index))
             first = 0
-    return found
+    return blocks

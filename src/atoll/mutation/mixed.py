@@ -6,36 +6,36 @@ from random import Random
 from typing import Literal
 
 from atoll import errors, function
-from atoll.candidate import JSON, NOTHING
-from atoll.mutation.unfit import Unfit
+from atoll.candidate import JSON, EMPTY
+from atoll.mutation.unfit import NotApplicable
 
-type Engine = Literal["syntax", "refined", "tuner", "choices", "llm", "diff", "rewrite"]  # as `choosing` names them
-type Weights = Mapping[Engine, float] | Mapping[str, float]
-KEY = "engine"  # of advice, and of the note that every engine leaves with its children
-_HOPE = 0.5  # gain that an engine is trusted with before it was tried, spread over `_TRUST` evaluations
-_TRUST = 40.0
+type MutatorName = Literal["syntax", "refined", "tuner", "choices", "llm", "diff", "rewrite"]  # as `choosing` names them
+type MutatorWeights = Mapping[MutatorName, float] | Mapping[str, float]
+ENGINE_KEY = "engine"  # of advice, and of the note that every engine leaves with its children
+_PRIOR_GAIN = 0.5  # gain that an engine is trusted with before it was tried, spread over `_TRUST` evaluations
+_PRIOR_COST = 40.0
 _SMALL_GAIN = 0.02  # of a child that is better than its parents and not the best of all
 
 
 @dataclass(slots=True)
-class Arm:
+class BanditArm:
     """What an engine gained and what that took, of late."""
 
     gain: float = 0.0
     cost: float = 0.0
-    steps: float = 0.0
+    iterations: float = 0.0
 
     @property
     def rate(self) -> float:
         """Gain for each evaluation."""
-        return (self.gain + _HOPE) / (self.cost + _TRUST)
+        return (self.gain + _PRIOR_GAIN) / (self.cost + _PRIOR_COST)
 
     @property
-    def cost_of_a_step(self) -> float:
-        return (self.cost + 1.0) / (self.steps + 1.0)
+    def cost_per_iteration(self) -> float:
+        return (self.cost + 1.0) / (self.iterations + 1.0)
 
 
-class Bandit:
+class MutatorBandit:
     """Advises an engine for each step: evaluations are shared out by what each engine gained for them, of late.
 
     A new best gains its share of all that was gained since the start, so that scores of any scale count alike. An
@@ -57,79 +57,79 @@ class Bandit:
         self,
         names: Sequence[str],
         *,
-        floor: float = 0.1,
-        memory: float = 400.0,
-        call: float = 5.0,
-        weights: Weights = NOTHING,
+        min_share: float = 0.1,
+        half_life: float = 400.0,
+        call_cost: float = 5.0,
+        weights: MutatorWeights = EMPTY,
     ) -> None:
-        if not names or not 0 < floor * len(names) <= 1 or memory <= 0 or call < 0:
+        if not names or not 0 < min_share * len(names) <= 1 or half_life <= 0 or call_cost < 0:
             raise errors.SetupError(
-                f"A bandit of {len(names)} engines with floor {floor}, memory {memory}, call {call}: the floors of all "
+                f"A bandit of {len(names)} engines with floor {min_share}, memory {half_life}, call {call_cost}: the floors of all "
                 "must add up to at most 1, memory must be positive and call not negative."
             )
-        said = {str(name): weight for name, weight in weights.items()}
-        self._weights = {name: said.get(name, 1.0) for name in names}
+        given_weights = {str(name): weight for name, weight in weights.items()}
+        self._weights = {name: given_weights.get(name, 1.0) for name in names}
         if not any(self._weights.values()) or min(self._weights.values()) < 0:
             raise errors.SetupError(
                 f"The weights of the engines {', '.join(names)} are {list(self._weights.values())}: one at least must "
                 "be above 0, and none below."
             )
-        self._arms = {name: Arm() for name in names}
-        self._floor, self._memory, self._call = floor, memory, call
-        self._first: float | None = None
-        self._best: float | None = None
+        self._arms = {name: BanditArm() for name in names}
+        self._min_share, self._half_life, self._call_cost = min_share, half_life, call_cost
+        self._initial_score: float | None = None
+        self._best_score: float | None = None
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         """Names an engine."""
-        shares = self.shares()
-        steps = [share / self._arms[name].cost_of_a_step for name, share in shares.items()]
-        return {KEY: rng.choices(list(shares), steps)[0]}
+        shares = self.compute_shares()
+        iteration_weights = [share / self._arms[name].cost_per_iteration for name, share in shares.items()]
+        return {ENGINE_KEY: rng.choices(list(shares), iteration_weights)[0]}
 
-    def shares(self) -> Mapping[str, float]:
+    def compute_shares(self) -> Mapping[str, float]:
         """Returns the share of evaluations that each engine should get."""
-        worths = {name: arm.rate * self._weights[name] for name, arm in self._arms.items()}
-        total, free = sum(worths.values()), 1 - self._floor * sum(worth > 0 for worth in worths.values())
-        return {name: self._floor + free * worth / total if worth else 0.0 for name, worth in worths.items()}
+        weighted_rates = {name: arm.rate * self._weights[name] for name, arm in self._arms.items()}
+        total, remaining_share = sum(weighted_rates.values()), 1 - self._min_share * sum(rate > 0 for rate in weighted_rates.values())
+        return {name: self._min_share + remaining_share * rate / total if rate else 0.0 for name, rate in weighted_rates.items()}
 
-    def learn(self, outcome: function.Outcome) -> None:
+    def learn(self, result: function.IterationResult) -> None:
         """Credits the engine that made the children, or that was asked and made none."""
-        arm = self._arms.get(str(self._maker(outcome)))
-        before = max((function.rank_of(fn) for fn in outcome.parents if fn.evaluation), default=None)
-        if self._best is None:
-            self._first = self._best = before
-        gain = max((self._gain(fn, before) for fn, _ in outcome.children), default=0.0)
+        arm = self._arms.get(str(self._get_mutator_name(result)))
+        parent_score = max((function.get_fitness(fn) for fn in result.parents if fn.evaluation), default=None)
+        if self._best_score is None:
+            self._initial_score = self._best_score = parent_score
+        gain = max((self._compute_gain(fn, parent_score) for fn, _ in result.children), default=0.0)
         if arm is None:
             return
-        cost = max(1.0, self._trials(outcome, arm)) + self._call * outcome.spent.calls
-        kept = 0.5 ** (cost / self._memory)
-        for each in self._arms.values():
-            each.gain, each.cost, each.steps = each.gain * kept, each.cost * kept, each.steps * kept
-        arm.gain, arm.cost, arm.steps = arm.gain + gain, arm.cost + cost, arm.steps + 1
+        cost = max(1.0, self._count_trials(result, arm)) + self._call_cost * result.cost.calls
+        decay = 0.5 ** (cost / self._half_life)
+        for other_arm in self._arms.values():
+            other_arm.gain, other_arm.cost, other_arm.iterations = other_arm.gain * decay, other_arm.cost * decay, other_arm.iterations * decay
+        arm.gain, arm.cost, arm.iterations = arm.gain + gain, arm.cost + cost, arm.iterations + 1
 
-    def _maker(self, outcome: function.Outcome) -> JSON:
+    def _get_mutator_name(self, outcome: function.IterationResult) -> JSON:
         for fn, _ in outcome.children:
-            if fn.candidate and fn.candidate.meta.get(KEY) in self._arms:
-                return fn.candidate.meta[KEY]
-        return outcome.advice.get(KEY)
+            if fn.candidate and fn.candidate.meta.get(ENGINE_KEY) in self._arms:
+                return fn.candidate.meta[ENGINE_KEY]
+        return outcome.advice.get(ENGINE_KEY)
 
-    def _trials(self, outcome: function.Outcome, arm: Arm) -> float:
+    def _count_trials(self, outcome: function.IterationResult, arm: BanditArm) -> float:
         """Returns how many drafts a step judged; where it made no child to say so, as many as before."""
-        told = [fn.candidate.meta.get("trials", 1) for fn, _ in outcome.children if fn.candidate]
-        counts = [each for each in told if isinstance(each, int | float)]
-        return float(sum(counts)) if counts else arm.cost_of_a_step
+        trial_counts = [fn.candidate.meta.get("trials", 1) for fn, _ in outcome.children if fn.candidate]
+        counts = [count for count in trial_counts if isinstance(count, int | float)]
+        return float(sum(counts)) if counts else arm.cost_per_iteration
 
-    def _gain(self, fn: function.Function, before: float | None) -> float:
-        score = function.rank_of(fn) if fn.evaluation else None
-        if score is None or before is None or self._best is None or self._first is None or score <= before:
+    def _compute_gain(self, fn: function.Function, parent_score: float | None) -> float:
+        score = function.get_fitness(fn) if fn.evaluation else None
+        if score is None or parent_score is None or self._best_score is None or self._initial_score is None or score <= parent_score:
             return 0.0
-        if score <= self._best:
+        if score <= self._best_score:
             return _SMALL_GAIN
-        gained, self._best = score - self._best, score
-        return gained / (score - self._first)
+        improvement, self._best_score = score - self._best_score, score
+        return improvement / (score - self._initial_score)
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class MixedMutator:
     """Lets one of several engines propose: the one that the advice names, else one drawn evenly.
 
     One that can do nothing with its parents makes room for the others, in their order.
@@ -139,26 +139,26 @@ class Mixed:
         learner: What advises it; hand it to the evolver too. None where there is nothing to choose.
     """
 
-    engines: Mapping[str, function.Proposer]
-    learner: Bandit | None = field(default=None, compare=False)
+    mutators: Mapping[str, function.Proposer]
+    learner: MutatorBandit | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, engines: Mapping[str, function.Proposer], weights: Weights = NOTHING) -> "Mixed":
+    def with_bandit(cls, mutators: Mapping[str, function.Proposer], weights: MutatorWeights = EMPTY) -> "MixedMutator":
         """Returns a mix with a bandit of its own."""
-        return cls(engines, Bandit(list(engines), weights=weights) if len(engines) > 1 else None)
+        return cls(mutators, MutatorBandit(list(mutators), weights=weights) if len(mutators) > 1 else None)
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns the children of the first engine that can make some.
 
         Raises:
             ValueError: The engine failed, or none could do anything.
         """
-        asked = str(task.advice.get(KEY))
-        first = asked if asked in self.engines else task.rng.choice(list(self.engines))
+        advised_name = str(context.advice.get(ENGINE_KEY))
+        first = advised_name if advised_name in self.mutators else context.rng.choice(list(self.mutators))
         failures: list[str] = []
-        for name in (first, *(each for each in self.engines if each != first)):
+        for name in (first, *(other_name for other_name in self.mutators if other_name != first)):
             try:
-                return self.engines[name].propose(task)
-            except Unfit as error:
+                return self.mutators[name].propose(context)
+            except NotApplicable as error:
                 failures.append(f"{name}: {error}")
         raise ValueError(" ".join(failures))

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from atoll import candidate, function
 from atoll.mutation.tuner import Tuner
-from atoll.mutation.unfit import Unfit
+from atoll.mutation.unfit import NotApplicable
 
 NAME = "refined"
 
 
 @dataclass(frozen=True, slots=True)
-class Refined:
+class TunedMutator:
     """Lets another engine propose, judges what it made and tunes the numbers of what ran.
 
     Attributes:
@@ -19,31 +19,31 @@ class Refined:
         tuner: How the child is tuned; with few evaluations, since most ideas are bad ones.
     """
 
-    engine: function.Proposer
-    tuner: Tuner = field(default_factory=lambda: Tuner(budget=24, patience=8, with_literals=True, most_literals=5))
+    mutator: function.Proposer
+    tuner: Tuner = field(default_factory=lambda: Tuner(budget=24, patience=8, with_literals=True, max_literals=5))
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns the children of the engine, each with the best constants that were found."""
-        return [self._refined(task, child) for child in self.engine.propose(task)]
+        return [self._tune_child(context, child) for child in self.mutator.propose(context)]
 
-    def _refined(self, task: function.Task, child: function.Function) -> function.Function:
-        [found] = task.judge([child])
-        if found.score is None:
-            return _noted(child, 1)
+    def _tune_child(self, context: function.ProposalContext, child: function.Function) -> function.Function:
+        [evaluation] = context.evaluate([child])
+        if evaluation.score is None:
+            return _with_trials(child, 1)
         try:
-            tuned, trials = self.tuner.tuned(task, child, found.score)
-        except Unfit:
-            return _noted(child, 1)
-        if tuned is None:
-            return _noted(child, 1 + trials)
-        made = child.clone(tuned).settle(replace(_note(child), content=str(tuned)))
-        return _noted(made, 1 + trials)
+            skeleton, trials = self.tuner.tune(context, child, evaluation.score)
+        except NotApplicable:
+            return _with_trials(child, 1)
+        if skeleton is None:
+            return _with_trials(child, 1 + trials)
+        tuned_child = child.clone(skeleton).with_evaluation(replace(_get_candidate(child), content=str(skeleton)))
+        return _with_trials(tuned_child, 1 + trials)
 
 
-def _noted(fn: function.Function, trials: int) -> function.Function:
-    note = _note(fn)
-    return fn.settle(replace(note, meta={**note.meta, "engine": NAME, "trials": trials}))
+def _with_trials(fn: function.Function, trials: int) -> function.Function:
+    base = _get_candidate(fn)
+    return fn.with_evaluation(replace(base, meta={**base.meta, "engine": NAME, "trials": trials}))
 
 
-def _note(fn: function.Function) -> candidate.Candidate:
+def _get_candidate(fn: function.Function) -> candidate.Candidate:
     return fn.candidate or candidate.Candidate("", str(fn.skeleton()))

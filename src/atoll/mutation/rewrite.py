@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from atoll import function
-from atoll.mutation.fences import fenced_code
-from atoll.mutation.markers import spliced
-from atoll.mutation.skeletons import skeleton_of
+from atoll.mutation.fences import extract_code
+from atoll.mutation.markers import splice
+from atoll.mutation.skeletons import with_text
 
 
-class Answer(Protocol):
+class TextResponse(Protocol):
     """What a model answered: `llm.Reply` is one."""
 
     @property
@@ -20,14 +20,14 @@ class Answer(Protocol):
     def model(self) -> str: ...
 
 
-class Model(Protocol):
+class LLMCallable(Protocol):
     """Whoever answers a prompt: every `llm.LLM` does. A durable one is asked once per step, also after a cut."""
 
-    def __call__(self, prompt: str, /) -> Answer: ...
+    def __call__(self, prompt: str, /) -> TextResponse: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
+class RewriteMutator:
     """Asks a model once per step and takes the program out of its reply; outside of EVOLVE-BLOCKs nothing changes.
 
     Attributes:
@@ -36,22 +36,22 @@ class Rewrite:
         read: Finds the program in a reply; None if there is none.
     """
 
-    llm: Model
-    ask: Callable[[function.Task], str]
-    read: Callable[[str], str | None] = fenced_code
+    llm: LLMCallable
+    build_prompt: Callable[[function.ProposalContext], str]
+    extract_program: Callable[[str], str | None] = extract_code
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns one child.
 
         Raises:
             ValueError: The reply has no program in it, has lost a marker, or is only the parent again.
         """
-        parent = task.parents[-1]
-        reply = self.llm(self.ask(task))
-        text = self.read(reply.text)
+        parent = context.parents[-1]
+        response = self.llm(self.build_prompt(context))
+        text = self.extract_program(response.text)
         if text is None:
-            raise ValueError(f"{reply.model} replied without a program: {reply.text[:80]!r}. Ask for one fenced block.")
-        text = spliced(str(parent.skeleton()), text)
+            raise ValueError(f"{response.model} replied without a program: {response.text[:80]!r}. Ask for one fenced block.")
+        text = splice(str(parent.skeleton()), text)
         if text.split() == str(parent.skeleton()).split():
-            raise ValueError(f"{reply.model} replied with the program that it was shown.")
-        return [function.draft(parent, skeleton_of(parent, text), engine="rewrite", model=reply.model)]
+            raise ValueError(f"{response.model} replied with the program that it was shown.")
+        return [function.derive_child(parent, with_text(parent, text), engine="rewrite", model=response.model)]

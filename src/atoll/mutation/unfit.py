@@ -1,5 +1,5 @@
 """What an engine says that can do nothing with its parents."""
 
 
-class Unfit(ValueError):
+class NotApplicable(ValueError):
     """These parents are nothing for this engine: another one may take the step."""

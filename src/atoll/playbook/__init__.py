@@ -3,26 +3,26 @@
 from atoll.playbook.build import make_island, make_reflector, make_store
 from atoll.playbook.bullet import Bullet
 from atoll.playbook.config import Config
-from atoll.playbook.curator import Curated, Curator
+from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
-from atoll.playbook.experience import Experience, Reflector, Tagging
-from atoll.playbook.files import adopt, export, load
-from atoll.playbook.index import Index
-from atoll.playbook.insight import Asking
+from atoll.playbook.experience import Experience, Reflector, TaggingReflector
+from atoll.playbook.files import import_folder, export_folder, load_folder
+from atoll.playbook.index import BulletIndex
+from atoll.playbook.insight import LLMReflector
 from atoll.playbook.meta import MetaNotes
-from atoll.playbook.online import Answer, Answering, Generator, Mark, Online, Turn
-from atoll.playbook.playbook import Held, Playbook, Stats, estimate_tokens
-from atoll.playbook.refinement import Retired
+from atoll.playbook.online import Answer, LLMAnswerer, Generator, Grade, OnlineLearner, Turn
+from atoll.playbook.playbook import HeldEntry, Playbook, Stats, estimate_tokens
+from atoll.playbook.refinement import RetiredBullet
 from atoll.playbook.relation import Relation, relate
-from atoll.playbook.store import KEY, Change, Event, Excerpt, Store
-from atoll.playbook.waiting import Waiting
+from atoll.playbook.store import KEY, PlaybookChange, HistoryEntry, Excerpt, PlaybookStore
+from atoll.playbook.waiting import HeldDelta
 
 # fmt: off
 __all__ = [
-    "KEY", "Answer", "Answering", "Asking", "Bullet", "Change", "Config", "Curated", "Curator", "Delta", "Event",
-    "Excerpt", "Experience", "Generator", "Held", "Index", "Mark", "MetaNotes", "Online", "Playbook", "Reflector",
-    "Relation", "Retired", "Stats", "Store", "Tag", "Tagging", "Turn", "Verdict", "Waiting", "add", "adopt",
-    "estimate_tokens", "export", "load", "make_island", "make_reflector", "make_store", "merge", "relate", "remove",
+    "KEY", "Answer", "LLMAnswerer", "LLMReflector", "Bullet", "PlaybookChange", "Config", "CurationResult", "Curator", "Delta", "HistoryEntry",
+    "Excerpt", "Experience", "Generator", "HeldEntry", "BulletIndex", "Grade", "MetaNotes", "OnlineLearner", "Playbook", "Reflector",
+    "Relation", "RetiredBullet", "Stats", "PlaybookStore", "Tag", "TaggingReflector", "Turn", "Verdict", "HeldDelta", "add", "import_folder",
+    "estimate_tokens", "export_folder", "load_folder", "make_island", "make_reflector", "make_store", "merge", "relate", "remove",
     "tag", "update",
 ]
 # fmt: on

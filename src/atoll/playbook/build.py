@@ -7,27 +7,27 @@ from typing import Any
 from atoll import archipelago, cluster, function, llm, versions
 from atoll.playbook.config import Config
 from atoll.playbook.curator import Curator
-from atoll.playbook.experience import Experience, Reflector, Tagging
-from atoll.playbook.insight import Asking
+from atoll.playbook.experience import Experience, Reflector, TaggingReflector
+from atoll.playbook.insight import LLMReflector
 from atoll.playbook.playbook import Playbook
-from atoll.playbook.step import Checks, Reflecting, curated
-from atoll.playbook.store import KEY, Store
+from atoll.playbook.step import DeltaEvaluator, ReflectorProposer, make_curator_gate
+from atoll.playbook.store import KEY, PlaybookStore
 
 
-def make_store(kept: versions.Versions, *, key: str = KEY, config: Config | None = None) -> Store:
+def make_store(version_store: versions.Versions, *, key: str = KEY, config: Config | None = None) -> PlaybookStore:
     """Returns a playbook that is kept among versions, by the settings given."""
-    return Store(kept, key=key, curator=Curator(config))
+    return PlaybookStore(version_store, key=key, curator=Curator(config))
 
 
 def make_reflector(model: llm.LLM | None = None) -> Reflector:
     """Returns who draws lessons: a model, or without one plain rules."""
-    return Tagging() if model is None else Asking(model)
+    return TaggingReflector() if model is None else LLMReflector(model)
 
 
 def make_island(
-    kept: versions.Versions,
+    version_store: versions.Versions,
     run: str,
-    experience: Callable[[int, Playbook], Experience | None],
+    get_experience: Callable[[int, Playbook], Experience | None],
     *,
     key: str = KEY,
     reflector: Reflector | None = None,
@@ -44,12 +44,12 @@ def make_island(
         config: What the curator goes by.
     """
     curator = Curator(config)
-    judge = Checks(curator)
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(Playbook().dump()), judge=judge))
-    head = cluster.Head(kept, key, initial, function.Text, run=run)
+    evaluator = DeltaEvaluator(curator)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(Playbook().dump()), candidate_evaluator=evaluator))
+    population = cluster.VersionedPopulation(version_store, key, initial, function.Text, run_id=run)
 
-    def make_pool(island: int, rng: Random, announce: Any) -> archipelago.Pool:
-        return head
+    def make_population(island: int, rng: Random, announce: Any) -> archipelago.Population:
+        return population
 
-    engine = Reflecting(reflector or Tagging(), curator, experience)
-    return cluster.IslandConfig(1, 1, initial, engine, gate=curated, make_pool=make_pool)
+    proposer = ReflectorProposer(reflector or TaggingReflector(), curator, get_experience)
+    return cluster.IslandConfig(1, 1, initial, proposer, gate=make_curator_gate, make_population=make_population)

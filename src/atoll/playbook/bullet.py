@@ -12,8 +12,8 @@ MAX_COUNT = 10**9  # counters stop here, so that nobody's arithmetic overflows
 MAX_SOURCES = 6  # of a bullet's provenance, the newest; a bullet that is confirmed every turn must not grow
 SLUG = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
-_SPACE = re.compile(r"\s+")
-_UNSEEN = str.maketrans("", "", "\u200b\u2060\ufeff\u00ad")  # zero width, and nobody's spelling needs them
+_WHITESPACE = re.compile(r"\s+")
+_ZERO_WIDTH = str.maketrans("", "", "\u200b\u2060\ufeff\u00ad")  # zero width, and nobody's spelling needs them
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Bullet:
     is_pinned: bool = False
 
     @property
-    def net(self) -> int:
+    def net_helpful(self) -> int:
         return self.helpful - self.harmful
 
     @property
@@ -71,27 +71,27 @@ class Bullet:
             KeyError, TypeError, ValueError: It is no such thing.
         """
         id, section, content = (str(data[name]) for name in ("id", "section", "content"))
-        if number_of(id) is None or not SLUG.fullmatch(section) or not id.startswith(f"{section}-"):
+        if parse_serial(id) is None or not SLUG.fullmatch(section) or not id.startswith(f"{section}-"):
             raise ValueError(f"{id[:80]!r} is no id of a bullet in the section {section[:80]!r}")
-        if fault := wrong_with(content) or wrong_with(str(data.get("heading", ""))):
-            raise ValueError(f"the text of {id} cannot be used: {fault}")
-        counts = {name: counted(data.get(name, 0)) for name in ("helpful", "harmful", "created", "used")}
+        if problem := find_bad_character(content) or find_bad_character(str(data.get("heading", ""))):
+            raise ValueError(f"the text of {id} cannot be used: {problem}")
+        counts = {name: clamp_count(data.get(name, 0)) for name in ("helpful", "harmful", "created", "used")}
         sources = tuple(map(str, data.get("provenance", ())))
         heading, is_pinned = str(data.get("heading", "")), bool(data.get("pinned", False))
         return cls(id, section, content, **counts, heading=heading, provenance=sources, is_pinned=is_pinned)
 
 
-def make_id(section: str, number: int) -> str:
-    return f"{section}-{number:05d}"
+def make_id(section: str, serial: int) -> str:
+    return f"{section}-{serial:05d}"
 
 
-def number_of(id: str) -> int | None:
+def parse_serial(id: str) -> int | None:
     """Returns the running number in an id, or None if it is none."""
-    found = re.fullmatch(r"[a-z][a-z0-9_]{0,31}-([0-9]{5,12})", id)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"[a-z][a-z0-9_]{0,31}-([0-9]{5,12})", id)
+    return int(match[1]) if match else None
 
 
-def counted(value: object) -> int:
+def clamp_count(value: object) -> int:
     """Returns a counter within its bounds.
 
     Raises:
@@ -102,26 +102,26 @@ def counted(value: object) -> int:
     return max(0, min(value, MAX_COUNT))
 
 
-def slug(name: str) -> str:
+def make_slug(name: str) -> str:
     """Returns a section's name as ids and files have it; empty if nothing of it can stand there."""
-    plain = unicodedata.normalize("NFKD", name[:200]).encode("ascii", "ignore").decode().casefold()
-    return re.sub(r"[^a-z0-9]+", "_", plain).strip("_0123456789")[:32].rstrip("_")
+    ascii_name = unicodedata.normalize("NFKD", name[:200]).encode("ascii", "ignore").decode().casefold()
+    return re.sub(r"[^a-z0-9]+", "_", ascii_name).strip("_0123456789")[:32].rstrip("_")
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Returns a text in one composed form, on one line, without characters of no width."""
-    return _SPACE.sub(" ", unicodedata.normalize("NFC", text.translate(_UNSEEN))).strip()
+    return _WHITESPACE.sub(" ", unicodedata.normalize("NFC", text.translate(_ZERO_WIDTH))).strip()
 
 
-def wrong_with(text: str) -> str:
+def find_bad_character(text: str) -> str:
     """Says which character of a text has no place in a playbook: it could hide what a line says, or break it."""
     if text.isascii() and text.isprintable():
         return ""
-    for each in text:
-        kind = unicodedata.category(each)
-        if kind in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(each) in _BIDI:
-            return f"the character U+{ord(each):04X} in it is not allowed"
+    for char in text:
+        category = unicodedata.category(char)
+        if category in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(char) in _BIDI_CLASSES:
+            return f"the character U+{ord(char):04X} in it is not allowed"
     return ""
 
 
-_BIDI = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+_BIDI_CLASSES = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})

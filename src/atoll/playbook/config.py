@@ -72,8 +72,8 @@ class Config(pydantic.BaseModel):
     forbidden: tuple[str, ...] = FORBIDDEN
 
 
-def pattern_of(phrases: Sequence[str]) -> re.Pattern[str] | None:
+def compile_phrases(phrases: Sequence[str]) -> re.Pattern[str] | None:
     """Returns what finds the phrases in a text that `wording.plain` made plain."""
-    words = [r"\s".join(map(re.escape, re.findall(r"\w+", each.casefold()))) for each in phrases]
-    found = "|".join(each for each in words if each)
-    return re.compile(rf"\b(?:{found})\b") if found else None
+    patterns = [r"\s".join(map(re.escape, re.findall(r"\w+", phrase.casefold()))) for phrase in phrases]
+    alternatives = "|".join(pattern for pattern in patterns if pattern)
+    return re.compile(rf"\b(?:{alternatives})\b") if alternatives else None

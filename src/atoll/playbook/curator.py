@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 from atoll.playbook.config import Config
 from atoll.playbook.delta import Delta, Verdict
-from atoll.playbook.index import Index
+from atoll.playbook.index import BulletIndex
 from atoll.playbook.playbook import CountTokens, Playbook, estimate_tokens
-from atoll.playbook.refinement import Retired, refine
-from atoll.playbook.ruling import Ruling
-from atoll.playbook.schema import Schema
+from atoll.playbook.refinement import RetiredBullet, refine
+from atoll.playbook.ruling import CurationPass
+from atoll.playbook.schema import DeltaSchema
 
 
-class Curated(NamedTuple):
+class CurationResult(NamedTuple):
     """What came of a turn: the playbook, a verdict per delta in their order, and the bullets that went."""
 
     playbook: Playbook
     verdicts: tuple[Verdict, ...]
-    retired: tuple[Retired, ...]
+    retired: tuple[RetiredBullet, ...]
 
 
 class Curator:
@@ -30,8 +30,8 @@ class Curator:
     def __init__(self, config: Config | None = None, *, count_tokens: CountTokens = estimate_tokens) -> None:
         self.config = config or Config()
         self.count_tokens = count_tokens
-        self._schema = Schema(self.config)
-        self._index, self._lock = Index(), Lock()  # a cache: what it finds depends on the playbook alone
+        self._schema = DeltaSchema(self.config)
+        self._index, self._lock = BulletIndex(), Lock()  # a cache: what it finds depends on the playbook alone
 
     def decide(
         self, playbook: Playbook, deltas: Sequence[Delta], *, turn: int | None = None
@@ -43,27 +43,27 @@ class Curator:
             deltas: Decided on in their order.
             turn: When; None: the turn after the playbook's last.
         """
-        curated = self.curate(playbook, deltas, turn=turn)
-        return curated.playbook, curated.verdicts
+        result = self.curate(playbook, deltas, turn=turn)
+        return result.playbook, result.verdicts
 
-    def curate(self, playbook: Playbook, deltas: Sequence[Delta], *, turn: int | None = None) -> Curated:
+    def curate(self, playbook: Playbook, deltas: Sequence[Delta], *, turn: int | None = None) -> CurationResult:
         """Decides, and also tells what went to the archive."""
-        before = playbook.turn
-        playbook = playbook.at(before + 1 if turn is None else turn)
+        previous_turn = playbook.turn
+        playbook = playbook.with_turn(previous_turn + 1 if turn is None else turn)
         with self._lock:
-            ruling = Ruling(playbook, self.config, self.count_tokens, self._schema, self._index)
-            verdicts = tuple(ruling.decide(delta) for delta in deltas)
-            playbook, retired = ruling.playbook, ruling.retired
-            if self._is_due(before, playbook.turn):
-                playbook, more = refine(playbook, self.config, self.count_tokens)
-                retired = [*retired, *more]
-        return Curated(playbook, verdicts, tuple(retired))
+            curation_pass = CurationPass(playbook, self.config, self.count_tokens, self._schema, self._index)
+            verdicts = tuple(curation_pass.decide(delta) for delta in deltas)
+            playbook, retired = curation_pass.playbook, curation_pass.retired
+            if self._is_refine_due(previous_turn, playbook.turn):
+                playbook, more_retired = refine(playbook, self.config, self.count_tokens)
+                retired = [*retired, *more_retired]
+        return CurationResult(playbook, verdicts, tuple(retired))
 
-    def refine(self, playbook: Playbook) -> tuple[Playbook, tuple[Retired, ...]]:
+    def refine(self, playbook: Playbook) -> tuple[Playbook, tuple[RetiredBullet, ...]]:
         """Returns the playbook after grow-and-refine, and what went."""
         playbook, retired = refine(playbook, self.config, self.count_tokens)
         return playbook, tuple(retired)
 
-    def _is_due(self, before: int, now: int) -> bool:
+    def _is_refine_due(self, previous_turn: int, current_turn: int) -> bool:
         interval = self.config.refine_interval
-        return interval > 0 and now // interval > before // interval
+        return interval > 0 and current_turn // interval > previous_turn // interval

@@ -64,9 +64,9 @@ class Delta:
         """
         texts = {name: str(data.get(name, "")) for name in ("section", "content", "evidence", "heading", "source")}
         ids = data.get("ids", ())
-        named = (ids,) if isinstance(ids, str) else tuple(map(str, ids))
-        kind, priority, said = data["kind"], data.get("priority", "normal"), data.get("tag", "neutral")
-        return cls(kind=kind, ids=named, priority=priority, tag=said, **texts)
+        id_tuple = (ids,) if isinstance(ids, str) else tuple(map(str, ids))
+        kind, priority, tag_value = data["kind"], data.get("priority", "normal"), data.get("tag", "neutral")
+        return cls(kind=kind, ids=id_tuple, priority=priority, tag=tag_value, **texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,6 @@ def remove(*ids: str, evidence: str = "", priority: Priority = "normal", source:
     return Delta("remove", ids=ids, evidence=evidence, priority=priority, source=source)
 
 
-def tag(id: str, said: Tag, *, evidence: str = "", source: str = "") -> Delta:
+def tag(id: str, value: Tag, *, evidence: str = "", source: str = "") -> Delta:
     """Says that a bullet helped, did harm, or was merely used."""
-    return Delta("tag", ids=(id,), tag=said, evidence=evidence, source=source)
+    return Delta("tag", ids=(id,), tag=value, evidence=evidence, source=source)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.playbook.delta import Delta, Tag
 from atoll.playbook.playbook import Playbook
 
@@ -32,7 +32,7 @@ class Experience:
     used: tuple[str, ...] = ()
     lesson: str = ""
     section: str = "reflections"
-    facts: Mapping[str, JSON] = NOTHING
+    facts: Mapping[str, JSON] = EMPTY
     playbook: Playbook = field(default_factory=Playbook)
 
 
@@ -46,20 +46,20 @@ class Reflector(Protocol):
         """
 
 
-class Tagging:
+class TaggingReflector:
     """Reflects without a model: tags what was used by how it went, and keeps the lesson that the feedback states."""
 
     def reflect(self, experience: Experience) -> Sequence[Delta]:
         deltas = [
-            Delta("tag", ids=(id,), tag=_tag(experience.is_success), evidence=experience.feedback[:200])
+            Delta("tag", ids=(id,), tag=_choose_tag(experience.is_success), evidence=experience.feedback[:200])
             for id in dict.fromkeys(experience.used)
         ]
         if experience.lesson.strip():
             evidence = experience.feedback[:200] or experience.task[:200]
-            lesson = Delta("add", experience.section, content=experience.lesson, evidence=evidence, source="reflector")
-            deltas.append(lesson)
+            addition = Delta("add", experience.section, content=experience.lesson, evidence=evidence, source="reflector")
+            deltas.append(addition)
         return deltas
 
 
-def _tag(is_success: bool | None) -> Tag:
+def _choose_tag(is_success: bool | None) -> Tag:
     return "neutral" if is_success is None else "helpful" if is_success else "harmful"

@@ -19,44 +19,44 @@ from atoll import errors
 from atoll.candidate import JSON
 from atoll.playbook import markdown
 from atoll.playbook.bullet import Bullet
-from atoll.playbook.packing import FAULTS
+from atoll.playbook.packing import PARSE_ERRORS
 from atoll.playbook.playbook import Playbook
-from atoll.playbook.refinement import Retired
-from atoll.playbook.store import Event, Store
+from atoll.playbook.refinement import RetiredBullet
+from atoll.playbook.store import HistoryEntry, PlaybookStore
 
-METADATA = "metadata.json"
+METADATA_FILE = "metadata.json"
 
 
-def export(store: Store, folder: Path) -> None:
+def export_folder(store: PlaybookStore, folder: Path) -> None:
     """Writes all files of a playbook; files of sections that are gone go too, deltas only come.
 
     Raises:
         SetupError: The folder cannot be written.
     """
     try:
-        _write(folder / "current", _current(store.current(), store.key))
-        _write(folder / "archive", _archive(store.archive()))
+        _write_files(folder / "current", _render_current(store.current(), store.key))
+        _write_files(folder / "archive", _render_archive(store.list_retired()))
         deltas = folder / "deltas"
         deltas.mkdir(parents=True, exist_ok=True)
         for event in store.history():
             file = deltas / f"{event.n:06d}.json"
             if not file.exists():
-                _put(file, _dump(_told(event)))
+                _write_atomically(file, _dump(_event_to_json(event)))
     except OSError as error:
         raise errors.SetupError(f"{folder} cannot be written ({error.strerror}): name another folder.") from error
 
 
-def key_of(folder: Path) -> str | None:
+def read_key(folder: Path) -> str | None:
     """Returns the key of the playbook that `export` wrote into a folder, if it says so."""
     current = folder / "current" if (folder / "current").is_dir() else folder
     try:
-        key = json.loads((current / METADATA).read_text(encoding="utf-8"))["key"]
-    except (OSError, *FAULTS):
+        key = json.loads((current / METADATA_FILE).read_text(encoding="utf-8"))["key"]
+    except (OSError, *PARSE_ERRORS):
         return None  # `load` says what is wrong
     return key if isinstance(key, str) and key else None
 
 
-def load(folder: Path) -> Playbook:
+def load_folder(folder: Path) -> Playbook:
     """Reads the playbook that `export` wrote; what was edited in the Markdown counts.
 
     A bullet that somebody wrote by hand needs an id of its own: `[tactics-00099] helpful=0 harmful=0 :: text`.
@@ -65,78 +65,78 @@ def load(folder: Path) -> Playbook:
         SetupError: There is none, or it cannot be read.
     """
     current = folder / "current" if (folder / "current").is_dir() else folder
-    file = current / METADATA
+    file = current / METADATA_FILE
     if not file.is_file():
-        raise errors.SetupError(f"There is no playbook in {folder}: it would have the file current/{METADATA}.")
+        raise errors.SetupError(f"There is no playbook in {folder}: it would have the file current/{METADATA_FILE}.")
     try:
-        kept = Playbook.from_data(json.loads(file.read_text(encoding="utf-8")))
-        written = {path.stem: path.read_text(encoding="utf-8") for path in sorted(current.glob("*.md"))}
-    except (OSError, *FAULTS) as error:
+        stored = Playbook.from_data(json.loads(file.read_text(encoding="utf-8")))
+        texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(current.glob("*.md"))}
+    except (OSError, *PARSE_ERRORS) as error:
         raise errors.SetupError(f"{file} is no playbook's metadata: {error!s:.200}.") from error
-    found = {bullet.id: bullet for name, text in written.items() for bullet in markdown.read(text, name)}
-    known = {id: _joined(kept.bullets[id], found[id]) for id in kept.bullets if id in found}
-    new = {id: replace(bullet, created=kept.turn, used=kept.turn) for id, bullet in found.items() if id not in known}
-    return Playbook.from_data(replace(kept, bullets=MappingProxyType(known | new)).to_data())
+    parsed = {bullet.id: bullet for name, text in texts.items() for bullet in markdown.parse_section(text, name)}
+    merged = {id: _merge_edits(stored.bullets[id], parsed[id]) for id in stored.bullets if id in parsed}
+    added = {id: replace(bullet, created=stored.turn, used=stored.turn) for id, bullet in parsed.items() if id not in merged}
+    return Playbook.from_data(replace(stored, bullets=MappingProxyType(merged | added)).to_data())
 
 
-def adopt(store: Store, folder: Path, *, reason: str = "read from files", author: str = "user") -> Playbook:
+def import_folder(store: PlaybookStore, folder: Path, *, reason: str = "read from files", author: str = "user") -> Playbook:
     """Makes the playbook in a folder the head of a store; nothing happens if it is that already.
 
     Raises:
         SetupError: There is none, or it cannot be read.
         Conflict: Somebody else changed the store at this moment.
     """
-    return store.put(load(folder), reason, author).playbook
+    return store.put(load_folder(folder), reason, author).playbook
 
 
-def _joined(kept: Bullet, written: Bullet) -> Bullet:
+def _merge_edits(stored: Bullet, edited: Bullet) -> Bullet:
     return replace(
-        kept,
-        content=written.content,
-        helpful=written.helpful,
-        harmful=written.harmful,
-        heading=written.heading,
-        section=written.section,
+        stored,
+        content=edited.content,
+        helpful=edited.helpful,
+        harmful=edited.harmful,
+        heading=edited.heading,
+        section=edited.section,
     )
 
 
-def _current(playbook: Playbook, key: str) -> Mapping[str, str]:
-    files = {f"{name}.md": markdown.write(name, bullets) for name, bullets in playbook.sections().items()}
-    return files | {METADATA: _dump({**playbook.to_data(), "key": key})}
+def _render_current(playbook: Playbook, key: str) -> Mapping[str, str]:
+    files = {f"{name}.md": markdown.format_section(name, bullets) for name, bullets in playbook.sections().items()}
+    return files | {METADATA_FILE: _dump({**playbook.to_data(), "key": key})}
 
 
-def _archive(retired: Sequence[Retired]) -> Mapping[str, str]:
+def _render_archive(retired: Sequence[RetiredBullet]) -> Mapping[str, str]:
     sections: dict[str, list[Bullet]] = {}
     for each in retired:
         sections.setdefault(each.bullet.section, []).append(each.bullet)
-    files = {f"{name}.md": markdown.write(name, bullets) for name, bullets in sections.items()}
-    told: list[JSON] = [{"turn": each.turn, "reason": each.reason, "bullet": each.bullet.to_data()} for each in retired]
-    return files | {METADATA: _dump({"retired": told})}
+    files = {f"{name}.md": markdown.format_section(name, bullets) for name, bullets in sections.items()}
+    records: list[JSON] = [{"turn": entry.turn, "reason": entry.reason, "bullet": entry.bullet.to_data()} for entry in retired]
+    return files | {METADATA_FILE: _dump({"retired": records})}
 
 
-def _told(event: Event) -> Mapping[str, JSON]:
+def _event_to_json(event: HistoryEntry) -> Mapping[str, JSON]:
     data: dict[str, JSON] = {"version": event.n, "reason": event.reason, "author": event.author}
     if event.restored is not None:
         return data | {"restored": event.restored}
     return data | {"deltas": [verdict.to_data() for verdict in event.verdicts]}
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
+def _write_files(folder: Path, files: Mapping[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.md"):
-        if old.name not in files:
-            old.unlink()
+    for path in folder.glob("*.md"):
+        if path.name not in files:
+            path.unlink()
     for name, text in files.items():
         file = folder / name
         if not file.exists() or file.read_bytes() != text.encode():
-            _put(file, text)
+            _write_atomically(file, text)
 
 
-def _put(file: Path, text: str) -> None:
+def _write_atomically(file: Path, text: str) -> None:
     """Writes a file whole or not at all: whoever reads meanwhile sees the old one."""
-    fresh = file.with_name(f".{file.name}.new")
-    fresh.write_bytes(text.encode())
-    fresh.replace(file)
+    temporary = file.with_name(f".{file.name}.new")
+    temporary.write_bytes(text.encode())
+    temporary.replace(file)
 
 
 def _dump(data: Mapping[str, JSON]) -> str:

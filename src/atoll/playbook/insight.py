@@ -8,10 +8,10 @@ import pydantic
 
 from atoll import llm
 from atoll.playbook.delta import KINDS, Delta
-from atoll.playbook.experience import Experience, Tagging
+from atoll.playbook.experience import Experience, TaggingReflector
 from atoll.playbook.playbook import Playbook
 
-MAX_SHOWN = 6_000  # characters of the playbook that a model is shown
+MAX_PLAYBOOK_CHARS = 6_000  # characters of the playbook that a model is shown
 _log = logging.getLogger(__name__)
 
 PROMPT = """You keep the playbook of an agent: short rules, each with an id, that it is shown before it acts.
@@ -36,7 +36,7 @@ Say what went wrong and why, and what the playbook should say so that the next s
   None is a good answer too."""
 
 
-class Tagged(pydantic.BaseModel):
+class BulletTag(pydantic.BaseModel):
     """What a model says of a bullet."""
 
     id: str = pydantic.Field(max_length=60)
@@ -54,7 +54,7 @@ class Operation(pydantic.BaseModel):
     priority: Literal["low", "normal", "high"] = "normal"
 
 
-class Insight(pydantic.BaseModel):
+class LLMReflection(pydantic.BaseModel):
     """A reflection as ACE's reflector and curator give it, in one reply."""
 
     reasoning: str = ""
@@ -62,11 +62,11 @@ class Insight(pydantic.BaseModel):
     root_cause_analysis: str = ""
     correct_approach: str = ""
     key_insight: str = ""
-    tags: list[Tagged] = pydantic.Field(default_factory=list, max_length=50)
+    tags: list[BulletTag] = pydantic.Field(default_factory=list, max_length=50)
     operations: list[Operation] = pydantic.Field(default_factory=list, max_length=50)
 
 
-class Asking:
+class LLMReflector:
     """Reflects with a model.
 
     A reply that cannot be read is told and is no end of the loop: the tags, which need no model, are kept.
@@ -82,11 +82,11 @@ class Asking:
     """
 
     def __init__(
-        self, model: llm.LLM, *, sections: Sequence[str] = ("tactics", "recipes", "reflections"), most: int = 3
+        self, model: llm.LLM, *, sections: Sequence[str] = ("tactics", "recipes", "reflections"), max_operations: int = 3
     ):
-        self._model, self._sections, self._most = model, tuple(sections), most
-        self.num_unreadable = 0
-        self.last = Insight()
+        self._model, self._sections, self._max_operations = model, tuple(sections), max_operations
+        self.num_invalid = 0
+        self.last_reflection = LLMReflection()
 
     def reflect(self, experience: Experience) -> Sequence[Delta]:
         """Returns the model's deltas.
@@ -95,53 +95,53 @@ class Asking:
             NoReply: The model gave none.
         """
         try:
-            self.last = llm.ask_json(self._model, self._prompt(experience), Insight)
-        except llm.Unreadable as error:
-            self.num_unreadable += 1
-            _log.warning("reflection %d was unreadable: %s", self.num_unreadable, error)
-            return Tagging().reflect(experience)
-        deltas = [Delta("tag", ids=(each.id,), tag=each.tag, source="reflector") for each in self.last.tags]
-        return [*deltas, *(self._delta(each, experience) for each in self.last.operations[: self._most])]
+            self.last_reflection = llm.ask_json(self._model, self._build_prompt(experience), LLMReflection)
+        except llm.InvalidResponse as error:
+            self.num_invalid += 1
+            _log.warning("reflection %d was unreadable: %s", self.num_invalid, error)
+            return TaggingReflector().reflect(experience)
+        deltas = [Delta("tag", ids=(bullet_tag.id,), tag=bullet_tag.tag, source="reflector") for bullet_tag in self.last_reflection.tags]
+        return [*deltas, *(self._make_delta(operation, experience) for operation in self.last_reflection.operations[: self._max_operations])]
 
-    def _prompt(self, experience: Experience) -> str:
-        outcome = {True: "it went well", False: "it went wrong", None: "nobody can tell whether it went well"}
+    def _build_prompt(self, experience: Experience) -> str:
+        outcomes = {True: "it went well", False: "it went wrong", None: "nobody can tell whether it went well"}
         return PROMPT.format(
-            task=_quoted(experience.task),
-            action=_quoted(experience.action),
-            outcome=outcome[experience.is_success],
-            feedback=_quoted(experience.feedback),
+            task=_quote(experience.task),
+            action=_quote(experience.action),
+            outcome=outcomes[experience.is_success],
+            feedback=_quote(experience.feedback),
             used=", ".join(experience.used) or "none",
-            playbook=_shown(experience.playbook, experience.used),
-            most=self._most,
+            playbook=_format_playbook(experience.playbook, experience.used),
+            most=self._max_operations,
             sections=", ".join(self._sections),
         )
 
-    def _delta(self, operation: Operation, experience: Experience) -> Delta:
+    def _make_delta(self, operation: Operation, experience: Experience) -> Delta:
         assert operation.type in KINDS
         return Delta(
             operation.type,
             section=operation.section or experience.section,
             ids=tuple(operation.ids),
             content=operation.content,
-            evidence=operation.evidence or self.last.key_insight or experience.feedback,
+            evidence=operation.evidence or self.last_reflection.key_insight or experience.feedback,
             priority=operation.priority,
             source="reflector",
         )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Returns foreign text that cannot end the part of the prompt that it stands in."""
     return "\n".join(f"  {line}" for line in text[:4_000].splitlines()) or "  (nothing)"
 
 
-def _shown(playbook: Playbook, used: Sequence[str]) -> str:
+def _format_playbook(playbook: Playbook, used: Sequence[str]) -> str:
     """Returns the playbook, cut; what was used is shown first."""
-    first = [playbook.bullets[id] for id in used if id in playbook.bullets]
-    rest = sorted((each for each in playbook.bullets.values() if each.id not in used), key=lambda each: -each.used)
-    lines, room = list[str](), MAX_SHOWN
-    for bullet in (*first, *rest):
-        room -= len(bullet.line) + 1
-        if room < 0:
+    used_bullets = [playbook.bullets[id] for id in used if id in playbook.bullets]
+    other_bullets = sorted((bullet for bullet in playbook.bullets.values() if bullet.id not in used), key=lambda bullet: -bullet.used)
+    lines, remaining_chars = list[str](), MAX_PLAYBOOK_CHARS
+    for bullet in (*used_bullets, *other_bullets):
+        remaining_chars -= len(bullet.line) + 1
+        if remaining_chars < 0:
             break
         lines.append(f"  {bullet.line}")
     return "\n".join(lines) or "  (empty)"

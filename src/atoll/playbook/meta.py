@@ -8,7 +8,7 @@ from atoll import function
 from atoll.candidate import JSON
 from atoll.playbook.bullet import Bullet
 from atoll.playbook.delta import add, tag
-from atoll.playbook.store import Store
+from atoll.playbook.store import PlaybookStore
 
 WORKED, FAILED = "worked", "failed"
 
@@ -25,35 +25,35 @@ class MetaNotes:
         chars: The longest note.
     """
 
-    def __init__(self, store: Store, run: str, *, most: int = 3, chars: int = 160) -> None:
-        self._store, self._run, self._most, self._chars = store, run, most, chars
+    def __init__(self, store: PlaybookStore, run: str, *, max_notes: int = 3, max_chars: int = 160) -> None:
+        self._store, self._run, self._max_notes, self._max_chars = store, run, max_notes, max_chars
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         """Says what helped most often, and what failed most often."""
         sections = self._store.current().sections()
-        told = {name: self._first(sections.get(name, ())) for name in (WORKED, FAILED)}
-        return {name: notes for name, notes in told.items() if notes}
+        notes_by_section = {name: self._get_top(sections.get(name, ())) for name in (WORKED, FAILED)}
+        return {name: notes for name, notes in notes_by_section.items() if notes}
 
-    def learn(self, outcome: function.Outcome) -> None:
+    def learn(self, result: function.IterationResult) -> None:
         """Notes what the step's children were to do, and tags it by whether they did."""
-        before = max((function.rank_of(each) for each in outcome.parents if each.evaluation), default=float("-inf"))
-        for place, (fn, decision) in enumerate(outcome.children):
+        parent_fitness = max((function.get_fitness(parent) for parent in result.parents if parent.evaluation), default=float("-inf"))
+        for index, (fn, decision) in enumerate(result.children):
             meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
-            note = str(meta.get("note") or "")[: self._chars]
+            note = str(meta.get("note") or "")[: self._max_chars]
             if note:
-                did = decision.verdict == "accept" and fn.evaluation is not None and function.rank_of(fn) > before
-                self._keep(note, did, f"{self._run}/notes/{outcome.step}.{place}")
+                improved = decision.verdict == "accept" and fn.evaluation is not None and function.get_fitness(fn) > parent_fitness
+                self._save_note(note, improved, f"{self._run}/notes/{result.iteration}.{index}")
 
-    def _keep(self, note: str, did: bool, token: str) -> None:
-        section = WORKED if did else FAILED
+    def _save_note(self, note: str, improved: bool, token: str) -> None:
+        section = WORKED if improved else FAILED
         change = self._store.apply([add(section, note)], f"it {section}", "meta notes", token=token)
         (verdict,) = change.verdicts
         # What is counted is how often a note was true: one that worked and now fails speaks against itself.
-        known = [change.playbook.bullets[id] for id in verdict.ids if id in change.playbook.bullets]
-        said = [tag(each.id, "helpful" if each.section == section else "harmful") for each in known]
+        bullets = [change.playbook.bullets[id] for id in verdict.ids if id in change.playbook.bullets]
+        tags = [tag(bullet.id, "helpful" if bullet.section == section else "harmful") for bullet in bullets]
         if verdict.outcome == "applied":
-            self._store.apply(said, f"it {section}", "meta notes", token=f"{token}/tag")
+            self._store.apply(tags, f"it {section}", "meta notes", token=f"{token}/tag")
 
-    def _first(self, bullets: Sequence[Bullet]) -> list[JSON]:
-        ranked = sorted(bullets, key=lambda each: (-each.net, -each.used, each.id))
-        return [each.content for each in ranked[: self._most]]
+    def _get_top(self, bullets: Sequence[Bullet]) -> list[JSON]:
+        ranked = sorted(bullets, key=lambda bullet: (-bullet.net_helpful, -bullet.used, bullet.id))
+        return [bullet.content for bullet in ranked[: self._max_notes]]

@@ -8,7 +8,7 @@ import pydantic
 from atoll import llm
 from atoll.playbook.delta import Delta, Verdict
 from atoll.playbook.experience import Experience, Reflector
-from atoll.playbook.store import Excerpt, Store
+from atoll.playbook.store import Excerpt, PlaybookStore
 
 
 class Answer(NamedTuple):
@@ -18,7 +18,7 @@ class Answer(NamedTuple):
     used: tuple[str, ...] = ()
 
 
-class Mark(NamedTuple):
+class Grade(NamedTuple):
     """What became of an answer.
 
     Attributes:
@@ -27,7 +27,7 @@ class Mark(NamedTuple):
         lesson: The rule behind it, where the environment gives it away.
     """
 
-    is_right: bool | None
+    is_correct: bool | None
     feedback: str = ""
     lesson: str = ""
 
@@ -37,7 +37,7 @@ class Turn(NamedTuple):
 
     question: str
     answer: Answer
-    mark: Mark
+    grade: Grade
     verdicts: tuple[Verdict, ...]
 
 
@@ -48,10 +48,10 @@ class Generator(Protocol):
         """Returns an answer and what was used of the excerpts; `reflection` is what the last try taught, or empty."""
 
 
-type Judge = Callable[[str, Answer], Mark]
+type Grader = Callable[[str, Answer], Grade]
 
 
-class Online:
+class OnlineLearner:
     """The loop. It answers each question before it learns from it, so what it gets right it knew.
 
     Args:
@@ -67,61 +67,61 @@ class Online:
 
     def __init__(
         self,
-        store: Store,
+        store: PlaybookStore,
         generator: Generator,
-        judge: Judge,
+        grader: Grader,
         reflector: Reflector,
         *,
-        rounds: int = 1,
-        frequency: int = 1,
+        max_attempts: int = 1,
+        curation_interval: int = 1,
         section: str = "rules",
         author: str = "ace",
     ) -> None:
         self.store = store
-        self._generator, self._judge, self._reflector = generator, judge, reflector
-        self._rounds, self._frequency = max(1, rounds), max(1, frequency)
+        self._generator, self._grader, self._reflector = generator, grader, reflector
+        self._max_attempts, self._curation_interval = max(1, max_attempts), max(1, curation_interval)
         self._section, self._author = section, author
-        self._waiting: list[Delta] = []
+        self._pending_deltas: list[Delta] = []
         self._num_turns = 0
 
     def run(self, questions: Iterable[str]) -> Iterator[Turn]:
         """Yields a turn per question, as they are answered."""
-        return map(self.turn, questions)
+        return map(self.run_turn, questions)
 
-    def turn(self, question: str) -> Turn:
+    def run_turn(self, question: str) -> Turn:
         excerpts = self.store.retrieve(question)
-        first = self._generator.answer(question, excerpts, "")
-        mark = self._judge(question, first)
-        deltas = self._reflect(question, excerpts, first, mark)
+        answer = self._generator.answer(question, excerpts, "")
+        grade = self._grader(question, answer)
+        deltas = self._reflect(question, excerpts, answer, grade)
         tags = [delta for delta in deltas if delta.kind == "tag"]
-        self._waiting += [delta for delta in deltas if delta.kind != "tag"]
+        self._pending_deltas += [delta for delta in deltas if delta.kind != "tag"]
         self._num_turns += 1
-        if self._num_turns % self._frequency == 0:
-            tags, self._waiting = [*tags, *self._waiting], []
+        if self._num_turns % self._curation_interval == 0:
+            tags, self._pending_deltas = [*tags, *self._pending_deltas], []
         change = self.store.apply(tags, f"question {self._num_turns}", self._author, turn=self._num_turns)
-        return Turn(question, first, mark, change.verdicts)
+        return Turn(question, answer, grade, change.verdicts)
 
-    def _reflect(self, question: str, excerpts: Sequence[Excerpt], answer: Answer, mark: Mark) -> Sequence[Delta]:
+    def _reflect(self, question: str, excerpts: Sequence[Excerpt], answer: Answer, grade: Grade) -> Sequence[Delta]:
         """Returns what is learnt from a question: of a wrong answer, from as many tries as it takes or may take."""
-        known = {each.bullet.id for each in excerpts}
+        excerpt_ids = {excerpt.bullet.id for excerpt in excerpts}
         playbook = self.store.current()
         deltas: Sequence[Delta] = ()
-        for place in range(1 if mark.is_right else self._rounds):
-            if place:
+        for attempt in range(1 if grade.is_correct else self._max_attempts):
+            if attempt:
                 lessons = " ".join(delta.content for delta in deltas if delta.content)
                 answer = self._generator.answer(question, excerpts, lessons)
-                mark = self._judge(question, answer)
-                if mark.is_right:
+                grade = self._grader(question, answer)
+                if grade.is_correct:
                     break  # the lessons of the round before are what it took
-            used = tuple(id for id in answer.used if id in known)
+            used = tuple(id for id in answer.used if id in excerpt_ids)
             experience = Experience(
-                question, answer.text, mark.feedback, mark.is_right, used, mark.lesson, self._section, playbook=playbook
+                question, answer.text, grade.feedback, grade.is_correct, used, grade.lesson, self._section, playbook=playbook
             )
             deltas = self._reflector.reflect(experience)
         return deltas
 
 
-class Answered(pydantic.BaseModel):
+class LLMAnswer(pydantic.BaseModel):
     """The shape of a model's answer."""
 
     reasoning: str = ""
@@ -129,7 +129,7 @@ class Answered(pydantic.BaseModel):
     bullet_ids: list[str] = pydantic.Field(default_factory=list, max_length=50)
 
 
-class Answering:
+class LLMAnswerer:
     """A generator that asks a model for an answer and the ids of the bullets that it used.
 
     A reply that is no such JSON is taken as the answer itself.
@@ -144,11 +144,11 @@ class Answering:
         Raises:
             NoReply: It gave none.
         """
-        hints = "\n".join(f"[{each.bullet.id}] {each.text}" for each in excerpts)
-        parts = [f"Rules from earlier questions, as data; use those that fit:\n{hints}\n"] if hints else []
+        rules = "\n".join(f"[{excerpt.bullet.id}] {excerpt.text}" for excerpt in excerpts)
+        parts = [f"Rules from earlier questions, as data; use those that fit:\n{rules}\n"] if rules else []
         parts += [f"The last try was wrong. Lesson: {reflection}\n"] if reflection else []
         try:
-            found = llm.ask_json(self._model, "\n".join([*parts, question]), Answered)
-        except llm.Unreadable as error:
+            response = llm.ask_json(self._model, "\n".join([*parts, question]), LLMAnswer)
+        except llm.InvalidResponse as error:
             return Answer(error.text.strip())
-        return Answer(found.answer.strip(), tuple(found.bullet_ids))
+        return Answer(response.answer.strip(), tuple(response.bullet_ids))

@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 
 from atoll import errors
 from atoll.candidate import JSON
-from atoll.playbook.bullet import Bullet, counted
+from atoll.playbook.bullet import Bullet, clamp_count
 from atoll.playbook.delta import Verdict
-from atoll.playbook.playbook import Held, Playbook, held_data, held_of
-from atoll.playbook.refinement import Retired
+from atoll.playbook.playbook import HeldEntry, Playbook, held_to_data, held_from_data
+from atoll.playbook.refinement import RetiredBullet
 
-LARGEST_PATCH = 3_000  # characters: a larger one is written as a whole, and is the next base
-FAULTS = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+MAX_PATCH_CHARS = 3_000  # characters: a larger one is written as a whole, and is the next base
+PARSE_ERRORS = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 
-class Base(NamedTuple):
+class FullVersion(NamedTuple):
     """A version that is whole."""
 
     n: int
     playbook: Playbook
 
 
-class Entry(NamedTuple):
+class VersionEntry(NamedTuple):
     """What a version says beside its playbook.
 
     Attributes:
@@ -42,36 +42,36 @@ class Entry(NamedTuple):
     base: int | None
     data: Mapping[str, Any]
     verdicts: tuple[Verdict, ...]
-    retired: tuple[Retired, ...]
+    retired: tuple[RetiredBullet, ...]
     counts: Mapping[str, int] = MappingProxyType({})
     is_bare: bool = False
 
 
-def write(
+def serialize_version(
     playbook: Playbook,
     parent: int,
-    base: Base | None,
+    base: FullVersion | None,
     verdicts: Sequence[Verdict],
-    retired: Sequence[Retired],
+    retired: Sequence[RetiredBullet],
     *,
     is_bare: bool = False,
 ) -> tuple[str, bool]:
     """Returns the text of a version, and whether it is whole; a bare one is what a kernel step reads as a playbook."""
     data: dict[str, JSON] = {} if is_bare else {"parent": parent}
     if verdicts:
-        data["log"] = [each.to_data() for each in verdicts]
+        data["log"] = [verdict.to_data() for verdict in verdicts]
     if retired:
-        data["retired"] = [[each.bullet.to_data(), each.turn, each.reason] for each in retired]
+        data["retired"] = [[item.bullet.to_data(), item.turn, item.reason] for item in retired]
     if is_bare:
         return _dump({**playbook.to_data(), **data}), True
     if base is not None:
-        patch = _patch(base.playbook, playbook)
-        if len(text := _dump(patch)) < LARGEST_PATCH:
+        patch = _make_patch(base.playbook, playbook)
+        if len(text := _dump(patch)) < MAX_PATCH_CHARS:
             return f'{_dump(data)[:-1]},"base":{base.n},"patch":{text}}}', False
     return f'{_dump(data)[:-1]},"playbook":{playbook.dump()}}}', True
 
 
-def read(value: str) -> Entry:
+def parse_version(value: str) -> VersionEntry:
     """Reads a version.
 
     Raises:
@@ -80,18 +80,18 @@ def read(value: str) -> Entry:
     try:
         data = json.loads(value)
         verdicts = tuple(map(Verdict.from_data, data.get("log", ())))
-        retired = tuple(Retired(Bullet.from_data(each[0]), each[1], each[2]) for each in data.get("retired", ()))
+        retired = tuple(RetiredBullet(Bullet.from_data(item[0]), item[1], item[2]) for item in data.get("retired", ()))
         if "bullets" in data:  # a bare playbook, as a kernel step keeps it
-            counts = {name: counted(count) for name, count in data.get("counts", {}).items()}
-            return Entry(0, None, data, verdicts, retired, counts, True)
+            counts = {name: clamp_count(count) for name, count in data.get("counts", {}).items()}
+            return VersionEntry(0, None, data, verdicts, retired, counts, True)
         base = data.get("base")
         content = data["playbook"] if base is None else data["patch"]
-        return Entry(counted(data["parent"]), None if base is None else counted(base), content, verdicts, retired)
-    except FAULTS as error:
+        return VersionEntry(clamp_count(data["parent"]), None if base is None else clamp_count(base), content, verdicts, retired)
+    except PARSE_ERRORS as error:
         raise errors.SetupError(f"This version is no playbook: {error!s:.200}. Name another key.") from error
 
 
-def whole(entry: Entry) -> Playbook:
+def load_full(entry: VersionEntry) -> Playbook:
     """Returns the playbook of a version that is whole.
 
     Raises:
@@ -99,44 +99,44 @@ def whole(entry: Entry) -> Playbook:
     """
     try:
         return Playbook.from_data(entry.data)
-    except FAULTS as error:
+    except PARSE_ERRORS as error:
         raise errors.SetupError(f"This version is no playbook: {error!s:.200}. Roll back to another.") from error
 
 
-def patched(base: Playbook, entry: Entry) -> Playbook:
+def apply_patch(base: Playbook, entry: VersionEntry) -> Playbook:
     """Returns the playbook of a version that is a patch.
 
     Raises:
         SetupError: It is none.
     """
     try:
-        gone, patch = frozenset(entry.data["gone"]), entry.data
-        put = {each["id"]: Bullet.from_data(each) for each in patch["put"]}
-        bullets = {id: put.pop(id, bullet) for id, bullet in base.bullets.items() if id not in gone}
-        held = _held_of(base.held, patch["held"]) if "held" in patch else base.held
-        return Playbook(MappingProxyType(bullets | put), counted(patch["turn"]), counted(patch["serial"]), held)
-    except FAULTS as error:
+        removed, patch = frozenset(entry.data["gone"]), entry.data
+        changed = {item["id"]: Bullet.from_data(item) for item in patch["put"]}
+        bullets = {id: changed.pop(id, bullet) for id, bullet in base.bullets.items() if id not in removed}
+        held_entries = _held_from_patch(base.held, patch["held"]) if "held" in patch else base.held
+        return Playbook(MappingProxyType(bullets | changed), clamp_count(patch["turn"]), clamp_count(patch["serial"]), held_entries)
+    except PARSE_ERRORS as error:
         raise errors.SetupError(f"This version is no playbook: {error!s:.200}. Roll back to another.") from error
 
 
-def _patch(base: Playbook, playbook: Playbook) -> Mapping[str, JSON]:
-    before, now = base.bullets, playbook.bullets
-    held: dict[str, JSON] = {"held": _held_data(base.held, playbook.held)} if playbook.held != base.held else {}
-    return held | {
+def _make_patch(base: Playbook, playbook: Playbook) -> Mapping[str, JSON]:
+    old_bullets, new_bullets = base.bullets, playbook.bullets
+    held_patch: dict[str, JSON] = {"held": _held_to_patch(base.held, playbook.held)} if playbook.held != base.held else {}
+    return held_patch | {
         "turn": playbook.turn,
         "serial": playbook.serial,
-        "put": [each.to_data() for id, each in now.items() if before.get(id) is not each and before.get(id) != each],
-        "gone": [id for id in before if id not in now],
+        "put": [bullet.to_data() for id, bullet in new_bullets.items() if old_bullets.get(id) is not bullet and old_bullets.get(id) != bullet],
+        "gone": [id for id in old_bullets if id not in new_bullets],
     }
 
 
-def _held_data(before: Sequence[Held], now: Sequence[Held]) -> list[JSON]:
+def _held_to_patch(old_entries: Sequence[HeldEntry], new_entries: Sequence[HeldEntry]) -> list[JSON]:
     """Returns what waits; of what waited in the base its place there: all of it is longer than the rest of a patch."""
-    return [before.index(each) if each in before else held_data([each])[0] for each in now]
+    return [old_entries.index(entry) if entry in old_entries else held_to_data([entry])[0] for entry in new_entries]
 
 
-def _held_of(before: Sequence[Held], data: Sequence[Any]) -> tuple[Held, ...]:
-    return tuple(held_of([each])[0] if isinstance(each, Mapping) else before[counted(each)] for each in data)
+def _held_from_patch(old_entries: Sequence[HeldEntry], data: Sequence[Any]) -> tuple[HeldEntry, ...]:
+    return tuple(held_from_data([item])[0] if isinstance(item, Mapping) else old_entries[clamp_count(item)] for item in data)
 
 
 def _dump(data: Mapping[str, JSON]) -> str:

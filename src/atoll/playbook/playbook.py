@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from atoll import errors
 from atoll.candidate import JSON
-from atoll.playbook.bullet import MAX_COUNT, Bullet, counted, make_id, number_of
+from atoll.playbook.bullet import MAX_COUNT, Bullet, clamp_count, make_id, parse_serial
 from atoll.playbook.delta import Delta
 
 type CountTokens = Callable[[str], int]
 
 MAX_HELD = 16  # what waits; the oldest gives way
-NONE: Mapping[str, Bullet] = MappingProxyType({})
+NO_BULLETS: Mapping[str, Bullet] = MappingProxyType({})
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -24,7 +24,7 @@ def estimate_tokens(text: str) -> int:
     return (len(text.encode("utf-8", "surrogatepass")) + 3) // 4 + 1
 
 
-class Held(NamedTuple):
+class HeldEntry(NamedTuple):
     """A delta that waits, how often it came up, and when last."""
 
     delta: Delta
@@ -67,22 +67,22 @@ class Playbook:
         held: Deltas that wait.
     """
 
-    bullets: Mapping[str, Bullet] = field(default=NONE)
+    bullets: Mapping[str, Bullet] = field(default=NO_BULLETS)
     turn: int = 0
     serial: int = 0
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldEntry, ...] = ()
 
     def __len__(self) -> int:
         return len(self.bullets)
 
     def sections(self) -> Mapping[str, list[Bullet]]:
         """Returns the bullets by section, in the order in which the sections came up."""
-        found: dict[str, list[Bullet]] = {}
+        by_section: dict[str, list[Bullet]] = {}
         for bullet in self.bullets.values():
-            found.setdefault(bullet.section, []).append(bullet)
-        return found
+            by_section.setdefault(bullet.section, []).append(bullet)
+        return by_section
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Returns it as ACE writes it: `## SECTION`, then a line per bullet."""
         parts = [
             "\n".join([f"## {section.upper()}", *(bullet.line for bullet in bullets)])
@@ -90,7 +90,7 @@ class Playbook:
         ]
         return "\n\n".join(parts)
 
-    def num_tokens(self, count: CountTokens = estimate_tokens) -> int:
+    def count_tokens(self, count: CountTokens = estimate_tokens) -> int:
         """Returns how long `text` is, added up line by line."""
         names = {bullet.section for bullet in self.bullets.values()}
         return sum(count(bullet.line) for bullet in self.bullets.values()) + sum(
@@ -98,29 +98,29 @@ class Playbook:
         )
 
     def stats(self) -> Stats:
-        everything, sections = self.bullets.values(), self.sections()
+        all_bullets, sections = self.bullets.values(), self.sections()
         return Stats(
             files=len(sections),
-            sections=len({(bullet.section, bullet.heading) for bullet in everything}),
-            bullets=len(everything),
-            characters=sum(len(bullet.content) for bullet in everything),
-            tokens=self.num_tokens(),
-            helpful=sum(bullet.helpful for bullet in everything),
-            harmful=sum(bullet.harmful for bullet in everything),
+            sections=len({(bullet.section, bullet.heading) for bullet in all_bullets}),
+            bullets=len(all_bullets),
+            characters=sum(len(bullet.content) for bullet in all_bullets),
+            tokens=self.count_tokens(),
+            helpful=sum(bullet.helpful for bullet in all_bullets),
+            harmful=sum(bullet.harmful for bullet in all_bullets),
             held=len(self.held),
             turn=self.turn,
             coverage={name: len(bullets) for name, bullets in sections.items()},
         )
 
-    def at(self, turn: int) -> "Playbook":
+    def with_turn(self, turn: int) -> "Playbook":
         """Returns it at a turn; time never runs backwards."""
         return replace(self, turn=max(self.turn, min(turn, MAX_COUNT)))
 
-    def with_new(self, bullet: Bullet) -> "Playbook":
+    def with_added(self, bullet: Bullet) -> "Playbook":
         """Returns it with one more bullet, under an id of its own."""
         serial = self.serial + 1
-        made = replace(bullet, id=make_id(bullet.section, serial))
-        return replace(self, bullets=MappingProxyType({**self.bullets, made.id: made}), serial=serial)
+        added = replace(bullet, id=make_id(bullet.section, serial))
+        return replace(self, bullets=MappingProxyType({**self.bullets, added.id: added}), serial=serial)
 
     def with_changed(self, *bullets: Bullet) -> "Playbook":
         """Returns it with bullets in the place of those of the same ids."""
@@ -129,17 +129,17 @@ class Playbook:
         return replace(self, bullets=MappingProxyType({**self.bullets, **changed}))
 
     def without(self, ids: Iterable[str]) -> "Playbook":
-        gone = frozenset(ids)
-        left = {id: bullet for id, bullet in self.bullets.items() if id not in gone}
-        return replace(self, bullets=MappingProxyType(left))
+        removed_ids = frozenset(ids)
+        remaining = {id: bullet for id, bullet in self.bullets.items() if id not in removed_ids}
+        return replace(self, bullets=MappingProxyType(remaining))
 
-    def holding(self, held: Iterable[Held]) -> "Playbook":
+    def with_held(self, held: Iterable[HeldEntry]) -> "Playbook":
         return replace(self, held=tuple(held)[-MAX_HELD:])
 
     def to_data(self) -> dict[str, JSON]:
         data: dict[str, JSON] = {"turn": self.turn, "serial": self.serial}
         data["bullets"] = [bullet.to_data() for bullet in self.bullets.values()]
-        return data | ({"held": held_data(self.held)} if self.held else {})
+        return data | ({"held": held_to_data(self.held)} if self.held else {})
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Playbook":
@@ -148,12 +148,12 @@ class Playbook:
         Raises:
             KeyError, TypeError, ValueError: It is no playbook.
         """
-        bullets = [Bullet.from_data(each) for each in data["bullets"]]
+        bullets = [Bullet.from_data(item) for item in data["bullets"]]
         by_id = {bullet.id: bullet for bullet in bullets}
         if len(by_id) < len(bullets):
             raise ValueError("two bullets have the same id")
-        serial = max([counted(data.get("serial", 0)), *(number_of(id) or 0 for id in by_id)])
-        return cls(MappingProxyType(by_id), counted(data.get("turn", 0)), serial, held_of(data.get("held", ())))
+        serial = max([clamp_count(data.get("serial", 0)), *(parse_serial(id) or 0 for id in by_id)])
+        return cls(MappingProxyType(by_id), clamp_count(data.get("turn", 0)), serial, held_from_data(data.get("held", ())))
 
     def dump(self) -> str:
         """Returns it as canonical JSON: equal playbooks give equal text."""
@@ -172,10 +172,10 @@ class Playbook:
             raise errors.SetupError(f"This is no playbook: {error!s:.200}. Use one that Atoll wrote.") from error
 
 
-def held_data(held: Iterable[Held]) -> list[JSON]:
-    return [{"delta": each.delta.to_data(), "times": each.times, "turn": each.turn} for each in held]
+def held_to_data(held: Iterable[HeldEntry]) -> list[JSON]:
+    return [{"delta": entry.delta.to_data(), "times": entry.times, "turn": entry.turn} for entry in held]
 
 
-def held_of(data: Iterable[Mapping[str, Any]]) -> tuple[Held, ...]:
-    found = (Held(Delta.from_data(each["delta"]), counted(each["times"]), counted(each["turn"])) for each in data)
-    return tuple(found)[-MAX_HELD:]
+def held_from_data(data: Iterable[Mapping[str, Any]]) -> tuple[HeldEntry, ...]:
+    entries = (HeldEntry(Delta.from_data(item["delta"]), clamp_count(item["times"]), clamp_count(item["turn"])) for item in data)
+    return tuple(entries)[-MAX_HELD:]

@@ -7,15 +7,15 @@ from typing import NamedTuple
 from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.delta import Priority
-from atoll.playbook.meaning import read
+from atoll.playbook.meaning import parse_rule
 from atoll.playbook.playbook import CountTokens, Playbook
 from atoll.playbook.relation import relate
 
-NEIGHBOURS = 12  # that a text is compared with; BM25 puts whatever repeats it among the first
-WORTH: Mapping[Priority, float] = {"low": 0.0, "normal": 0.5, "high": 1.5}  # of something that nobody has used yet
+MAX_NEIGHBORS = 12  # that a text is compared with; BM25 puts whatever repeats it among the first
+PRIORITY_VALUES: Mapping[Priority, float] = {"low": 0.0, "normal": 0.5, "high": 1.5}  # of something that nobody has used yet
 
 
-class Retired(NamedTuple):
+class RetiredBullet(NamedTuple):
     """A bullet that went, when and why."""
 
     bullet: Bullet
@@ -26,15 +26,15 @@ class Retired(NamedTuple):
 def is_protected(bullet: Bullet, turn: int, config: Config) -> bool:
     """Tells whether a bullet may not be retired: it is pinned, or new and not plainly harmful."""
     is_new = turn - bullet.created < config.protect_turns
-    return bullet.is_pinned or (is_new and -bullet.net < 2 * config.harmful_margin)
+    return bullet.is_pinned or (is_new and -bullet.net_helpful < 2 * config.harmful_margin)
 
 
-def worth(bullet: Bullet, turn: int, config: Config) -> float:
+def compute_value(bullet: Bullet, turn: int, config: Config) -> float:
     """Returns what a bullet is worth keeping for: what it did, and a little for having been used of late."""
-    return bullet.net + 0.5 / (1.0 + max(0, turn - bullet.used) / config.stale_turns)
+    return bullet.net_helpful + 0.5 / (1.0 + max(0, turn - bullet.used) / config.stale_turns)
 
 
-def joined(bullet: Bullet, other: Bullet, content: str = "") -> Bullet:
+def merge_bullets(bullet: Bullet, other: Bullet, content: str = "") -> Bullet:
     """Returns a bullet that has taken in another."""
     return replace(
         bullet,
@@ -48,86 +48,86 @@ def joined(bullet: Bullet, other: Bullet, content: str = "") -> Bullet:
     )
 
 
-def refine(playbook: Playbook, config: Config, count: CountTokens) -> tuple[Playbook, list[Retired]]:
+def refine(playbook: Playbook, config: Config, count: CountTokens) -> tuple[Playbook, list[RetiredBullet]]:
     """Merges what says the same, retires what is harmful, stale or old, and holds the budget."""
-    retired: list[Retired] = []
-    for stage in (_unite, _weed(config), _archive(config)):
-        for gone, reason, heir in stage(playbook):
-            if gone.id not in playbook.bullets or (heir is not None and heir.id not in playbook.bullets):
+    retired: list[RetiredBullet] = []
+    for stage in (_find_duplicates, _make_prune_stage(config), _make_archive_stage(config)):
+        for removed, reason, target in stage(playbook):
+            if removed.id not in playbook.bullets or (target is not None and target.id not in playbook.bullets):
                 continue
-            if heir is not None:
-                playbook = playbook.with_changed(joined(playbook.bullets[heir.id], playbook.bullets[gone.id]))
-            retired.append(Retired(playbook.bullets[gone.id], playbook.turn, reason))
-            playbook = playbook.without([gone.id])
-    excess = playbook.num_tokens(count) - config.max_tokens
-    room, more = make_room(playbook, config, count, excess, float("inf"))
-    return room, retired + more
+            if target is not None:
+                playbook = playbook.with_changed(merge_bullets(playbook.bullets[target.id], playbook.bullets[removed.id]))
+            retired.append(RetiredBullet(playbook.bullets[removed.id], playbook.turn, reason))
+            playbook = playbook.without([removed.id])
+    excess = playbook.count_tokens(count) - config.max_tokens
+    trimmed, more_retired = make_room(playbook, config, count, excess, float("inf"))
+    return trimmed, retired + more_retired
 
 
 def make_room(
-    playbook: Playbook, config: Config, count: CountTokens, tokens: int, bar: float, spared: str = ""
-) -> tuple[Playbook, list[Retired]]:
+    playbook: Playbook, config: Config, count: CountTokens, tokens: int, max_value: float, keep_id: str = ""
+) -> tuple[Playbook, list[RetiredBullet]]:
     """Retires what is worth least, and less than `bar`, until so many tokens are free; what is protected stays."""
-    retired: list[Retired] = []
+    retired: list[RetiredBullet] = []
     if tokens <= 0:
         return playbook, retired
     turn = playbook.turn
     ranked = sorted(
-        (worth(each, turn, config), each.created, each.id)
-        for each in playbook.bullets.values()
-        if each.id != spared and not is_protected(each, turn, config)
+        (compute_value(bullet, turn, config), bullet.created, bullet.id)
+        for bullet in playbook.bullets.values()
+        if bullet.id != keep_id and not is_protected(bullet, turn, config)
     )
     for value, _, id in ranked:
-        if tokens <= 0 or value >= bar:
+        if tokens <= 0 or value >= max_value:
             break
         bullet = playbook.bullets[id]
         tokens -= count(bullet.line)
-        retired.append(Retired(bullet, turn, "the playbook is full and this is worth least"))
-    return playbook.without(each.bullet.id for each in retired), retired
+        retired.append(RetiredBullet(bullet, turn, "the playbook is full and this is worth least"))
+    return playbook.without(item.bullet.id for item in retired), retired
 
 
-type Going = tuple[Bullet, str, Bullet | None]  # a bullet, why it goes, and who takes it in
+type Removal = tuple[Bullet, str, Bullet | None]  # a bullet, why it goes, and who takes it in
 
 
-def _unite(playbook: Playbook) -> Iterator[Going]:
+def _find_duplicates(playbook: Playbook) -> Iterator[Removal]:
     """Names bullets that say what an earlier one says; only what has the same concepts can."""
-    alike: dict[frozenset[tuple[str, int]], list[Bullet]] = {}
+    by_concepts: dict[frozenset[tuple[str, int]], list[Bullet]] = {}
     for bullet in playbook.bullets.values():
-        keys = {frozenset(meaning.bag.items()) for meaning in read(bullet.content)}
-        others = {other.id: other for key in keys for other in alike.get(key, ())}
+        keys = {frozenset(rule.concept_counts.items()) for rule in parse_rule(bullet.content)}
+        others = {other.id: other for key in keys for other in by_concepts.get(key, ())}
         for other in others.values():
             if relate(other.content, bullet.content) in ("same", "duplicate"):
                 yield bullet, f"it says what {other.id} says", other
                 break
         else:
             for key in keys:
-                alike.setdefault(key, []).append(bullet)
+                by_concepts.setdefault(key, []).append(bullet)
 
 
-def _weed(config: Config) -> Callable[[Playbook], Iterator[Going]]:
-    def stage(playbook: Playbook) -> Iterator[Going]:
+def _make_prune_stage(config: Config) -> Callable[[Playbook], Iterator[Removal]]:
+    def stage(playbook: Playbook) -> Iterator[Removal]:
         for bullet in playbook.bullets.values():
             if is_protected(bullet, playbook.turn, config):
                 continue
-            if -bullet.net >= config.harmful_margin:
+            if -bullet.net_helpful >= config.harmful_margin:
                 yield bullet, f"it did harm {bullet.harmful} times and helped {bullet.helpful} times", None
-            elif bullet.net <= 0 and playbook.turn - bullet.used > config.stale_turns:
+            elif bullet.net_helpful <= 0 and playbook.turn - bullet.used > config.stale_turns:
                 yield bullet, f"nobody has used it for {playbook.turn - bullet.used} turns", None
 
     return stage
 
 
-def _archive(config: Config) -> Callable[[Playbook], Iterator[Going]]:
-    def stage(playbook: Playbook) -> Iterator[Going]:
+def _make_archive_stage(config: Config) -> Callable[[Playbook], Iterator[Removal]]:
+    def stage(playbook: Playbook) -> Iterator[Removal]:
         for section, bullets in playbook.sections().items():
             headings: dict[str, list[Bullet]] = {}
-            for bullet in sorted(bullets, key=lambda each: (each.created, each.id)):
+            for bullet in sorted(bullets, key=lambda item: (item.created, item.id)):
                 headings.setdefault(bullet.heading, []).append(bullet)
             for heading in list(headings)[: -config.max_sections]:
-                kept = headings[heading]
-                if any(each.net > 0 or is_protected(each, playbook.turn, config) for each in kept):
+                group = headings[heading]
+                if any(member.net_helpful > 0 or is_protected(member, playbook.turn, config) for member in group):
                     continue
-                why = f"the section {heading!r} of {section} is older than the newest {config.max_sections}"
-                yield from ((each, why, None) for each in kept)
+                reason = f"the section {heading!r} of {section} is older than the newest {config.max_sections}"
+                yield from ((member, reason, None) for member in group)
 
     return stage

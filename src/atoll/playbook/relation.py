@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from atoll.playbook import lexicon, wording
-from atoll.playbook.meaning import CONDITIONS, NEG, NUMBER, Meaning, Part, read, spelled
+from atoll.playbook.meaning import CONDITIONS, NEGATION, NUMBER_PREFIX, ParsedRule, Clause, parse_rule, stem_word
 
 type Relation = Literal["same", "duplicate", "contradiction", "variant", "different"]
 
@@ -29,127 +29,127 @@ def relate(first: str, second: str) -> Relation:
         variant: They are alike but for numbers, or for where or when.
         different: Anything else.
     """
-    if wording.plain(first) == wording.plain(second) and _symbols(first) == _symbols(second):
+    if wording.normalize_words(first) == wording.normalize_words(second) and _extract_symbols(first) == _extract_symbols(second):
         return "same"
-    if sorted(set(_symbols(first)) - _READ) != sorted(set(_symbols(second)) - _READ):
+    if sorted(set(_extract_symbols(first)) - _PARSED_SYMBOLS) != sorted(set(_extract_symbols(second)) - _PARSED_SYMBOLS):
         return "different"
-    if {_mood(first), _mood(second)} == {"may", "must"}:
+    if {_get_mood(first), _get_mood(second)} == {"may", "must"}:
         return "different"
     best: Relation = "different"
-    for one, other in itertools.product(read(first), read(second)):
-        best = min(best, _related(one, other), key=_ORDER.index)
+    for first_rule, second_rule in itertools.product(parse_rule(first), parse_rule(second)):
+        best = min(best, _relate_rules(first_rule, second_rule), key=_RELATION_ORDER.index)
         if best == "duplicate":
             break
     return best
 
 
-_READ = frozenset("<>%&+*/$€-")  # symbols that a meaning has as concepts
-_MAY, _MUST = frozenset({"can", "could", "may", "might"}), frozenset({"must", "shall", "should", "always"})
-_DENIED = frozenset({"not", "never", "no", "cannot", "cant", "dont"})
-_ORDER: list[Relation] = ["same", "duplicate", "contradiction", "variant", "different"]
+_PARSED_SYMBOLS = frozenset("<>%&+*/$€-")  # symbols that a meaning has as concepts
+_PERMISSION_WORDS, _OBLIGATION_WORDS = frozenset({"can", "could", "may", "might"}), frozenset({"must", "shall", "should", "always"})
+_NEGATION_WORDS = frozenset({"not", "never", "no", "cannot", "cant", "dont"})
+_RELATION_ORDER: list[Relation] = ["same", "duplicate", "contradiction", "variant", "different"]
 
 
-def _related(one: Meaning, other: Meaning) -> Relation:
-    if not one.bag or not other.bag or any(map(_tells_apart, one.bag.keys() ^ other.bag.keys())):
+def _relate_rules(first: ParsedRule, second: ParsedRule) -> Relation:
+    if not first.concept_counts or not second.concept_counts or any(map(_is_distinguishing, first.concept_counts.keys() ^ second.concept_counts.keys())):
         return "different"
-    if _agree(one, other):
+    if _have_same_meaning(first, second):
         return "duplicate"
-    if _agree(_without(one, NEG), _without(other, NEG)):
-        return "contradiction" if (_count(one) - _count(other)) % 2 else "different"
-    for turned, is_fact in _opposites(one, other):
-        if _agree(turned, other):
-            return "variant" if is_fact else "contradiction"
-    return "variant" if _agree(_unnumbered(one), _unnumbered(other)) else "different"
+    if _have_same_meaning(_remove_concept(first, NEGATION), _remove_concept(second, NEGATION)):
+        return "contradiction" if (_count_negations(first) - _count_negations(second)) % 2 else "different"
+    for changed, is_compatible in _iter_opposites(first, second):
+        if _have_same_meaning(changed, second):
+            return "variant" if is_compatible else "contradiction"
+    return "variant" if _have_same_meaning(_mask_numbers(first), _mask_numbers(second)) else "different"
 
 
-def keeps(text: str, other: str) -> bool:
+def preserves_details(text: str, other: str) -> bool:
     """Tells whether a text still says every number and every denial that another one says."""
-    mine, theirs = read(text)[0].bag, read(other)[0].bag
-    return all(mine[each] >= count for each, count in theirs.items() if each == NEG or each.startswith(NUMBER))
+    text_counts, other_counts = parse_rule(text)[0].concept_counts, parse_rule(other)[0].concept_counts
+    return all(text_counts[concept] >= count for concept, count in other_counts.items() if concept == NEGATION or concept.startswith(NUMBER_PREFIX))
 
 
-def _tells_apart(concept: str) -> bool:
+def _is_distinguishing(concept: str) -> bool:
     """Tells whether two texts of which one has a concept are different whatever else they say."""
-    return concept != NEG and concept[0] not in f"{NUMBER}@" and concept not in _OPPOSITES
+    return concept != NEGATION and concept[0] not in f"{NUMBER_PREFIX}@" and concept not in _OPPOSITES
 
 
-def _agree(one: Meaning, other: Meaning) -> bool:
+def _have_same_meaning(first: ParsedRule, second: ParsedRule) -> bool:
     """Tells whether two meanings have the same parts in any order, or are the same row begun at another place."""
-    if one.said == other.said:
+    if first.clause_counts == second.clause_counts:
         return True
-    mine, theirs = one.sequence, other.sequence
-    if len(mine) != len(theirs) or one.bag != other.bag:
+    first_sequence, second_sequence = first.sequence, second.sequence
+    if len(first_sequence) != len(second_sequence) or first.concept_counts != second.concept_counts:
         return False
-    if len(mine) == 2 and NEG not in mine:
+    if len(first_sequence) == 2 and NEGATION not in first_sequence:
         return False  # `spiders are insects` is not `insects are spiders`
-    return any(mine[place:] + mine[:place] == theirs for place in range(len(mine)))
+    return any(first_sequence[shift:] + first_sequence[:shift] == second_sequence for shift in range(len(first_sequence)))
 
 
-def _count(meaning: Meaning) -> int:
-    return sum(part.concepts.count(NEG) for part in meaning.parts)
+def _count_negations(rule: ParsedRule) -> int:
+    return sum(clause.concepts.count(NEGATION) for clause in rule.clauses)
 
 
-def _mapped(meaning: Meaning, table: Mapping[str, str]) -> Meaning:
-    parts = (
-        Part(table.get(part.joint, part.joint), tuple(put for each in part.concepts if (put := table.get(each, each))))
-        for part in meaning.parts
+def _replace_concepts(rule: ParsedRule, table: Mapping[str, str]) -> ParsedRule:
+    clauses = (
+        Clause(table.get(clause.connective, clause.connective), tuple(replacement for concept in clause.concepts if (replacement := table.get(concept, concept))))
+        for clause in rule.clauses
     )
-    return Meaning(tuple(part for part in parts if part.concepts), meaning.is_motion)
+    return ParsedRule(tuple(clause for clause in clauses if clause.concepts), rule.is_motion)
 
 
-def _without(meaning: Meaning, concept: str) -> Meaning:
-    return _mapped(meaning, {concept: ""})
+def _remove_concept(rule: ParsedRule, concept: str) -> ParsedRule:
+    return _replace_concepts(rule, {concept: ""})
 
 
-def _unnumbered(meaning: Meaning) -> Meaning:
-    return _mapped(meaning, {each: NUMBER for each in meaning.sequence if each.startswith(NUMBER)})
+def _mask_numbers(rule: ParsedRule) -> ParsedRule:
+    return _replace_concepts(rule, {concept: NUMBER_PREFIX for concept in rule.sequence if concept.startswith(NUMBER_PREFIX)})
 
 
-def _opposites(one: Meaning, other: Meaning) -> Iterator[tuple[Meaning, bool]]:
+def _iter_opposites(first: ParsedRule, second: ParsedRule) -> Iterator[tuple[ParsedRule, bool]]:
     """Yields the first meaning with one concept turned into its opposite, and whether both could be true at once."""
-    theirs = set(other.sequence)
-    for number, part in enumerate(one.parts):
-        for place, concept in enumerate((part.joint, *part.concepts)):
-            for opposite in _OPPOSITES.get(concept, frozenset()) & theirs:
-                words = [part.joint, *part.concepts]
-                words[place] = opposite
-                turned = Part(words[0], tuple(words[1:]))
-                is_fact = part.joint in CONDITIONS or (concept in _PLACES and not one.is_motion)
-                yield Meaning((*one.parts[:number], turned, *one.parts[number + 1 :]), one.is_motion), is_fact
+    second_concepts = set(second.sequence)
+    for clause_index, clause in enumerate(first.clauses):
+        for index, concept in enumerate((clause.connective, *clause.concepts)):
+            for opposite in _OPPOSITES.get(concept, frozenset()) & second_concepts:
+                words = [clause.connective, *clause.concepts]
+                words[index] = opposite
+                changed = Clause(words[0], tuple(words[1:]))
+                is_compatible = clause.connective in CONDITIONS or (concept in _LOCATIONS and not first.is_motion)
+                yield ParsedRule((*first.clauses[:clause_index], changed, *first.clauses[clause_index + 1 :]), first.is_motion), is_compatible
 
 
-def _mood(text: str) -> str:
+def _get_mood(text: str) -> str:
     """Tells what one may do from what one must do; what is denied is neither: `cannot` is `must not`."""
-    words = set(wording.plain(text).split())
-    if words & _DENIED or (words & _MAY and words & _MUST):
+    words = set(wording.normalize_words(text).split())
+    if words & _NEGATION_WORDS or (words & _PERMISSION_WORDS and words & _OBLIGATION_WORDS):
         return ""
-    return "may" if words & _MAY else "must" if words & _MUST else ""
+    return "may" if words & _PERMISSION_WORDS else "must" if words & _OBLIGATION_WORDS else ""
 
 
 @functools.lru_cache(maxsize=4_096)
-def _symbols(text: str) -> tuple[str, ...]:
+def _extract_symbols(text: str) -> tuple[str, ...]:
     """Returns what is neither a word nor punctuation: `x < 5` and `x > 5` have the same words."""
     folded = unicodedata.normalize("NFKC", text)
-    found = [each for each in folded if unicodedata.category(each)[0] == "S" or each in "%&@#*/\\"]
-    return (*found, *re.findall(r"!=|(?<!\w)-(?=\d)", folded))
+    symbols = [char for char in folded if unicodedata.category(char)[0] == "S" or char in "%&@#*/\\"]
+    return (*symbols, *re.findall(r"!=|(?<!\w)-(?=\d)", folded))
 
 
 def _read_opposites() -> Mapping[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    opposites: dict[str, set[str]] = {}
     for pair in lexicon.OPPOSITES:
-        one, other = map(_named, pair)
-        found.setdefault(one, set()).add(other)
-        found.setdefault(other, set()).add(one)
-    return {name: frozenset(others) for name, others in found.items()}
+        first, second = map(_get_concept, pair)
+        opposites.setdefault(first, set()).add(second)
+        opposites.setdefault(second, set()).add(first)
+    return {name: frozenset(others) for name, others in opposites.items()}
 
 
-def _named(word: str) -> str:
+def _get_concept(word: str) -> str:
     """Returns the concept that a word of the lexicon names: itself, or what a text with it would hold."""
     if word in lexicon.CONCEPTS:
         return word
-    concepts = read(word)[0].sequence
-    return concepts[0] if len(concepts) == 1 else spelled(word)
+    concepts = parse_rule(word)[0].sequence
+    return concepts[0] if len(concepts) == 1 else stem_word(word)
 
 
 _OPPOSITES = _read_opposites()
-_PLACES = frozenset(map(_named, lexicon.PLACES))
+_LOCATIONS = frozenset(map(_get_concept, lexicon.LOCATIONS))

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from atoll.playbook import wording
-from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet, make_id, one_line, slug
+from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet, make_id, to_one_line, make_slug
 from atoll.playbook.config import Config
 from atoll.playbook.delta import Delta, Verdict
-from atoll.playbook.index import Index
-from atoll.playbook.playbook import CountTokens, Held, Playbook
-from atoll.playbook.refinement import NEIGHBOURS, WORTH, Retired, is_protected, joined, make_room
-from atoll.playbook.relation import Relation, keeps, relate
-from atoll.playbook.schema import Schema, tidy
+from atoll.playbook.index import BulletIndex
+from atoll.playbook.playbook import CountTokens, HeldEntry, Playbook
+from atoll.playbook.refinement import MAX_NEIGHBORS, PRIORITY_VALUES, RetiredBullet, is_protected, merge_bullets, make_room
+from atoll.playbook.relation import Relation, preserves_details, relate
+from atoll.playbook.schema import DeltaSchema, tidy
 
-MAX_SOURCE = 80  # characters of a source in a bullet's provenance
-MAX_KEPT, MAX_NAMED = 500, 20  # characters of a text and ids of a delta that waits or was refused
+MAX_SOURCE_CHARS = 80  # characters of a source in a bullet's provenance
+MAX_STORED_CHARS, MAX_STORED_IDS = 500, 20  # characters of a text and ids of a delta that waits or was refused
 
 
-class Ruling:
+class CurationPass:
     """Decides on the deltas of one turn.
 
     Attributes:
@@ -26,22 +26,22 @@ class Ruling:
     """
 
     def __init__(
-        self, playbook: Playbook, config: Config, count_tokens: CountTokens, schema: Schema, index: Index
+        self, playbook: Playbook, config: Config, count_tokens: CountTokens, schema: DeltaSchema, index: BulletIndex
     ) -> None:
         self.playbook = playbook
-        self.retired: list[Retired] = []
-        self._config, self._count, self._schema, self._index = config, count_tokens, schema, index
-        self._changes = 0
-        self._removable = max(1, len(playbook) // 2)
+        self.retired: list[RetiredBullet] = []
+        self._config, self._count_tokens, self._schema, self._index = config, count_tokens, schema, index
+        self._num_changes = 0
+        self._max_removals = max(1, len(playbook) // 2)
 
     def decide(self, delta: Delta) -> Verdict:
-        if fault := self._schema.fault(delta, self.playbook):
-            return Verdict(_shown(delta), "rejected", fault)
-        evidence, source, heading = (tidy(each, MAX_KEPT) for each in (delta.evidence, delta.source, delta.heading))
+        if problem := self._schema.find_problem(delta, self.playbook):
+            return Verdict(_truncate_delta(delta), "rejected", problem)
+        evidence, source, heading = (tidy(text, MAX_STORED_CHARS) for text in (delta.evidence, delta.source, delta.heading))
         delta = replace(delta, evidence=evidence, source=source, heading=heading)
         if delta.kind != "tag":
-            self._changes += 1
-            if self._changes > self._config.max_deltas:
+            self._num_changes += 1
+            if self._num_changes > self._config.max_deltas:
                 return self._reject(delta, f"a turn may bring {self._config.max_deltas} changes")
         match delta.kind:
             case "tag":
@@ -59,183 +59,183 @@ class Ruling:
         bullet = self.playbook.bullets[delta.ids[0]]
         helpful = min(bullet.helpful + (delta.tag == "helpful"), MAX_COUNT)
         harmful = min(bullet.harmful + (delta.tag == "harmful"), MAX_COUNT)
-        self._change(replace(bullet, helpful=helpful, harmful=harmful, used=self.playbook.turn))
+        self._replace_bullet(replace(bullet, helpful=helpful, harmful=harmful, used=self.playbook.turn))
         if self._is_harmful(self.playbook.bullets[bullet.id]):
             self._retire(bullet.id, f"it did harm {harmful} times and helped {helpful} times")
             return Verdict(delta, "applied", f"{delta.tag}; it did more harm than good and is retired", (bullet.id,))
         return Verdict(delta, "applied", delta.tag, (bullet.id,))
 
     def _add(self, delta: Delta) -> Verdict:
-        content, section = one_line(delta.content), slug(delta.section)
-        relation, other = self._nearest(content)
+        content, section = to_one_line(delta.content), make_slug(delta.section)
+        relation, other = self._find_related(content)
         if other is not None and relation in ("same", "duplicate"):
-            source = (_source(delta, self.playbook.turn),)
-            again = Bullet(other.id, other.section, content, used=self.playbook.turn, provenance=source)
-            self._change(replace(joined(other, again), created=other.created))
+            source = (_describe_source(delta, self.playbook.turn),)
+            confirmation = Bullet(other.id, other.section, content, used=self.playbook.turn, provenance=source)
+            self._replace_bullet(replace(merge_bullets(other, confirmation), created=other.created))
             return Verdict(delta, "applied", f"{other.id} says it already and is confirmed", (other.id,))
         replaced = None
         if other is not None and relation == "contradiction":
-            if not (other.net < 0 or self._insists(delta)):
+            if not (other.net_helpful < 0 or self._is_confirmed(delta)):
                 return self._hold(delta, f"it contradicts {other.id}: {other.content}", (other.id,))
             replaced = other
             self._retire(other.id, f"contradicted: {content}")
         turn = self.playbook.turn
-        heading = tidy(delta.heading, 80) or self._heading(turn)
-        made = Bullet("", section, content, 0, 0, turn, turn, heading, (_source(delta, turn),))
-        if not self._fits(made, delta):
+        heading = tidy(delta.heading, 80) or self._make_heading(turn)
+        bullet = Bullet("", section, content, 0, 0, turn, turn, heading, (_describe_source(delta, turn),))
+        if not self._make_room_for(bullet, delta):
             return self._hold(delta, "the playbook is full of what is worth more")
-        self._forget(delta)
-        self.playbook = self.playbook.with_new(made)
+        self._drop_held(delta)
+        self.playbook = self.playbook.with_added(bullet)
         id = make_id(section, self.playbook.serial)
         return Verdict(delta, "applied", f"replaces {replaced.id}" if replaced else "new", (id,))
 
     def _update(self, delta: Delta) -> Verdict:
-        bullet, content = self.playbook.bullets[delta.ids[0]], one_line(delta.content)
+        bullet, content = self.playbook.bullets[delta.ids[0]], to_one_line(delta.content)
         if content == bullet.content:
             return self._reject(delta, "it changes nothing", delta.ids)
-        relation, other = self._nearest(content, besides=bullet.id)
+        relation, other = self._find_related(content, excluded_id=bullet.id)
         if other is not None and relation in ("same", "duplicate"):
             return self._reject(delta, f"{other.id} says that already: merge them", (other.id,))
-        if other is not None and relation == "contradiction" and not self._insists(delta):
+        if other is not None and relation == "contradiction" and not self._is_confirmed(delta):
             return self._hold(delta, f"it contradicts {other.id}: {other.content}", (other.id,))
-        is_turned = relate(bullet.content, content) in ("contradiction", "variant")
-        if (is_turned or bullet.net > 0 or bullet.is_pinned) and not delta.evidence.strip():
+        has_new_meaning = relate(bullet.content, content) in ("contradiction", "variant")
+        if (has_new_meaning or bullet.net_helpful > 0 or bullet.is_pinned) and not delta.evidence.strip():
             return self._hold(delta, f"{bullet.id} has proven itself: say what speaks for the change", (bullet.id,))
         # What was counted was earned by the old text: a text that says something else starts anew.
-        kept = replace(bullet, helpful=0, harmful=0, created=self.playbook.turn) if is_turned else bullet
-        sources = (*bullet.provenance, _source(delta, self.playbook.turn))[-MAX_SOURCES:]
-        made = replace(kept, content=content, used=self.playbook.turn, provenance=sources)
-        if not self._fits(made, delta, besides=bullet):
+        base = replace(bullet, helpful=0, harmful=0, created=self.playbook.turn) if has_new_meaning else bullet
+        sources = (*bullet.provenance, _describe_source(delta, self.playbook.turn))[-MAX_SOURCES:]
+        updated = replace(base, content=content, used=self.playbook.turn, provenance=sources)
+        if not self._make_room_for(updated, delta, replaced=bullet):
             return self._hold(delta, "the playbook is full of what is worth more", (bullet.id,))
-        self._forget(delta)
-        self._change(made)
-        return Verdict(delta, "applied", "says something else now" if is_turned else "reworded", (bullet.id,))
+        self._drop_held(delta)
+        self._replace_bullet(updated)
+        return Verdict(delta, "applied", "says something else now" if has_new_meaning else "reworded", (bullet.id,))
 
     def _merge(self, delta: Delta) -> Verdict:
         first, *others = (self.playbook.bullets[id] for id in dict.fromkeys(delta.ids))
-        content = one_line(delta.content) or first.content
+        content = to_one_line(delta.content) or first.content
         for other in (first, *others):
             relation = relate(other.content, content)
-            if relation in ("contradiction", "variant") or not keeps(content, other.content):
+            if relation in ("contradiction", "variant") or not preserves_details(content, other.content):
                 return self._reject(delta, f"merging would change what {other.id} says: {other.content}", (other.id,))
-            if relation == "different" and not self._insists(delta):
+            if relation == "different" and not self._is_confirmed(delta):
                 return self._hold(delta, f"it is not plain that {other.id} says the same", (other.id,))
-        made = replace(first, content=content)
+        merged = replace(first, content=content)
         for other in others:
-            made = joined(made, other)
-        if not self._fits(made, delta, besides=first):
+            merged = merge_bullets(merged, other)
+        if not self._make_room_for(merged, delta, replaced=first):
             return self._hold(delta, "the playbook is full of what is worth more", delta.ids)
-        self._forget(delta)
-        self._change(replace(made, used=self.playbook.turn))
+        self._drop_held(delta)
+        self._replace_bullet(replace(merged, used=self.playbook.turn))
         for other in others:
             self._retire(other.id, f"merged into {first.id}")
-        return Verdict(delta, "applied", f"{first.id} takes in {', '.join(each.id for each in others)}", delta.ids)
+        return Verdict(delta, "applied", f"{first.id} takes in {', '.join(bullet.id for bullet in others)}", delta.ids)
 
     def _remove(self, delta: Delta) -> Verdict:
         ids = tuple(dict.fromkeys(delta.ids))
-        if len(ids) > self._removable:
-            return self._reject(delta, f"a turn may remove {self._removable} of these bullets, not {len(ids)}")
-        kept = [self.playbook.bullets[id] for id in ids if self._is_proven(self.playbook.bullets[id])]
-        if any(each.is_pinned for each in kept):
-            return self._reject(delta, f"{kept[0].id} is pinned", (kept[0].id,))
-        if kept and not self._insists(delta):
-            return self._hold(delta, f"{kept[0].id} has helped {kept[0].helpful} times", (kept[0].id,))
-        self._removable -= len(ids)
-        self._forget(delta)
+        if len(ids) > self._max_removals:
+            return self._reject(delta, f"a turn may remove {self._max_removals} of these bullets, not {len(ids)}")
+        proven = [self.playbook.bullets[id] for id in ids if self._is_proven(self.playbook.bullets[id])]
+        if any(bullet.is_pinned for bullet in proven):
+            return self._reject(delta, f"{proven[0].id} is pinned", (proven[0].id,))
+        if proven and not self._is_confirmed(delta):
+            return self._hold(delta, f"{proven[0].id} has helped {proven[0].helpful} times", (proven[0].id,))
+        self._max_removals -= len(ids)
+        self._drop_held(delta)
         for id in ids:
             self._retire(id, tidy(delta.evidence, 200) or "removed")
         return Verdict(delta, "applied", "removed", ids)
 
-    def _nearest(self, content: str, besides: str = "") -> tuple[Relation, Bullet | None]:
+    def _find_related(self, content: str, excluded_id: str = "") -> tuple[Relation, Bullet | None]:
         """Returns the bullet that says it already, else the one that says the contrary, else none."""
         self._index.sync(self.playbook.bullets)
-        found: tuple[Relation, Bullet | None] = ("different", None)
-        for hit in self._index.search(content, NEIGHBOURS):
+        contradiction: tuple[Relation, Bullet | None] = ("different", None)
+        for hit in self._index.search(content, MAX_NEIGHBORS):
             bullet = self.playbook.bullets[hit.id]
-            relation = relate(bullet.content, content) if hit.id != besides else "different"
+            relation = relate(bullet.content, content) if hit.id != excluded_id else "different"
             if relation in ("same", "duplicate"):
                 return relation, bullet
-            if relation == "contradiction" and found[1] is None:
-                found = relation, bullet
-        return found
+            if relation == "contradiction" and contradiction[1] is None:
+                contradiction = relation, bullet
+        return contradiction
 
-    def _fits(self, made: Bullet, delta: Delta, besides: Bullet | None = None) -> bool:
+    def _make_room_for(self, bullet: Bullet, delta: Delta, replaced: Bullet | None = None) -> bool:
         """Makes room for a bullet if there is none; tells whether it fits now."""
-        need = self._count(f"[{made.section}-00000] helpful={made.helpful} harmful={made.harmful} :: {made.content}")
-        need += self._count(f"## {made.section}\n") - (self._count(besides.line) if besides else 0)
-        if self._excess(need) <= 0:
+        needed_tokens = self._count_tokens(f"[{bullet.section}-00000] helpful={bullet.helpful} harmful={bullet.harmful} :: {bullet.content}")
+        needed_tokens += self._count_tokens(f"## {bullet.section}\n") - (self._count_tokens(replaced.line) if replaced else 0)
+        if self._excess(needed_tokens) <= 0:
             return True
-        spared = besides.id if besides else ""
-        bar = WORTH[delta.priority] if besides is None else max(made.net, 0) + 1.0
-        room, gone = make_room(self.playbook, self._config, self._count, self._excess(need), bar, spared)
-        if self._excess(need) - sum(self._count(each.bullet.line) for each in gone) > 0:
+        keep_id = replaced.id if replaced else ""
+        max_value = PRIORITY_VALUES[delta.priority] if replaced is None else max(bullet.net_helpful, 0) + 1.0
+        trimmed, retired = make_room(self.playbook, self._config, self._count_tokens, self._excess(needed_tokens), max_value, keep_id)
+        if self._excess(needed_tokens) - sum(self._count_tokens(item.bullet.line) for item in retired) > 0:
             return False
-        self._take(room, gone)
+        self._apply_retirements(trimmed, retired)
         return True
 
-    def _excess(self, need: int) -> int:
-        return self.playbook.num_tokens(self._count) + need - self._config.max_tokens
+    def _excess(self, needed_tokens: int) -> int:
+        return self.playbook.count_tokens(self._count_tokens) + needed_tokens - self._config.max_tokens
 
-    def _take(self, playbook: Playbook, gone: Sequence[Retired]) -> None:
+    def _apply_retirements(self, playbook: Playbook, retired: Sequence[RetiredBullet]) -> None:
         self.playbook = playbook
-        self.retired += gone
+        self.retired += retired
 
     def _hold(self, delta: Delta, reason: str, ids: tuple[str, ...] = ()) -> Verdict:
         held, turn = list(self.playbook.held), self.playbook.turn
-        before = next((each for each in held if _is_again(each.delta, delta)), None)
-        if before is not None:
-            held.remove(before)
-        times = 1 if before is None else before.times + (before.turn < turn)
-        self.playbook = self.playbook.holding([*held, Held(_shown(delta), times, turn)])
+        previous = next((entry for entry in held if _is_same_delta(entry.delta, delta)), None)
+        if previous is not None:
+            held.remove(previous)
+        times = 1 if previous is None else previous.times + (previous.turn < turn)
+        self.playbook = self.playbook.with_held([*held, HeldEntry(_truncate_delta(delta), times, turn)])
         return Verdict(delta, "held", reason, ids)
 
-    def _insists(self, delta: Delta) -> bool:
+    def _is_confirmed(self, delta: Delta) -> bool:
         """Tells whether it came up often enough, in turns of their own, each time with evidence."""
-        before = next((each for each in self.playbook.held if _is_again(each.delta, delta)), None)
-        if before is None or not (delta.evidence.strip() and before.delta.evidence.strip()):
+        previous = next((entry for entry in self.playbook.held if _is_same_delta(entry.delta, delta)), None)
+        if previous is None or not (delta.evidence.strip() and previous.delta.evidence.strip()):
             return self._config.insist <= 1 and bool(delta.evidence.strip())
-        return before.times + (before.turn < self.playbook.turn) >= self._config.insist
+        return previous.times + (previous.turn < self.playbook.turn) >= self._config.insist
 
-    def _forget(self, delta: Delta) -> None:
-        left = [each for each in self.playbook.held if not _is_again(each.delta, delta)]
-        if len(left) < len(self.playbook.held):
-            self.playbook = self.playbook.holding(left)
+    def _drop_held(self, delta: Delta) -> None:
+        remaining = [entry for entry in self.playbook.held if not _is_same_delta(entry.delta, delta)]
+        if len(remaining) < len(self.playbook.held):
+            self.playbook = self.playbook.with_held(remaining)
 
     def _reject(self, delta: Delta, reason: str, ids: tuple[str, ...] = ()) -> Verdict:
         return Verdict(delta, "rejected", reason, ids)
 
-    def _change(self, bullet: Bullet) -> None:
+    def _replace_bullet(self, bullet: Bullet) -> None:
         self.playbook = self.playbook.with_changed(bullet)
 
     def _retire(self, id: str, reason: str) -> None:
-        self.retired.append(Retired(self.playbook.bullets[id], self.playbook.turn, reason))
+        self.retired.append(RetiredBullet(self.playbook.bullets[id], self.playbook.turn, reason))
         self.playbook = self.playbook.without([id])
 
     def _is_harmful(self, bullet: Bullet) -> bool:
         margin = self._config.harmful_margin
-        return -bullet.net >= margin and not is_protected(bullet, self.playbook.turn, self._config)
+        return -bullet.net_helpful >= margin and not is_protected(bullet, self.playbook.turn, self._config)
 
     def _is_proven(self, bullet: Bullet) -> bool:
-        return bullet.is_pinned or bullet.net > 0
+        return bullet.is_pinned or bullet.net_helpful > 0
 
-    def _heading(self, turn: int) -> str:
-        first = turn // self._config.heading_turns * self._config.heading_turns
-        return f"turns {first} to {first + self._config.heading_turns - 1}"
+    def _make_heading(self, turn: int) -> str:
+        first_turn = turn // self._config.heading_turns * self._config.heading_turns
+        return f"turns {first_turn} to {first_turn + self._config.heading_turns - 1}"
 
 
-def _is_again(held: Delta, delta: Delta) -> bool:
-    if held.kind != delta.kind or held.ids != delta.ids[:MAX_NAMED]:
+def _is_same_delta(held_delta: Delta, delta: Delta) -> bool:
+    if held_delta.kind != delta.kind or held_delta.ids != delta.ids[:MAX_STORED_IDS]:
         return False
-    return wording.plain(held.content) == wording.plain(tidy(delta.content, MAX_KEPT))
+    return wording.normalize_words(held_delta.content) == wording.normalize_words(tidy(delta.content, MAX_STORED_CHARS))
 
 
-def _source(delta: Delta, turn: int) -> str:
-    said = tidy(delta.source, MAX_SOURCE // 2) or tidy(delta.evidence, MAX_SOURCE)
-    return f"turn {turn}: {said}" if said else f"turn {turn}"
+def _describe_source(delta: Delta, turn: int) -> str:
+    text = tidy(delta.source, MAX_SOURCE_CHARS // 2) or tidy(delta.evidence, MAX_SOURCE_CHARS)
+    return f"turn {turn}: {text}" if text else f"turn {turn}"
 
 
-def _shown(delta: Delta) -> Delta:
+def _truncate_delta(delta: Delta) -> Delta:
     """Returns a delta as it may be kept: whatever a stranger sent, in a bearable size."""
-    texts = {name: tidy(str(getattr(delta, name)), MAX_KEPT) for name in ("section", "content", "evidence", "source")}
-    words = {name: tidy(str(getattr(delta, name)), 80) for name in ("kind", "heading", "tag", "priority")}
-    return Delta.from_data({**texts, **words, "ids": [tidy(str(id), 60) for id in delta.ids[:MAX_NAMED]]})
+    texts = {name: tidy(str(getattr(delta, name)), MAX_STORED_CHARS) for name in ("section", "content", "evidence", "source")}
+    short_texts = {name: tidy(str(getattr(delta, name)), 80) for name in ("kind", "heading", "tag", "priority")}
+    return Delta.from_data({**texts, **short_texts, "ids": [tidy(str(id), 60) for id in delta.ids[:MAX_STORED_IDS]]})

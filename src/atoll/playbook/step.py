@@ -9,11 +9,11 @@ from atoll import errors, evaluation, function, gate
 from atoll.playbook.curator import Curator
 from atoll.playbook.experience import Experience, Reflector
 from atoll.playbook.playbook import Playbook
-from atoll.playbook.schema import Schema
+from atoll.playbook.schema import DeltaSchema
 
 
 @dataclass(frozen=True, slots=True)
-class Reflecting:
+class ReflectorProposer:
     """Proposes the head of a playbook with what a step's experience teaches.
 
     Attributes:
@@ -25,13 +25,13 @@ class Reflecting:
 
     reflector: Reflector
     curator: Curator
-    experience: Callable[[int, Playbook], Experience | None]
+    get_experience: Callable[[int, Playbook], Experience | None]
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns one child, or none where there is nothing to learn."""
-        head = task.parents[-1]
+        head = context.parents[-1]
         playbook = Playbook.load(str(head.skeleton()))
-        experience = self.experience(task.step, playbook)
+        experience = self.get_experience(context.iteration, playbook)
         if experience is None:
             return []
         deltas = self.reflector.reflect(replace(experience, playbook=playbook))
@@ -39,14 +39,14 @@ class Reflecting:
             return []
         changed, verdicts = self.curator.decide(playbook, deltas)
         counts = Counter(verdict.outcome for verdict in verdicts)
-        told = "; ".join(f"{each.delta.kind} {each.outcome}: {each.reason}" for each in verdicts)
+        summary = "; ".join(f"{verdict.delta.kind} {verdict.outcome}: {verdict.reason}" for verdict in verdicts)
         applied, held, rejected = counts["applied"], counts["held"], counts["rejected"]
         text = function.Text(changed.dump())
-        return [function.draft(head, text, applied=applied, held=held, rejected=rejected, why=told[:400])]
+        return [function.derive_child(head, text, applied=applied, held=held, rejected=rejected, why=summary[:400])]
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
+class DeltaEvaluator:
     """Judges what can be judged before a playbook is lived by: that it can be read, is short enough and clean."""
 
     curator: Curator
@@ -57,23 +57,23 @@ class Checks:
         except errors.SetupError as error:
             return evaluation.failed(str(error))
         config = self.curator.config
-        tokens = playbook.num_tokens(self.curator.count_tokens)
+        tokens = playbook.count_tokens(self.curator.count_tokens)
         if tokens > config.max_tokens:
             return evaluation.failed(f"It has {tokens:,} tokens; {config.max_tokens:,} are allowed.")
-        schema = Schema(config)
+        schema = DeltaSchema(config)
         for bullet in playbook.bullets.values():
-            if fault := schema.wrong_text(bullet.content):
-                return evaluation.failed(f"{bullet.id} cannot stay: {fault}.")
+            if problem := schema.find_text_problem(bullet.content):
+                return evaluation.failed(f"{bullet.id} cannot stay: {problem}.")
         metrics = {"tokens": float(tokens), "bullets": float(len(playbook))}
         return evaluation.Evaluation(0.0, metrics=metrics, feedback="nobody has lived by it yet")
 
 
-def curated(proposal: gate.Proposal) -> gate.Decision:
+def make_curator_gate(proposal: gate.Proposal) -> gate.Decision:
     """Decides as the curator did: accepts what has at least one applied delta, holds what only waits."""
     if proposal.evaluation is not None and proposal.evaluation.failure is not None:
         return gate.Decision("reject", proposal.evaluation.failure, "curator")
     meta: Mapping[str, Any] = proposal.candidate.meta
-    why = str(meta.get("why") or "nothing was proposed")
-    if not proposal.kin or meta.get("applied"):  # a founder stands for itself
-        return gate.Decision("accept", why, "curator")
-    return gate.Decision("hold" if meta.get("held") else "reject", why, "curator")
+    reason = str(meta.get("why") or "nothing was proposed")
+    if not proposal.known_candidates or meta.get("applied"):  # a founder stands for itself
+        return gate.Decision("accept", reason, "curator")
+    return gate.Decision("hold" if meta.get("held") else "reject", reason, "curator")

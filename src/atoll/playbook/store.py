@@ -12,16 +12,16 @@ from atoll.playbook.bullet import Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import Curator
 from atoll.playbook.delta import Delta, Verdict
-from atoll.playbook.index import Index
+from atoll.playbook.index import BulletIndex
 from atoll.playbook.playbook import Playbook, Stats
-from atoll.playbook.refinement import Retired
-from atoll.playbook.waiting import Waiting
+from atoll.playbook.refinement import RetiredBullet
+from atoll.playbook.waiting import HeldDelta
 
 KEY = "playbook/main"
 RETRIES = 20  # a turn takes a millisecond or two: whoever loses so often in a row is told
 
 
-class Change(NamedTuple):
+class PlaybookChange(NamedTuple):
     """What `apply` did: the version that it made (0: none was needed), the playbook now, and the verdicts."""
 
     n: int
@@ -29,7 +29,7 @@ class Change(NamedTuple):
     verdicts: tuple[Verdict, ...]
 
 
-class Event(NamedTuple):
+class HistoryEntry(NamedTuple):
     """A version of the history.
 
     Attributes:
@@ -42,15 +42,15 @@ class Event(NamedTuple):
     reason: str
     author: str
     verdicts: tuple[Verdict, ...]
-    retired: tuple[Retired, ...]
+    retired: tuple[RetiredBullet, ...]
     restored: int | None = None
-    told: Mapping[str, int] = MappingProxyType({})
+    stored_counts: Mapping[str, int] = MappingProxyType({})
 
     @property
     def counts(self) -> Mapping[str, int]:
         """Returns how many were applied, held, rejected and retired."""
-        found = Counter(str(verdict.outcome) for verdict in self.verdicts)
-        return self.told or {**found, "retired": len(self.retired)}
+        outcome_counts = Counter(str(verdict.outcome) for verdict in self.verdicts)
+        return self.stored_counts or {**outcome_counts, "retired": len(self.retired)}
 
 
 class Excerpt(NamedTuple):
@@ -61,7 +61,7 @@ class Excerpt(NamedTuple):
     text: str
 
 
-class Store:
+class PlaybookStore:
     """Keeps one playbook among versions. Threads may share it, and other processes the versions.
 
     Args:
@@ -73,8 +73,8 @@ class Store:
     def __init__(self, versions: versions.Versions, *, key: str = KEY, curator: Curator | None = None) -> None:
         self.versions, self.key, self.curator = versions, key, curator or Curator()
         self._lock = RLock()
-        self._index = Index()
-        self._base: packing.Base | None = None
+        self._index = BulletIndex()
+        self._full_version: packing.FullVersion | None = None
         self._is_bare = False
         self._head: tuple[int, Playbook] = (0, Playbook())
 
@@ -85,13 +85,13 @@ class Store:
     @property
     def version(self) -> int:
         """The number of the head; 0 before there is one."""
-        return self._newest()[0]
+        return self._load_head()[0]
 
     def current(self) -> Playbook:
         """Returns the playbook as it is now, whoever changed it last."""
-        return self._newest()[1]
+        return self._load_head()[1]
 
-    def at(self, n: int) -> Playbook:
+    def get_version(self, n: int) -> Playbook:
         """Returns the playbook of a version.
 
         Raises:
@@ -100,11 +100,11 @@ class Store:
         if n == 0:
             return Playbook()
         with self._lock:
-            return self._playbook(self.versions.get(self.key, n))
+            return self._load_version(self.versions.get(self.key, n))
 
     def apply(
         self, deltas: Sequence[Delta], reason: str, author: str, *, turn: int | None = None, token: str | None = None
-    ) -> Change:
+    ) -> PlaybookChange:
         """Has the curator decide on deltas and keeps what comes of it as a version, what was refused included.
 
         Somebody else's change meanwhile is no obstacle: the curator decides anew, on what is there now.
@@ -121,41 +121,41 @@ class Store:
             SetupError: The reason or the author is empty.
         """
         if not deltas:
-            n, playbook = self._newest()
-            return Change(n, playbook, ())
+            n, playbook = self._load_head()
+            return PlaybookChange(n, playbook, ())
         for _ in range(RETRIES):
-            n, playbook = self._newest()
-            curated = self.curator.curate(playbook, deltas, turn=turn)
+            n, playbook = self._load_head()
+            result = self.curator.curate(playbook, deltas, turn=turn)
             try:
-                return self._set(n, curated.playbook, curated.verdicts, curated.retired, reason, author, token)
+                return self._save_version(n, result.playbook, result.verdicts, result.retired, reason, author, token)
             except errors.Conflict:
-                if self._newest()[0] == n:
+                if self._load_head()[0] == n:
                     raise  # nobody was faster: it is locked
         raise errors.Conflict(f"{self.key} changed {RETRIES} times while a change to it was decided: try again.")
 
-    def refine(self, reason: str = "grow and refine", author: str = "curator") -> Change:
+    def refine(self, reason: str = "grow and refine", author: str = "curator") -> PlaybookChange:
         """Merges, retires and archives; makes a version only if something changes.
 
         Raises:
             Conflict: The playbook is locked, or others were faster 20 times in a row.
         """
         for _ in range(RETRIES):
-            n, playbook = self._newest()
+            n, playbook = self._load_head()
             refined, retired = self.curator.refine(playbook)
             if refined == playbook:
-                return Change(n, playbook, ())
+                return PlaybookChange(n, playbook, ())
             try:
-                return self._set(n, refined, (), retired, reason, author, None)
+                return self._save_version(n, refined, (), retired, reason, author, None)
             except errors.Conflict:
-                if self._newest()[0] == n:
+                if self._load_head()[0] == n:
                     raise
         raise errors.Conflict(f"{self.key} changed {RETRIES} times while it was refined: try again.")
 
-    def waiting(self) -> Sequence[Waiting]:
+    def list_held(self) -> Sequence[HeldDelta]:
         """Returns the deltas that wait for more evidence or for a person, the oldest first."""
-        return waiting.waiting(self.curator, self.current())
+        return waiting.list_held(self.curator, self.current())
 
-    def settle(self, id: str, reason: str, author: str, *, is_applied: bool) -> Change:
+    def decide_held(self, id: str, reason: str, author: str, *, is_approved: bool) -> PlaybookChange:
         """Takes down what a person decides about a delta that waits: it is applied, or it waits no longer.
 
         Args:
@@ -169,22 +169,22 @@ class Store:
             SetupError: The reason or the author is empty.
             Conflict: It cannot be applied, the playbook is locked, or somebody else changed it at this moment.
         """
-        n, playbook = self._newest()
-        curated = waiting.decided(self.curator, playbook, id, reason, author, is_applied=is_applied)
-        return self._set(n, curated.playbook, curated.verdicts, curated.retired, reason, author, None)
+        n, playbook = self._load_head()
+        result = waiting.decide_held(self.curator, playbook, id, reason, author, is_approved=is_approved)
+        return self._save_version(n, result.playbook, result.verdicts, result.retired, reason, author, None)
 
-    def put(self, playbook: Playbook, reason: str, author: str) -> Change:
+    def put(self, playbook: Playbook, reason: str, author: str) -> PlaybookChange:
         """Makes a whole playbook the head, as somebody wrote it; no version is made of what is there already.
 
         Raises:
             Conflict: The playbook is locked, or somebody else changed it at this moment.
         """
-        n, before = self._newest()
-        if before == playbook:
-            return Change(n, playbook, ())
-        gone = [bullet for id, bullet in before.bullets.items() if id not in playbook.bullets]
-        retired = [Retired(bullet, playbook.turn, reason) for bullet in gone]
-        return self._set(n, playbook, (), retired, reason, author, None)
+        n, previous = self._load_head()
+        if previous == playbook:
+            return PlaybookChange(n, playbook, ())
+        removed = [bullet for id, bullet in previous.bullets.items() if id not in playbook.bullets]
+        retired = [RetiredBullet(bullet, playbook.turn, reason) for bullet in removed]
+        return self._save_version(n, playbook, (), retired, reason, author, None)
 
     def rollback(self, n: int, reason: str = "rollback", author: str = "user") -> Playbook:
         """Makes an old version the head again, as a new version: nothing of the history is lost.
@@ -195,32 +195,32 @@ class Store:
         self.versions.rollback(self.key, n, reason, author)
         return self.current()
 
-    def history(self) -> Sequence[Event]:
+    def history(self) -> Sequence[HistoryEntry]:
         """Returns all versions, oldest first, with the verdicts on what was proposed."""
-        events: list[Event] = []
-        first: dict[str, int] = {}
+        events: list[HistoryEntry] = []
+        first_versions: dict[str, int] = {}
         for version in self.versions.history(self.key):
-            entry, n = packing.read(version.value), version.n
-            if version.value in first:
-                restored = first[version.value]
-                events.append(Event(n, n - 1, version.reason, version.author, (), (), restored))
+            entry, n = packing.parse_version(version.value), version.n
+            if version.value in first_versions:
+                restored = first_versions[version.value]
+                events.append(HistoryEntry(n, n - 1, version.reason, version.author, (), (), restored))
                 continue
-            first[version.value] = n
+            first_versions[version.value] = n
             parent = entry.parent if entry.parent or n == 1 else n - 1
-            what = (entry.verdicts, entry.retired, None, entry.counts)
-            events.append(Event(n, parent, version.reason, version.author, *what))
+            details = (entry.verdicts, entry.retired, None, entry.counts)
+            events.append(HistoryEntry(n, parent, version.reason, version.author, *details))
         return events
 
-    def archive(self) -> Sequence[Retired]:
+    def list_retired(self) -> Sequence[RetiredBullet]:
         """Returns what went on the way to the head, in its order; a rollback takes back what went after its version."""
         events = {event.n: event for event in self.history()}
-        found: list[Retired] = []
-        place = max(events, default=0)
-        while place in events:
-            event = events[place]
-            found += reversed(event.retired)
-            place = event.parent if event.restored is None else event.restored
-        return found[::-1]
+        retired: list[RetiredBullet] = []
+        version = max(events, default=0)
+        while version in events:
+            event = events[version]
+            retired += reversed(event.retired)
+            version = event.parent if event.restored is None else event.restored
+        return retired[::-1]
 
     def retrieve(self, query: str, limit: int | None = None, chars: int | None = None) -> Sequence[Excerpt]:
         """Returns the bullets that fit a query best, the best first; what did harm comes later, or not at all.
@@ -231,68 +231,68 @@ class Store:
             chars: So much of each; None: `context_chars`.
         """
         playbook = self.current()
-        most = self.config.context_limit if limit is None else limit
-        size = self.config.context_chars if chars is None else chars
+        max_results = self.config.context_limit if limit is None else limit
+        max_chars = self.config.context_chars if chars is None else chars
         with self._lock:
             self._index.sync(playbook.bullets)
-            hits = self._index.search(query, most, trust)
-        found = [(playbook.bullets[hit.id], hit.score) for hit in hits]
-        return [Excerpt(bullet, score, _cut(bullet.content, size)) for bullet, score in found]
+            hits = self._index.search(query, max_results, compute_reliability)
+        matches = [(playbook.bullets[hit.id], hit.score) for hit in hits]
+        return [Excerpt(bullet, score, _truncate(bullet.content, max_chars)) for bullet, score in matches]
 
-    def context(self, query: str, limit: int | None = None, chars: int | None = None) -> str:
+    def format_context(self, query: str, limit: int | None = None, chars: int | None = None) -> str:
         """Returns the same for a prompt: a line each, with its id."""
-        return "\n".join(f"[{each.bullet.id}] {each.text}" for each in self.retrieve(query, limit, chars))
+        return "\n".join(f"[{excerpt.bullet.id}] {excerpt.text}" for excerpt in self.retrieve(query, limit, chars))
 
     def stats(self) -> Stats:
         return self.current().stats()
 
-    def _set(
+    def _save_version(
         self,
         parent: int,
         playbook: Playbook,
         verdicts: Sequence[Verdict],
-        retired: Sequence[Retired],
+        retired: Sequence[RetiredBullet],
         reason: str,
         author: str,
         token: str | None,
-    ) -> Change:
+    ) -> PlaybookChange:
         with self._lock:
-            base, is_bare = self._base, self._is_bare
-            value, is_whole = packing.write(playbook, parent, base, verdicts, retired, is_bare=is_bare)
-            made = self.versions.set(self.key, value, reason, author, expected=parent, token=token)
-            if made.value != value:  # the token's, from before a crash
-                return Change(made.n, self._playbook(made), packing.read(made.value).verdicts)
-            self._head = made.n, playbook
-            if is_whole:
-                self._base = packing.Base(made.n, playbook)
-        return Change(made.n, playbook, tuple(verdicts))
+            base, is_bare = self._full_version, self._is_bare
+            value, is_full = packing.serialize_version(playbook, parent, base, verdicts, retired, is_bare=is_bare)
+            version = self.versions.set(self.key, value, reason, author, expected=parent, token=token)
+            if version.value != value:  # the token's, from before a crash
+                return PlaybookChange(version.n, self._load_version(version), packing.parse_version(version.value).verdicts)
+            self._head = version.n, playbook
+            if is_full:
+                self._full_version = packing.FullVersion(version.n, playbook)
+        return PlaybookChange(version.n, playbook, tuple(verdicts))
 
-    def _newest(self) -> tuple[int, Playbook]:
+    def _load_head(self) -> tuple[int, Playbook]:
         with self._lock:
             try:
                 version = self.versions.get(self.key)
             except errors.NotFound:
                 return 0, Playbook()
             if version.n != self._head[0]:
-                self._head = version.n, self._playbook(version)
+                self._head = version.n, self._load_version(version)
             return self._head
 
-    def _playbook(self, version: versions.Version) -> Playbook:
-        entry = packing.read(version.value)
+    def _load_version(self, version: versions.Version) -> Playbook:
+        entry = packing.parse_version(version.value)
         self._is_bare = entry.is_bare
         if entry.base is None:
-            self._base = packing.Base(version.n, packing.whole(entry))
-            return self._base.playbook
-        if self._base is None or self._base.n != entry.base:
-            base = self.versions.get(self.key, entry.base)
-            self._base = packing.Base(base.n, packing.whole(packing.read(base.value)))
-        return packing.patched(self._base.playbook, entry)
+            self._full_version = packing.FullVersion(version.n, packing.load_full(entry))
+            return self._full_version.playbook
+        if self._full_version is None or self._full_version.n != entry.base:
+            base_version = self.versions.get(self.key, entry.base)
+            self._full_version = packing.FullVersion(base_version.n, packing.load_full(packing.parse_version(base_version.value)))
+        return packing.apply_patch(self._full_version.playbook, entry)
 
 
-def trust(bullet: Bullet) -> float:
+def compute_reliability(bullet: Bullet) -> float:
     """Weighs a bullet by what became of using it: 1 at first, up to 2, and towards 0 with the harm that it did."""
     return 2.0 * (bullet.helpful + 1.0) / (bullet.helpful + bullet.harmful + 2.0)
 
 
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else f"{text[: max(0, size - 1)].rstrip()}…"
+def _truncate(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[: max(0, max_chars - 1)].rstrip()}…"

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from atoll import candidate, errors
-from atoll.playbook.curator import Curated, Curator
+from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Verdict
 from atoll.playbook.playbook import Playbook
 
-LEAST = 4  # letters of a name that somebody may type instead of all of it
+MIN_PREFIX = 4  # letters of a name that somebody may type instead of all of it
 
 
-class Waiting(NamedTuple):
+class HeldDelta(NamedTuple):
     """A delta that is held.
 
     Attributes:
@@ -30,21 +30,21 @@ class Waiting(NamedTuple):
     against: tuple[str, ...]
 
 
-def name_of(delta: Delta) -> str:
+def make_held_id(delta: Delta) -> str:
     """Returns what a held delta is called."""
-    return candidate.digest(json.dumps(delta.to_data(), sort_keys=True))[:10]
+    return candidate.content_hash(json.dumps(delta.to_data(), sort_keys=True))[:10]
 
 
-def waiting(curator: Curator, playbook: Playbook) -> list[Waiting]:
+def list_held(curator: Curator, playbook: Playbook) -> list[HeldDelta]:
     """Returns what waits, the oldest first, each with why it would wait again."""
-    found = []
+    held_deltas = []
     for held in playbook.held:
         (verdict,) = curator.curate(playbook, [held.delta]).verdicts
-        found.append(Waiting(name_of(held.delta), *held, verdict.reason, verdict.ids))
-    return found
+        held_deltas.append(HeldDelta(make_held_id(held.delta), *held, verdict.reason, verdict.ids))
+    return held_deltas
 
 
-def decided(curator: Curator, playbook: Playbook, id: str, reason: str, author: str, *, is_applied: bool) -> Curated:
+def decide_held(curator: Curator, playbook: Playbook, id: str, reason: str, author: str, *, is_approved: bool) -> CurationResult:
     """Returns a playbook after a person's decision about what waits.
 
     What is applied needs no more evidence than the person's reason; it must still be fit to be a bullet and find room.
@@ -56,24 +56,24 @@ def decided(curator: Curator, playbook: Playbook, id: str, reason: str, author: 
     """
     if not reason.strip() or not author.strip():
         raise errors.SetupError("A decision needs a reason and a name: say why, and who you are.")
-    delta = _meant(playbook, id)
-    left = playbook.holding(each for each in playbook.held if each.delta != delta)
-    if not is_applied:
+    delta = _find_held(playbook, id)
+    remaining = playbook.with_held(entry for entry in playbook.held if entry.delta != delta)
+    if not is_approved:
         verdict = Verdict(delta, "rejected", f"{author}: {reason}", delta.ids)
-        return Curated(left.at(playbook.turn + 1), (verdict,), ())
-    ready = Curator(curator.config.model_copy(update={"insist": 1}), count_tokens=curator.count_tokens)
-    said = replace(delta, evidence=delta.evidence.strip() or reason, priority="high")
-    curated = ready.curate(left, [said])
-    (verdict,) = curated.verdicts
+        return CurationResult(remaining.with_turn(playbook.turn + 1), (verdict,), ())
+    permissive_curator = Curator(curator.config.model_copy(update={"insist": 1}), count_tokens=curator.count_tokens)
+    approved = replace(delta, evidence=delta.evidence.strip() or reason, priority="high")
+    result = permissive_curator.curate(remaining, [approved])
+    (verdict,) = result.verdicts
     if verdict.outcome != "applied":
         raise errors.Conflict(f"It cannot be applied: {verdict.reason}.")
-    told = replace(verdict, reason=f"{verdict.reason}; {author}: {reason}")
-    return curated._replace(verdicts=(told,))
+    noted = replace(verdict, reason=f"{verdict.reason}; {author}: {reason}")
+    return result._replace(verdicts=(noted,))
 
 
-def _meant(playbook: Playbook, id: str) -> Delta:
-    close = [each.delta for each in playbook.held if len(id) >= LEAST and name_of(each.delta).startswith(id)]
-    if len(close) == 1:
-        return close[0]
-    names = ", ".join(name_of(each.delta) for each in playbook.held) or "nothing"
-    raise errors.NotFound(f"No delta {id!r:.40} waits: there is {names}.")
+def _find_held(playbook: Playbook, id: str) -> Delta:
+    matches = [entry.delta for entry in playbook.held if len(id) >= MIN_PREFIX and make_held_id(entry.delta).startswith(id)]
+    if len(matches) == 1:
+        return matches[0]
+    ids = ", ".join(make_held_id(entry.delta) for entry in playbook.held) or "nothing"
+    raise errors.NotFound(f"No delta {id!r:.40} waits: there is {ids}.")

@@ -8,10 +8,10 @@ from typing import Any
 from atoll import function, gate
 from atoll.candidate import JSON
 
-_LONGEST_CHANGE, _LONGEST_REASON = 300, 300
+_MAX_CHANGE_CHARS, _MAX_REASON_CHARS = 300, 300
 
 
-class Attempts:
+class AttemptHistory:
     """A learner that tells each step of the latest attempts and, apart from them, of the latest failures.
 
     Failures have a place of their own, so that a run of successes does not make the model forget what does not work;
@@ -23,48 +23,48 @@ class Attempts:
 
     def __init__(self, num_attempts: int = 3) -> None:
         self._recent = deque[Mapping[str, JSON]](maxlen=max(1, num_attempts))
-        self._failed = deque[Mapping[str, JSON]](maxlen=max(1, num_attempts - 1))
-        self._is_off = num_attempts == 0
+        self._failures = deque[Mapping[str, JSON]](maxlen=max(1, num_attempts - 1))
+        self._is_disabled = num_attempts == 0
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        told = [*reversed(self._recent), *(each for each in reversed(self._failed) if each not in self._recent)]
-        return {"attempts": told} if told and not self._is_off else {}
+        attempts = [*reversed(self._recent), *(failure for failure in reversed(self._failures) if failure not in self._recent)]
+        return {"attempts": attempts} if attempts and not self._is_disabled else {}
 
-    def learn(self, outcome: function.Outcome) -> None:
-        if outcome.failure is not None:
-            self._take({"outcome": "failed", "reason": _short(outcome.failure, _LONGEST_REASON)})
-        for fn, decision in outcome.children:
-            self._take(_attempt(fn, decision))
+    def learn(self, result: function.IterationResult) -> None:
+        if result.failure is not None:
+            self._add({"outcome": "failed", "reason": _truncate(result.failure, _MAX_REASON_CHARS)})
+        for fn, decision in result.children:
+            self._add(_describe_attempt(fn, decision))
 
-    def _take(self, attempt: Mapping[str, JSON]) -> None:
-        same = [each for each in self._failed if each.get("reason") == attempt.get("reason")]
+    def _add(self, attempt: Mapping[str, JSON]) -> None:
+        duplicates = [failure for failure in self._failures if failure.get("reason") == attempt.get("reason")]
         if attempt["outcome"] in ("failed", "refused"):
-            for each in same:
-                self._failed.remove(each)
-            self._failed.append(attempt)
+            for duplicate in duplicates:
+                self._failures.remove(duplicate)
+            self._failures.append(attempt)
         self._recent.append(attempt)
 
 
-def _attempt(fn: function.Function, decision: gate.Decision) -> Mapping[str, JSON]:
+def _describe_attempt(fn: function.Function, decision: gate.Decision) -> Mapping[str, JSON]:
     """Returns what a child changed and what came of it, as plain data."""
     meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
     score = fn.evaluation.score if fn.evaluation else None
-    before = meta.get("from_score")
-    told: dict[str, JSON] = {"outcome": _outcome(score, before, fn, decision)}
-    told |= {"change": _short(str(meta["change"]), _LONGEST_CHANGE)} if "change" in meta else {}
-    told |= {"score": score} if score is not None else {"reason": _short(decision.reason, _LONGEST_REASON)}
-    return told | ({"from_score": before} if before is not None else {})
+    parent_score = meta.get("from_score")
+    attempt: dict[str, JSON] = {"outcome": _classify_outcome(score, parent_score, fn, decision)}
+    attempt |= {"change": _truncate(str(meta["change"]), _MAX_CHANGE_CHARS)} if "change" in meta else {}
+    attempt |= {"score": score} if score is not None else {"reason": _truncate(decision.reason, _MAX_REASON_CHARS)}
+    return attempt | ({"from_score": parent_score} if parent_score is not None else {})
 
 
-def _outcome(score: float | None, before: float | None, fn: function.Function, decision: gate.Decision) -> str:
+def _classify_outcome(score: float | None, parent_score: float | None, fn: function.Function, decision: gate.Decision) -> str:
     if score is None:
         return "refused" if fn.evaluation is None else "failed"
     if decision.verdict == "reject":
         return "rejected"
-    if before is None or score == before:
-        return "no change" if before is not None else "scored"
-    return "improved" if score > before else "declined"
+    if parent_score is None or score == parent_score:
+        return "no change" if parent_score is not None else "scored"
+    return "improved" if score > parent_score else "declined"
 
 
-def _short(text: str, size: int) -> str:
+def _truncate(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size - 4]} ..."

@@ -7,7 +7,7 @@ from atoll import function
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class LengthLimit:
     """A proposer whose children are no longer than so many characters; a longer one is a failed proposal.
 
     Attributes:
@@ -19,20 +19,20 @@ class Bounded:
     """
 
     proposer: function.Proposer
-    most: int
+    max_length: int
     measure: Callable[[str], int] = len
     unit: str = "characters"
     rule: str = "max_code_length is"
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns the children that are short enough.
 
         Raises:
             ValueError: None is.
         """
-        children = self.proposer.propose(task)
-        short = [child for child in children if self.measure(str(child.skeleton())) <= self.most]
-        if children and not short:
+        children = self.proposer.propose(context)
+        short_enough = [child for child in children if self.measure(str(child.skeleton())) <= self.max_length]
+        if children and not short_enough:
             length = min(self.measure(str(child.skeleton())) for child in children)
-            raise ValueError(f"the program has {length} {self.unit}; {self.rule} {self.most}.")
-        return short
+            raise ValueError(f"the program has {length} {self.unit}; {self.rule} {self.max_length}.")
+        return short_enough

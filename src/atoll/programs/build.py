@@ -11,16 +11,16 @@ from pathlib import Path
 from atoll import cluster, errors, executor, function, llm, mutation, system
 from atoll.candidate import JSON
 from atoll.programs import bounds, bundle, checkpoints, pool, prompt, review, surroundings
-from atoll.programs.attempts import Attempts
+from atoll.programs.attempts import AttemptHistory
 from atoll.programs.config import Options, Task
-from atoll.programs.evaluator import Commanding, Evaluating
-from atoll.programs.features import USUAL
+from atoll.programs.evaluator import CommandJob, FunctionJob
+from atoll.programs.features import DEFAULT_FEATURES
 from atoll.programs.folder import discover
-from atoll.programs.judge import FolderJudge
-from atoll.programs.known import Known, Noting
-from atoll.programs.learners import Together
-from atoll.programs.novelty import Novel
-from atoll.programs.stages import WHOLE, Measure, stages_of
+from atoll.programs.judge import FolderEvaluator
+from atoll.programs.known import ProgramIndex, DuplicateTagger
+from atoll.programs.learners import CombinedLearner
+from atoll.programs.novelty import NoveltyFilter
+from atoll.programs.stages import SINGLE_STAGE, ScoreFunction, find_stages
 
 __all__ = ["Options", "Task", "build", "discover"]
 
@@ -35,211 +35,211 @@ LANGUAGES = {
     bundle.FOLDER: "files",
 }
 
-_SEVERAL = LANGUAGES[bundle.FOLDER]
-ROOM, ROOM_TOKENS = 4_000, 2_000  # characters and tokens of a prompt that are never the program's
+_FILES_LANGUAGE = LANGUAGES[bundle.FOLDER]
+RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # characters and tokens of a prompt that are never the program's
 
 
-def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
+def build(task: Task, options: Options, parts: system.BuildContext) -> system.BuiltSystem:
     """Makes the parts of a run; the evaluator is run in the workers only."""
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
-    text, suffix = _start(program)
-    judging = "" if task.command else _text(evaluator, "task.evaluator")
-    mixed = _engine(text, task, options, suffix, parts)
+    text, suffix = _read_initial(program)
+    evaluator_source = "" if task.command else _read_text(evaluator, "task.evaluator")
+    mutator = _make_mutator(text, task, options, suffix, parts)
     is_python = suffix == ".py"
-    known = Known(text, is_python=is_python, threshold=options.similarity_threshold) if parts.llm else None
-    engine = _bounded(Noting(mixed, known) if known else mixed, options)
-    programs = checkpoints.read(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
-    place = _open(task, parts, judging, suffix)
-    stages = stages_of(judging) if options.cascade else WHOLE
-    measure = Measure(task.metric, task.minimize, task.features)
-    hint = surroundings.hint(judging, parts.place.profile.env)
+    program_index = ProgramIndex(text, is_python=is_python, threshold=options.similarity_threshold) if parts.llm else None
+    proposer = _limit_length(DuplicateTagger(mutator, program_index) if program_index else mutator, options)
+    programs = checkpoints.read_programs(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
+    job_executor = _open_executor(task, parts, evaluator_source, suffix)
+    stages = find_stages(evaluator_source) if options.cascade else SINGLE_STAGE
+    score_function = ScoreFunction(task.metric, task.minimize, task.features)
+    hint = surroundings.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
     thresholds = options.cascade_thresholds
-    judge: function.Judge = FolderJudge(place, parts.bodies, stages, thresholds, measure, task.repeats, hint)
+    candidate_evaluator: function.CandidateEvaluator = FolderEvaluator(job_executor, parts.blobs, stages, thresholds, score_function, task.repeats, hint)
     if options.llm_feedback and parts.llm is not None:
-        judge = _reviewed(judge, options, parts, parts.llm, measure, suffix)
-    files = [*_files(program), *(() if task.command else (evaluator,))]
+        candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, suffix)
+    files = [*_list_files(program), *(() if task.command else (evaluator,))]
     if task.checkpoint is not None:
-        engine = checkpoints.Imported(programs, engine)
-        judge = checkpoints.Remembering(programs, judge, measure, parts.bodies)
-        files += checkpoints.files_of(parts.folder / task.checkpoint)
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), judge=judge))
+        proposer = checkpoints.CheckpointProposer(programs, proposer)
+        candidate_evaluator = checkpoints.CheckpointEvaluator(programs, candidate_evaluator, score_function, parts.blobs)
+        files += checkpoints.list_files(parts.folder / task.checkpoint)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), candidate_evaluator=candidate_evaluator))
     num_parents = options.num_parents or (2 if parts.llm is None else 1)
-    novel = checkpoints.Unscreened(Novel(is_python, options.similarity_threshold))
-    shelf = _shelf(task, options, num_parents, parts.llm)
-    screen = novel if parts.llm else None
-    islands = cluster.IslandConfig(options.num_islands, num_parents, initial, engine, screen=screen, make_pool=shelf)
-    config = cluster.EvolverConfig(islands, schedule=_schedule(options), learner=_learner(mixed, options, known))
-    plain = None if parts.llm is None else _bounded(next(iter(mixed.engines.values())), options)
-    report = _report(task, options, parts, stages, shelf) | _remarks(task, options, parts, hint)
-    return system.Built(config, report, files, place.level, place.close, plain=plain)
+    novelty_filter = checkpoints.CheckpointFilter(NoveltyFilter(is_python, options.similarity_threshold))
+    make_population = _make_population_factory(task, options, num_parents, parts.llm)
+    prefilter = novelty_filter if parts.llm else None
+    islands = cluster.IslandConfig(options.num_islands, num_parents, initial, proposer, prefilter=prefilter, make_population=make_population)
+    config = cluster.EvolverConfig(islands, schedule=_make_schedule(options), learner=_make_learner(mutator, options, program_index))
+    llm_proposer = None if parts.llm is None else _limit_length(next(iter(mutator.mutators.values())), options)
+    report = _build_report(task, options, parts, stages, make_population) | _build_remarks(task, options, parts, hint)
+    return system.BuiltSystem(config, report, files, job_executor.level, job_executor.close, baseline_proposer=llm_proposer)
 
 
-def _migrate_every(options: Options) -> int | None:
+def _get_migrate_every(options: Options) -> int | None:
     """Returns after how many steps of the run programs migrate: an interval counts the steps of each island."""
     return options.migration_interval * options.num_islands if options.migration_interval else None
 
 
-def _schedule(options: Options) -> cluster.RoundRobin:
-    emigrants = pool.emigrants(options.migration_rate)
-    return cluster.RoundRobin(options.num_islands, migrate_every=_migrate_every(options), emigrants=emigrants)
+def _make_schedule(options: Options) -> cluster.RoundRobin:
+    select_emigrants = pool.make_emigrant_selector(options.migration_rate)
+    return cluster.RoundRobin(options.num_islands, migrate_every=_get_migrate_every(options), select_emigrants=select_emigrants)
 
 
-def _report(
-    task: Task, options: Options, parts: system.Parts, stages: Sequence[str], shelf: pool.Shelf
+def _build_report(
+    task: Task, options: Options, parts: system.BuildContext, stages: Sequence[str], make_population: pool.PopulationFactory
 ) -> dict[str, JSON]:
-    every = _migrate_every(options)
+    interval = _get_migrate_every(options)
     return {
         "program": task.program,
         "description": task.description,
-        "engine": _said(options, parts.llm),
+        "engine": _describe_mutator(options, parts.llm),
         "islands": options.num_islands,
-        "parents": shelf.num_parents,
-        "pool": shelf.kind,
+        "parents": make_population.num_parents,
+        "pool": make_population.kind,
         "workers": parts.workers,
-        "evaluator": system.BESIDE,
+        "evaluator": system.SHARED_SANDBOX_RISK,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
-        "migration": f"the best of each island every {every} steps" if every else "never",
+        "migration": f"the best of each island every {interval} steps" if interval else "never",
     }
 
 
-def _bounded(engine: function.Proposer, options: Options) -> function.Proposer:
+def _limit_length(proposer: function.Proposer, options: Options) -> function.Proposer:
     if options.prompt_tokens is not None:  # a longer one could never be shown again
-        most = options.prompt_tokens - ROOM_TOKENS
-        engine = bounds.Bounded(engine, most, prompt.tokens_of, "tokens", "prompt_tokens leaves room for")
-    return bounds.Bounded(engine, options.max_code_length) if options.max_code_length else engine
+        max_tokens = options.prompt_tokens - RESERVED_TOKENS
+        proposer = bounds.LengthLimit(proposer, max_tokens, prompt.estimate_tokens, "tokens", "prompt_tokens leaves room for")
+    return bounds.LengthLimit(proposer, options.max_code_length) if options.max_code_length else proposer
 
 
-def _remarks(task: Task, options: Options, parts: system.Parts, hint: str) -> dict[str, JSON]:
+def _build_remarks(task: Task, options: Options, parts: system.BuildContext, hint: str) -> dict[str, JSON]:
     """Returns what is to be said of the folder: a model that is not asked, variables not seen, keys without effect."""
-    unasked = f"config.yaml names {task.model}, which is not asked: --llm config asks it"
-    silent = "none: programs.llm_feedback needs a model, --llm" if options.llm_feedback else ""
+    model_note = f"config.yaml names {task.model}, which is not asked: --llm config asks it"
+    review_note = "none: programs.llm_feedback needs a model, --llm" if options.llm_feedback else ""
     return {
-        "its model": unasked if task.model and parts.llm is None else "",
-        "review": silent if parts.llm is None else "",
+        "its model": model_note if task.model and parts.llm is None else "",
+        "review": review_note if parts.llm is None else "",
         "environment": hint,
         "checkpoint": task.checkpoint or "",
         "notes": "\n".join(task.notes),
     }
 
 
-def _reviewed(
-    judge: function.Judge, options: Options, parts: system.Parts, model: llm.LLM, measure: Measure, suffix: str
-) -> function.Judge:
+def _add_review(
+    evaluator: function.CandidateEvaluator, options: Options, parts: system.BuildContext, model: llm.LLM, score_function: ScoreFunction, suffix: str
+) -> function.CandidateEvaluator:
     language, role = LANGUAGES.get(suffix, "text"), options.llm_feedback_prompt
-    return review.Reviewed(judge, model, parts.bodies, measure, language, role, options.llm_feedback_weight)
+    return review.LLMReviewedEvaluator(evaluator, model, parts.blobs, score_function, language, role, options.llm_feedback_weight)
 
 
-def _open(task: Task, parts: system.Parts, judging: str, suffix: str) -> executor.Local:
+def _open_executor(task: Task, parts: system.BuildContext, evaluator_source: str, suffix: str) -> executor.LocalExecutor:
     """Opens the place where the evaluator runs: its file, or a command, whose program the jail then lets start."""
     if not task.command:
         evaluator = parts.folder / task.evaluator
-        job = partial(Evaluating, str(evaluator), suffix)
+        job = partial(FunctionJob, str(evaluator), suffix)
         try:
-            return parts.place.open(job, judging, str(evaluator.parent))
+            return parts.executor_config.open(job, evaluator_source, str(evaluator.parent))
         except errors.SetupError as error:
-            missing = surroundings.hint(judging, parts.place.profile.env)
+            missing = surroundings.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
             raise errors.SetupError(
                 f"{error} ({missing})" if missing and "KeyError" in str(error) else str(error)
             ) from error
-    found = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
-    if found is None:
+    executable = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
+    if executable is None:
         raise errors.SetupError(f"There is no program {task.command[0]}, which task.command names: install it.")
-    words = [found, *(_beside(parts.folder, word) for word in task.command[1:])]
-    reads = [word for word in words[1:] if os.path.exists(word)]
-    profile = parts.place.profile
-    wider = replace(profile, programs=(*profile.programs, found), reads=(*profile.reads, *reads))
-    return replace(parts.place, profile=wider).open(partial(Commanding, words, suffix))
+    arguments = [executable, *(_resolve_word(parts.folder, word) for word in task.command[1:])]
+    read_paths = [word for word in arguments[1:] if os.path.exists(word)]
+    permissions = parts.executor_config.permissions
+    extended = replace(permissions, programs=(*permissions.programs, executable), read_paths=(*permissions.read_paths, *read_paths))
+    return replace(parts.executor_config, permissions=extended).open(partial(CommandJob, arguments, suffix))
 
 
-def _beside(folder: Path, word: str) -> str:
+def _resolve_word(folder: Path, word: str) -> str:
     """Returns the path of a word that names a file of the task, else the word."""
     return str(folder / word) if (folder / word).is_file() else word
 
 
-def _start(program: Path) -> tuple[str, str]:
+def _read_initial(program: Path) -> tuple[str, str]:
     """Returns what evolves as a text, and the suffix of its file or that of a folder."""
     if not program.is_dir():
-        return _text(program, "task.program"), program.suffix
+        return _read_text(program, "task.program"), program.suffix
     try:
-        return bundle.join(str(program)), bundle.FOLDER
+        return bundle.join_files(str(program)), bundle.FOLDER
     except (ValueError, OSError) as error:
         raise errors.SetupError(f"The folder {program} cannot evolve: {error}.") from error
 
 
-def _files(program: Path) -> Sequence[Path]:
-    return [program / path for path in bundle.paths(str(program))] if program.is_dir() else [program]
+def _list_files(program: Path) -> Sequence[Path]:
+    return [program / path for path in bundle.list_paths(str(program))] if program.is_dir() else [program]
 
 
-def _text(path: Path, key: str) -> str:
+def _read_text(path: Path, key: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise errors.SetupError(f"{path} cannot be read: {key} must name a text file.") from error
 
 
-def _said(options: Options, model: llm.LLM | None) -> str:
+def _describe_mutator(options: Options, model: llm.LLM | None) -> str:
     if model is None:
         return "syntax and tuner, no LLM"
     return "LLM, diffs" if options.diff_based_evolution else "LLM, full rewrites"
 
 
-def _learner(engine: mutation.Mixed, options: Options, known: Known | None) -> function.Learner | None:
+def _make_learner(mutator: mutation.MixedMutator, options: Options, program_index: ProgramIndex | None) -> function.Learner | None:
     """Returns who advises the steps and learns from them; with a model that is also the memory of attempts."""
-    if known is None:
-        return engine.learner
-    return Together([each for each in (engine.learner, Attempts(options.num_attempts), known) if each])
+    if program_index is None:
+        return mutator.learner
+    return CombinedLearner([learner for learner in (mutator.learner, AttemptHistory(options.num_attempts), program_index) if learner])
 
 
-def _engine(text: str, task: Task, options: Options, suffix: str, parts: system.Parts) -> mutation.Mixed:
+def _make_mutator(text: str, task: Task, options: Options, suffix: str, parts: system.BuildContext) -> mutation.MixedMutator:
     if parts.llm is not None:
-        edit = _edit(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
-        return mutation.mixed_with(edit, text, edit.mode, options.engine_weights)
-    if suffix != ".py" or not (mutation.can_rewrite(text) or mutation.choices(text)):
+        llm_mutator = _make_llm_mutator(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
+        return mutation.add_tuner(llm_mutator, text, llm_mutator.mode, options.engine_weights)
+    if suffix != ".py" or not (mutation.is_mutable(text) or mutation.choices(text)):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )
-    return mutation.without_llm(text, weights=options.engine_weights)
+    return mutation.make_default_mutator(text, weights=options.engine_weights)
 
 
-def _edit(task: Task, options: Options, language: str, parts: system.Parts, model: llm.LLM) -> mutation.Edit:
+def _make_llm_mutator(task: Task, options: Options, language: str, parts: system.BuildContext, model: llm.LLM) -> mutation.EditMutator:
     """Makes the engine that asks a model, with its prompts."""
     folder = parts.folder / options.template_dir if options.template_dir else None
-    measured = task.metric or "combined_score"
-    ask = prompt.Prompter(
-        parts.bodies,
-        f"{task.description}\n\n{bundle.RULE}".strip() if language == _SEVERAL else task.description,
+    metric_name = task.metric or "combined_score"
+    prompt_builder = prompt.ProgramPromptBuilder(
+        parts.blobs,
+        f"{task.description}\n\n{bundle.FORMAT_NOTE}".strip() if language == _FILES_LANGUAGE else task.description,
         language,
-        f"minus {measured}: less of it is better" if task.minimize else "higher is better",
-        task.features or USUAL,
+        f"minus {metric_name}: less of it is better" if task.minimize else "higher is better",
+        task.features or DEFAULT_FEATURES,
         prompt.Templates.read(folder, options.templates),
         options.prompt_chars,
         options.max_artifact_bytes if options.include_artifacts else 0,
         options.use_template_stochasticity,
         options.prompt_tokens,
     )
-    reads = mutation.reads(options.diff_pattern) if options.diff_pattern else mutation.blocks_of
+    parse_blocks = mutation.make_diff_parser(options.diff_pattern) if options.diff_pattern else mutation.parse_blocks
     mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"
-    longest = options.prompt_chars - ROOM  # a longer one could never be shown again
-    changes = (options.crossover, options.proposals, options.repair)
-    return mutation.Edit(model, ask, language, mode, *changes, reads, longest)
+    max_chars = options.prompt_chars - RESERVED_CHARS  # a longer one could never be shown again
+    edit_options = (options.crossover, options.proposals, options.repair)
+    return mutation.EditMutator(model, prompt_builder, language, mode, *edit_options, parse_blocks, max_chars)
 
 
-def _shelf(task: Task, options: Options, num_parents: int, model: llm.LLM | None) -> pool.Shelf:
+def _make_population_factory(task: Task, options: Options, num_parents: int, model: llm.LLM | None) -> pool.PopulationFactory:
     """Makes the islands' pools; as OpenEvolve, a grid has at least as many cells as the archive.
 
     Only a model looks at others than the parents.
     """
-    features, bins = task.features or USUAL, options.feature_bins
-    asked = bins if isinstance(bins, int) else max(bins.values(), default=2)
-    least = math.ceil(options.archive_size ** (1 / len(features)))
-    shares = pool.Shares(options.exploration_ratio, options.exploitation_ratio, options.archive_size)
-    return pool.Shelf(
+    features, bins = task.features or DEFAULT_FEATURES, options.feature_bins
+    requested_bins = bins if isinstance(bins, int) else max(bins.values(), default=2)
+    min_bins = math.ceil(options.archive_size ** (1 / len(features)))
+    ratios = pool.SelectionRatios(options.exploration_ratio, options.exploitation_ratio, options.archive_size)
+    return pool.PopulationFactory(
         options.pool or ("grid" if model else "clusters"),
         num_parents,
         features,
-        2 * math.ceil(max(asked, least, 2) / 2),
+        2 * math.ceil(max(requested_bins, min_bins, 2) / 2),
         options.diversity_reference_size,
-        shares,
+        ratios,
         options.num_top_programs if model else 0,
         options.num_diverse_programs if model else 0,
         lambda name, value: -value if task.minimize and name == task.metric else value,

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from atoll import candidate, errors, evaluation, function, gate, system
 from atoll.evaluation import Evaluation
-from atoll.programs.stages import Measure
+from atoll.programs.stages import ScoreFunction
 
-ENGINE = "import"  # what the children note
-NUMBERED = re.compile(r"checkpoint_(\d+)")
-MOST_BYTES = 64 * 2**20  # of one program's file
+IMPORT_ENGINE = "import"  # what the children note
+CHECKPOINT_NAME = re.compile(r"checkpoint_(\d+)")
+MAX_BYTES = 64 * 2**20  # of one program's file
 
 
 class Program(NamedTuple):
@@ -37,7 +37,7 @@ class Program(NamedTuple):
     artifacts: Mapping[str, str]
 
 
-def read(folder: Path) -> Sequence[Program]:
+def read_programs(folder: Path) -> Sequence[Program]:
     """Returns the programs of a checkpoint in the order in which they were found.
 
     Args:
@@ -46,57 +46,57 @@ def read(folder: Path) -> Sequence[Program]:
     Raises:
         SetupError: It holds no checkpoint, or one that is damaged; the message names the file.
     """
-    place = _place(folder)
-    programs = [_program(file) for file in sorted((place / "programs").glob("*.json"))]
+    checkpoint = _find_checkpoint(folder)
+    programs = [_read_program(file) for file in sorted((checkpoint / "programs").glob("*.json"))]
     if not programs:
-        raise errors.SetupError(f"{place} holds no programs: give a checkpoint of OpenEvolve, checkpoint_N.")
-    return sorted(programs, key=lambda each: (each.iteration, each.id))
+        raise errors.SetupError(f"{checkpoint} holds no programs: give a checkpoint of OpenEvolve, checkpoint_N.")
+    return sorted(programs, key=lambda program: (program.iteration, program.id))
 
 
-def files_of(folder: Path) -> Sequence[Path]:
+def list_files(folder: Path) -> Sequence[Path]:
     """Returns the files that hold the programs of a checkpoint."""
-    return sorted((_place(folder) / "programs").glob("*.json"))
+    return sorted((_find_checkpoint(folder) / "programs").glob("*.json"))
 
 
-def task_of(folder: Path) -> Path | None:
+def find_task_folder(folder: Path) -> Path | None:
     """Returns the task's folder that an output folder with this checkpoint stands in, if it does."""
-    return next((above for above in folder.absolute().parents if (above / "evaluator.py").is_file()), None)
+    return next((parent for parent in folder.absolute().parents if (parent / "evaluator.py").is_file()), None)
 
 
-def _place(folder: Path) -> Path:
+def _find_checkpoint(folder: Path) -> Path:
     if not folder.is_dir():
         raise errors.SetupError(f"There is no folder {folder}: give a checkpoint of OpenEvolve, checkpoint_N.")
     if (folder / "programs").is_dir():
         return folder
     numbered = [
-        (int(found[1]), path) for path in folder.rglob("checkpoint_*") if (found := NUMBERED.fullmatch(path.name))
+        (int(match[1]), path) for path in folder.rglob("checkpoint_*") if (match := CHECKPOINT_NAME.fullmatch(path.name))
     ]
-    places = [path for _, path in sorted(numbered) if (path / "programs").is_dir()]
-    if not places:
+    checkpoints = [path for _, path in sorted(numbered) if (path / "programs").is_dir()]
+    if not checkpoints:
         raise errors.SetupError(f"{folder} is no checkpoint of OpenEvolve: it holds no folder 'programs'.")
-    return places[-1]
+    return checkpoints[-1]
 
 
-def _program(file: Path) -> Program:
+def _read_program(file: Path) -> Program:
     try:
-        data = json.loads(_text(file))
-        code, found = data["code"], data.get("metrics") or {}
+        data = json.loads(_read_text(file))
+        code, raw_metrics = data["code"], data.get("metrics") or {}
         iteration = data.get("iteration_found") or 0
-        if not (isinstance(code, str) and isinstance(found, dict) and isinstance(iteration, int)):
+        if not (isinstance(code, str) and isinstance(raw_metrics, dict) and isinstance(iteration, int)):
             raise TypeError("'code' must be a text, 'metrics' an object and 'iteration_found' a whole number")
         code.encode()
     except OSError as error:
         raise errors.SetupError(f"{file} cannot be read: {error.strerror}.") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        raise errors.SetupError(f"{file} is no program of a checkpoint: {what}.") from error
-    metrics = {name: float(value) for name, value in found.items() if _is_number(value)}
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise errors.SetupError(f"{file} is no program of a checkpoint: {reason}.") from error
+    metrics = {name: float(value) for name, value in raw_metrics.items() if _is_number(value)}
     parent = data.get("parent_id")
-    named = str(data.get("id") or file.stem)
-    return Program(named, code, str(parent) if parent else None, iteration, metrics, _artifacts(data))
+    program_id = str(data.get("id") or file.stem)
+    return Program(program_id, code, str(parent) if parent else None, iteration, metrics, _parse_artifacts(data))
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     """Returns what a plain file holds, or one that a link leads to; a pipe or a device could go on for ever.
 
     Raises:
@@ -104,12 +104,12 @@ def _text(file: Path) -> str:
         ValueError: It is something else, or too large.
     """
     # Without waiting: a pipe that nobody writes would never open.
-    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise ValueError("it is no plain file")
-        body = opened.read(MOST_BYTES + 1)
-    if len(body) > MOST_BYTES:
-        raise ValueError(f"it has over {MOST_BYTES // 2**20} MiB")
+        body = stream.read(MAX_BYTES + 1)
+    if len(body) > MAX_BYTES:
+        raise ValueError(f"it has over {MAX_BYTES // 2**20} MiB")
     return body.decode("utf-8")
 
 
@@ -117,61 +117,61 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
 
 
-def _artifacts(data: Mapping[str, Any]) -> Mapping[str, str]:
+def _parse_artifacts(data: Mapping[str, Any]) -> Mapping[str, str]:
     try:
-        found = json.loads(data.get("artifacts_json") or "{}")
+        artifacts = json.loads(data.get("artifacts_json") or "{}")
     except (ValueError, TypeError, RecursionError):
         return {}
-    return {str(name): str(body) for name, body in found.items()} if isinstance(found, dict) else {}
+    return {str(name): str(body) for name, body in artifacts.items()} if isinstance(artifacts, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class CheckpointProposer:
     """Proposes the programs of a checkpoint in the first steps, and hands over to another proposer after them."""
 
     programs: Sequence[Program]
     proposer: function.Proposer
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        if task.step > len(self.programs):
-            return self.proposer.propose(task)
-        found, parent = self.programs[task.step - 1], task.parents[-1]
-        steps = {each.id: f"{step}.0" for step, each in enumerate(self.programs, 1)}
-        meta: dict[str, candidate.JSON] = {"engine": ENGINE, "id": found.id, "iteration": found.iteration}
-        made = candidate.Candidate("", found.code, (steps.get(found.parent or "", "0.0"),), meta=meta)
-        return [parent.clone(function.Text(found.code)).settle(made)]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        if context.iteration > len(self.programs):
+            return self.proposer.propose(context)
+        program, parent = self.programs[context.iteration - 1], context.parents[-1]
+        candidate_ids = {earlier.id: f"{iteration}.0" for iteration, earlier in enumerate(self.programs, 1)}
+        meta: dict[str, candidate.JSON] = {"engine": IMPORT_ENGINE, "id": program.id, "iteration": program.iteration}
+        child = candidate.Candidate("", program.code, (candidate_ids.get(program.parent or "", "0.0"),), meta=meta)
+        return [parent.clone(function.Text(program.code)).with_evaluation(child)]
 
 
 @dataclass(frozen=True, slots=True)
-class Unscreened:
+class CheckpointFilter:
     """A screen that lets in what comes from a checkpoint, and asks another one about all else."""
 
-    screen: gate.Gate
+    prefilter: gate.Gate
 
     def __call__(self, proposal: gate.Proposal) -> gate.Decision:
-        if proposal.candidate.meta.get("engine") == ENGINE:
-            return gate.Decision("accept", "it is a checkpoint's", ENGINE)
-        return self.screen(proposal)
+        if proposal.candidate.meta.get("engine") == IMPORT_ENGINE:
+            return gate.Decision("accept", "it is a checkpoint's", IMPORT_ENGINE)
+        return self.prefilter(proposal)
 
 
-class Remembering:
+class CheckpointEvaluator:
     """A judge that knows what a checkpoint says of its programs, and asks another one about all others."""
 
     def __init__(
-        self, programs: Sequence[Program], judge: function.Judge, measure: Measure, bodies: system.Bodies
+        self, programs: Sequence[Program], evaluator: function.CandidateEvaluator, score_function: ScoreFunction, blobs: system.BlobStore
     ) -> None:
-        self._judge = judge
-        self._known = {each.code: _evaluation(each, measure, bodies) for each in reversed(programs)}
+        self._evaluator = evaluator
+        self._evaluations = {program.code: _make_evaluation(program, score_function, blobs) for program in reversed(programs)}
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
-        return self._known.get(str(skeleton)) or self._judge(skeleton)
+        return self._evaluations.get(str(skeleton)) or self._evaluator(skeleton)
 
 
-def _evaluation(program: Program, measure: Measure, bodies: system.Bodies) -> Evaluation:
+def _make_evaluation(program: Program, score_function: ScoreFunction, blobs: system.BlobStore) -> Evaluation:
     """Returns what the checkpoint says; an `error` and nothing else is OpenEvolve's mark of a failure."""
-    told = {**program.artifacts, "checkpoint": f"The scores are those of {program.id} in the checkpoint."}
-    artifacts = {name: bodies.hold(text.encode("utf-8", "replace")) for name, text in told.items()}
-    score = None if not program.metrics.keys() - {"error", "timeout"} else measure.score(program.metrics)
+    texts = {**program.artifacts, "checkpoint": f"The scores are those of {program.id} in the checkpoint."}
+    artifacts = {name: blobs.save_blob(text.encode("utf-8", "replace")) for name, text in texts.items()}
+    score = None if not program.metrics.keys() - {"error", "timeout"} else score_function.score(program.metrics)
     failure = None if score is not None else "the checkpoint has no score of it"
     scores = (score,) if score is not None else ()
-    return evaluation.clean(Evaluation(score, scores, program.metrics, "", artifacts, failure))
+    return evaluation.validate(Evaluation(score, scores, program.metrics, "", artifacts, failure))

@@ -6,7 +6,7 @@ import pydantic
 
 from atoll import mutation, system
 
-EVALUATOR = "evaluator.py"
+EVALUATOR_FILE = "evaluator.py"
 
 
 class Task(system.Settings):
@@ -30,7 +30,7 @@ class Task(system.Settings):
     """
 
     program: str = "initial_program.py"
-    evaluator: str = EVALUATOR
+    evaluator: str = EVALUATOR_FILE
     command: system.Names = ()
     description: str = ""
     metric: str | None = None
@@ -94,7 +94,7 @@ class Options(system.Settings):
     repair: bool = True
     template_dir: str | None = None
     templates: dict[str, str] = pydantic.Field(default={})
-    engine_weights: dict[mutation.Engine, float] = pydantic.Field(default={})
+    engine_weights: dict[mutation.MutatorName, float] = pydantic.Field(default={})
     use_template_stochasticity: bool = True
     prompt_chars: int = pydantic.Field(default=60_000, ge=8_000)
     prompt_tokens: int | None = pydantic.Field(default=None, ge=4_000)

@@ -11,7 +11,7 @@ type Part = Sequence[Any] | float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class DatasetSplit:
     """What a search sees; the test set is in no part of it.
 
     Attributes:
@@ -22,18 +22,18 @@ class Data:
     train: Sequence[Any]
     validation: Sequence[Any]
 
-    def batches(self, size: int, seed: int) -> Sequence[tuple[int, ...]]:
+    def make_batches(self, size: int, seed: int) -> Sequence[tuple[int, ...]]:
         """Cuts the train part into minibatches, by their places in it.
 
         They are the same ones all along, so that a parent is judged on each at most once, whatever its children.
         """
-        places = list(range(len(self.train)))
-        Random(f"{seed}/batches").shuffle(places)
-        whole = [tuple(sorted(places[at : at + size])) for at in range(0, len(places), size)]
-        return [batch for batch in whole if len(batch) == min(size, len(places))]
+        indices = list(range(len(self.train)))
+        Random(f"{seed}/batches").shuffle(indices)
+        batches = [tuple(sorted(indices[start : start + size])) for start in range(0, len(indices), size)]
+        return [batch for batch in batches if len(batch) == min(size, len(indices))]
 
 
-class Sealed:
+class SealedTestSet:
     """A test set that opens once: no search holds one, only whoever ends the run."""
 
     def __init__(self, instances: Sequence[Any]) -> None:
@@ -54,9 +54,9 @@ class Sealed:
         return self.__instances
 
 
-def split(
+def split_dataset(
     data: Sequence[Any], validation: Part = None, test: Part = None, *, seed: int = 0
-) -> tuple[Data, Sealed | None]:
+) -> tuple[DatasetSplit, SealedTestSet | None]:
     """Makes the parts of a data set.
 
     Args:
@@ -68,28 +68,28 @@ def split(
     Raises:
         SetupError: A share is none, or a part is empty.
     """
-    rest = list(data)
+    remaining = list(data)
     if any(isinstance(part, float) for part in (validation, test)):
-        Random(f"{seed}/split").shuffle(rest)
-    total = len(rest)
-    sealed, rest = _taken("test", test, rest, total)
-    chosen, rest = _taken("validation", validation, rest, total)
-    if not rest:
+        Random(f"{seed}/split").shuffle(remaining)
+    total = len(remaining)
+    test_instances, remaining = _take_part("test", test, remaining, total)
+    validation_instances, remaining = _take_part("validation", validation, remaining, total)
+    if not remaining:
         raise errors.SetupError(
             f"Of {total} instances of data none are left to learn from: give more, or less to test."
         )
-    return Data(rest, rest if chosen is None else chosen), None if sealed is None else Sealed(sealed)
+    return DatasetSplit(remaining, remaining if validation_instances is None else validation_instances), None if test_instances is None else SealedTestSet(test_instances)
 
 
-def _taken(name: str, part: Part, rest: list[Any], total: int) -> tuple[Sequence[Any] | None, list[Any]]:
+def _take_part(name: str, part: Part, remaining: list[Any], total: int) -> tuple[Sequence[Any] | None, list[Any]]:
     """Returns a part and what is left."""
     if part is None:
-        return None, rest
+        return None, remaining
     if not isinstance(part, int | float):
         if not len(part):
             raise errors.SetupError(f"{name} is empty: give instances, a share like 0.3, or leave it out.")
-        return list(part), rest
+        return list(part), remaining
     if not 0 < part < 1:
         raise errors.SetupError(f"{name} is {part}: give instances, or a share between 0 and 1.")
     count = max(1, round(part * total))
-    return rest[:count], rest[count:]
+    return remaining[:count], remaining[count:]

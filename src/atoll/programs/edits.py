@@ -5,64 +5,64 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from atoll.programs.texts import Order, Written
+from atoll.programs.texts import RewriteRequest, RewrittenText
 
-_TRIES = 8  # swapping two equal sentences changes nothing
+_MAX_ATTEMPTS = 8  # swapping two equal sentences changes nothing
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Edits:
+class RandomTextWriter:
     """Makes one generic edit, of which most are worth nothing: it runs with no key, and a model does far better."""
 
     name: str = "edits"
 
-    def write(self, order: Order) -> Written:
+    def write(self, request: RewriteRequest) -> RewrittenText:
         """Returns the part with one edit."""
-        text = order.parts[order.part]
-        units, glue = _units(text)
-        lent, _ = _units(order.other[order.part]) if order.other else ([], "")
-        kinds = ["drop", "double", "swap", "shuffle"] if len(units) > 1 else ["double"]
-        kinds += ["borrow", "cross"] if lent else []
-        for _ in range(_TRIES):
-            kind = order.rng.choice(kinds)
-            made = glue.join(_edited(kind, units, lent, order.rng))
-            if made.split() != text.split():
+        text = request.parts[request.part]
+        segments, separator = _split_segments(text)
+        other_segments, _ = _split_segments(request.other[request.part]) if request.other else ([], "")
+        kinds = ["drop", "double", "swap", "shuffle"] if len(segments) > 1 else ["double"]
+        kinds += ["borrow", "cross"] if other_segments else []
+        for _ in range(_MAX_ATTEMPTS):
+            kind = request.rng.choice(kinds)
+            new_text = separator.join(_apply_edit(kind, segments, other_segments, request.rng))
+            if new_text.split() != text.split():
                 break
-        return Written(made, f"{kind} in {order.part}")
+        return RewrittenText(new_text, f"{kind} in {request.part}")
 
-    def merge(self, order: Order) -> Written:
+    def merge(self, request: RewriteRequest) -> RewrittenText:
         """Returns the first half of one text with the second half of the other."""
-        assert order.other is not None
-        units, glue = _units(order.parts[order.part])
-        lent, _ = _units(order.other[order.part])
-        return Written(glue.join(_edited("cross", units, lent, order.rng)), "crossed with another")
+        assert request.other is not None
+        segments, separator = _split_segments(request.parts[request.part])
+        other_segments, _ = _split_segments(request.other[request.part])
+        return RewrittenText(separator.join(_apply_edit("cross", segments, other_segments, request.rng)), "crossed with another")
 
 
-def _units(text: str) -> tuple[list[str], str]:
+def _split_segments(text: str) -> tuple[list[str], str]:
     """Returns lines, or the sentences of the only line, or its words, and what joins them."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
         return lines, "\n"
-    sentences = [each for each in _SENTENCE.split(text.strip()) if each]
+    sentences = [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
     return (sentences, " ") if len(sentences) > 1 else (text.split(), " ")
 
 
-def _edited(kind: str, units: Sequence[str], lent: Sequence[str], rng: Random) -> list[str]:
-    made = list(units)
-    at = rng.randrange(len(made)) if made else 0
+def _apply_edit(kind: str, segments: Sequence[str], other_segments: Sequence[str], rng: Random) -> list[str]:
+    result = list(segments)
+    index = rng.randrange(len(result)) if result else 0
     match kind:
         case "drop":
-            del made[at]
+            del result[index]
         case "double":
-            made.insert(rng.randrange(len(made) + 1), made[at] if made else "")
+            result.insert(rng.randrange(len(result) + 1), result[index] if result else "")
         case "swap":
-            with_ = (at + 1 + rng.randrange(len(made) - 1)) % len(made)
-            made[at], made[with_] = made[with_], made[at]
+            other_index = (index + 1 + rng.randrange(len(result) - 1)) % len(result)
+            result[index], result[other_index] = result[other_index], result[index]
         case "shuffle":
-            rng.shuffle(made)
+            rng.shuffle(result)
         case "borrow":
-            made.insert(at, rng.choice(lent))
+            result.insert(index, rng.choice(other_segments))
         case "cross":
-            made = made[: rng.randrange(len(made) + 1)] + list(lent[rng.randrange(len(lent) + 1) :])
-    return made or list(units)
+            result = result[: rng.randrange(len(result) + 1)] + list(other_segments[rng.randrange(len(other_segments) + 1) :])
+    return result or list(segments)

@@ -12,12 +12,12 @@ from typing import Any
 from atoll.programs import bundle
 from atoll.sandbox import loading
 
-MODULE = "evaluation_module"  # what OpenEvolve calls it; some evaluators look themselves up
-PROGRAM = "{program}"  # in a command: where the program's path goes
-_REST = ("metrics", "artifacts", "feedback", "scores")
+MODULE_NAME = "evaluation_module"  # what OpenEvolve calls it; some evaluators look themselves up
+PROGRAM_PLACEHOLDER = "{program}"  # in a command: where the program's path goes
+_RESULT_FIELDS = ("metrics", "artifacts", "feedback", "scores")
 
 
-class Evaluating:
+class FunctionJob:
     """Writes each program to a file and hands its path to a function of the evaluator.
 
     A request says which function: `evaluate`, or a stage of a cascade.
@@ -31,23 +31,23 @@ class Evaluating:
     """
 
     def __init__(self, path: str, suffix: str) -> None:
-        _offer_results()
-        self._module, self._suffix = loading.load(path, MODULE), suffix
+        _install_openevolve_stub()
+        self._module, self._suffix = loading.load_module(path, MODULE_NAME), suffix
         if not any(callable(getattr(self._module, name, None)) for name in ("evaluate", "evaluate_stage1")):
             raise AttributeError(f"{os.path.basename(path)} has no function evaluate(path); write one")
 
     def __call__(self, request: Mapping[str, str]) -> dict[str, Any]:
-        found = getattr(self._module, request["call"])(_written(request["program"], self._suffix))
-        return plain(_wait(found) if isinstance(found, Awaitable) else found)
+        result = getattr(self._module, request["call"])(_write_program(request["program"], self._suffix))
+        return to_plain_result(_run_coroutine(result) if isinstance(result, Awaitable) else result)
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Does what comes before and after every call of the evaluator; asked for by the zygote, in an empty folder."""
         if self._suffix != bundle.FOLDER:
-            os.unlink(_written("x = 1\n", self._suffix))
-        plain({"combined_score": 1.0})
+            os.unlink(_write_program("x = 1\n", self._suffix))
+        to_plain_result({"combined_score": 1.0})
 
 
-class Commanding:
+class CommandJob:
     """Writes each program to a file and runs a command on it, which prints its findings as JSON in its last line.
 
     Args:
@@ -56,81 +56,81 @@ class Commanding:
     """
 
     def __init__(self, command: Sequence[str], suffix: str) -> None:
-        self._command = [*command] if any(PROGRAM in word for word in command) else [*command, PROGRAM]
+        self._command = [*command] if any(PROGRAM_PLACEHOLDER in word for word in command) else [*command, PROGRAM_PLACEHOLDER]
         self._suffix = suffix
 
     def __call__(self, request: Mapping[str, str]) -> dict[str, Any]:
         import subprocess  # with `threading`, which makes every fork slower, also where there is no command
 
-        path = _written(request["program"], self._suffix)
-        words = [word.replace(PROGRAM, path) for word in self._command]
-        ended = subprocess.run(words, stdout=subprocess.PIPE, text=True, errors="replace", check=False)
-        lines = ended.stdout.strip().splitlines()
+        path = _write_program(request["program"], self._suffix)
+        arguments = [word.replace(PROGRAM_PLACEHOLDER, path) for word in self._command]
+        process = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, errors="replace", check=False)
+        lines = process.stdout.strip().splitlines()
         sys.stdout.write("\n".join(lines[:-1]))
-        if ended.returncode != 0:
+        if process.returncode != 0:
             sys.stdout.write("\n".join(lines[-1:]))
-            raise ChildProcessError(f"{self._command[0]} ended with exit status {ended.returncode}")
+            raise ChildProcessError(f"{self._command[0]} ended with exit status {process.returncode}")
         if not lines:
             raise ValueError(f"{self._command[0]} printed nothing: its last line must be JSON with its findings")
-        return plain(json.loads(lines[-1]))
+        return to_plain_result(json.loads(lines[-1]))
 
 
-def plain(found: Any) -> dict[str, Any]:
+def to_plain_result(result: Any) -> dict[str, Any]:
     """Returns what an evaluator found as plain data.
 
     Takes a number, a pair of number and feedback, a dict of metrics, and whatever has `metrics` and `artifacts`, as
     OpenEvolve's result, or `score`, `scores` and `feedback`, as ours.
     """
-    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], str):
-        found = {"combined_score": found[0], "feedback": found[1]}
-    if not isinstance(found, Mapping) and hasattr(found, "metrics"):
-        found = _of_object(found)
-    if not isinstance(found, Mapping):
-        found = {"combined_score": found}
-    metrics = {str(name): number for name, value in found.items() if (number := _number(value)) is not None}
-    artifacts = found.get("artifacts")
-    odd = {str(name): value for name, value in found.items() if str(name) not in metrics and name not in _REST}
-    shown = {**odd, **(artifacts if isinstance(artifacts, Mapping) else {})}
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
+        result = {"combined_score": result[0], "feedback": result[1]}
+    if not isinstance(result, Mapping) and hasattr(result, "metrics"):
+        result = _read_result_object(result)
+    if not isinstance(result, Mapping):
+        result = {"combined_score": result}
+    metrics = {str(name): metric for name, value in result.items() if (metric := _parse_number(value)) is not None}
+    artifacts = result.get("artifacts")
+    other_values = {str(name): value for name, value in result.items() if str(name) not in metrics and name not in _RESULT_FIELDS}
+    all_artifacts = {**other_values, **(artifacts if isinstance(artifacts, Mapping) else {})}
     return {
         "metrics": metrics,
-        "scores": _scores(found.get("scores")),
-        "feedback": str(found.get("feedback") or ""),
-        "artifacts": {str(name): _body(value) for name, value in shown.items()},
+        "scores": _parse_scores(result.get("scores")),
+        "feedback": str(result.get("feedback") or ""),
+        "artifacts": {str(name): _encode_artifact(value) for name, value in all_artifacts.items()},
     }
 
 
-def _of_object(found: Any) -> Mapping[str, Any]:
+def _read_result_object(result: Any) -> Mapping[str, Any]:
     """Returns the fields of an `EvaluationResult` or an `Evaluation`, by duck typing: both come from anywhere."""
-    metrics = {str(name): value for name, value in dict(found.metrics or {}).items() if name not in _REST[1:]}
-    if getattr(found, "score", None) is not None:
-        metrics = {"combined_score": found.score, **metrics}
-    rest = {name: getattr(found, name, None) for name in _REST[1:]}
-    return {**metrics, **{name: value for name, value in rest.items() if value}}
+    metrics = {str(name): value for name, value in dict(result.metrics or {}).items() if name not in _RESULT_FIELDS[1:]}
+    if getattr(result, "score", None) is not None:
+        metrics = {"combined_score": result.score, **metrics}
+    extra_fields = {name: getattr(result, name, None) for name in _RESULT_FIELDS[1:]}
+    return {**metrics, **{name: value for name, value in extra_fields.items() if value}}
 
 
-def _scores(found: Any) -> Any:
+def _parse_scores(raw_scores: Any) -> Any:
     """Returns the scores per instance, if each is a number: kept in their order, or by the names of the instances."""
-    values = list(found.values()) if isinstance(found, Mapping) else found
+    values = list(raw_scores.values()) if isinstance(raw_scores, Mapping) else raw_scores
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         return []
-    numbers = [_number(each) for each in values]
-    return [] if None in numbers else numbers
+    scores = [_parse_number(value) for value in values]
+    return [] if None in scores else scores
 
 
-def _body(value: Any) -> Any:
+def _encode_artifact(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return {"base64": base64.b64encode(value).decode()}
-    return value if isinstance(value, str) else _text(value)
+    return value if isinstance(value, str) else _to_text(value)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     try:
         return json.dumps(value)
     except (TypeError, ValueError):
         return str(value)
 
 
-def _number(value: Any) -> float | None:
+def _parse_number(value: Any) -> float | None:
     if isinstance(value, bool | str | bytes) or value is None:
         return None
     try:
@@ -139,26 +139,26 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _written(program: str, suffix: str) -> str:
+def _write_program(program: str, suffix: str) -> str:
     path = os.path.abspath(f"program{suffix}")  # in the empty folder in which every request starts
     if suffix == bundle.FOLDER:
-        bundle.write(program, path)
+        bundle.write_files(program, path)
         return path
     with open(path, "wb", buffering=0) as file:
         file.write(program.encode())
     return path
 
 
-def _wait(found: Any) -> Any:
+def _run_coroutine(awaitable: Any) -> Any:
     import asyncio  # half of a worker's start, for the few evaluators that are coroutines
 
     async def wait() -> Any:
-        return await found
+        return await awaitable
 
     return asyncio.run(wait())
 
 
-def _offer_results() -> None:
+def _install_openevolve_stub() -> None:
     """Lets evaluators import `openevolve.evaluation_result` where OpenEvolve is not installed."""
     if importlib.util.find_spec("openevolve") is not None:
         return

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from atoll import function
-from atoll.candidate import digest
+from atoll.candidate import content_hash
 
-USUAL = ("complexity", "diversity")
+DEFAULT_FEATURES = ("complexity", "diversity")
 
 type Feature = Callable[[function.Function], float]
 
 
-def complexity(fn: function.Function) -> float:
+def get_complexity(fn: function.Function) -> float:
     """Returns the length in characters, as OpenEvolve."""
     return float(len(str(fn.skeleton())))
 
@@ -27,44 +27,44 @@ class Diversity:
     def __init__(self, size: int = 20) -> None:
         self._size = size
         self._references: list[frozenset[str]] = []
-        self._said: dict[str, float] = {}
+        self._distances: dict[str, float] = {}
 
     def __call__(self, fn: function.Function) -> float:
         text = str(fn.skeleton())
-        key = digest(text)
-        if key not in self._said:
+        key = content_hash(text)
+        if key not in self._distances:
             lines = frozenset(filter(None, map(str.strip, text.splitlines())))
-            self._said[key] = self._mean(lines)
+            self._distances[key] = self._mean_distance(lines)
             if len(self._references) < self._size and lines not in self._references:
                 self._references.append(lines)
-        return self._said[key]
+        return self._distances[key]
 
-    def _mean(self, lines: frozenset[str]) -> float:
-        return sum(distance(lines, other) for other in self._references) / max(1, len(self._references))
+    def _mean_distance(self, lines: frozenset[str]) -> float:
+        return sum(compute_distance(lines, other) for other in self._references) / max(1, len(self._references))
 
 
-def distance(one: frozenset[str], other: frozenset[str]) -> float:
+def compute_distance(lines: frozenset[str], other_lines: frozenset[str]) -> float:
     """Returns the share of lines that only one of two programs has."""
-    both = len(one & other)
-    either = len(one) + len(other) - both
-    return 1.0 - both / either if either else 0.0
+    shared_count = len(lines & other_lines)
+    total_count = len(lines) + len(other_lines) - shared_count
+    return 1.0 - shared_count / total_count if total_count else 0.0
 
 
-def features_of(names: Sequence[str], reference_size: int = 20) -> Sequence[Feature]:
+def make_features(names: Sequence[str], reference_size: int = 20) -> Sequence[Feature]:
     """Returns what measures each dimension; each island needs its own, since it has references of its own."""
-    built_in: dict[str, Feature] = {"complexity": complexity, "score": function.rank_of}
+    builtin_features: dict[str, Feature] = {"complexity": get_complexity, "score": function.get_fitness}
     if "diversity" in names:
-        built_in["diversity"] = Diversity(reference_size)
-    return [_feature(name, built_in.get(name)) for name in names]
+        builtin_features["diversity"] = Diversity(reference_size)
+    return [_make_feature(name, builtin_features.get(name)) for name in names]
 
 
-def _feature(name: str, otherwise: Feature | None) -> Feature:
+def _make_feature(name: str, fallback: Feature | None) -> Feature:
     """Returns the evaluator's metric of a name, else what we measure ourselves; NaN, a cell of its own, if neither."""
 
     def measure(fn: function.Function) -> float:
         metrics = fn.evaluation.metrics if fn.evaluation else {}
         if name in metrics:
             return metrics[name]
-        return otherwise(fn) if otherwise else math.nan
+        return fallback(fn) if fallback else math.nan
 
     return measure

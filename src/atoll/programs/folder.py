@@ -8,16 +8,16 @@ from typing import Any
 
 from atoll import errors, foreign
 from atoll.programs import naming
-from atoll.programs.config import EVALUATOR
-from atoll.programs.translation import Found, translated
+from atoll.programs.config import EVALUATOR_FILE
+from atoll.programs.translation import RawConfig, translate_config
 
-PROGRAMS = ("initial_program.*", "init_program.*", "initial_prompt.*", "*_prompt.txt")
-FOLDERS = ("initial_program", "init_program")  # of several files
-CONFIGS = ("config.yaml", "config.yml", "config_phase_*.yaml", "config_phase_*.yml")
-TEXTS = (".txt", ".md")  # are rewritten as a whole
+PROGRAM_PATTERNS = ("initial_program.*", "init_program.*", "initial_prompt.*", "*_prompt.txt")
+PROGRAM_FOLDERS = ("initial_program", "init_program")  # of several files
+CONFIG_PATTERNS = ("config.yaml", "config.yml", "config_phase_*.yaml", "config_phase_*.yml")
+TEXT_SUFFIXES = (".txt", ".md")  # are rewritten as a whole
 # OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
-MEMORY_MB, SECONDS = 8192, 300
-_THINKING = ("off", "minimal", "low", "medium", "high")  # what llm.thinking can be
+DEFAULT_MEMORY_MB, DEFAULT_SECONDS = 8192, 300
+_THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")  # what llm.thinking can be
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
@@ -26,23 +26,23 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
     Raises:
         SetupError: Its `config.yaml` is no YAML.
     """
-    found = (path for pattern in PROGRAMS for path in sorted(folder.glob(pattern)) if path.is_file())
-    program = next(found, None) or next((folder / name for name in FOLDERS if (folder / name).is_dir()), None)
-    if program is None or not (folder / EVALUATOR).is_file():
+    programs = (path for pattern in PROGRAM_PATTERNS for path in sorted(folder.glob(pattern)) if path.is_file())
+    program = next(programs, None) or next((folder / name for name in PROGRAM_FOLDERS if (folder / name).is_dir()), None)
+    if program is None or not (folder / EVALUATOR_FILE).is_file():
         return None
-    files = configs(folder)
-    others = [file.name for file in files[1:]]
-    said = [f"{files[0].name} is used; -c {folder / others[0]} would take another."] if others else []
-    return sections(program.name, EVALUATOR, files[0] if files else None, said)
+    files = find_configs(folder)
+    other_names = [file.name for file in files[1:]]
+    notes = [f"{files[0].name} is used; -c {folder / other_names[0]} would take another."] if other_names else []
+    return make_sections(program.name, EVALUATOR_FILE, files[0] if files else None, notes)
 
 
-def configs(folder: Path) -> Sequence[Path]:
+def find_configs(folder: Path) -> Sequence[Path]:
     """Returns the configurations of a folder, the one that counts first."""
-    found = (path for pattern in CONFIGS for path in sorted(folder.glob(pattern)) if path.is_file())
-    return [path for path in found if not re.fullmatch(r"config_phase_.*[^0-9]", path.stem)]
+    paths = (path for pattern in CONFIG_PATTERNS for path in sorted(folder.glob(pattern)) if path.is_file())
+    return [path for path in paths if not re.fullmatch(r"config_phase_.*[^0-9]", path.stem)]
 
 
-def sections(program: str, evaluator: str, file: Path | None, said: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+def make_sections(program: str, evaluator: str, file: Path | None, initial_notes: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Returns the sections that two files and a configuration stand for.
 
     Args:
@@ -54,39 +54,39 @@ def sections(program: str, evaluator: str, file: Path | None, said: Sequence[str
     Raises:
         SetupError: The configuration is no YAML, or holds something else than keys with values.
     """
-    found = read(file) if file else {}
-    settings, notes = translated(found)
-    model, about = naming.named(found.get("llm"))
+    raw_config = read_config(file) if file else {}
+    settings, notes = translate_config(raw_config)
+    model, model_notes = naming.parse_llm_section(raw_config.get("llm"))
     settings["task.model"] = model
-    settings["task.notes"] = [*said, *(f"{file.name if file else ''}: {note}" for note in (*about, *notes))]
-    if Path(program).suffix in TEXTS:
+    settings["task.notes"] = [*initial_notes, *(f"{file.name if file else ''}: {note}" for note in (*model_notes, *notes))]
+    if Path(program).suffix in TEXT_SUFFIXES:
         settings.setdefault("programs.diff_based_evolution", False)
-    _mend(settings, found, file)
-    made: dict[str, dict[str, Any]] = {"task": {"program": program, "evaluator": evaluator}, "programs": {}, "run": {}}
-    made |= {"sandbox": {"seconds": SECONDS, "memory_mb": MEMORY_MB}, "llm": {}}
+    _adjust_settings(settings, raw_config, file)
+    settings_by_section: dict[str, dict[str, Any]] = {"task": {"program": program, "evaluator": evaluator}, "programs": {}, "run": {}}
+    settings_by_section |= {"sandbox": {"seconds": DEFAULT_SECONDS, "memory_mb": DEFAULT_MEMORY_MB}, "llm": {}}
     for name, value in settings.items():
         section, _, key = name.partition(".")
         if value is not None:
-            made[section][key] = value
-    return made
+            settings_by_section[section][key] = value
+    return settings_by_section
 
 
-def read(file: Path) -> Found:
+def read_config(file: Path) -> RawConfig:
     """Returns what a YAML file holds.
 
     Raises:
         SetupError: It is no YAML, or holds something else than keys with values.
     """
     try:
-        found = foreign.load(file.read_text(encoding="utf-8"), has_aliases=True)
-    except (foreign.Unreadable, ValueError, OSError) as error:
+        raw_config = foreign.load(file.read_text(encoding="utf-8"), allow_aliases=True)
+    except (foreign.InvalidYAML, ValueError, OSError) as error:
         raise errors.SetupError(f"{file} is no YAML: {error}.") from error
-    if not isinstance(found or {}, dict):
-        raise errors.SetupError(f"{file} holds a {type(found).__name__}, not keys with values.")
-    return found or {}
+    if not isinstance(raw_config or {}, dict):
+        raise errors.SetupError(f"{file} holds a {type(raw_config).__name__}, not keys with values.")
+    return raw_config or {}
 
 
-def _mend(settings: dict[str, Any], found: Found, file: Path | None) -> None:
+def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path | None) -> None:
     """Gives those settings their values whose meaning depends on others, or on files."""
     patience = settings.pop("run.patience", None)
     gain = settings.pop("run.least_gain", 0.001)
@@ -94,7 +94,7 @@ def _mend(settings: dict[str, Any], found: Found, file: Path | None) -> None:
         settings |= {"run.patience": patience, "run.least_gain": gain}
     elif isinstance(patience, int) and patience < 0:  # "event based": it stops when the score is the threshold
         settings["run.target"] = gain
-    if settings.get("llm.thinking") not in (None, *_THINKING):
+    if settings.get("llm.thinking") not in (None, *_THINKING_LEVELS):
         effort = settings.pop("llm.thinking")
         settings["task.notes"] = [
             *settings["task.notes"],
@@ -103,41 +103,41 @@ def _mend(settings: dict[str, Any], found: Found, file: Path | None) -> None:
     if settings.get("programs.migration_interval") == 0:
         settings["programs.migration_interval"] = 1
     if settings.get("sandbox.memory_mb") is not None:
-        settings["sandbox.memory_mb"] = _whole(settings["sandbox.memory_mb"])
-    dimensions = _section(found, "database").get("feature_dimensions")
+        settings["sandbox.memory_mb"] = _to_integer(settings["sandbox.memory_mb"])
+    dimensions = _get_section(raw_config, "database").get("feature_dimensions")
     if isinstance(dimensions, list):
         settings["task.features"] = [name for name in dimensions if isinstance(name, str)]
-    templates = _templates(found, file)
+    templates = _find_template_folder(raw_config, file)
     for name in ("task.description", "programs.llm_feedback_prompt"):
-        if isinstance(said := settings.get(name), str | int | float | date):  # a list stays one, and is refused as such
-            settings[name] = _message(str(said), templates)
+        if isinstance(text := settings.get(name), str | int | float | date):  # a list stays one, and is refused as such
+            settings[name] = _resolve_message(str(text), templates)
     if templates is not None and "programs.template_dir" in settings:
         settings["programs.template_dir"] = str(templates)
 
 
-def _templates(found: Found, file: Path | None) -> Path | None:
+def _find_template_folder(raw_config: RawConfig, file: Path | None) -> Path | None:
     """Returns the folder of templates, which is named relative to the configuration, or to where one stands."""
-    named = _section(found, "prompt").get("template_dir")
-    if not isinstance(named, str) or file is None:
+    folder_name = _get_section(raw_config, "prompt").get("template_dir")
+    if not isinstance(folder_name, str) or file is None:
         return None
-    beside = file.parent / named
-    return (beside if beside.is_dir() else Path(named)).absolute()
+    relative_folder = file.parent / folder_name
+    return (relative_folder if relative_folder.is_dir() else Path(folder_name)).absolute()
 
 
-def _message(said: str, templates: Path | None) -> str | None:
+def _resolve_message(text: str, templates: Path | None) -> str | None:
     """Returns a text that stands in the configuration, or in a template of that name."""
-    if re.fullmatch(r"\w+", said):
-        template = (templates or Path()) / f"{said}.txt"
+    if re.fullmatch(r"\w+", text):
+        template = (templates or Path()) / f"{text}.txt"
         if templates is not None and template.is_file():
             return template.read_text(encoding="utf-8", errors="replace")
-        return None if said in ("system_message", "evaluator_system_message") else said
-    return said
+        return None if text in ("system_message", "evaluator_system_message") else text
+    return text
 
 
-def _whole(value: Any) -> Any:
+def _to_integer(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _section(found: Found, name: str) -> Mapping[str, Any]:
-    section = found.get(name)
+def _get_section(raw_config: RawConfig, name: str) -> Mapping[str, Any]:
+    section = raw_config.get(name)
     return section if isinstance(section, dict) else {}

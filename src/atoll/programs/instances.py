@@ -11,28 +11,28 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from atoll import errors, evaluation, function, sandbox
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.evaluation import Cost, Evaluation
-from atoll.programs.evaluator import plain
-from atoll.programs.stages import COMBINED, Measure
+from atoll.programs.evaluator import to_plain_result
+from atoll.programs.stages import COMBINED_METRIC, ScoreFunction
 
-type Decode = Callable[[str], Any]  # makes of a candidate's text what its evaluator is given
+type DecodeCandidate = Callable[[str], Any]  # makes of a candidate's text what its evaluator is given
 
-CALLS = "evaluator_calls"  # the metric that says how often the evaluator was called
-_LONGEST_SHOWN = 1200  # characters of an instance, and of what was said about it
+CALLS_METRIC = "evaluator_calls"  # the metric that says how often the evaluator was called
+_MAX_SHOWN_CHARS = 1200  # characters of an instance, and of what was said about it
 
 
-class Sample(function.Text):
+class Minibatch(function.Text):
     """A text together with the few instances of the train part that it is tried on: a draft, never a child."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, content: str, at: Sequence[int]) -> "Sample":
-        return cls(json.dumps({"at": list(at), "content": content}))
+    def create(cls, content: str, indices: Sequence[int]) -> "Minibatch":
+        return cls(json.dumps({"at": list(indices), "content": content}))
 
 
-class Asking:
+class InstanceJob:
     """Calls an evaluator with a candidate, and with one instance at a time where there is data.
 
     The maker of a sandbox's job, or used in this process by `Here`.
@@ -44,62 +44,62 @@ class Asking:
     """
 
     def __init__(
-        self, evaluator: Callable[..., Any], decode: Decode, parts: Mapping[str, Sequence[Any]] = NOTHING
+        self, evaluator: Callable[..., Any], decode: DecodeCandidate, parts: Mapping[str, Sequence[Any]] = EMPTY
     ) -> None:
         self._evaluator, self._decode, self._parts = evaluator, decode, parts
 
     def __call__(self, request: Mapping[str, Any]) -> list[JSON]:
         """Returns for each call what was found as plain data, or `{"failure": "ValueError: ..."}`."""
-        made = errors.attempt(lambda: self._decode(request["content"]), passing=())
-        if isinstance(made, errors.Caught):
-            return [{"failure": str(made)}]
+        candidate = errors.capture(lambda: self._decode(request["content"]), reraise=())
+        if isinstance(candidate, errors.CaughtException):
+            return [{"failure": str(candidate)}]
         if not self._parts:
-            return [self._asked(made)]
+            return [self._call_evaluator(candidate)]
         instances = self._parts[request["part"]]
-        at = range(len(instances)) if request["at"] is None else request["at"]
-        return [self._asked(made, instances[place]) for place in at]
+        indices = range(len(instances)) if request["at"] is None else request["at"]
+        return [self._call_evaluator(candidate, instances[index]) for index in indices]
 
-    def _asked(self, *arguments: Any) -> JSON:
-        found = errors.attempt(lambda: _plain(_awaited(self._evaluator(*arguments))), passing=())
-        return {"failure": str(found)} if isinstance(found, errors.Caught) else found
+    def _call_evaluator(self, *arguments: Any) -> JSON:
+        result = errors.capture(lambda: _to_plain_result(_await_result(self._evaluator(*arguments))), reraise=())
+        return {"failure": str(result)} if isinstance(result, errors.CaughtException) else result
 
 
-def _plain(found: Any) -> dict[str, Any]:
+def _to_plain_result(result: Any) -> dict[str, Any]:
     """Returns what `plain` would, quickly for what most evaluators return: a score, or a score and feedback."""
-    score, feedback = found if type(found) is tuple and len(found) == 2 else (found, "")
+    score, feedback = result if type(result) is tuple and len(result) == 2 else (result, "")
     if type(score) is float and type(feedback) is str:
-        return {"metrics": {COMBINED: score}, "scores": (), "feedback": feedback, "artifacts": {}}
-    return plain(found)
+        return {"metrics": {COMBINED_METRIC: score}, "scores": (), "feedback": feedback, "artifacts": {}}
+    return to_plain_result(result)
 
 
-def _awaited(found: Any) -> Any:
-    if not inspect.isawaitable(found):
-        return found
+def _await_result(result: Any) -> Any:
+    if not inspect.isawaitable(result):
+        return result
     import asyncio  # half of a worker's start, for the few evaluators that are coroutines
 
     async def wait() -> Any:
-        return await found
+        return await result
 
     return asyncio.run(wait())
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class InProcessExecutor:
     """A place in this process: for candidates that are data, whose evaluator is the user's own code."""
 
     job: sandbox.Job
     level: str = "none"
 
-    def run(self, request: JSON) -> sandbox.Answer:
-        since = time.perf_counter()
-        return sandbox.Answer(self.job(request), None, "", time.perf_counter() - since)
+    def run(self, request: JSON) -> sandbox.SandboxResult:
+        started_at = time.perf_counter()
+        return sandbox.SandboxResult(self.job(request), None, "", time.perf_counter() - started_at)
 
     def close(self) -> None:
         """Does nothing: there is nothing to end."""
 
 
 @dataclass(slots=True)
-class Meter:
+class CallCounter:
     """Counts the calls of an evaluator, by several threads at once."""
 
     calls: int = 0
@@ -111,7 +111,7 @@ class Meter:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceJudge:
+class DatasetEvaluator:
     """Has a place call the evaluator and makes one evaluation of all answers: the score is their mean.
 
     Attributes:
@@ -121,49 +121,49 @@ class InstanceJudge:
         measure: Makes the score of a dict of metrics.
     """
 
-    place: sandbox.Sandbox
-    parts: Mapping[str, Sequence[Any]] = NOTHING
-    meter: Meter = field(default_factory=Meter)
-    measure: Measure = Measure()  # noqa: RUF009  # frozen
+    executor: sandbox.Sandbox
+    parts: Mapping[str, Sequence[Any]] = EMPTY
+    counter: CallCounter = field(default_factory=CallCounter)
+    score_function: ScoreFunction = ScoreFunction()  # noqa: RUF009  # frozen
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
         request: dict[str, JSON] = {"content": str(skeleton), "part": "validation", "at": None}
-        if isinstance(skeleton, Sample):
+        if isinstance(skeleton, Minibatch):
             request |= {**json.loads(skeleton), "part": "train"}
-        answer = sandbox.ask(self.place, request)
-        cost = Cost(seconds=answer.seconds)
-        if answer.failure is not None:
-            return evaluation.failed(answer.failure, feedback=answer.output[-_LONGEST_SHOWN:], cost=cost)
-        entries: Any = answer.value
-        self.meter.add(len(entries))
-        found = [_read(entry, self.measure) for entry in entries]
-        shown = self._shown(request, found)
-        output = answer.output[-_LONGEST_SHOWN:].strip()
-        feedback = "\n\n".join(part for part in (shown, output) if part)
-        for where, each in enumerate(found):
-            if each.failure is not None:
-                said = f"instance {where}: {each.failure}" if self.parts else each.failure
-                return evaluation.failed(said, feedback=feedback, cost=cost)
-        return _mean(found, feedback, cost)
+        response = sandbox.run_job(self.executor, request)
+        cost = Cost(seconds=response.seconds)
+        if response.failure is not None:
+            return evaluation.failed(response.failure, feedback=response.output[-_MAX_SHOWN_CHARS:], cost=cost)
+        entries: Any = response.value
+        self.counter.add(len(entries))
+        results = [_parse_entry(entry, self.score_function) for entry in entries]
+        examples = self._format_examples(request, results)
+        output = response.output[-_MAX_SHOWN_CHARS:].strip()
+        feedback = "\n\n".join(part for part in (examples, output) if part)
+        for index, result in enumerate(results):
+            if result.failure is not None:
+                failure = f"instance {index}: {result.failure}" if self.parts else result.failure
+                return evaluation.failed(failure, feedback=feedback, cost=cost)
+        return _average_results(results, feedback, cost)
 
-    def _shown(self, request: Mapping[str, Any], found: Sequence["_Found"]) -> str:
+    def _format_examples(self, request: Mapping[str, Any], results: Sequence["_CallResult"]) -> str:
         """Returns what was said; of the train part beside each instance, for whoever learns from it."""
         if not self.parts:
-            return found[0].feedback
-        instances, at = self.parts[request["part"]], request["at"] or range(len(found))
+            return results[0].feedback
+        instances, indices = self.parts[request["part"]], request["at"] or range(len(results))
         if request["at"] is None:
             return ""  # what chooses is not shown to what proposes
-        return "\n\n".join(_example(instances[place], each) for place, each in zip(at, found, strict=False))
+        return "\n\n".join(_format_example(instances[index], result) for index, result in zip(indices, results, strict=False))
 
 
-def _example(instance: Any, found: "_Found") -> str:
-    shown = instance if isinstance(instance, str) else repr(instance)
-    score = f"Score: {found.score:.6g}" if found.failure is None else f"It failed: {found.failure}"
-    said = f"\nFeedback: {found.feedback[:_LONGEST_SHOWN]}" if found.feedback else ""
-    return f"Input: {shown[:_LONGEST_SHOWN]}\n{score}{said}"
+def _format_example(instance: Any, result: "_CallResult") -> str:
+    input_text = instance if isinstance(instance, str) else repr(instance)
+    score = f"Score: {result.score:.6g}" if result.failure is None else f"It failed: {result.failure}"
+    feedback = f"\nFeedback: {result.feedback[:_MAX_SHOWN_CHARS]}" if result.feedback else ""
+    return f"Input: {input_text[:_MAX_SHOWN_CHARS]}\n{score}{feedback}"
 
 
-class _Found(NamedTuple):
+class _CallResult(NamedTuple):
     """What one call found; plainer than an evaluation, since a data set has many."""
 
     score: float
@@ -173,29 +173,29 @@ class _Found(NamedTuple):
     failure: str | None = None
 
 
-def _read(entry: Mapping[str, Any], measure: Measure) -> _Found:
+def _parse_entry(entry: Mapping[str, Any], score_function: ScoreFunction) -> _CallResult:
     if "failure" in entry:
-        return _Found(math.nan, (), NOTHING, "", entry["failure"])
+        return _CallResult(math.nan, (), EMPTY, "", entry["failure"])
     metrics: Mapping[str, float] = entry["metrics"]
     feedback = str(entry["feedback"])
     if artifacts := entry["artifacts"]:
         feedback = "\n".join(
             [*([feedback] if feedback else []), *(f"{name}: {body}" for name, body in artifacts.items())]
         )
-    is_named = measure.metric is None and "score" in metrics
-    score = (-metrics["score"] if measure.minimize else metrics["score"]) if is_named else measure.score(metrics)
+    has_score_metric = score_function.metric is None and "score" in metrics
+    score = (-metrics["score"] if score_function.minimize else metrics["score"]) if has_score_metric else score_function.score(metrics)
     if score is None or not math.isfinite(score):
-        said = "the evaluator returned no number" if score is None else f"the score is {score}"
-        return _Found(math.nan, (), NOTHING, feedback, said)
-    return _Found(score, entry["scores"], metrics, feedback)
+        failure = "the evaluator returned no number" if score is None else f"the score is {score}"
+        return _CallResult(math.nan, (), EMPTY, feedback, failure)
+    return _CallResult(score, entry["scores"], metrics, feedback)
 
 
-def _mean(found: Sequence[_Found], feedback: str, cost: Cost) -> Evaluation:
-    first, metrics = found[0], {CALLS: float(len(found))}
+def _average_results(results: Sequence[_CallResult], feedback: str, cost: Cost) -> Evaluation:
+    first, metrics = results[0], {CALLS_METRIC: float(len(results))}
     for name in first.metrics:
-        if name not in ("score", COMBINED) and all(name in each.metrics for each in found):
-            metrics[name] = statistics.fmean(each.metrics[name] for each in found)
-    scores = tuple(each.score for each in found)
-    if len(found) == 1:
+        if name not in ("score", COMBINED_METRIC) and all(name in result.metrics for result in results):
+            metrics[name] = statistics.fmean(result.metrics[name] for result in results)
+    scores = tuple(result.score for result in results)
+    if len(results) == 1:
         return Evaluation(first.score, tuple(first.scores) or scores, metrics, feedback, cost=cost)
     return Evaluation(statistics.fmean(scores), scores, metrics, feedback, cost=cost)

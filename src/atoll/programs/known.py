@@ -14,16 +14,16 @@ from atoll import function
 from atoll.candidate import JSON, Candidate
 from atoll.programs import novelty
 
-_MOST_ALIKE = 8  # programs with the same numbers and operators that one is compared with, the latest
+_MAX_SIMILAR = 8  # programs with the same numbers and operators that one is compared with, the latest
 
 
 class _Entry(NamedTuple):
-    place: int  # steps that were applied when it came in
+    applied_count: int  # steps that were applied when it came in
     id: str
     content: str
 
 
-class Known:
+class ProgramIndex:
     """An index of what was judged; a step costs it the same whatever the length of the run.
 
     Args:
@@ -32,45 +32,45 @@ class Known:
         threshold: As that of `novelty.Novel`.
     """
 
-    def __init__(self, start: str, *, is_python: bool = True, threshold: float = 1.0) -> None:
+    def __init__(self, initial: str, *, is_python: bool = True, threshold: float = 1.0) -> None:
         self._is_python, self._threshold = is_python, threshold
         self._applied = 0
-        self._same = dict[bytes, _Entry]()
-        self._alike = dict[bytes, deque[_Entry]]()
-        self._take(_Entry(0, "0.0", start))
+        self._by_hash = dict[bytes, _Entry]()
+        self._by_marks = dict[bytes, deque[_Entry]]()
+        self._add(_Entry(0, "0.0", initial))
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         return {}
 
-    def learn(self, outcome: function.Outcome) -> None:
+    def learn(self, result: function.IterationResult) -> None:
         self._applied += 1
-        for fn, _ in outcome.children:
+        for fn, _ in result.children:
             if fn.evaluation is not None and fn.candidate is not None:
-                self._take(_Entry(self._applied, fn.candidate.id, fn.candidate.content))
+                self._add(_Entry(self._applied, fn.candidate.id, fn.candidate.content))
 
-    def _take(self, entry: _Entry) -> None:
-        self._same.setdefault(novelty.digest_of(entry.content, self._is_python), entry)
+    def _add(self, entry: _Entry) -> None:
+        self._by_hash.setdefault(novelty.hash_program(entry.content, self._is_python), entry)
         if self._threshold <= 1:
-            self._alike.setdefault(novelty.marks_of(entry.content), deque(maxlen=_MOST_ALIKE)).append(entry)
+            self._by_marks.setdefault(novelty.hash_operators(entry.content), deque(maxlen=_MAX_SIMILAR)).append(entry)
 
-    def find(self, text: str, seen: int) -> str:
+    def find_duplicate(self, text: str, applied_count: int) -> str:
         """Says which of the first `seen` steps made that program, in other words; empty: none did.
 
         Word for word the same is no repetition: what it is worth is remembered, and costs nothing.
         """
-        found = self._same.get(novelty.digest_of(text, self._is_python))
-        if found and found.place <= seen and found.content != text:
-            return f"it repeats {found.id} in other words"
-        for each in tuple(self._alike.get(novelty.marks_of(text), ())) if self._threshold <= 1 else ():
-            if each.place <= seen and each.content != text:
-                alike = novelty.similarity(text, each.content)
-                if alike >= self._threshold:
-                    return f"it is {alike:.1%} the same as {each.id}"
+        entry = self._by_hash.get(novelty.hash_program(text, self._is_python))
+        if entry and entry.applied_count <= applied_count and entry.content != text:
+            return f"it repeats {entry.id} in other words"
+        for similar in tuple(self._by_marks.get(novelty.hash_operators(text), ())) if self._threshold <= 1 else ():
+            if similar.applied_count <= applied_count and similar.content != text:
+                similarity = novelty.compute_similarity(text, similar.content)
+                if similarity >= self._threshold:
+                    return f"it is {similarity:.1%} the same as {similar.id}"
         return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Noting:
+class DuplicateTagger:
     """A proposer whose children carry a note if the run has had them before; the screen reads it.
 
     Attributes:
@@ -79,15 +79,15 @@ class Noting:
     """
 
     proposer: function.Proposer
-    known: Known
+    index: ProgramIndex
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
-        return [self._noted(child, task.seen) for child in self.proposer.propose(task)]
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        return [self._tag_duplicate(child, context.applied_count) for child in self.proposer.propose(context)]
 
-    def _noted(self, child: function.Function, seen: int) -> function.Function:
+    def _tag_duplicate(self, child: function.Function, applied_count: int) -> function.Function:
         text = str(child.skeleton())
-        said = self.known.find(text, seen)
-        if not said:
+        duplicate_note = self.index.find_duplicate(text, applied_count)
+        if not duplicate_note:
             return child
-        own = child.candidate if child.candidate and not child.candidate.id else Candidate("", text)
-        return child.settle(replace(own, meta={**own.meta, novelty.NOTE: said}))
+        candidate = child.candidate if child.candidate and not child.candidate.id else Candidate("", text)
+        return child.with_evaluation(replace(candidate, meta={**candidate.meta, novelty.DUPLICATE_KEY: duplicate_note}))

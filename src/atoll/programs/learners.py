@@ -9,7 +9,7 @@ from atoll.candidate import JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class CombinedLearner:
     """Advises what all of them advise; of equal names the last one's counts."""
 
     learners: Sequence[function.Learner]
@@ -20,6 +20,6 @@ class Together:
             advice |= learner.advise(rng)
         return advice
 
-    def learn(self, outcome: function.Outcome) -> None:
+    def learn(self, result: function.IterationResult) -> None:
         for learner in self.learners:
-            learner.learn(outcome)
+            learner.learn(result)

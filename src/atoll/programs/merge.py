@@ -5,26 +5,26 @@ from typing import Any
 
 from atoll import function
 
-type Tags = Mapping[str, Sequence[str]]  # by part: the changes that its text went through, oldest first
+type ChangeTags = Mapping[str, Sequence[str]]  # by part: the changes that its text went through, oldest first
 
 
-def complement(first: function.Function, second: function.Function) -> bool:
+def are_complementary(first: function.Function, second: function.Function) -> bool:
     """Says whether each of two is better than the other on some instance: then both know something."""
     if first is second or first.evaluation is None or second.evaluation is None:
         return False
     pairs = list(zip(first.evaluation.scores, second.evaluation.scores, strict=False))
-    return any(one > two for one, two in pairs) and any(two > one for one, two in pairs)
+    return any(first_score > second_score for first_score, second_score in pairs) and any(second_score > first_score for first_score, second_score in pairs)
 
 
-def tags_of(fn: function.Function) -> Tags:
+def get_tags(fn: function.Function) -> ChangeTags:
     """Returns the changes that each part of a candidate went through."""
     meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
     return dict(meta.get("tags", {}))
 
 
-def merged_parts(
-    ours: Mapping[str, str], our_tags: Tags, theirs: Mapping[str, str], their_tags: Tags
-) -> tuple[Mapping[str, str], Tags]:
+def merge_parts(
+    ours: Mapping[str, str], our_tags: ChangeTags, theirs: Mapping[str, str], their_tags: ChangeTags
+) -> tuple[Mapping[str, str], ChangeTags]:
     """Takes each part from the line that changed it.
 
     Where one line went on from what the other has, the later text is taken; where both changed it apart from each
@@ -32,7 +32,7 @@ def merged_parts(
     """
     parts, tags = dict(ours), {name: list(chain) for name, chain in our_tags.items()}
     for name, text in theirs.items():
-        mine, other = list(our_tags.get(name, ())), list(their_tags.get(name, ()))
-        if len(other) > len(mine) and other[: len(mine)] == mine:
-            parts[name], tags[name] = text, other
+        our_chain, their_chain = list(our_tags.get(name, ())), list(their_tags.get(name, ()))
+        if len(their_chain) > len(our_chain) and their_chain[: len(our_chain)] == our_chain:
+            parts[name], tags[name] = text, their_chain
     return parts, tags

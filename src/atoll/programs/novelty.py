@@ -18,19 +18,19 @@ from types import CodeType
 from atoll import gate
 
 _WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\w+|[^\w\s]")
-_MARK = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)|[-+*/%=<>!&|^~@]+")  # numbers and operators
+_NUMBER_OR_OPERATOR = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)|[-+*/%=<>!&|^~@]+")  # numbers and operators
 # A docstring at the start of a file, in three quotes; and what may be a constant that stands alone as a statement.
 _DOCSTRING = re.compile(r'\A(?:[ \t]*(?:#[^\n]*)?\n)*"""(?:[^"\\]|"(?!""))*"""[ \t]*(?=\n)')
-_WORDS = re.compile(r"^(?:[rRuUbBfF]{0,2}[\"']|[\d.(]|-\d|None\b|True\b|False\b)|;", re.MULTILINE)
-NOTE = "repeats"  # in the note of a child: what of the run it repeats, in words
-_SHINGLE = 5  # tokens
-_NAMED = "<candidate>"
+_BARE_CONSTANT = re.compile(r"^(?:[rRuUbBfF]{0,2}[\"']|[\d.(]|-\d|None\b|True\b|False\b)|;", re.MULTILINE)
+DUPLICATE_KEY = "repeats"  # in the note of a child: what of the run it repeats, in words
+_SHINGLE_SIZE = 5  # tokens
+_FILE_NAME = "<candidate>"
 # A program's warnings are its own affair; nobody else compiles anything of this name.
-warnings.filterwarnings("ignore", category=SyntaxWarning, module=_NAMED)
+warnings.filterwarnings("ignore", category=SyntaxWarning, module=_FILE_NAME)
 
 
 @dataclass(frozen=True, slots=True)
-class Novel:
+class NoveltyFilter:
     """A screen that rejects a program which its kin make superfluous.
 
     First by a hash of the normalised program: for Python of its compiled syntax tree, without docstrings, comments,
@@ -48,67 +48,67 @@ class Novel:
 
     def __call__(self, proposal: gate.Proposal) -> gate.Decision:
         text = proposal.candidate.content
-        for other in proposal.kin:
-            if digest_of(text, self.is_python) == digest_of(other.content, self.is_python):
+        for other in proposal.known_candidates:
+            if hash_program(text, self.is_python) == hash_program(other.content, self.is_python):
                 return gate.Decision("reject", f"it repeats {other.id} in other words", "novelty")
-            if self.threshold <= 1 and marks_of(text) == marks_of(other.content):
-                alike = similarity(text, other.content)
-                if alike >= self.threshold:
-                    return gate.Decision("reject", f"it is {alike:.1%} the same as {other.id}", "novelty")
-        if said := proposal.candidate.meta.get(NOTE):
-            return gate.Decision("reject", str(said), "novelty")
+            if self.threshold <= 1 and hash_operators(text) == hash_operators(other.content):
+                score = compute_similarity(text, other.content)
+                if score >= self.threshold:
+                    return gate.Decision("reject", f"it is {score:.1%} the same as {other.id}", "novelty")
+        if duplicate_note := proposal.candidate.meta.get(DUPLICATE_KEY):
+            return gate.Decision("reject", str(duplicate_note), "novelty")
         return gate.Decision("accept", "it is new", "novelty")
 
 
-def similarity(one: str, other: str) -> float:
+def compute_similarity(text: str, other_text: str) -> float:
     """Returns the share of shingles that two texts have in common."""
-    first, second = shingles_of(one), shingles_of(other)
-    return len(first & second) / len(first | second)
+    shingles, other_shingles = get_shingles(text), get_shingles(other_text)
+    return len(shingles & other_shingles) / len(shingles | other_shingles)
 
 
 # Kin come again and again; what the caches hold changes nothing but the time.
 @lru_cache(maxsize=256)
-def shingles_of(text: str) -> frozenset[tuple[str, ...]]:
+def get_shingles(text: str) -> frozenset[tuple[str, ...]]:
     """Returns every few tokens that stand side by side."""
     tokens = _WORD.findall(text)
-    return frozenset(tuple(tokens[place : place + _SHINGLE]) for place in range(max(1, len(tokens) - _SHINGLE + 1)))
+    return frozenset(tuple(tokens[start : start + _SHINGLE_SIZE]) for start in range(max(1, len(tokens) - _SHINGLE_SIZE + 1)))
 
 
 @lru_cache(maxsize=1024)
-def marks_of(text: str) -> bytes:
+def hash_operators(text: str) -> bytes:
     """Returns a hash of the numbers and operators of a text, with how often each stands there."""
-    return _digest(repr(sorted(Counter(_MARK.findall(text)).items())))
+    return _hash(repr(sorted(Counter(_NUMBER_OR_OPERATOR.findall(text)).items())))
 
 
 @lru_cache(maxsize=1024)
-def digest_of(text: str, is_python: bool) -> bytes:
+def hash_program(text: str, is_python: bool) -> bytes:
     """Returns the hash of a program in a form that other words for the same do not change."""
-    code = _compiled(text) if is_python else None
-    return _digest(" ".join(_WORD.findall(text)) if code is None else "\n".join(_facts(code)))
+    code = _compile(text) if is_python else None
+    return _hash(" ".join(_WORD.findall(text)) if code is None else "\n".join(_iter_code_facts(code)))
 
 
-def _digest(text: str) -> bytes:
+def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def _compiled(text: str) -> CodeType | None:
+def _compile(text: str) -> CodeType | None:
     """Compiles a program, which runs nothing; None if it is none. Level 2 leaves docstrings out."""
-    bare = _DOCSTRING.sub(lambda found: "\n" * found[0].count("\n"), text, count=1)
+    stripped = _DOCSTRING.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
     try:
-        if not _WORDS.search(bare):  # mostly; a syntax tree in Python takes twice as long as all the rest
-            return compile(bare, _NAMED, "exec", dont_inherit=True, optimize=2)
-        tree = ast.parse(text, _NAMED)
-        tree.body = [node for node in tree.body if not _is_words(node)]
-        return compile(tree, _NAMED, "exec", dont_inherit=True, optimize=2)
+        if not _BARE_CONSTANT.search(stripped):  # mostly; a syntax tree in Python takes twice as long as all the rest
+            return compile(stripped, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
+        tree = ast.parse(text, _FILE_NAME)
+        tree.body = [node for node in tree.body if not _is_constant_statement(node)]
+        return compile(tree, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return None
 
 
-def _is_words(node: ast.stmt) -> bool:
+def _is_constant_statement(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _facts(code: CodeType) -> Iterator[str]:
+def _iter_code_facts(code: CodeType) -> Iterator[str]:
     """Yields what a code object does: locals stand in it by their place, all other names as they are."""
     num_parameters = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     yield f"{code.co_code.hex()} {code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount}"
@@ -117,7 +117,7 @@ def _facts(code: CodeType) -> Iterator[str]:
         yield repr(code.co_varnames)  # then even their names matter
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _facts(constant)
+            yield from _iter_code_facts(constant)
         elif isinstance(constant, frozenset):
             yield f"frozenset {sorted(map(repr, constant))}"  # whose order is that of the process
         else:

@@ -10,30 +10,30 @@ from atoll import errors, function, mutation
 from atoll.candidate import JSON
 from atoll.mutation import tuner
 
-POINT = "point"
+POINT_KEY = "point"
 
 
-def tunables(given: Mapping[str, Any]) -> Sequence[tuner.Tunable]:
+def parse_tunables(parameters: Mapping[str, Any]) -> Sequence[tuner.Tunable]:
     """Reads a dict: `(start, low, high)`, `(start, [choices])`, True or False, or a number, which gets bounds.
 
     Raises:
         SetupError: A value is none of these.
     """
-    return [_tunable(name, value) for name, value in given.items()]
+    return [_parse_tunable(name, value) for name, value in parameters.items()]
 
 
-def _tunable(name: str, value: Any) -> tuner.Tunable:
+def _parse_tunable(name: str, value: Any) -> tuner.Tunable:
     match value:
-        case (start, low, high) if all(_is_number(each) for each in value):
-            is_whole = all(isinstance(each, int) for each in value)
-            return tuner.Tunable(name, start, float(low), float(high), is_whole)
+        case (start, low, high) if all(_is_number(item) for item in value):
+            is_integer = all(isinstance(item, int) for item in value)
+            return tuner.Tunable(name, start, float(low), float(high), is_integer)
         case (start, [*choices]) if not isinstance(choices, str):
             return tuner.Tunable(name, start, choices=tuple(choices))
         case bool():
             return tuner.Tunable(name, value, choices=(False, True))
         case int() | float():
-            reach = 10 * abs(value) or 1.0
-            return tuner.Tunable(name, value, -reach if value <= 0 else 0.0, reach, isinstance(value, int))
+            bound = 10 * abs(value) or 1.0
+            return tuner.Tunable(name, value, -bound if value <= 0 else 0.0, bound, isinstance(value, int))
     raise errors.SetupError(
         f"The parameter {name} is {value!r:.60}: give (start, low, high), (start, [choices]) or a number."
     )
@@ -43,42 +43,42 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def written(found: Sequence[tuner.Tunable], point: Sequence[Any]) -> str:
+def format_point(tunables: Sequence[tuner.Tunable], point: Sequence[Any]) -> str:
     """Returns values as the text of a candidate: JSON by name."""
-    return json.dumps({each.name: value for each, value in zip(found, point, strict=True)})
+    return json.dumps({tunable.name: value for tunable, value in zip(tunables, point, strict=True)})
 
 
-class Searching:
+class SearchLearner:
     """The learner: holds the search, since an engine remembers nothing."""
 
-    def __init__(self, found: Sequence[tuner.Tunable], seed: int) -> None:
-        self._search = tuner.Optimiser(found, seed)
-        self._names = [each.name for each in found]
+    def __init__(self, tunables: Sequence[tuner.Tunable], seed: int) -> None:
+        self._optimizer = tuner.Optimizer(tunables, seed)
+        self._names = [tunable.name for tunable in tunables]
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
         """Names the point of the next step: the start first, whose score is known and costs nothing."""
-        point = self._search.ask()
-        return {} if point is None else {POINT: list(point)}
+        point = self._optimizer.ask()
+        return {} if point is None else {POINT_KEY: list(point)}
 
-    def learn(self, outcome: function.Outcome) -> None:
+    def learn(self, result: function.IterationResult) -> None:
         """Tells the search what its point scored."""
-        for fn, _ in outcome.children:
+        for fn, _ in result.children:
             values = json.loads(str(fn.skeleton()))
             score = fn.evaluation.score if fn.evaluation else None
-            self._search.tell(tuple(values[name] for name in self._names), score)
+            self._optimizer.tell(tuple(values[name] for name in self._names), score)
 
 
 @dataclass(frozen=True, slots=True)
-class Pointing:
+class PointProposer:
     """The engine: writes down the point that the learner named."""
 
-    found: Sequence[tuner.Tunable]
+    tunables: Sequence[tuner.Tunable]
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns one child; none when no point is left that is new."""
-        point: Any = task.advice.get(POINT)
+        point: Any = context.advice.get(POINT_KEY)
         if point is None:
             return []
-        parent = task.parents[-1]
-        text = written(self.found, point)
-        return [function.draft(parent, mutation.skeleton_of(parent, text), parents=[parent], engine="tuner")]
+        parent = context.parents[-1]
+        text = format_point(self.tunables, point)
+        return [function.derive_child(parent, mutation.with_text(parent, text), parents=[parent], engine="tuner")]

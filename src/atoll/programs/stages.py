@@ -6,25 +6,25 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-WHOLE = ("evaluate",)
-COMBINED = "combined_score"
+SINGLE_STAGE = ("evaluate",)
+COMBINED_METRIC = "combined_score"
 
 
-def stages_of(source: str) -> Sequence[str]:
+def find_stages(source: str) -> Sequence[str]:
     """Returns the functions that an evaluator's source defines for a cascade, in order; else `evaluate` alone."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError):
-        return WHOLE
+        return SINGLE_STAGE
     defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     stages: list[str] = []
     while (name := f"evaluate_stage{len(stages) + 1}") in defined:
         stages.append(name)
-    return stages or WHOLE
+    return stages or SINGLE_STAGE
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class ScoreFunction:
     """Makes one score of metrics; higher is better.
 
     Attributes:
@@ -39,21 +39,21 @@ class Measure:
 
     def score(self, metrics: Mapping[str, float]) -> float | None:
         """Returns the score, or None if the metrics hold none."""
-        value = self._value(metrics)
+        value = self._get_value(metrics)
         return value if value is None or not self.minimize else -value
 
-    def _value(self, metrics: Mapping[str, float]) -> float | None:
+    def _get_value(self, metrics: Mapping[str, float]) -> float | None:
         if self.metric is not None:
             return metrics.get(self.metric)
-        if COMBINED in metrics:
-            return metrics[COMBINED]
-        counted = [value for name, value in metrics.items() if name not in self.features and not math.isnan(value)]
-        return fmean(counted) if counted else None
+        if COMBINED_METRIC in metrics:
+            return metrics[COMBINED_METRIC]
+        values = [value for name, value in metrics.items() if name not in self.features and not math.isnan(value)]
+        return fmean(values) if values else None
 
 
-def passes(metrics: Mapping[str, float], threshold: float) -> bool:
+def passes_threshold(metrics: Mapping[str, float], threshold: float) -> bool:
     """Says whether a stage opens the next one, as OpenEvolve does: by `combined_score`, else the mean but `error`."""
-    counted = [value for name, value in metrics.items() if name != "error" and math.isfinite(value)]
-    if COMBINED in metrics:
-        return metrics[COMBINED] >= threshold
-    return bool(counted) and fmean(counted) >= threshold
+    values = [value for name, value in metrics.items() if name != "error" and math.isfinite(value)]
+    if COMBINED_METRIC in metrics:
+        return metrics[COMBINED_METRIC] >= threshold
+    return bool(values) and fmean(values) >= threshold

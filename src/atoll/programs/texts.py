@@ -7,27 +7,27 @@ from random import Random
 from typing import Any, NamedTuple, Protocol
 
 from atoll import evaluation, function, gate, mutation
-from atoll.candidate import JSON, digest
-from atoll.programs.instances import Sample
-from atoll.programs.merge import complement, merged_parts, tags_of
+from atoll.candidate import JSON, content_hash
+from atoll.programs.instances import Minibatch
+from atoll.programs.merge import are_complementary, merge_parts, get_tags
 
-ONE = "text"  # the name of the only part of a single text
-BATCHES_TRIED = 4  # before a parent that is perfect on all of them is changed all the same
+SINGLE_PART = "text"  # the name of the only part of a single text
+MAX_BATCHES = 4  # before a parent that is perfect on all of them is changed all the same
 
 
-class Form(NamedTuple):
+class TextFormat(NamedTuple):
     """How parts stand in a candidate's text: as JSON by name, or the text is the only one."""
 
-    is_several: bool
+    has_parts: bool
 
-    def parts(self, content: str) -> dict[str, str]:
-        return json.loads(content) if self.is_several else {ONE: content}
+    def split_parts(self, content: str) -> dict[str, str]:
+        return json.loads(content) if self.has_parts else {SINGLE_PART: content}
 
-    def joined(self, parts: Mapping[str, str]) -> str:
-        return json.dumps(dict(parts), ensure_ascii=False) if self.is_several else parts[ONE]
+    def join_parts(self, parts: Mapping[str, str]) -> str:
+        return json.dumps(dict(parts), ensure_ascii=False) if self.has_parts else parts[SINGLE_PART]
 
 
-class Order(NamedTuple):
+class RewriteRequest(NamedTuple):
     """What a writer is to do.
 
     Attributes:
@@ -41,36 +41,36 @@ class Order(NamedTuple):
 
     part: str
     parts: Mapping[str, str]
-    lessons: str
+    feedback: str
     score: float | None
     advice: Mapping[str, JSON]
     rng: Random
     other: Mapping[str, str] | None = None
 
 
-class Written(NamedTuple):
+class RewrittenText(NamedTuple):
     """A new text for the part, and in a sentence why."""
 
     text: str
     note: str = ""
 
 
-class Writer(Protocol):
+class TextWriter(Protocol):
     """Writes one part of a candidate anew."""
 
     @property
     def name(self) -> str:
         """What its children are noted to be made by."""
 
-    def write(self, order: Order) -> Written:
+    def write(self, request: RewriteRequest) -> RewrittenText:
         """Returns another text; raises ValueError where none comes out of it."""
 
-    def merge(self, order: Order) -> Written:
+    def merge(self, request: RewriteRequest) -> RewrittenText:
         """Returns a text that joins the part with the other candidate's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class TextMutator:
     """Proposes one child: a part written anew, or two parents merged that are best on different instances.
 
     Attributes:
@@ -81,92 +81,92 @@ class Texts:
         merging: How often two parents that complement each other are merged.
     """
 
-    form: Form
-    writer: Writer
+    text_format: TextFormat
+    writer: TextWriter
     batches: Sequence[Sequence[int]] = ()
-    perfect: float | None = None
-    merging: float = 0.2
+    perfect_score: float | None = None
+    merge_probability: float = 0.2
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns one child, with a note of how it did on its minibatch.
 
         A reply that is worth nothing is a child too, which the screen rejects: its trials were paid for, and count.
         """
-        parent, other = task.parents[-1], task.parents[0]
-        trials = self._trials(task, parent)
-        batch, before = trials[-1] if trials else ((), None)
+        parent, other = context.parents[-1], context.parents[0]
+        batch_results = self._evaluate_batches(context, parent)
+        batch, parent_result = batch_results[-1] if batch_results else ((), None)
         content = str(parent.skeleton())
-        order = Order("", self.form.parts(content), "", parent.score(), task.advice, task.rng)
-        order = order._replace(lessons=_lessons([*self._birth(task, parent, trials), *(found for _, found in trials)]))
-        meta: dict[str, Any] = {"tried": [list(each) for each, _ in trials]} if trials else {}
-        text, made = self._made(order, parent, other)
-        meta |= made
+        request = RewriteRequest("", self.text_format.split_parts(content), "", parent.score(), context.advice, context.rng)
+        request = request._replace(feedback=_format_feedback([*self._get_earlier_results(context, parent, batch_results), *(result for _, result in batch_results)]))
+        meta: dict[str, Any] = {"tried": [list(tried_batch) for tried_batch, _ in batch_results]} if batch_results else {}
+        text, notes = self._make_child(request, parent, other)
+        meta |= notes
         if "why" in meta:
             meta |= {"after": None}
-        elif before is not None:
-            after = task.judge([_draft(parent, text, batch)])[0]
-            meta |= {"before": before.score, "after": after.score}
-            meta |= {"why": after.failure[:200]} if after.failure else {}
-        made_from = [parent, other] if meta["engine"] == "merge" else [parent]
-        return [function.draft(parent, mutation.skeleton_of(parent, text), parents=made_from, **meta)]
+        elif parent_result is not None:
+            child_result = context.evaluate([_make_trial(parent, text, batch)])[0]
+            meta |= {"before": parent_result.score, "after": child_result.score}
+            meta |= {"why": child_result.failure[:200]} if child_result.failure else {}
+        child_parents = [parent, other] if meta["engine"] == "merge" else [parent]
+        return [function.derive_child(parent, mutation.with_text(parent, text), parents=child_parents, **meta)]
 
-    def _made(self, order: Order, parent: function.Function, other: function.Function) -> tuple[str, dict[str, Any]]:
+    def _make_child(self, request: RewriteRequest, parent: function.Function, other: function.Function) -> tuple[str, dict[str, Any]]:
         """Returns the child's text and a note of its making; after a worthless reply the parent's, and why."""
-        content = self.form.joined(order.parts)
+        content = self.text_format.join_parts(request.parts)
         try:
-            if complement(parent, other) and order.rng.random() < self.merging:
-                parts, note, meta = self._merged(order, parent, other)
+            if are_complementary(parent, other) and request.rng.random() < self.merge_probability:
+                parts, note, meta = self._merge_parents(request, parent, other)
             else:
-                parts, note, meta = self._written(order, parent, other)
+                parts, note, meta = self._rewrite_part(request, parent, other)
         except ValueError as error:
             return content, {"engine": self.writer.name, "why": str(error)[:200]}
-        text = self.form.joined(parts)
+        text = self.text_format.join_parts(parts)
         if text.split() == content.split():
             return content, {**meta, "why": f"the {self.writer.name} gave back the text that it was given"}
         return text, {**meta, "note": note[:400]}
 
-    def _trials(
-        self, task: function.Task, parent: function.Function
+    def _evaluate_batches(
+        self, context: function.ProposalContext, parent: function.Function
     ) -> Sequence[tuple[Sequence[int], evaluation.Evaluation]]:
         """Tries the parent on minibatches until one still has something to teach."""
-        trials: list[tuple[Sequence[int], evaluation.Evaluation]] = []
-        for batch in task.rng.sample(self.batches, min(BATCHES_TRIED, len(self.batches))):
-            trials.append((batch, task.judge([_draft(parent, str(parent.skeleton()), batch)])[0]))
-            found = trials[-1][1]
-            if self.perfect is None or found.score is None or min(found.scores) < self.perfect:
+        batch_results: list[tuple[Sequence[int], evaluation.Evaluation]] = []
+        for batch in context.rng.sample(self.batches, min(MAX_BATCHES, len(self.batches))):
+            batch_results.append((batch, context.evaluate([_make_trial(parent, str(parent.skeleton()), batch)])[0]))
+            result = batch_results[-1][1]
+            if self.perfect_score is None or result.score is None or min(result.scores) < self.perfect_score:
                 break
-        return trials
+        return batch_results
 
-    def _birth(
-        self, task: function.Task, parent: function.Function, trials: Sequence[tuple[Sequence[int], Any]]
+    def _get_earlier_results(
+        self, context: function.ProposalContext, parent: function.Function, batch_results: Sequence[tuple[Sequence[int], Any]]
     ) -> Sequence[evaluation.Evaluation | None]:
         """Returns what else is known of the parent: its judge's words, or its trial as a child, paid long ago."""
-        if not trials:
+        if not batch_results:
             return [parent.evaluation]
         meta: Mapping[str, Any] = parent.candidate.meta if parent.candidate else {}
-        born = [tuple(batch) for batch in meta.get("tried", ())][-1:]
-        fresh = [batch for batch in born if batch not in [tuple(each) for each, _ in trials]]
-        return task.judge([_draft(parent, str(parent.skeleton()), batch) for batch in fresh])
+        birth_batches = [tuple(batch) for batch in meta.get("tried", ())][-1:]
+        new_batches = [batch for batch in birth_batches if batch not in [tuple(tried_batch) for tried_batch, _ in batch_results]]
+        return context.evaluate([_make_trial(parent, str(parent.skeleton()), batch) for batch in new_batches])
 
-    def _written(
-        self, order: Order, parent: function.Function, other: function.Function
+    def _rewrite_part(
+        self, request: RewriteRequest, parent: function.Function, other: function.Function
     ) -> tuple[Mapping[str, str], str, dict[str, Any]]:
-        part = order.rng.choice(sorted(order.parts))
-        others = None if other is parent else self.form.parts(str(other.skeleton()))
-        written = self.writer.write(order._replace(part=part, other=others))
-        tags = _tagged(parent, part, written.text)
-        return {**order.parts, part: written.text}, written.note, {"engine": self.writer.name, "part": part, **tags}
+        part = request.rng.choice(sorted(request.parts))
+        other_parts = None if other is parent else self.text_format.split_parts(str(other.skeleton()))
+        rewritten = self.writer.write(request._replace(part=part, other=other_parts))
+        tags = _add_tag(parent, part, rewritten.text)
+        return {**request.parts, part: rewritten.text}, rewritten.note, {"engine": self.writer.name, "part": part, **tags}
 
-    def _merged(
-        self, order: Order, parent: function.Function, other: function.Function
+    def _merge_parents(
+        self, request: RewriteRequest, parent: function.Function, other: function.Function
     ) -> tuple[Mapping[str, str], str, dict[str, Any]]:
-        theirs = self.form.parts(str(other.skeleton()))
-        note = f"merged {_id(other)} into {_id(parent)}"
-        if self.form.is_several:
-            parts, tags = merged_parts(order.parts, tags_of(parent), theirs, tags_of(other))
+        other_parts = self.text_format.split_parts(str(other.skeleton()))
+        note = f"merged {_get_id(other)} into {_get_id(parent)}"
+        if self.text_format.has_parts:
+            parts, tags = merge_parts(request.parts, get_tags(parent), other_parts, get_tags(other))
             return parts, note, {"engine": "merge", "tags": tags}
-        written = self.writer.merge(order._replace(part=ONE, other=theirs))
-        return {ONE: written.text}, written.note or note, {"engine": "merge", "part": ONE}
+        rewritten = self.writer.merge(request._replace(part=SINGLE_PART, other=other_parts))
+        return {SINGLE_PART: rewritten.text}, rewritten.note or note, {"engine": "merge", "part": SINGLE_PART}
 
 
 def better_on_batch(proposal: gate.Proposal) -> gate.Decision:
@@ -181,26 +181,26 @@ def better_on_batch(proposal: gate.Proposal) -> gate.Decision:
     if after is None:
         return gate.Decision("reject", str(meta.get("why") or "it failed"), "minibatch")
     is_better = before is None or after > before or (after == before and meta["engine"] == "merge")
-    told = f"{after:.6g} against {'none' if before is None else format(before, '.6g')} on the minibatch"
-    return gate.Decision("accept" if is_better else "reject", told, "minibatch")
+    reason = f"{after:.6g} against {'none' if before is None else format(before, '.6g')} on the minibatch"
+    return gate.Decision("accept" if is_better else "reject", reason, "minibatch")
 
 
-def _lessons(found: Sequence[evaluation.Evaluation | None]) -> str:
-    said = [(each.failure, each.feedback.strip()) for each in found if each is not None]
-    return "\n\n".join("\n".join(part for part in pair if part) for pair in said)
+def _format_feedback(results: Sequence[evaluation.Evaluation | None]) -> str:
+    texts = [(result.failure, result.feedback.strip()) for result in results if result is not None]
+    return "\n\n".join("\n".join(part for part in pair if part) for pair in texts)
 
 
-def _draft(parent: function.Function, text: str, batch: Sequence[int]) -> function.Function:
-    return function.draft(parent, Sample.of(text, batch), engine="minibatch")
+def _make_trial(parent: function.Function, text: str, batch: Sequence[int]) -> function.Function:
+    return function.derive_child(parent, Minibatch.create(text, batch), engine="minibatch")
 
 
-def _tagged(parent: function.Function, part: str, text: str) -> Mapping[str, JSON]:
+def _add_tag(parent: function.Function, part: str, text: str) -> Mapping[str, JSON]:
     """Notes in a child's line that a part changed, so that a merge knows which line changed what."""
-    if part == ONE:
+    if part == SINGLE_PART:
         return {}
-    tags = tags_of(parent)
-    return {"tags": {**tags, part: [*tags.get(part, []), digest(text)[:8]]}}
+    tags = get_tags(parent)
+    return {"tags": {**tags, part: [*tags.get(part, []), content_hash(text)[:8]]}}
 
 
-def _id(fn: function.Function) -> str:
+def _get_id(fn: function.Function) -> str:
     return fn.candidate.id if fn.candidate else "a draft"

@@ -7,11 +7,11 @@ from typing import Any
 
 from atoll import store
 from atoll.runs import progress
-from atoll.runs.summary import Summary, summarise
+from atoll.runs.summary import Summary, summarize
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ComparedRun:
     """One run in a comparison.
 
     Attributes:
@@ -23,8 +23,8 @@ class Entry:
 
     @property
     def gain(self) -> float | None:
-        start, best = self.summary.initial_score, self.summary.best_score
-        return None if start is None or best is None else best - start
+        initial, best = self.summary.initial_score, self.summary.best_score
+        return None if initial is None or best is None else best - initial
 
     @property
     def seconds(self) -> float | None:
@@ -32,8 +32,8 @@ class Entry:
         return self.summary.totals.cost.seconds or None
 
     def to_data(self) -> dict[str, Any]:
-        more = {"gain": self.gain, "evaluations_to_best": self.evaluations_to_best, "work_seconds": self.seconds}
-        return {**self.summary.to_data(), **more}
+        extra = {"gain": self.gain, "evaluations_to_best": self.evaluations_to_best, "work_seconds": self.seconds}
+        return {**self.summary.to_data(), **extra}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,59 +47,59 @@ class Comparison:
         verdict: Which is better and by how much, in a sentence.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[ComparedRun]
     is_same_task: bool
     better: str | None
     verdict: str
 
     def to_data(self) -> dict[str, Any]:
-        said = {"same_task": self.is_same_task, "better": self.better, "verdict": self.verdict}
-        return {"runs": [entry.to_data() for entry in self.entries], **said}
+        extra = {"same_task": self.is_same_task, "better": self.better, "verdict": self.verdict}
+        return {"runs": [entry.to_data() for entry in self.entries], **extra}
 
 
-def compare(kept: store.Store, runs: Sequence[str]) -> Comparison:
+def compare(run_store: store.Store, run_ids: Sequence[str]) -> Comparison:
     """Puts runs side by side.
 
     Raises:
         NotFound: There is no such run.
     """
-    entries = [_entry(kept, run) for run in runs]
-    tasks = [task_of(kept.run(run).config) for run in runs]
+    entries = [_load_entry(run_store, run_id) for run_id in run_ids]
+    tasks = [get_task_key(run_store.get_run(run_id).config) for run_id in run_ids]
     is_same = tasks[0] is not None and all(task == tasks[0] for task in tasks)
     if not is_same:
         return Comparison(entries, False, None, "The runs have different tasks, so their scores do not compare.")
-    better, verdict = _better(entries)
+    better, verdict = _find_better(entries)
     return Comparison(entries, True, better, verdict)
 
 
-def task_of(config: Mapping[str, Any]) -> str | None:
+def get_task_key(stored_config: Mapping[str, Any]) -> str | None:
     """Returns what is equal for runs whose scores compare: the system, the task's settings and its files."""
-    if "example" in config:
-        return json.dumps(["example", config["example"]])
-    if "folder" not in config:
+    if "example" in stored_config:
+        return json.dumps(["example", stored_config["example"]])
+    if "folder" not in stored_config:
         return None
-    where = config.get("files") or config["folder"]
-    return json.dumps([config.get("system"), config.get("task"), where], sort_keys=True)
+    files = stored_config.get("files") or stored_config["folder"]
+    return json.dumps([stored_config.get("system"), stored_config.get("task"), files], sort_keys=True)
 
 
-def _entry(kept: store.Store, run: str) -> Entry:
-    steps = progress.improvements(kept, run)
-    return Entry(summarise(kept, run), steps[-1].evaluations if steps else None)
+def _load_entry(run_store: store.Store, run_id: str) -> ComparedRun:
+    improvements = progress.find_improvements(run_store, run_id)
+    return ComparedRun(summarize(run_store, run_id), improvements[-1].evaluations if improvements else None)
 
 
-def _better(entries: Sequence[Entry]) -> tuple[str | None, str]:
+def _find_better(entries: Sequence[ComparedRun]) -> tuple[str | None, str]:
     scored = [entry for entry in entries if entry.summary.best_score is not None]
     if len(scored) < 2:
         return (scored[0].summary.run, "Only one of the runs has a score.") if scored else (None, "No run has a score.")
-    first, second = sorted(scored, key=_place)[:2]
+    first, second = sorted(scored, key=_get_sort_key)[:2]
     name, lead = first.summary.run, (first.summary.best_score or 0.0) - (second.summary.best_score or 0.0)
     if lead > 0:
         return name, f"{name} is better, by {lead:.6g}."
-    if _place(first) == _place(second):
+    if _get_sort_key(first) == _get_sort_key(second):
         return None, "They are equal, in the best score and in the evaluations it took."
     fewer = (second.evaluations_to_best or 0) - (first.evaluations_to_best or 0)
     return name, f"Their best scores are equal; {name} took {fewer:,} fewer evaluations to it."
 
 
-def _place(entry: Entry) -> tuple[float, int]:
+def _get_sort_key(entry: ComparedRun) -> tuple[float, int]:
     return -(entry.summary.best_score or 0.0), entry.evaluations_to_best or 0

@@ -7,12 +7,12 @@ from atoll import store, system
 from atoll.candidate import JSON
 from atoll.store import timeline
 
-LOOK_SECONDS = 0.1  # between two looks into the store, however often somebody asks
-WATCHED_SECONDS = 30  # so long a watcher counts who was heard of
-WATCHERS, SHOWN = "watchers", "shown/"
+POLL_SECONDS = 0.1  # between two looks into the store, however often somebody asks
+WATCHER_SECONDS = 30  # so long a watcher counts who was heard of
+WATCHERS_STREAM, SHOWN_PREFIX = "watchers", "shown/"
 
 
-class StoredContact:
+class StoreLiveChannel:
     """Reads a run's inbox and its watchers, and writes what its steps show; see `system.Contact`.
 
     Args:
@@ -21,29 +21,29 @@ class StoredContact:
         clock: Seconds since 1970.
     """
 
-    def __init__(self, kept: store.Store, run: str, clock: Callable[[], float] = time.time) -> None:
-        self._kept, self._run, self._clock, self._inbox = kept, run, clock, kept.inbox(run)
+    def __init__(self, run_store: store.Store, run_id: str, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._run_id, self._clock, self._inbox = run_store, run_id, clock, run_store.inbox(run_id)
         self._settings: dict[str, JSON] = {}
-        self._number, self._looked_at = 0, float("-inf")
-        self._step: int | None = None
-        self._shown: timeline.Timeline | None = None
-        self._watchers: timeline.Timeline | None = None
+        self._last_command, self._polled_at = 0, float("-inf")
+        self._shown_step: int | None = None
+        self._shown_stream: timeline.EventStream | None = None
+        self._watcher_stream: timeline.EventStream | None = None
         for command in self._inbox.read(0):  # a pause or a stop of an earlier start was its own
-            self._number = command.number
+            self._last_command = command.number
             self._settings |= dict(command.data) if command.kind == "set" else {}
-        self._now = system.Wishes(dict(self._settings))
+        self._current = system.LiveSettings(dict(self._settings))
 
-    def wishes(self) -> system.Wishes:
+    def get_settings(self) -> system.LiveSettings:
         now = self._clock()
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
-            self._now = self._look(now)
-        return self._now
+        if now - self._polled_at >= POLL_SECONDS:
+            self._polled_at = now
+            self._current = self._poll(now)
+        return self._current
 
-    def _look(self, now: float) -> system.Wishes:
-        is_paused, is_stopped = self._now.is_paused, self._now.is_stopped
-        for command in self._inbox.read(self._number):
-            self._number = command.number
+    def _poll(self, now: float) -> system.LiveSettings:
+        is_paused, is_stopped = self._current.is_paused, self._current.is_stopped
+        for command in self._inbox.read(self._last_command):
+            self._last_command = command.number
             match command.kind:
                 case "set":
                     self._settings |= dict(command.data)
@@ -51,41 +51,41 @@ class StoredContact:
                     is_paused = command.kind == "pause"
                 case "stop":
                     is_stopped = True
-        return system.Wishes(dict(self._settings), is_paused, is_stopped, self._is_watched(now))
+        return system.LiveSettings(dict(self._settings), is_paused, is_stopped, self._is_watched(now))
 
     def _is_watched(self, now: float) -> bool:
-        if self._watchers is None and timeline.is_there(self._kept.database):
-            self._watchers = timeline.Timeline(self._kept.database, WATCHERS)
-        return self._watchers is not None and bool(self._watchers.of(self._run, int(now) - WATCHED_SECONDS))
+        if self._watcher_stream is None and timeline.has_streams(self._store.database):
+            self._watcher_stream = timeline.EventStream(self._store.database, WATCHERS_STREAM)
+        return self._watcher_stream is not None and bool(self._watcher_stream.list_by_entity(self._run_id, int(now) - WATCHER_SECONDS))
 
-    def show(self, step: int, number: int, text: str) -> None:
-        if self._shown is None:
-            self._shown = timeline.Timeline(self._kept.database, SHOWN + self._run)
-        if step != self._step:
-            self._step = step
-            for entity in self._shown.entities():
-                self._shown.remove(entity)
-        self._shown.append([timeline.Moment(number, str(step), "", text)])
+    def publish(self, iteration: int, index: int, text: str) -> None:
+        if self._shown_stream is None:
+            self._shown_stream = timeline.EventStream(self._store.database, SHOWN_PREFIX + self._run_id)
+        if iteration != self._shown_step:
+            self._shown_step = iteration
+            for entity in self._shown_stream.list_entities():
+                self._shown_stream.remove(entity)
+        self._shown_stream.append([timeline.StreamEvent(index, str(iteration), "", text)])
 
 
-def watch(kept: store.Store, run: str, now: float | None = None) -> None:
+def mark_watched(run_store: store.Store, run_id: str, now: float | None = None) -> None:
     """Says that somebody looks at a run; to be said again while they do."""
-    at = int(time.time() if now is None else now)
-    stream = timeline.Timeline(kept.database, WATCHERS)
-    stream.remove(run, before=at - WATCHED_SECONDS)
-    if not stream.of(run, at - WATCHED_SECONDS // 3):
-        stream.append([timeline.Moment(at, run, "", "")])
+    timestamp = int(time.time() if now is None else now)
+    stream = timeline.EventStream(run_store.database, WATCHERS_STREAM)
+    stream.remove(run_id, before=timestamp - WATCHER_SECONDS)
+    if not stream.list_by_entity(run_id, timestamp - WATCHER_SECONDS // 3):
+        stream.append([timeline.StreamEvent(timestamp, run_id, "", "")])
 
 
-def shown(kept: store.Store, run: str) -> int | None:
+def find_shown_step(run_store: store.Store, run_id: str) -> int | None:
     """Returns the step that shows itself, or showed itself last; None: none did."""
-    if not timeline.is_there(kept.database):
+    if not timeline.has_streams(run_store.database):
         return None
-    steps = timeline.Timeline(kept.database, SHOWN + run).entities()
+    steps = timeline.EventStream(run_store.database, SHOWN_PREFIX + run_id).list_entities()
     return max(map(int, steps), default=None)
 
 
-def parts(kept: store.Store, run: str, step: int, after: int = 0) -> Sequence[tuple[int, str]]:
+def list_shown_parts(run_store: store.Store, run_id: str, step: int, after: int = 0) -> Sequence[tuple[int, str]]:
     """Returns what a step showed behind a number, in its order."""
-    found = timeline.Timeline(kept.database, SHOWN + run).of(str(step), after + 1)
-    return [(each.at, each.data) for each in found]
+    rows = timeline.EventStream(run_store.database, SHOWN_PREFIX + run_id).list_by_entity(str(step), after + 1)
+    return [(row.timestamp, row.data) for row in rows]

@@ -12,8 +12,8 @@ from typing import Any
 
 from atoll import config, control, errors, store
 from atoll.runs import limits, place
-from atoll.runs.session import NO_SECTIONS, TURN_SECONDS, MakeLLM
-from atoll.runs.shared import MOVED, SharedEvolver, SharedSession
+from atoll.runs.session import NON_SECTION_KEYS, POLL_SECONDS, LLMFactory
+from atoll.runs.shared import ISLANDS_MOVED, SharedEvolver, SharedSession
 
 LEASE_SECONDS = 15.0
 WAIT_SECONDS = 0.2  # between looks of a coordinator that has no island
@@ -42,31 +42,31 @@ class Coordinator:
 
     def __init__(
         self,
-        kept: store.Store,
-        plan: config.Plan,
+        run_store: store.Store,
+        run_config: config.RunConfig,
         *,
-        run: str | None = None,
+        run_id: str | None = None,
         budget: control.Budget | None = None,
-        model: MakeLLM | None = None,
-        allowed: place.Allowed = place.NOTHING,
+        llm_factory: LLMFactory | None = None,
+        allowed: place.UnsafeOptions = place.SAFE_OPTIONS,
         lease_seconds: float = LEASE_SECONDS,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._kept, self._plan, self._seconds, self._say = kept, plan, lease_seconds, say
-        self._parts: dict[str, Any] = {"budget": budget, "model": model, "allowed": allowed}
+        self._store, self._run_config, self._lease_seconds, self._say = run_store, run_config, lease_seconds, say
+        self._session_options: dict[str, Any] = {"budget": budget, "llm_factory": llm_factory, "allowed": allowed}
         self.name = f"{socket.gethostname()}:{os.getpid()}/{os.urandom(2).hex()}"  # a container's number comes again
         self._session: SharedSession | None = None
-        if run is None:
-            self._session = self._open(None, None, {})
-            assert self._session._held is not None
-            self._held, self.run = self._session._held, self._session.run
+        if run_id is None:
+            self._session = self._open_session(None, None, {})
+            assert self._session._leases is not None
+            self._leases, self.run_id = self._session._leases, self._session.run_id
         else:
-            self.run, self._held = run, kept.leases(run, self.name, lease_seconds)
-        self._pulse = _Pulse(self._held, self._bests)
-        limit = (budget or plan.budget()).seconds
+            self.run_id, self._leases = run_id, run_store.leases(run_id, self.name, lease_seconds)
+        self._renewer = _LeaseRenewer(self._leases, self._bests)
+        limit = (budget or run_config.get_budget()).seconds
         self._deadline = math.inf if limit is None else time.monotonic() + limit
 
-    def go(self, on_turn: Callable[[], None] = lambda: None) -> str:
+    def run(self, on_poll: Callable[[], None] = lambda: None) -> str:
         """Works to the end of the run and returns why it ended.
 
         Raises:
@@ -75,58 +75,58 @@ class Coordinator:
         """
         reason = ""
         try:
-            with self._pulse:
-                while part := self._session or self._next(on_turn):
-                    reason = self._lead(part, on_turn)
-                reason = self._pulse.latest.reason or reason or "its islands were led by others"
-                if self._pulse.latest.reason or not self._pulse.latest.num_open:
+            with self._renewer:
+                while session := self._session or self._wait_for_islands(on_poll):
+                    reason = self._run_session(session, on_poll)
+                reason = self._renewer.status.reason or reason or "its islands were led by others"
+                if self._renewer.status.reason or not self._renewer.status.num_open:
                     with contextlib.suppress(errors.Conflict):  # another one was first
-                        store.SharedJournal(self._held).write_end(reason)
+                        store.SharedJournal(self._leases).write_end(reason)
         finally:
-            self._held.leave()
+            self._leases.leave()
         return reason
 
-    def _open(self, run: str | None, held: store.Leases | None, bests: Mapping[int, str]) -> SharedSession:
-        mine: dict[str, Any] = {"owner": self.name, "seconds": self._seconds, "held": held, "bests": bests}
-        return SharedSession(self._kept, self._plan, run=run, **mine, **self._parts)
+    def _open_session(self, run_id: str | None, leases: store.Leases | None, bests: Mapping[int, str]) -> SharedSession:
+        lease_options: dict[str, Any] = {"owner": self.name, "seconds": self._lease_seconds, "leases": leases, "bests": bests}
+        return SharedSession(self._store, self._run_config, run_id=run_id, **lease_options, **self._session_options)
 
     def _bests(self) -> Mapping[int, str]:
         evolver = self._session.evolver if self._session else None
-        return evolver.bests() if isinstance(evolver, SharedEvolver) else {}
+        return evolver.export_bests() if isinstance(evolver, SharedEvolver) else {}
 
-    def _next(self, on_turn: Callable[[], None]) -> SharedSession | None:
+    def _wait_for_islands(self, on_poll: Callable[[], None]) -> SharedSession | None:
         """Waits for islands; None: there is nothing left to do."""
         while True:
-            standing = self._pulse.beat()
-            if standing.reason or not standing.num_open:
+            status = self._renewer.renew()
+            if status.reason or not status.num_open:
                 return None
-            if self._is_founded() or self._held.take([-1]):
-                self._held.take(standing.free[: standing.fair - len(standing.owned)])
-                if any(island >= 0 for island in self._held.tokens):
-                    self._session = self._open(self.run, self._held, standing.bests)
+            if self._has_initial() or self._leases.acquire([-1]):
+                self._leases.acquire(status.free[: status.fair_share - len(status.owned)])
+                if any(island >= 0 for island in self._leases.tokens):
+                    self._session = self._open_session(self.run_id, self._leases, status.bests)
                     return self._session
             time.sleep(WAIT_SECONDS)
-            on_turn()
+            on_poll()
 
-    def _is_founded(self) -> bool:
-        return any(True for _ in self._kept.journal(self.run).of_kind("founded"))
+    def _has_initial(self) -> bool:
+        return any(True for _ in self._store.journal(self.run_id).read_kinds("founded"))
 
-    def _lead(self, part: SharedSession, on_turn: Callable[[], None]) -> str:
+    def _run_session(self, session: SharedSession, on_poll: Callable[[], None]) -> str:
         """Evolves until the islands change hands or are done; returns the reason."""
-        owned = part.share.owned
-        self._say(f"{self.name} leads {_told(owned)} of run {self.run}")
-        evolver = part.evolver
-        with part:
+        owned = session.share.owned
+        self._say(f"{self.name} leads {_format_islands(owned)} of run {self.run_id}")
+        evolver = session.evolver
+        with session:
             try:
                 evolver.start()
                 while not evolver.reason:
-                    time.sleep(TURN_SECONDS)
-                    on_turn()
-                    part.share.bests = self._pulse.latest.bests
+                    time.sleep(POLL_SECONDS)
+                    on_poll()
+                    session.share.bests = self._renewer.status.bests
                     if time.monotonic() >= self._deadline:
                         evolver.stop("budget of seconds used")
-                    if self._has_moved(owned):
-                        evolver.stop(MOVED)
+                    if self._has_changed(owned):
+                        evolver.stop(ISLANDS_MOVED)
                 evolver.join()
             except errors.JournalFailed as error:
                 if not isinstance(error.__cause__, errors.Conflict):
@@ -136,36 +136,36 @@ class Coordinator:
                 evolver.stop("interrupted")
                 raise
         self._session = None
-        return self._settle(owned, evolver.reason)
+        return self._release_islands(owned, evolver.reason)
 
-    def _settle(self, owned: frozenset[int], reason: str) -> str:
+    def _release_islands(self, owned: frozenset[int], reason: str) -> str:
         """Gives back what is done, or too much."""
-        standing = self._pulse.beat()
-        if reason == MOVED or reason.startswith("failed: The journal"):
-            reason = self._told_to_stop()
+        status = self._renewer.renew()
+        if reason == ISLANDS_MOVED or reason.startswith("failed: The journal"):
+            reason = self._find_stop_reason()
             if not reason:
-                surplus = sorted(standing.owned)[standing.fair :]
-                self._held.release(surplus)
+                surplus = sorted(status.owned)[status.fair_share :]
+                self._leases.release(surplus)
                 return ""
-        self._held.release(owned, done=True)
+        self._leases.release(owned, is_done=True)
         if not reason.startswith("budget"):
-            self._held.end(reason)
-        self._pulse.beat()
+            self._leases.end_run(reason)
+        self._renewer.renew()
         return reason
 
-    def _told_to_stop(self) -> str:
+    def _find_stop_reason(self) -> str:
         """Returns why somebody stopped the run, if so: an evolver that reads it may be ending for another reason."""
-        told = self._kept.journal(self.run).of_kind("controlled")
-        orders = (record.data for record in told if record.data["kind"] == "stop")
-        return next((str(each["data"].get("reason", "stopped")) for each in orders), "")
+        records = self._store.journal(self.run_id).read_kinds("controlled")
+        commands = (record.data for record in records if record.data["kind"] == "stop")
+        return next((str(command["data"].get("reason", "stopped")) for command in commands), "")
 
-    def _has_moved(self, owned: frozenset[int]) -> bool:
-        now = self._pulse.latest
-        is_short = len(now.owned) < now.fair and bool(now.free)
-        return bool(owned - now.owned) or len(now.owned) > now.fair or is_short or bool(now.reason)
+    def _has_changed(self, owned: frozenset[int]) -> bool:
+        status = self._renewer.status
+        has_too_few = len(status.owned) < status.fair_share and bool(status.free)
+        return bool(owned - status.owned) or len(status.owned) > status.fair_share or has_too_few or bool(status.reason)
 
 
-def join(kept: store.Store, run: str, changes: Sequence[config.Sections] = (), **rest: Any) -> Coordinator:
+def join(run_store: store.Store, run_id: str, changes: Sequence[config.Sections] = (), **options: Any) -> Coordinator:
     """Returns one more coordinator of a run that is shared.
 
     Args:
@@ -178,46 +178,46 @@ def join(kept: store.Store, run: str, changes: Sequence[config.Sections] = (), *
         NotFound: There is no such run.
         SetupError: It is not shared, its task is not on this machine, or the changes are wrong.
     """
-    stored = kept.run(run).config
-    if "shared" not in stored:
+    stored_config = run_store.get_run(run_id).config
+    if "shared" not in stored_config:
         raise errors.SetupError(
-            f"Run {run} has one coordinator: begin one that others may join with 'atoll run TASK --shared'."
+            f"Run {run_id} has one coordinator: begin one that others may join with 'atoll run TASK --shared'."
         )
-    if not Path(stored["folder"]).is_dir():
-        raise errors.SetupError(f"The task of run {run} is not on this machine: put it at {stored['folder']}.")
+    if not Path(stored_config["folder"]).is_dir():
+        raise errors.SetupError(f"The task of run {run_id} is not on this machine: put it at {stored_config['folder']}.")
     limits.check_changes(changes)
-    shared = limits.LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
-    if shared:
-        raise errors.SetupError(f"run.{min(shared)} is what all coordinators of the run share, and stays as it began.")
-    sections = {name: value for name, value in stored.items() if name not in NO_SECTIONS}
-    return Coordinator(kept, config.Plan.from_data(sections, changes), run=run, **rest)
+    shared_limits = limits.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
+    if shared_limits:
+        raise errors.SetupError(f"run.{min(shared_limits)} is what all coordinators of the run share, and stays as it began.")
+    sections = {name: value for name, value in stored_config.items() if name not in NON_SECTION_KEYS}
+    return Coordinator(run_store, config.RunConfig.from_data(sections, changes), run_id=run_id, **options)
 
 
-class _Pulse:
+class _LeaseRenewer:
     """Renews the leases in a thread of its own, so that no long step lets them run out."""
 
-    def __init__(self, held: store.Leases, bests: Callable[[], Mapping[int, str]]) -> None:
-        self._held, self._bests, self._over = held, bests, Event()
-        self.latest = held.beat()
+    def __init__(self, leases: store.Leases, bests: Callable[[], Mapping[int, str]]) -> None:
+        self._leases, self._bests, self._stopped = leases, bests, Event()
+        self.status = leases.renew()
 
-    def beat(self) -> store.Standing:
-        self.latest = self._held.beat(self._bests())
-        return self.latest
+    def renew(self) -> store.LeaseStatus:
+        self.status = self._leases.renew(self._bests())
+        return self.status
 
-    def __enter__(self) -> "_Pulse":
+    def __enter__(self) -> "_LeaseRenewer":
         self._thread = Thread(target=self._run, name="atoll-pulse", daemon=True)
         self._thread.start()
         return self
 
-    def __exit__(self, *ended: object) -> None:
-        self._over.set()
+    def __exit__(self, *exc_info: object) -> None:
+        self._stopped.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._over.wait(self._held.seconds / 4):
-            errors.attempt(self.beat)  # a store that is away for a moment: the leases hold a while, or are lost
+        while not self._stopped.wait(self._leases.lease_seconds / 4):
+            errors.capture(self.renew)  # a store that is away for a moment: the leases hold a while, or are lost
 
 
-def _told(islands: frozenset[int]) -> str:
+def _format_islands(islands: frozenset[int]) -> str:
     names = ", ".join(map(str, sorted(islands)))
     return f"island {names}" if len(islands) == 1 else f"islands {names}"

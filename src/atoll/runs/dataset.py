@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from atoll import store
 from atoll.runs import progress
 
-type Place = tuple[int, int]  # step and call
+type CallKey = tuple[int, int]  # step and call
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """What became of a step.
 
     Attributes:
@@ -36,14 +36,14 @@ class Outcome(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Step:
+class _StepData:
     parents: tuple[str, ...] = ()
     best: store.Row | None = None
     failure: str | None = None
     is_applied: bool = False
 
 
-def dataset(kept: store.Store, run: str) -> Iterator[dict[str, Any]]:
+def iter_finetuning_rows(run_store: store.Store, run_id: str) -> Iterator[dict[str, Any]]:
     """Yields one record per reply of a proposing model, by step and call; equal runs give equal records.
 
     The child of a step stands for all its replies; of several children, the best. What judges and gates asked is not
@@ -52,32 +52,32 @@ def dataset(kept: store.Store, run: str) -> Iterator[dict[str, Any]]:
     Raises:
         NotFound: There is no such run.
     """
-    records = kept.journal(run)
-    last: dict[Place, int] = {}  # a call that was repeated after a cut counts once
-    for number, record in enumerate(records.of_kind("replied")):
-        if (place := _place(record.step, record.data)) is not None:
-            last[place] = number
-    if not last:
+    records = run_store.journal(run_id)
+    last_index: dict[CallKey, int] = {}  # a call that was repeated after a cut counts once
+    for index, record in enumerate(records.read_kinds("replied")):
+        if (key := _parse_call_key(record.step, record.data)) is not None:
+            last_index[key] = index
+    if not last_index:
         return
-    outcomes = _outcomes(kept, run)
-    due, early = iter(sorted(last)), dict[Place, dict[str, Any]]()
-    wanted = next(due, None)
-    for number, record in enumerate(records.of_kind("replied")):
-        place = _place(record.step, record.data)
-        if place is None or last.get(place) != number:
+    outcomes = _load_outcomes(run_store, run_id)
+    pending_keys, ready_rows = iter(sorted(last_index)), dict[CallKey, dict[str, Any]]()
+    next_key = next(pending_keys, None)
+    for index, record in enumerate(records.read_kinds("replied")):
+        key = _parse_call_key(record.step, record.data)
+        if key is None or last_index.get(key) != index:
             continue
-        early[place] = _record(record.step, record.data, outcomes.get(record.step, Outcome()))
-        while wanted is not None and wanted in early:
-            yield early.pop(wanted)
-            wanted = next(due, None)
+        ready_rows[key] = _make_row(record.step, record.data, outcomes.get(record.step, StepOutcome()))
+        while next_key is not None and next_key in ready_rows:
+            yield ready_rows.pop(next_key)
+            next_key = next(pending_keys, None)
 
 
-def _place(step: int, data: Mapping[str, Any]) -> Place | None:
+def _parse_call_key(step: int, data: Mapping[str, Any]) -> CallKey | None:
     call = str(data.get("call", ""))  # a number; of a judge or a gate, a path that ends in one
     return (step, int(call)) if call.isdecimal() and "prompt" in data and "text" in data else None
 
 
-def _record(step: int, data: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+def _make_row(step: int, data: Mapping[str, Any], outcome: StepOutcome) -> dict[str, Any]:
     return {
         "prompt": data["prompt"],
         "reply": data["text"],
@@ -91,37 +91,37 @@ def _record(step: int, data: Mapping[str, Any], outcome: Outcome) -> dict[str, A
     }
 
 
-def _outcomes(kept: store.Store, run: str) -> Mapping[int, Outcome]:
-    steps: dict[int, _Step] = {}
+def _load_outcomes(run_store: store.Store, run_id: str) -> Mapping[int, StepOutcome]:
+    steps: dict[int, _StepData] = {}
     scores: dict[str, float | None] = {}
-    for record in kept.journal(run).of_kind("begun", "applied"):
-        step = steps.setdefault(record.step, _Step())
+    for record in run_store.journal(run_id).read_kinds("begun", "applied"):
+        step = steps.setdefault(record.step, _StepData())
         if record.kind == "begun":
             step.parents = tuple(record.data["parents"])
         else:
             step.is_applied, step.failure = True, record.data.get("failure")
-    for row in kept.candidates(run):
+    for row in run_store.candidates(run_id):
         scores[row.id] = row.score
         if row.version is not None:
             scores[row.version] = row.score
         if row.is_draft or not row.step:
             continue
-        step = steps.setdefault(row.step, _Step())
-        if step.best is None or progress.score_of(row) > progress.score_of(step.best):
+        step = steps.setdefault(row.step, _StepData())
+        if step.best is None or progress.get_sort_score(row) > progress.get_sort_score(step.best):
             step.best = row
-    return {number: _outcome(step, scores) for number, step in steps.items()}
+    return {index: _make_outcome(step, scores) for index, step in steps.items()}
 
 
-def _outcome(step: _Step, scores: Mapping[str, float | None]) -> Outcome:
+def _make_outcome(step: _StepData, scores: Mapping[str, float | None]) -> StepOutcome:
     row = step.best
-    known = [score for score in (scores.get(id) for id in (row.parents if row else step.parents)) if score is not None]
-    parent_score = max(known, default=None)
+    parent_scores = [score for score in (scores.get(id) for id in (row.parents if row else step.parents)) if score is not None]
+    parent_score = max(parent_scores, default=None)
     if row is None:
-        why = step.failure or ("the step gave no child" if step.is_applied else "the step was not finished")
-        return Outcome(None, None, parent_score, why, step.is_applied)
-    return Outcome(row.id, row.score, parent_score, row.failure or _refusal(row), step.is_applied)
+        failure = step.failure or ("the step gave no child" if step.is_applied else "the step was not finished")
+        return StepOutcome(None, None, parent_score, failure, step.is_applied)
+    return StepOutcome(row.id, row.score, parent_score, row.failure or _get_rejection_reason(row), step.is_applied)
 
 
-def _refusal(row: store.Row) -> str | None:
+def _get_rejection_reason(row: store.Row) -> str | None:
     """Returns why a child was never judged; None of one that has a score, whatever a gate said to it."""
     return row.reason if row.score is None else None

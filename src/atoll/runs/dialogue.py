@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from atoll import store
-from atoll.runs.text import number
+from atoll.runs.text import format_number
 
 
 @dataclass(slots=True)
@@ -29,59 +29,59 @@ class Node:
 
     def to_data(self) -> dict[str, Any]:
         """Returns it as plain data."""
-        below = [each.to_data() for each in self.nodes]
-        return {"title": self.title, "summary": self.summary, "best": self.best, **self.data, "nodes": below}
+        children = [node.to_data() for node in self.nodes]
+        return {"title": self.title, "summary": self.summary, "best": self.best, **self.data, "nodes": children}
 
-    def lines(self, depth: int, indent: int = 0) -> Iterator[str]:
+    def iter_lines(self, depth: int, indent: int = 0) -> Iterator[str]:
         """Yields the tree as indented text, so many levels deep."""
         yield f"{'  ' * indent}{self.title}{': ' if self.summary else ''}{self.summary}"
         if depth:
-            for each in self.nodes:
-                yield from each.lines(depth - 1, indent + 1)
+            for node in self.nodes:
+                yield from node.iter_lines(depth - 1, indent + 1)
 
 
-def tree(kept: store.Store, run: str, *, island: int | None = None) -> Node:
+def build_tree(run_store: store.Store, run_id: str, *, island: int | None = None) -> Node:
     """Returns the tree of a run; a step is one worldline, and its children are the turns that made it.
 
     Raises:
         NotFound: There is no such run.
     """
     steps: dict[tuple[int, int], dict[int, list[store.Row]]] = {}
-    for row in kept.candidates(run):
+    for row in run_store.candidates(run_id):
         if row.step and not row.is_draft and island in (None, row.island):
             generation = row.meta.get("generation", 0)
-            place = row.island, generation if isinstance(generation, int) else 0
-            steps.setdefault(place, {}).setdefault(row.step, []).append(row)
+            key = row.island, generation if isinstance(generation, int) else 0
+            steps.setdefault(key, {}).setdefault(row.step, []).append(row)
     islands: dict[int, list[Node]] = {}
-    for (where, generation), found in sorted(steps.items()):
-        lines = [_worldline(step, rows) for step, rows in sorted(found.items())]
-        islands.setdefault(where, []).append(_branch(f"generation {generation + 1}", lines, "worldlines"))
-    nodes = [_branch(f"island {where}", below, "generations") for where, below in sorted(islands.items())]
-    return _branch(f"run {run}", nodes, "islands")
+    for (where, generation), rows_by_step in sorted(steps.items()):
+        worldlines = [_make_worldline(step, rows) for step, rows in sorted(rows_by_step.items())]
+        islands.setdefault(where, []).append(_make_branch(f"generation {generation + 1}", worldlines, "worldlines"))
+    nodes = [_make_branch(f"island {island_index}", generations, "generations") for island_index, generations in sorted(islands.items())]
+    return _make_branch(f"run {run_id}", nodes, "islands")
 
 
-def _branch(title: str, nodes: list[Node], named: str) -> Node:
-    scores = [each.best for each in nodes if each.best is not None]
-    said = f"{len(nodes)} {named if len(nodes) != 1 else named[:-1]}"
+def _make_branch(title: str, nodes: list[Node], plural: str) -> Node:
+    scores = [node.best for node in nodes if node.best is not None]
+    summary = f"{len(nodes)} {plural if len(nodes) != 1 else plural[:-1]}"
     if scores:
-        said += f", best {number(max(scores))}, mean {number(fmean(scores))}"
-    return Node(title, said, max(scores, default=None), nodes=nodes)
+        summary += f", best {format_number(max(scores))}, mean {format_number(fmean(scores))}"
+    return Node(title, summary, max(scores, default=None), nodes=nodes)
 
 
-def _worldline(step: int, rows: Sequence[store.Row]) -> Node:
-    turns = [_turn(place, row) for place, row in enumerate(rows, 1)]
+def _make_worldline(step: int, rows: Sequence[store.Row]) -> Node:
+    turns = [_make_turn(position, row) for position, row in enumerate(rows, 1)]
     parents = ", ".join(rows[0].parents) or "nobody: begun anew"
-    made = _branch(f"worldline {step}", turns, "turns")
-    made.summary = f"from {parents}; {made.summary}"
-    made.data = {"parents": list(rows[0].parents)}
-    return made
+    node = _make_branch(f"worldline {step}", turns, "turns")
+    node.summary = f"from {parents}; {node.summary}"
+    node.data = {"parents": list(rows[0].parents)}
+    return node
 
 
-def _turn(place: int, row: store.Row) -> Node:
+def _make_turn(position: int, row: store.Row) -> Node:
     critic = str(row.meta.get("critic", ""))
-    heard = row.failure or row.feedback.partition("\n")[0]
-    said = f"{row.id}, score {number(row.score)}"
-    said += f"; judge: {heard}" if heard else ""
-    said += f"; critic: {critic.strip().partition('\n')[0]}" if critic.strip() else ""
+    feedback = row.failure or row.feedback.partition("\n")[0]
+    summary = f"{row.id}, score {format_number(row.score)}"
+    summary += f"; judge: {feedback}" if feedback else ""
+    summary += f"; critic: {critic.strip().partition('\n')[0]}" if critic.strip() else ""
     data = {"id": row.id, "critic": critic, "judge": row.failure or row.feedback, "content": row.content}
-    return Node(f"turn {place}", said, row.score, data)
+    return Node(f"turn {position}", summary, row.score, data)

@@ -9,21 +9,21 @@ from typing import NamedTuple
 from atoll import store
 from atoll.runs import text
 
-JUDGE = "judge"  # who rejects a candidate that has no score
+EVALUATOR = "judge"  # who rejects a candidate that has no score
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class FailureReason:
     """Why something was lost, and how often; `by` is who said so."""
 
     count: int
-    by: str
+    source: str
     text: str
 
 
-class Losses(NamedTuple):
+class FailureCounts(NamedTuple):
     """What gave nothing, by reason, the commonest first.
 
     Attributes:
@@ -31,11 +31,11 @@ class Losses(NamedTuple):
         rejections: Children that some gate kept out.
     """
 
-    failures: Sequence[Reason]
-    rejections: Sequence[Reason]
+    failures: Sequence[FailureReason]
+    rejections: Sequence[FailureReason]
 
 
-def losses(kept: store.Store, run: str) -> Losses:
+def count_failures(run_store: store.Store, run_id: str) -> FailureCounts:
     """Counts the failures and rejections of a run.
 
     Raises:
@@ -43,20 +43,20 @@ def losses(kept: store.Store, run: str) -> Losses:
     """
     failures: list[tuple[str, str]] = []
     rejections: list[tuple[str, str]] = []
-    for record in kept.journal(run).of_kind("applied"):
+    for record in run_store.journal(run_id).read_kinds("applied"):
         if "failure" in record.data:
             failures.append(("engine", record.data["failure"]))
-        for verdict, reason, by, _ in (child["decision"] for child in record.data["children"]):
+        for verdict, reason, source, _ in (child["decision"] for child in record.data["children"]):
             if verdict == "reject":
-                (failures if by == JUDGE else rejections).append((str(by), str(reason)))
-    return Losses(list(_grouped(failures)), list(_grouped(rejections)))
+                (failures if source == EVALUATOR else rejections).append((str(source), str(reason)))
+    return FailureCounts(list(_group_reasons(failures)), list(_group_reasons(rejections)))
 
 
-def _grouped(said: Iterable[tuple[str, str]]) -> Iterator[Reason]:
+def _group_reasons(reasons: Iterable[tuple[str, str]]) -> Iterator[FailureReason]:
     """Puts together what differs in numbers only; such a group is called by its text with N for each number."""
     groups: dict[tuple[str, str], Counter[str]] = {}
-    for by, reason in said:
-        first = text.line(reason)
-        groups.setdefault((by, _NUMBER.sub("N", first)), Counter())[first] += 1
-    for (by, general), texts in sorted(groups.items(), key=lambda each: (-each[1].total(), each[0])):
-        yield Reason(texts.total(), by, next(iter(texts)) if len(texts) == 1 else general)
+    for source, reason in reasons:
+        message = text.get_first_line(reason)
+        groups.setdefault((source, _NUMBER.sub("N", message)), Counter())[message] += 1
+    for (source, pattern), texts in sorted(groups.items(), key=lambda group: (-group[1].total(), group[0])):
+        yield FailureReason(texts.total(), source, next(iter(texts)) if len(texts) == 1 else pattern)

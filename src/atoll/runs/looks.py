@@ -4,23 +4,23 @@ from atoll import config, store
 from atoll.runs import text
 
 
-def shown(system: str, content: str) -> str:
+def format_candidate(system: str, content: str) -> str:
     """Returns a candidate of a system for people to read."""
-    look = config.look(system)
-    return content if look is None else look.shown(content)
+    display_format = config.get_display_format(system)
+    return content if display_format is None else display_format.format_candidate(content)
 
 
-def news(system: str, content: str, start: str, length: int = 200) -> str:
+def summarize_candidate(system: str, content: str, initial: str, length: int = 200) -> str:
     """Returns on one line what is new in a candidate against the start."""
-    look = config.look(system)
-    return text.news(content, start, length) if look is None else text.gist(look.gist(content), length)
+    display_format = config.get_display_format(system)
+    return text.find_new_lines(content, initial, length) if display_format is None else text.format_one_line(display_format.format_one_line(content), length)
 
 
-def system_of(kept: store.Store, run: str) -> str:
+def get_system_name(run_store: store.Store, run_id: str) -> str:
     """Returns the name of a run's system; empty where it has none.
 
     Raises:
         NotFound: There is no such run.
     """
-    name: str = kept.run(run).config.get("system", "")
+    name: str = run_store.get_run(run_id).config.get("system", "")
     return name

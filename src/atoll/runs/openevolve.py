@@ -11,7 +11,7 @@ ARCHIVE_SIZE = 100  # OpenEvolve's default
 LANGUAGES = {".py": "python", ".rs": "rust", ".r": "r", ".txt": "text", ".md": "text"}
 
 
-def export(kept: store.Store, run: str, folder: Path) -> Path:
+def export_checkpoint(run_store: store.Store, run_id: str, folder: Path) -> Path:
     """Writes `checkpoint_N` into a folder, N being the last step, and returns its path.
 
     Every candidate with a score is in it, by our ids; what failed is not: OpenEvolve would take it for a score of 0.
@@ -20,50 +20,50 @@ def export(kept: store.Store, run: str, folder: Path) -> Path:
         NotFound: There is no such run.
         SetupError: It has no candidates, or the folder cannot be written.
     """
-    rows = [row for row in kept.candidates(run) if row.score is not None and not row.is_draft]
+    rows = [row for row in run_store.candidates(run_id) if row.score is not None and not row.is_draft]
     if not rows:
-        raise errors.SetupError(f"Run {run} has no candidate with a score yet: there is nothing to write.")
-    config, last = kept.run(run).config, max(row.step for row in rows)
+        raise errors.SetupError(f"Run {run_id} has no candidate with a score yet: there is nothing to write.")
+    config, last_step = run_store.get_run(run_id).config, max(row.step for row in rows)
     suffix = PurePath(str(config.get("task", {}).get("program", "program.py"))).suffix or ".py"
-    programs = list(_programs(kept, run, rows, suffix))
-    best = max(programs, key=lambda each: float(each["metrics"]["combined_score"]))
-    place = folder / f"checkpoint_{last}"
+    programs = list(_iter_programs(run_store, run_id, rows, suffix))
+    best = max(programs, key=lambda program: float(program["metrics"]["combined_score"]))
+    checkpoint = folder / f"checkpoint_{last_step}"
     try:
-        (place / "programs").mkdir(parents=True, exist_ok=True)
+        (checkpoint / "programs").mkdir(parents=True, exist_ok=True)
         for program in programs:
-            _write(place / "programs" / f"{program['id']}.json", program)
-        _write(place / "metadata.json", _metadata(programs, best, last))
-        (place / f"best_program{suffix}").write_text(best["code"], encoding="utf-8", errors="backslashreplace")
-        _write(place / "best_program_info.json", _about(best, last))
+            _write_json(checkpoint / "programs" / f"{program['id']}.json", program)
+        _write_json(checkpoint / "metadata.json", _make_metadata(programs, best, last_step))
+        (checkpoint / f"best_program{suffix}").write_text(best["code"], encoding="utf-8", errors="backslashreplace")
+        _write_json(checkpoint / "best_program_info.json", _make_best_info(best, last_step))
     except OSError as error:
-        raise errors.SetupError(f"{place} cannot be written: {error.strerror}.") from error
-    return place
+        raise errors.SetupError(f"{checkpoint} cannot be written: {error.strerror}.") from error
+    return checkpoint
 
 
-def export_all(kept: store.Store, run: str, folder: Path) -> Path:
+def export_output_folder(run_store: store.Store, run_id: str, folder: Path) -> Path:
     """Writes what `openevolve-run` leaves in its output folder: `checkpoints/checkpoint_N`, and `best` beside it.
 
     Raises:
         NotFound: There is no such run.
         SetupError: It has no candidates, or the folder cannot be written.
     """
-    place = export(kept, run, folder / "checkpoints")
+    checkpoint = export_checkpoint(run_store, run_id, folder / "checkpoints")
     try:
         (folder / "best").mkdir(exist_ok=True)
-        for file in place.glob("best_program*"):
+        for file in checkpoint.glob("best_program*"):
             (folder / "best" / file.name).write_bytes(file.read_bytes())
     except OSError as error:
         raise errors.SetupError(f"{folder} cannot be written: {error.strerror}.") from error
     return folder
 
 
-def _write(path: Path, data: Mapping[str, Any]) -> None:
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(data, indent=1), encoding="utf-8")
 
 
-def _programs(kept: store.Store, run: str, rows: list[store.Row], suffix: str) -> Iterator[dict[str, Any]]:
-    artifacts, prompts = _artifacts(kept, run), _prompts(kept, run)
-    since = kept.run(run).created_at.timestamp()
+def _iter_programs(run_store: store.Store, run_id: str, rows: list[store.Row], suffix: str) -> Iterator[dict[str, Any]]:
+    artifacts, prompts = _load_artifacts(run_store, run_id), _load_prompts(run_store, run_id)
+    created_at = run_store.get_run(run_id).created_at.timestamp()
     generations: dict[str, int] = {}
     scores = {row.id: {**row.metrics, "combined_score": row.score} for row in rows}
     for row in rows:
@@ -76,7 +76,7 @@ def _programs(kept: store.Store, run: str, rows: list[store.Row], suffix: str) -
             "language": LANGUAGES.get(suffix, suffix.lstrip(".")),
             "parent_id": parent,
             "generation": generations[row.id],
-            "timestamp": since,
+            "timestamp": created_at,
             "iteration_found": row.step,
             "metrics": scores[row.id],
             "complexity": float(len(row.content)),
@@ -93,52 +93,52 @@ def _programs(kept: store.Store, run: str, rows: list[store.Row], suffix: str) -
         }
 
 
-def _artifacts(kept: store.Store, run: str) -> Mapping[str, Mapping[str, str]]:
+def _load_artifacts(run_store: store.Store, run_id: str) -> Mapping[str, Mapping[str, str]]:
     """Returns the artifacts of the candidates as texts, by their ids."""
-    bodies, found = kept.blobs(), dict[str, Mapping[str, str]]()
-    for record in kept.journal(run).of_kind("founded", "judged"):
-        judged = evaluation.from_data(record.data["evaluation"])
-        named = record.data.get("candidate") or record.data
-        if judged.artifacts and isinstance(named, Mapping):
-            texts = {name: bodies.body(ref).decode("utf-8", "replace") for name, ref in judged.artifacts.items()}
-            found[str(named["id"])] = texts
-    return found
+    blobs, artifacts = run_store.blobs(), dict[str, Mapping[str, str]]()
+    for record in run_store.journal(run_id).read_kinds("founded", "judged"):
+        result = evaluation.from_data(record.data["evaluation"])
+        candidate_data = record.data.get("candidate") or record.data
+        if result.artifacts and isinstance(candidate_data, Mapping):
+            texts = {name: blobs.load_blob(ref).decode("utf-8", "replace") for name, ref in result.artifacts.items()}
+            artifacts[str(candidate_data["id"])] = texts
+    return artifacts
 
 
-def _prompts(kept: store.Store, run: str) -> Mapping[int, Mapping[str, Any]]:
+def _load_prompts(run_store: store.Store, run_id: str) -> Mapping[int, Mapping[str, Any]]:
     """Returns what a model was asked and said in each step, under the name that OpenEvolve's viewer looks for."""
-    found: dict[int, dict[str, Any]] = {}
-    for record in kept.journal(run).of_kind("replied"):
+    prompts: dict[int, dict[str, Any]] = {}
+    for record in run_store.journal(run_id).read_kinds("replied"):
         if {"prompt", "text"} <= record.data.keys():
-            asked = found.setdefault(record.step, {"system": "", "user": record.data["prompt"], "responses": []})
+            asked = prompts.setdefault(record.step, {"system": "", "user": record.data["prompt"], "responses": []})
             asked["responses"].append(record.data["text"])
-    return {step: {"full_rewrite_user": asked} for step, asked in found.items()}
+    return {step: {"full_rewrite_user": prompt} for step, prompt in prompts.items()}
 
 
-def _metadata(programs: list[dict[str, Any]], best: Mapping[str, Any], last: int) -> Mapping[str, Any]:
-    num_islands = 1 + max(each["metadata"]["island"] for each in programs)
+def _make_metadata(programs: list[dict[str, Any]], best: Mapping[str, Any], last_step: int) -> Mapping[str, Any]:
+    num_islands = 1 + max(program["metadata"]["island"] for program in programs)
     islands: list[list[dict[str, Any]]] = [[] for _ in range(num_islands)]
     for each in programs:
         islands[each["metadata"]["island"]].append(each)
-    ranked = sorted(programs, key=_score, reverse=True)
+    ranked = sorted(programs, key=_get_score, reverse=True)
     return {
         "island_feature_maps": [{} for _ in islands],
-        "islands": [[each["id"] for each in island] for island in islands],
-        "archive": [each["id"] for each in ranked[:ARCHIVE_SIZE]],
+        "islands": [[program["id"] for program in island] for island in islands],
+        "archive": [program["id"] for program in ranked[:ARCHIVE_SIZE]],
         "best_program_id": best["id"],
-        "island_best_programs": [max(island, key=_score)["id"] if island else None for island in islands],
-        "last_iteration": last,
+        "island_best_programs": [max(island, key=_get_score)["id"] if island else None for island in islands],
+        "last_iteration": last_step,
         "current_island": 0,
-        "island_generations": [max((each["generation"] for each in island), default=0) for island in islands],
+        "island_generations": [max((program["generation"] for program in island), default=0) for island in islands],
         "last_migration_generation": 0,
         "feature_stats": {},
     }
 
 
-def _score(program: Mapping[str, Any]) -> float:
+def _get_score(program: Mapping[str, Any]) -> float:
     return float(program["metrics"]["combined_score"])
 
 
-def _about(best: Mapping[str, Any], last: int) -> Mapping[str, Any]:
-    same = ("id", "generation", "timestamp", "parent_id", "metrics", "language")
-    return {**{name: best[name] for name in same}, "iteration": best["iteration_found"], "current_iteration": last}
+def _make_best_info(best: Mapping[str, Any], last_step: int) -> Mapping[str, Any]:
+    copied_keys = ("id", "generation", "timestamp", "parent_id", "metrics", "language")
+    return {**{name: best[name] for name in copied_keys}, "iteration": best["iteration_found"], "current_iteration": last_step}

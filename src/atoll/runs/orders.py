@@ -12,13 +12,13 @@ from typing import Any, Literal
 from atoll import config, control, errors, store
 
 type Action = Literal["pause", "resume", "stop", "set"]
-type Post = tuple[control.Kind, Mapping[str, Any]]
+type RequestedCommand = tuple[control.CommandKind, Mapping[str, Any]]
 
-KEY = "control/"
+KEY_PREFIX = "control/"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ControlReceipt:
     """What was left in an inbox.
 
     Attributes:
@@ -27,16 +27,16 @@ class Told:
 
     run: str
     numbers: Sequence[int]
-    posts: Sequence[Post]
+    commands: Sequence[RequestedCommand]
     is_alive: bool
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """Says in a sentence what was told."""
-        when = "" if self.is_alive else " No process writes it now: it will read this when it resumes."
-        return f"Told run {self.run}: {'; '.join(_said(kind, data) for kind, data in self.posts)}.{when}"
+        note = "" if self.is_alive else " No process writes it now: it will read this when it resumes."
+        return f"Told run {self.run}: {'; '.join(_describe_command(kind, data) for kind, data in self.commands)}.{note}"
 
 
-def tell(kept: store.Store, run: str, posts: Sequence[Post], *, by: str, reason: str = "") -> Told:
+def send_commands(run_store: store.Store, run_id: str, commands: Sequence[RequestedCommand], *, author: str, reason: str = "") -> ControlReceipt:
     """Leaves commands in the inbox of a run, and writes down who did.
 
     Args:
@@ -49,22 +49,22 @@ def tell(kept: store.Store, run: str, posts: Sequence[Post], *, by: str, reason:
         SetupError: A setting is not known, or its value is wrong or not finite; or nobody is there to pause, resume or
             stop.
     """
-    begun = kept.run(run).config
-    system = begun.get("system", "")
-    checked = [(kind, config.told(system, data) if kind == "set" else data) for kind, data in posts]
-    is_alive = kept.is_written(run)
+    stored_config = run_store.get_run(run_id).config
+    system = stored_config.get("system", "")
+    checked = [(kind, config.check_live_settings(system, data) if kind == "set" else data) for kind, data in commands]
+    is_alive = run_store.has_writer(run_id)
     for kind, _ in checked:
         if not is_alive and kind in ("pause", "resume", "stop"):
-            raise errors.SetupError(_refusal(run, kind, is_shared="shared" in begun))
-    written = [_written(kind, data) for kind, data in checked]
+            raise errors.SetupError(_explain_not_running(run_id, kind, is_shared="shared" in stored_config))
+    encoded = [_encode_command(kind, data) for kind, data in checked]
     numbers = []
-    for (kind, data), said in zip(checked, written, strict=True):
-        kept.versions().set(f"{KEY}{run}", said, reason or _said(kind, data), by)  # first: nothing is told unwritten
-        numbers.append(kept.inbox(run).post(kind, **data))
-    return Told(run, numbers, checked, is_alive)
+    for (kind, data), text in zip(checked, encoded, strict=True):
+        run_store.versions().set(f"{KEY_PREFIX}{run_id}", text, reason or _describe_command(kind, data), author)  # first: nothing is told unwritten
+        numbers.append(run_store.inbox(run_id).post(kind, **data))
+    return ControlReceipt(run_id, numbers, checked, is_alive)
 
 
-def _written(kind: str, data: Mapping[str, Any]) -> str:
+def _encode_command(kind: str, data: Mapping[str, Any]) -> str:
     """Returns a command as the log keeps it.
 
     Raises:
@@ -73,25 +73,25 @@ def _written(kind: str, data: Mapping[str, Any]) -> str:
     try:
         return json.dumps({"kind": kind, "data": dict(data)}, sort_keys=True, allow_nan=False)
     except ValueError as error:
-        raise errors.SetupError(f"A run cannot be told to {_said(kind, data):.200}: give finite numbers.") from error
+        raise errors.SetupError(f"A run cannot be told to {_describe_command(kind, data):.200}: give finite numbers.") from error
 
 
-def _refusal(run: str, kind: str, *, is_shared: bool) -> str:
-    again = f"'atoll join {run}' goes on unless it is over" if is_shared else f"'atoll resume {run}' goes on with it"
+def _explain_not_running(run_id: str, kind: str, *, is_shared: bool) -> str:
+    hint = f"'atoll join {run_id}' goes on unless it is over" if is_shared else f"'atoll resume {run_id}' goes on with it"
     if kind == "resume":
-        return f"No process writes run {run} now, so nothing is paused: {again}."
-    return f"No process writes run {run} now, so there is nothing to {kind}: {again}."
+        return f"No process writes run {run_id} now, so nothing is paused: {hint}."
+    return f"No process writes run {run_id} now, so there is nothing to {kind}: {hint}."
 
 
-def _said(kind: str, data: Mapping[str, Any]) -> str:
+def _describe_command(kind: str, data: Mapping[str, Any]) -> str:
     match kind:
         case "raise":
-            return f"raise the limits to {_pairs(data)}, where they are lower"
+            return f"raise the limits to {_format_pairs(data)}, where they are lower"
         case "set":
-            return f"set {_pairs(data)}"
+            return f"set {_format_pairs(data)}"
         case _:
             return kind
 
 
-def _pairs(data: Mapping[str, Any]) -> str:
+def _format_pairs(data: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in data.items())

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from atoll import store
 from atoll.runs import baselines, curve, looks, progress, text
-from atoll.runs.gists import gist
-from atoll.runs.report import Facts, gather, shortened
+from atoll.runs.gists import summarize_record
+from atoll.runs.report import ReportData, load_report_data, shorten
 from atoll.store import events
 
 NUM_TOP = 20
@@ -44,152 +44,152 @@ class Markup(str):
 type Cell = str | int | float | Markup | None
 
 
-def page(kept: store.Store, run: str) -> Iterator[str]:
+def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
     """Yields the pieces of a page about a run.
 
     Raises:
         NotFound: There is no such run.
     """
-    facts = gather(kept, run)
-    title = _escaped(f"Run {facts.summary.run}")
+    data = load_report_data(run_store, run_id)
+    title = _escape(f"Run {data.summary.run}")
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    yield f"<p>{_escaped(facts.about(str))}</p>\n<p>{_escaped(facts.outcome())}</p>\n"
-    yield from _baselines(facts)
-    yield from _progress(facts)
-    if facts.best is not None:
-        best = looks.shown(facts.summary.system, facts.best.content)
-        yield f"<h2>The best candidate, {_escaped(facts.best.id)}</h2>\n{_source(best)}\n"
-        yield from _descent(facts)
-        start = kept.candidates(run).find("0.0")
-        rows = kept.candidates(run).best(NUM_TOP)
-        yield from _top(rows, start.content if start else "", facts.summary.system)
-    yield from _islands(facts.islands)
-    yield from _losses(facts)
-    yield from _events(kept, run)
-    yield f"<h2>Cost</h2>\n<p>{_escaped(facts.cost())}</p>\n"
-    yield f"<h2>Set-up</h2>\n{_source(chr(10).join(facts.settings))}\n</body>\n</html>\n"
+    yield f"<p>{_escape(data.describe_run(str))}</p>\n<p>{_escape(data.describe_outcome())}</p>\n"
+    yield from _render_baselines(data)
+    yield from _render_progress(data)
+    if data.best is not None:
+        best = looks.format_candidate(data.summary.system, data.best.content)
+        yield f"<h2>The best candidate, {_escape(data.best.id)}</h2>\n{_render_code(best)}\n"
+        yield from _render_lineage(data)
+        initial = run_store.candidates(run_id).find("0.0")
+        rows = run_store.candidates(run_id).list_best(NUM_TOP)
+        yield from _render_top(rows, initial.content if initial else "", data.summary.system)
+    yield from _render_islands(data.islands)
+    yield from _render_failures(data)
+    yield from _render_events(run_store, run_id)
+    yield f"<h2>Cost</h2>\n<p>{_escape(data.describe_cost())}</p>\n"
+    yield f"<h2>Set-up</h2>\n{_render_code(chr(10).join(data.settings))}\n</body>\n</html>\n"
 
 
-def _events(kept: store.Store, run: str) -> Iterator[str]:
+def _render_events(run_store: store.Store, run_id: str) -> Iterator[str]:
     """Yields the end of the journal."""
-    found = events.Events(kept, run).before(sys.maxsize, NUM_EVENTS)
+    records = events.RecordQueries(run_store, run_id).list_before(sys.maxsize, NUM_EVENTS)
     yield "<h2>The last events</h2>\n"
-    rows = [(each.seq, each.kind, each.step, "all" if each.island < 0 else each.island, gist(each)) for each in found]
-    yield from _table(("event", "kind", "step", "island", "what"), rows)
+    rows = [(record.seq, record.kind, record.step, "all" if record.island < 0 else record.island, summarize_record(record)) for record in records]
+    yield from _render_table(("event", "kind", "step", "island", "what"), rows)
 
 
-def _baselines(facts: Facts) -> Iterator[str]:
-    found = list(baselines.lines(facts.baselines, facts.summary.best_score, facts.summary.run))
-    if len(found) == 1:
-        yield f"<p>{_escaped(found[0])}</p>\n"
+def _render_baselines(data: ReportData) -> Iterator[str]:
+    lines = list(baselines.format_lines(data.baselines, data.summary.best_score, data.summary.run))
+    if len(lines) == 1:
+        yield f"<p>{_escape(lines[0])}</p>\n"
         return
-    yield f"<h2>Baselines</h2>\n<p>{_escaped(found[0])}</p>\n"
-    rows = [baselines.cells(each, facts.summary.best_score) for each in facts.baselines]
-    yield from _table(baselines.COLUMNS, rows)
+    yield f"<h2>Baselines</h2>\n<p>{_escape(lines[0])}</p>\n"
+    rows = [baselines.format_cells(baseline, data.summary.best_score) for baseline in data.baselines]
+    yield from _render_table(baselines.COLUMNS, rows)
 
 
-def _progress(facts: Facts) -> Iterator[str]:
-    if not facts.improvements:
+def _render_progress(data: ReportData) -> Iterator[str]:
+    if not data.improvements:
         return
-    yield f"<h2>Best score over evaluations</h2>\n{curve.svg(facts.improvements, facts.summary.totals.evaluations)}\n"
-    rows = [(each.evaluations, each.score, each.id, each.island) for each in facts.improvements]
+    yield f"<h2>Best score over evaluations</h2>\n{curve.render_curve(data.improvements, data.summary.totals.evaluations)}\n"
+    rows = [(improvement.evaluations, improvement.score, improvement.id, improvement.island) for improvement in data.improvements]
     gap: Sequence[Cell] = ("…", None, None, None)
-    table = _table(("evaluations", "score", "candidate", "island"), shortened(rows, gap))
-    yield _folded(f"{len(rows):,} improvements", Markup("".join(table)))
+    table = _render_table(("evaluations", "score", "candidate", "island"), shorten(rows, gap))
+    yield _render_details(f"{len(rows):,} improvements", Markup("".join(table)))
 
 
-def _top(rows: Iterable[store.Row], start: str, system: str) -> Iterator[str]:
+def _render_top(rows: Iterable[store.Row], initial: str, system: str) -> Iterator[str]:
     yield "<h2>The best candidates</h2>\n"
 
-    def folded(row: store.Row) -> Markup:
-        return _folded(looks.news(system, row.content, start, 80), _source(looks.shown(system, row.content)))
+    def render_source(row: store.Row) -> Markup:
+        return _render_details(looks.summarize_candidate(system, row.content, initial, 80), _render_code(looks.format_candidate(system, row.content)))
 
-    cells = [(row.id, row.island, row.step, row.score, folded(row)) for row in rows]
-    yield from _table(("candidate", "island", "step", "score", "what is new"), cells)
+    cells = [(row.id, row.island, row.step, row.score, render_source(row)) for row in rows]
+    yield from _render_table(("candidate", "island", "step", "score", "what is new"), cells)
 
 
-def _descent(facts: Facts) -> Iterator[str]:
+def _render_lineage(data: ReportData) -> Iterator[str]:
     yield "<h2>From the best back to the start</h2>\n"
     cells: list[Sequence[Cell]] = [
         (
-            link.row.id,
-            link.row.island,
-            link.row.score,
-            link.gain,
-            text.gist(text.data(link.row.meta), 80),
-            _change(link, facts.summary.system),
+            entry.row.id,
+            entry.row.island,
+            entry.row.score,
+            entry.gain,
+            text.format_one_line(text.format_pairs(entry.row.meta), 80),
+            _render_change(entry, data.summary.system),
         )
-        for link in facts.descent
+        for entry in data.best_lineage
     ]
     gap: Sequence[Cell] = ("…", None, None, None, None, None)
-    yield from _table(("candidate", "island", "score", "gain", "how", "change"), shortened(cells, gap))
+    yield from _render_table(("candidate", "island", "score", "gain", "how", "change"), shorten(cells, gap))
 
 
-def _change(link: progress.Link, system: str) -> Cell:
-    if link.parent is None:
+def _render_change(entry: progress.LineageEntry, system: str) -> Cell:
+    if entry.parent is None:
         return "the start"
-    names = (link.parent.id, link.row.id)
-    before, after = (looks.shown(system, row.content) for row in (link.parent, link.row))
-    lines = [_line(each) for each in text.patch(before, after, *names)]
-    return _folded(f"against {link.parent.id}", Markup(f"<pre>{chr(10).join(lines)}</pre>")) if lines else "none"
+    names = (entry.parent.id, entry.row.id)
+    before, after = (looks.format_candidate(system, row.content) for row in (entry.parent, entry.row))
+    lines = [_render_diff_line(line) for line in text.iter_diff_lines(before, after, *names)]
+    return _render_details(f"against {entry.parent.id}", Markup(f"<pre>{chr(10).join(lines)}</pre>")) if lines else "none"
 
 
-def _line(line: str) -> str:
+def _render_diff_line(line: str) -> str:
     kinds = {"+": "added", "-": "removed", "@": "place"}
     kind = kinds.get(line[:1])
-    return f'<span class="{kind}">{_escaped(line)}</span>' if kind else _escaped(line)
+    return f'<span class="{kind}">{_escape(line)}</span>' if kind else _escape(line)
 
 
-def _islands(islands: Sequence[progress.Island]) -> Iterator[str]:
+def _render_islands(islands: Sequence[progress.IslandSummary]) -> Iterator[str]:
     if not islands:
         return
     yield "<h2>Islands</h2>\n"
-    cells = [(each.index, each.best_id, each.best_score, *each.counts.values()) for each in islands]
-    yield from _table(("island", "best", "score", *islands[0].counts), cells)
+    cells = [(island.index, island.best_id, island.best_score, *island.counts.values()) for island in islands]
+    yield from _render_table(("island", "best", "score", *islands[0].counts), cells)
 
 
-def _losses(facts: Facts) -> Iterator[str]:
-    for title, reasons in (("Failures", facts.losses.failures), ("Kept out by a gate", facts.losses.rejections)):
+def _render_failures(data: ReportData) -> Iterator[str]:
+    for title, reasons in (("Failures", data.failure_counts.failures), ("Kept out by a gate", data.failure_counts.rejections)):
         if reasons:
             yield f"<h2>{title}</h2>\n"
-            yield from _table(("count", "by", "reason"), [(r.count, r.by, text.gist(r.text, 400)) for r in reasons])
+            yield from _render_table(("count", "by", "reason"), [(reason.count, reason.source, text.format_one_line(reason.text, 400)) for reason in reasons])
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
-    body = list(rows)
-    numeric = [any(isinstance(row[place], int | float) for row in body) for place in range(len(headings))]
-    kinds = [' class="number"' if each else "" for each in numeric]
-    heads = "".join(f"<th{kind}>{_escaped(each)}</th>" for kind, each in zip(kinds, headings, strict=True))
+def _render_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
+    row_list = list(rows)
+    numeric = [any(isinstance(row[index], int | float) for row in row_list) for index in range(len(headings))]
+    kinds = [' class="number"' if is_numeric else "" for is_numeric in numeric]
+    heads = "".join(f"<th{kind}>{_escape(heading)}</th>" for kind, heading in zip(kinds, headings, strict=True))
     yield f"<table>\n<tr>{heads}</tr>\n"
-    for row in body:
-        yield f"<tr>{''.join(f'<td{kind}>{_cell(each)}</td>' for kind, each in zip(kinds, row, strict=True))}</tr>\n"
+    for row in row_list:
+        yield f"<tr>{''.join(f'<td{kind}>{_render_cell(value)}</td>' for kind, value in zip(kinds, row, strict=True))}</tr>\n"
     yield "</table>\n"
 
 
-def _cell(value: Cell) -> str:
+def _render_cell(value: Cell) -> str:
     match value:
         case Markup():
             return value
         case None:
             return ""
         case float():
-            return text.number(value)
+            return text.format_number(value)
         case int():
             return f"{value:,}"
         case _:
-            return _escaped(value)
+            return _escape(value)
 
 
-def _folded(title: str, inside: Markup) -> Markup:
-    return Markup(f"<details><summary>{_escaped(title)}</summary>{inside}</details>")
+def _render_details(title: str, content: Markup) -> Markup:
+    return Markup(f"<details><summary>{_escape(title)}</summary>{content}</details>")
 
 
-def _source(content: str) -> Markup:
-    return Markup(f"<pre>\n{_escaped(content)}</pre>")
+def _render_code(content: str) -> Markup:
+    return Markup(f"<pre>\n{_escape(content)}</pre>")
 
 
-def _escaped(said: str) -> str:
-    return html.escape(text.visible(said))
+def _escape(content: str) -> str:
+    return html.escape(text.escape_control(content))

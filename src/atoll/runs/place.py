@@ -12,7 +12,7 @@ from atoll import config, errors, executor, sandbox
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|PRIVATE", re.IGNORECASE)
 
 
-class Allowed(NamedTuple):
+class UnsafeOptions(NamedTuple):
     """What whoever starts a run takes upon themselves; it holds for this start alone and is never stored.
 
     Attributes:
@@ -24,36 +24,36 @@ class Allowed(NamedTuple):
     env: Sequence[str] = ()
 
 
-NOTHING = Allowed()
+SAFE_OPTIONS = UnsafeOptions()
 
 
-def place_of(plan: config.Plan, allowed: Allowed, *, has_model: bool) -> executor.Place:
+def make_executor_config(run_config: config.RunConfig, allowed: UnsafeOptions, *, has_llm: bool) -> executor.ExecutorConfig:
     """Returns where candidates are judged.
 
     Raises:
         SetupError: Something that the settings name is not there, or is not allowed.
     """
-    wanted = plan.sandbox
-    profile = sandbox.Profile(
-        programs=tuple(_program(name) for name in wanted.programs),
-        network=wanted.network,
-        env=_environment(wanted.env, allowed.env),
-        reads=tuple(_readable(plan.folder, name) for name in wanted.reads),
+    settings = run_config.sandbox
+    permissions = sandbox.Permissions(
+        programs=tuple(_find_program(name) for name in settings.programs),
+        network=settings.network,
+        env=_read_environment(settings.env, allowed.env),
+        read_paths=tuple(_resolve_read_path(run_config.folder, name) for name in settings.reads),
     )
-    cluster = plan.executor.cluster()
-    usual = min(plan.run.workers, executor.cores()) if cluster is None else plan.run.workers
-    return executor.Place(
-        wanted.limits(),
-        wanted.slots or usual,
-        wanted.require,
-        allowed.unsafe or not has_model,
-        wanted.trusted,
-        profile,
-        cluster,
+    ray_config = run_config.executor.to_ray_config()
+    default_slots = min(run_config.run.workers, executor.cpu_count()) if ray_config is None else run_config.run.workers
+    return executor.ExecutorConfig(
+        settings.to_limits(),
+        settings.slots or default_slots,
+        settings.require,
+        allowed.unsafe or not has_llm,
+        settings.trusted,
+        permissions,
+        ray_config,
     )
 
 
-def _environment(names: Sequence[str], allowed: Sequence[str]) -> Mapping[str, str]:
+def _read_environment(names: Sequence[str], allowed: Sequence[str]) -> Mapping[str, str]:
     for name in (*names, *allowed):
         if name not in os.environ:
             raise errors.SetupError(
@@ -68,16 +68,16 @@ def _environment(names: Sequence[str], allowed: Sequence[str]) -> Mapping[str, s
     return {name: os.environ[name] for name in (*names, *allowed)}
 
 
-def _program(name: str) -> str:
-    found = name if name == "." else shutil.which(name)
-    if found is None:
+def _find_program(name: str) -> str:
+    path = name if name == "." else shutil.which(name)
+    if path is None:
         raise errors.SetupError(
             f"There is no program {name}, which sandbox.programs names: install it, or give its path."
         )
-    return found
+    return path
 
 
-def _readable(folder: Path, name: str) -> str:
+def _resolve_read_path(folder: Path, name: str) -> str:
     path = (folder / Path(name).expanduser()).absolute()
     if not path.exists():
         raise errors.SetupError(f"There is no {path}, which sandbox.reads names.")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from atoll import errors, store
 
-START, BEST = "start", "best"  # names of candidates that every run has
+INITIAL, BEST = "start", "best"  # names of candidates that every run has
 
 
 class Scored(Protocol):
@@ -31,7 +31,7 @@ class Improvement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Island:
+class IslandSummary:
     """What happened on one island.
 
     Attributes:
@@ -66,7 +66,7 @@ class Island:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LineageEntry:
     """A candidate with the best of its parents.
 
     Attributes:
@@ -83,136 +83,136 @@ class Link:
         return self.row.score - self.parent.score
 
     def to_data(self) -> dict[str, Any]:
-        return {**row_data(self.row), "best_parent": self.parent.id if self.parent else None, "gain": self.gain}
+        return {**row_to_data(self.row), "best_parent": self.parent.id if self.parent else None, "gain": self.gain}
 
 
-def row_data(row: store.Row) -> dict[str, Any]:
+def row_to_data(row: store.Row) -> dict[str, Any]:
     """Returns a candidate as plain data, as `--json` prints it."""
     data = {field.name: getattr(row, field.name) for field in fields(row)}
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in data.items()}
 
 
-def improvements(kept: store.Store, run: str) -> Sequence[Improvement]:
+def find_improvements(run_store: store.Store, run_id: str) -> Sequence[Improvement]:
     """Returns the candidates that were each better than all before, in the order in which they were accepted.
 
     Raises:
         NotFound: There is no such run.
     """
-    found: list[Improvement] = []
-    for each in _accepted(kept, run):
-        if not found or each.score > found[-1].score:
-            found.append(each)
-    return found
+    improvements: list[Improvement] = []
+    for accepted in _iter_accepted(run_store, run_id):
+        if not improvements or accepted.score > improvements[-1].score:
+            improvements.append(accepted)
+    return improvements
 
 
-def _accepted(kept: store.Store, run: str) -> Iterator[Improvement]:
+def _iter_accepted(run_store: store.Store, run_id: str) -> Iterator[Improvement]:
     """Yields what was accepted, with the number of evaluations at that time."""
-    waiting: dict[str, tuple[float | None, int]] = {}  # judged, not decided: score and island
+    pending: dict[str, tuple[float | None, int]] = {}  # judged, not decided: score and island
     evaluations = 0
-    for record in kept.journal(run).of_kind("founded", "judged", "applied", "decided"):
+    for record in run_store.journal(run_id).read_kinds("founded", "judged", "applied", "decided"):
         data = record.data
-        decided: list[tuple[str, str]] = []
+        decisions: list[tuple[str, str]] = []
         if record.kind in ("founded", "judged"):
-            waiting[data["id"]] = data["evaluation"]["score"], data.get("island", record.island)
+            pending[data["id"]] = data["evaluation"]["score"], data.get("island", record.island)
         match record.kind:
             case "founded":
                 evaluations += 1
-                decided = [(data["id"], "accept")]
+                decisions = [(data["id"], "accept")]
             case "applied":
                 evaluations += data["evaluations"]
-                decided = [(child["id"], child["decision"][0]) for child in data["children"]]
+                decisions = [(child["id"], child["decision"][0]) for child in data["children"]]
             case "decided":
-                decided = [(data["id"], data["decision"][0])]
-        for id, verdict in decided:
-            score, island = waiting.get(id, (None, 0)) if verdict == "hold" else waiting.pop(id, (None, 0))
+                decisions = [(data["id"], data["decision"][0])]
+        for id, verdict in decisions:
+            score, island = pending.get(id, (None, 0)) if verdict == "hold" else pending.pop(id, (None, 0))
             if verdict == "accept" and score is not None:
                 yield Improvement(evaluations, score, id, island)
 
 
-def num_islands(kept: store.Store, run: str) -> int:
+def count_islands(run_store: store.Store, run_id: str) -> int:
     """Returns how many islands a run has; 0 before its start.
 
     Raises:
         NotFound: There is no such run.
     """
-    founded = next(kept.journal(run).of_kind("founded"), None)
-    if founded is None:
+    initial_record = next(run_store.journal(run_id).read_kinds("founded"), None)
+    if initial_record is None:
         return 0
-    said = founded.data.get("setup", {}).get("num_islands")
-    return said if isinstance(said, int) else 1 + max(row.island for row in kept.candidates(run))
+    count = initial_record.data.get("setup", {}).get("num_islands")
+    return count if isinstance(count, int) else 1 + max(row.island for row in run_store.candidates(run_id))
 
 
-def islands(kept: store.Store, run: str) -> Sequence[Island]:
+def summarize_islands(run_store: store.Store, run_id: str) -> Sequence[IslandSummary]:
     """Returns what happened on each island of a run.
 
     Raises:
         NotFound: There is no such run.
     """
     proposed, accepted = Counter[int](), Counter[int]()
-    for row in kept.candidates(run):
+    for row in run_store.candidates(run_id):
         if row.step and not row.is_draft:
             proposed[row.island] += 1
             accepted[row.island] += row.verdict == "accept"
-    moves = Counter((record.kind, record.island) for record in kept.journal(run).of_kind("migrated", "reset"))
+    moves = Counter((record.kind, record.island) for record in run_store.journal(run_id).read_kinds("migrated", "reset"))
     return [
-        Island(
+        IslandSummary(
             index,
-            best_of_island(kept, run, index),
+            get_best_of_island(run_store, run_id, index),
             proposed[index],
             accepted[index],
             moves["migrated", index],
             moves["reset", index],
         )
-        for index in range(num_islands(kept, run))
+        for index in range(count_islands(run_store, run_id))
     ]
 
 
-def best_of_island(kept: store.Store, run: str, island: int) -> store.Row | None:
+def get_best_of_island(run_store: store.Store, run_id: str, island: int) -> store.Row | None:
     """Returns the best that was proposed on an island, or the start where nothing was better."""
-    rows = kept.candidates(run)
-    start, best = rows.find("0.0"), next(iter(rows.best(island=island)), None)
-    if start is None or start.score is None or best is None or best.score is None:
-        return best or start
-    return best if best.score > start.score else start
+    rows = run_store.candidates(run_id)
+    initial, best = rows.find("0.0"), next(iter(rows.list_best(island=island)), None)
+    if initial is None or initial.score is None or best is None or best.score is None:
+        return best or initial
+    return best if best.score > initial.score else initial
 
 
-def candidate(kept: store.Store, run: str, name: str) -> store.Row:
+def find_candidate(run_store: store.Store, run_id: str, name: str) -> store.Row:
     """Returns a candidate by its id, by the version it became, or as `best` or `start`.
 
     Raises:
         NotFound: There is none.
     """
-    rows = kept.candidates(run)
-    best = next(iter(rows.best()), None) if name == BEST else None
-    found = best if name == BEST else rows.find("0.0" if name == START else name)
-    if found is None and name in (BEST, START):
-        raise errors.NotFound(f"Run {run} has no candidate with a score yet: let it run, or go on with 'atoll resume'.")
-    if found is None:
-        raise errors.NotFound(f"Run {run} has no candidate {name}: 'atoll best {run} -n 20' lists the best.")
-    return found
+    rows = run_store.candidates(run_id)
+    best = next(iter(rows.list_best()), None) if name == BEST else None
+    row = best if name == BEST else rows.find("0.0" if name == INITIAL else name)
+    if row is None and name in (BEST, INITIAL):
+        raise errors.NotFound(f"Run {run_id} has no candidate with a score yet: let it run, or go on with 'atoll resume'.")
+    if row is None:
+        raise errors.NotFound(f"Run {run_id} has no candidate {name}: 'atoll best {run_id} -n 20' lists the best.")
+    return row
 
 
-def link(rows: store.Candidates, row: store.Row) -> Link:
+def make_lineage_entry(rows: store.Candidates, row: store.Row) -> LineageEntry:
     """Returns a candidate with the best of its parents; of equal ones the last, as engines put the best last."""
-    found = [parent for parent in (rows.find(id) for id in reversed(row.parents)) if parent is not None]
-    return Link(row, max(found, key=score_of, default=None))
+    parents = [parent for parent in (rows.find(id) for id in reversed(row.parents)) if parent is not None]
+    return LineageEntry(row, max(parents, key=get_sort_score, default=None))
 
 
-def score_of(row: Scored) -> float:
+def get_sort_score(row: Scored) -> float:
     """Returns a score to compare by: who has none comes after everybody else."""
     return -float("inf") if row.score is None else row.score
 
 
-def descent(rows: store.Candidates, row: store.Row) -> Sequence[Link]:
+def get_best_lineage(rows: store.Candidates, row: store.Row) -> Sequence[LineageEntry]:
     """Returns the line from a candidate back to the start, over the best parent each time."""
-    line = [link(rows, row)]
-    seen = {row.id}
-    while (parent := line[-1].parent) is not None and parent.id not in seen:
-        seen.add(parent.id)
-        line.append(link(rows, parent))
-    return line
+    lineage = [make_lineage_entry(rows, row)]
+    seen_ids = {row.id}
+    while (parent := lineage[-1].parent) is not None and parent.id not in seen_ids:
+        seen_ids.add(parent.id)
+        lineage.append(make_lineage_entry(rows, parent))
+    return lineage
 
 
-def ancestors(rows: store.Candidates, row: store.Row) -> Sequence[Link]:
+def get_lineage(rows: store.Candidates, row: store.Row) -> Sequence[LineageEntry]:
     """Returns a candidate and all that it comes from, nearest first."""
-    return [link(rows, each) for each in rows.lineage(row.id)]
+    return [make_lineage_entry(rows, ancestor) for ancestor in rows.get_lineage(row.id)]

@@ -7,14 +7,14 @@ from atoll.evaluation import Cost
 from atoll.llm import recording
 
 
-def replay_lines(kept: store.Store, run: str) -> Iterator[str]:
+def iter_responses(run_store: store.Store, run_id: str) -> Iterator[str]:
     """Yields the replies of a run as lines that `llm.Replay` reads, those of judges too, in the order of arrival.
 
     Raises:
         NotFound: There is no such run.
     """
-    for record in kept.journal(run).of_kind("replied"):
+    for record in run_store.journal(run_id).read_kinds("replied"):
         data = record.data
         if "prompt" in data and "text" in data:
-            reply = llm.Reply(data["text"], str(data.get("model") or "unknown"), Cost(*data["usage"]))
-            yield recording.to_line((record.step, str(data["call"])), data["prompt"], reply)
+            response = llm.Response(data["text"], str(data.get("model") or "unknown"), Cost(*data["usage"]))
+            yield recording.format_line((record.step, str(data["call"])), data["prompt"], response)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from atoll import store
 from atoll.runs import baselines, failures, looks, progress, results, text
-from atoll.runs.summary import Summary, summarise
+from atoll.runs.summary import Summary, summarize
 
 _FIRST, _LAST = 10, 20  # improvements shown of many
 
@@ -16,167 +16,167 @@ type Quote = Callable[[str], str]  # how a name stands in a text
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ReportData:
     """All that a page says about a run."""
 
     summary: Summary
     settings: Sequence[str]
     best: store.Row | None
     improvements: Sequence[progress.Improvement]
-    descent: Sequence[progress.Link]
-    islands: Sequence[progress.Island]
-    losses: failures.Losses
+    best_lineage: Sequence[progress.LineageEntry]
+    islands: Sequence[progress.IslandSummary]
+    failure_counts: failures.FailureCounts
     baselines: Sequence[baselines.Baseline]
 
-    def about(self, quote: Quote) -> str:
+    def describe_run(self, quote: Quote) -> str:
         """Says in two sentences what was run and how it ended."""
         summary = self.summary
         task = f"{quote(Path(summary.task).name)} " if summary.task else ""
         system = f"with the system {quote(summary.system)} and " if summary.system else "with "
         model = "no LLM" if summary.llm in ("", "none") else f"the model {quote(summary.llm)}"
-        where = f"; candidates ran in sandbox {quote(summary.sandbox)}" if summary.sandbox else ""
-        begun = f"Begun {summary.created_at:%Y-%m-%d %H:%M} UTC"
+        sandbox_note = f"; candidates ran in sandbox {quote(summary.sandbox)}" if summary.sandbox else ""
+        started = f"Begun {summary.created_at:%Y-%m-%d %H:%M} UTC"
         ended = f"{summary.status}{f' ({quote(summary.reason)})' if summary.reason else ''}"
-        return f"Evolved {task}{system}{model}{where}. {begun}; {ended}."
+        return f"Evolved {task}{system}{model}{sandbox_note}. {started}; {ended}."
 
-    def outcome(self) -> str:
+    def describe_outcome(self) -> str:
         """Says what was gained."""
-        start, best = self.summary.initial_score, self.summary.best_score
-        if start is None or best is None or not self.improvements:
+        initial, best = self.summary.initial_score, self.summary.best_score
+        if initial is None or best is None or not self.improvements:
             return "Nothing has a score yet."
-        judged = f"{self.summary.totals.evaluations:,} evaluations"
-        if best <= start:
-            return f"Nothing better than the start was found in {judged}."
-        last = self.improvements[-1].evaluations
-        return f"The gain is {text.number(best - start)}, reached after {last:,} of {judged}."
+        evaluations = f"{self.summary.totals.evaluations:,} evaluations"
+        if best <= initial:
+            return f"Nothing better than the start was found in {evaluations}."
+        evaluations_to_best = self.improvements[-1].evaluations
+        return f"The gain is {text.format_number(best - initial)}, reached after {evaluations_to_best:,} of {evaluations}."
 
-    def cost(self) -> str:
+    def describe_cost(self) -> str:
         """Says what the run took."""
-        used = self.summary.totals
-        took = [f"{used.steps:,} steps", f"{used.evaluations:,} evaluations", f"{used.failures:,} failures"]
-        if used.cost.calls:
-            took += [f"{used.cost.calls:,} calls of a model", f"{used.cost.tokens_in:,} tokens in"]
-            took += [f"{used.cost.tokens_out:,} tokens out", f"${used.cost.usd:.4f}"]
-        if used.cost.seconds:
-            took.append(f"{used.cost.seconds:,.1f} seconds of work")
-        return f"{', '.join(took)}."
+        usage = self.summary.totals
+        parts = [f"{usage.steps:,} steps", f"{usage.evaluations:,} evaluations", f"{usage.failures:,} failures"]
+        if usage.cost.calls:
+            parts += [f"{usage.cost.calls:,} calls of a model", f"{usage.cost.tokens_in:,} tokens in"]
+            parts += [f"{usage.cost.tokens_out:,} tokens out", f"${usage.cost.usd:.4f}"]
+        if usage.cost.seconds:
+            parts.append(f"{usage.cost.seconds:,.1f} seconds of work")
+        return f"{', '.join(parts)}."
 
 
-def gather(kept: store.Store, run: str) -> Facts:
+def load_report_data(run_store: store.Store, run_id: str) -> ReportData:
     """Reads all that a page says about a run.
 
     Raises:
         NotFound: There is no such run.
     """
-    rows, summary = kept.candidates(run), summarise(kept, run)
+    rows, summary = run_store.candidates(run_id), summarize(run_store, run_id)
     best = rows.get(summary.best) if summary.best else None
-    return Facts(
+    return ReportData(
         summary,
-        list(text.settings(kept.run(run).config)),
+        list(text.format_settings(run_store.get_run(run_id).config)),
         best,
-        progress.improvements(kept, run),
-        progress.descent(rows, best) if best else (),
-        progress.islands(kept, run),
-        failures.losses(kept, run),
-        baselines.find(kept, run),
+        progress.find_improvements(run_store, run_id),
+        progress.get_best_lineage(rows, best) if best else (),
+        progress.summarize_islands(run_store, run_id),
+        failures.count_failures(run_store, run_id),
+        baselines.find_baselines(run_store, run_id),
     )
 
 
-def report(kept: store.Store, run: str) -> Iterator[str]:
+def iter_report_lines(run_store: store.Store, run_id: str) -> Iterator[str]:
     """Yields the lines of a report in Markdown.
 
     Raises:
         NotFound: There is no such run.
     """
-    facts = gather(kept, run)
-    yield from (f"# Run {facts.summary.run}", "", facts.about(_code), "", facts.outcome(), "")
-    yield from _table(("", "score", "candidate"), _ends(facts))
-    yield from ("", *baselines.lines(facts.baselines, facts.summary.best_score, run))
-    if result := results.find(kept, run):
-        yield from ("", "## The result", "", *results.lines(result))
-    if facts.best is not None:
+    data = load_report_data(run_store, run_id)
+    yield from (f"# Run {data.summary.run}", "", data.describe_run(_format_code), "", data.describe_outcome(), "")
+    yield from _format_table(("", "score", "candidate"), _make_score_rows(data))
+    yield from ("", *baselines.format_lines(data.baselines, data.summary.best_score, run_id))
+    if result := results.find_result(run_store, run_id):
+        yield from ("", "## The result", "", *results.format_result(result))
+    if data.best is not None:
         yield from (
             "",
-            f"## The best candidate, {facts.best.id}",
+            f"## The best candidate, {data.best.id}",
             "",
-            *_fenced(looks.shown(facts.summary.system, facts.best.content)),
+            *_format_fenced(looks.format_candidate(data.summary.system, data.best.content)),
         )
-    if len(facts.improvements) > 1:
-        yield from ("", "## How it came about", "", *_way(facts))
-    if facts.islands:
-        yield from ("", "## Islands", "", *_islands(facts.islands))
-    yield from ("", "## Failures", "", *_losses(facts.losses))
-    yield from ("", "## Cost", "", facts.cost())
-    if facts.settings:
-        yield from ("", "## Set-up", "", *_fenced("\n".join(facts.settings).strip("\n"), "toml"))
+    if len(data.improvements) > 1:
+        yield from ("", "## How it came about", "", *_format_improvements(data))
+    if data.islands:
+        yield from ("", "## Islands", "", *_format_islands(data.islands))
+    yield from ("", "## Failures", "", *_format_failures(data.failure_counts))
+    yield from ("", "## Cost", "", data.describe_cost())
+    if data.settings:
+        yield from ("", "## Set-up", "", *_format_fenced("\n".join(data.settings).strip("\n"), "toml"))
 
 
-def _ends(facts: Facts) -> Iterator[Sequence[str]]:
-    yield "start", text.number(facts.summary.initial_score), "0.0" if facts.improvements else "-"
-    yield "best", text.number(facts.summary.best_score), facts.best.id if facts.best else "-"
+def _make_score_rows(data: ReportData) -> Iterator[Sequence[str]]:
+    yield "start", text.format_number(data.summary.initial_score), "0.0" if data.improvements else "-"
+    yield "best", text.format_number(data.summary.best_score), data.best.id if data.best else "-"
 
 
-def _way(facts: Facts) -> Iterator[str]:
-    steps = facts.improvements
-    gains = [None, *(after.score - before.score for before, after in pairwise(steps))]
+def _format_improvements(data: ReportData) -> Iterator[str]:
+    improvements = data.improvements
+    gains = [None, *(after.score - before.score for before, after in pairwise(improvements))]
     rows = [
-        (f"{each.evaluations:,}", text.number(each.score), "" if gain is None else f"+{text.number(gain)}", each.id)
-        for each, gain in zip(steps, gains, strict=True)
+        (f"{improvement.evaluations:,}", text.format_number(improvement.score), "" if gain is None else f"+{text.format_number(gain)}", improvement.id)
+        for improvement, gain in zip(improvements, gains, strict=True)
     ]
-    yield from _table(("evaluations", "score", "gain", "candidate"), shortened(rows, ("…", "", "", "")))
-    ids = [link.row.id for link in facts.descent]
-    yield from ("", f"Its line back to the start: {' ← '.join(shortened(ids, '…'))}.")
+    yield from _format_table(("evaluations", "score", "gain", "candidate"), shorten(rows, ("…", "", "", "")))
+    ids = [entry.row.id for entry in data.best_lineage]
+    yield from ("", f"Its line back to the start: {' ← '.join(shorten(ids, '…'))}.")
 
 
-def shortened[T](rows: Sequence[T], gap: T) -> Sequence[T]:
+def shorten[T](rows: Sequence[T], gap: T) -> Sequence[T]:
     """Returns the first and last of many, with a gap between them."""
     if len(rows) <= _FIRST + _LAST + 1:
         return rows
     return [*rows[:_FIRST], gap, *rows[-_LAST:]]
 
 
-def _islands(islands: Sequence[progress.Island]) -> Iterator[str]:
+def _format_islands(islands: Sequence[progress.IslandSummary]) -> Iterator[str]:
     rows = [
-        (str(each.index), each.best_id or "-", text.number(each.best_score), *(f"{n:,}" for n in each.counts.values()))
-        for each in islands
+        (str(island.index), island.best_id or "-", text.format_number(island.best_score), *(f"{n:,}" for n in island.counts.values()))
+        for island in islands
     ]
-    return _table(("island", "best", "score", *islands[0].counts), rows)
+    return _format_table(("island", "best", "score", *islands[0].counts), rows)
 
 
-def _losses(losses: failures.Losses) -> Iterator[str]:
-    if not losses.failures:
+def _format_failures(failure_counts: failures.FailureCounts) -> Iterator[str]:
+    if not failure_counts.failures:
         yield "None."
     else:
-        yield from _table(("count", "by", "reason"), [_reason(each) for each in losses.failures])
-    if losses.rejections:
+        yield from _format_table(("count", "by", "reason"), [_format_reason(reason) for reason in failure_counts.failures])
+    if failure_counts.rejections:
         yield from ("", "Kept out by a gate:", "")
-        yield from _table(("count", "by", "reason"), [_reason(each) for each in losses.rejections])
+        yield from _format_table(("count", "by", "reason"), [_format_reason(reason) for reason in failure_counts.rejections])
 
 
-def _reason(reason: failures.Reason) -> Sequence[str]:
-    return f"{reason.count:,}", _code(reason.by), _code(reason.text)
+def _format_reason(reason: failures.FailureReason) -> Sequence[str]:
+    return f"{reason.count:,}", _format_code(reason.source), _format_code(reason.text)
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _format_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(headings)} |"
     yield f"|{'|'.join(' --- ' for _ in headings)}|"
     for row in rows:
         yield f"| {' | '.join(row)} |"
 
 
-def _code(said: str) -> str:
+def _format_code(content: str) -> str:
     """Returns foreign text as it stands inside a line or a cell: code, so that nothing in it is markup."""
-    plain = text.gist(said).replace("|", "\\|")
-    fence = "`" * (1 + _longest_fence(plain))
-    return f"{fence} {plain} {fence}" if "`" in plain else f"`{plain}`"
+    escaped = text.format_one_line(content).replace("|", "\\|")
+    fence = "`" * (1 + _find_longest_fence(escaped))
+    return f"{fence} {escaped} {fence}" if "`" in escaped else f"`{escaped}`"
 
 
-def _fenced(content: str, language: str = "") -> Iterator[str]:
-    fence = "`" * max(3, 1 + _longest_fence(content))
+def _format_fenced(content: str, language: str = "") -> Iterator[str]:
+    fence = "`" * max(3, 1 + _find_longest_fence(content))
     yield f"{fence}{language}"
-    yield from text.visible(content).rstrip("\n").split("\n")
+    yield from text.escape_control(content).rstrip("\n").split("\n")
     yield fence
 
 
-def _longest_fence(content: str) -> int:
-    return max((len(each) for each in re.findall("`+", content)), default=0)
+def _find_longest_fence(content: str) -> int:
+    return max((len(fence) for fence in re.findall("`+", content)), default=0)

@@ -10,59 +10,59 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from atoll import cluster, config, control, errors, executor, journal, llm, store, system
-from atoll.candidate import NOTHING, plain
+from atoll.candidate import EMPTY, normalize_json
 from atoll.llm import routing
 from atoll.runs import limits, methods, place, spending, stopping
-from atoll.runs.contact import StoredContact
-from atoll.runs.lookup import find
-from atoll.runs.patience import Patience
-from atoll.runs.replaying import replay_lines
-from atoll.runs.summary import totals
+from atoll.runs.contact import StoreLiveChannel
+from atoll.runs.lookup import find_run
+from atoll.runs.patience import LLMFailureLimit
+from atoll.runs.replaying import iter_responses
+from atoll.runs.summary import compute_totals
 from atoll.store import ledger
 
-TURN_SECONDS = 0.02
-NO_SECTIONS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")  # what is stored beside the plan
-ALL = -1  # the island of a record that concerns all of them
+POLL_SECONDS = 0.02
+NON_SECTION_KEYS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")  # what is stored beside the plan
+ALL_ISLANDS = -1  # the island of a record that concerns all of them
 
-type MakeLLM = Callable[[config.Plan], llm.LLM | None]
+type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
 
 
-def make_llm(plan: config.Plan, kept: store.Store | None = None) -> llm.LLM | None:
+def make_llm(run_config: config.RunConfig, run_store: store.Store | None = None) -> llm.LLM | None:
     """Returns the model that a plan names, or None; `replay:RUN` is a run of the store, where there is no such file.
 
     Raises:
         SetupError: The name is not understood, or its key is missing.
         NotFound: There is neither such a file nor such a run.
     """
-    if kept is not None and (run := _replayed(plan, kept)):
-        return llm.Replay(replay_lines(kept, run), where=f"Run {run}")
-    options, seconds = plan.llm.options(), plan.budget().seconds
+    if run_store is not None and (run_id := _find_recorded_run(run_config, run_store)):
+        return llm.RecordedLLM(iter_responses(run_store, run_id), name=f"Run {run_id}")
+    options, seconds = run_config.llm.to_options(), run_config.get_budget().seconds
     if seconds is not None:  # nobody waits longer for a server to come back than the run may last
         options["outage_seconds"] = min(options["outage_seconds"], seconds)
-    return llm.make_llm(plan.run.llm, **options)
+    return llm.make_llm(run_config.run.llm, **options)
 
 
-def _replayed(plan: config.Plan, kept: store.Store) -> str | None:
+def _find_recorded_run(run_config: config.RunConfig, run_store: store.Store) -> str | None:
     """Returns the run of the store that a plan wants to hear again, if any.
 
     Raises:
         NotFound: It names neither a file nor a run.
     """
-    scheme, _, rest = (part.strip() for part in plan.run.llm.partition(":"))
-    return find(kept, rest) if scheme.lower() == "replay" and rest and not Path(rest).exists() else None
+    scheme, _, source = (part.strip() for part in run_config.run.llm.partition(":"))
+    return find_run(run_store, source) if scheme.lower() == "replay" and source and not Path(source).exists() else None
 
 
-def reader(known: ledger.Ledger) -> Callable[[str], config.Bound]:
+def make_parameter_reader(version_ledger: ledger.VersionLedger) -> Callable[[str], config.BoundParameter]:
     """Returns what finds the parameters that a plan names: KEY, KEY@3 or KEY@production."""
 
-    def resolve(name: str) -> config.Bound:
-        found = known.resolve(name)
-        return config.Bound(found.key, found.n or 0, json.loads(found.value or "null"))
+    def resolve(name: str) -> config.BoundParameter:
+        entry = version_ledger.resolve(name)
+        return config.BoundParameter(entry.key, entry.n or 0, json.loads(entry.value or "null"))
 
     return resolve
 
 
-class _Order(NamedTuple):
+class _IterationOrder(NamedTuple):
     """Whether steps are applied in their order, and how many fly."""
 
     is_ordered: bool
@@ -101,72 +101,72 @@ class Session:
 
     def __init__(
         self,
-        kept: store.Store,
-        plan: config.Plan,
+        run_store: store.Store,
+        run_config: config.RunConfig,
         *,
-        run: str | None = None,
+        run_id: str | None = None,
         budget: control.Budget | None = None,
-        model: MakeLLM | None = None,
-        allowed: place.Allowed = place.NOTHING,
-        link: Mapping[str, str] = NOTHING,
+        llm_factory: LLMFactory | None = None,
+        allowed: place.UnsafeOptions = place.SAFE_OPTIONS,
+        extra_config: Mapping[str, str] = EMPTY,
         has_dashboard: bool = False,
     ) -> None:
-        self.plan = plan = plan.bound(reader(ledger.Ledger(kept.book())))
-        self._kept, self.budget = kept, budget or plan.budget()
-        self._cost: spending.Tariff | None = None
-        self.purse: llm.Purse | None = None
-        if run is None and model is None and (heard := _replayed(plan, kept)):
+        self.plan = run_config = run_config.bind_parameters(make_parameter_reader(ledger.VersionLedger(run_store.change_log())))
+        self._store, self.budget = run_store, budget or run_config.get_budget()
+        self._call_price: spending.CallPrice | None = None
+        self.llm_budget: llm.LLMBudget | None = None
+        if run_id is None and llm_factory is None and (recorded_run := _find_recorded_run(run_config, run_store)):
             # By its id: `latest` would be this run itself when it goes on.
-            self.plan = plan = replace(plan, run=plan.run.model_copy(update={"llm": f"replay:{heard}"}))
-        asked = make_llm(plan, kept) if model is None else model(plan)
-        for box in _mailboxes(asked):
-            box.is_over = lambda: bool(self.evolver.reason)
-        self._patience = Patience(asked, self._give_up) if asked is not None else None
-        limits.check_budget(self.budget, has_model=asked is not None)
-        durable = self._durable(asked, run)
-        self._where = place.place_of(plan, allowed, has_model=asked is not None)
-        parts = self._parts(durable, has_dashboard)
-        built = methods.changed(plan.run.method, plan.builder().build(plan.task, plan.options, parts))
-        if isinstance(asked, llm.Ensemble):
-            built = built._replace(config=_routed(built.config, plan.llm, asked))
+            self.plan = run_config = replace(run_config, run=run_config.run.model_copy(update={"llm": f"replay:{recorded_run}"}))
+        base_llm = make_llm(run_config, run_store) if llm_factory is None else llm_factory(run_config)
+        for mailbox in _find_mailboxes(base_llm):
+            mailbox.is_stopped = lambda: bool(self.evolver.reason)
+        self._failure_limit = LLMFailureLimit(base_llm, self._stop_as_failed) if base_llm is not None else None
+        limits.check_budget(self.budget, has_llm=base_llm is not None)
+        journaled_llm = self._make_journaled_llm(base_llm, run_id)
+        self._executor_config = place.make_executor_config(run_config, allowed, has_llm=base_llm is not None)
+        context = self._make_build_context(journaled_llm, has_dashboard)
+        built_system = methods.apply_method(run_config.run.method, run_config.load_builder().build(run_config.task, run_config.options, context))
+        if isinstance(base_llm, llm.EnsembleLLM):
+            built_system = built_system._replace(config=_add_routing(built_system.config, run_config.llm, base_llm))
         try:
-            order, files = self._order(run, built), limits.fingerprints(built.files)
-            if run is not None:
-                self._check_files(run, files)
-            self.run = run or kept.create(config={**plan.to_data(), **order._asdict(), "files": files, **link})
-            self._claim, self._close = self._claimed(built), built.close
-            self._contact = StoredContact(kept, self.run)
-            self._make_evolver(built, order)
+            order, files = self._choose_order(run_id, built_system), limits.hash_files(built_system.files)
+            if run_id is not None:
+                self._check_files(run_id, files)
+            self.run_id = run_id or run_store.create_run(config={**run_config.to_data(), **order._asdict(), "files": files, **extra_config})
+            self._run_lock, self._close = self._lock_run(built_system), built_system.close
+            self._live_channel = StoreLiveChannel(run_store, self.run_id)
+            self._prepare_evolver(built_system, order)
         except BaseException:
-            built.close()
-            if claim := getattr(self, "_claim", None):
-                claim.release()
+            built_system.close()
+            if run_lock := getattr(self, "_run_lock", None):
+                run_lock.release()
             raise
 
-    def _parts(self, durable: llm.LLM | None, has_dashboard: bool) -> system.Parts:
+    def _make_build_context(self, journaled_llm: llm.LLM | None, has_dashboard: bool) -> system.BuildContext:
         """Returns what the system is built from; what it asks for by a function is there when it runs."""
-        wanted, kept = self.plan.run, self._kept
-        return system.Parts(
+        settings, run_store = self.plan.run, self._store
+        return system.BuildContext(
             self.plan.folder,
-            durable,
-            self._where,
-            wanted.workers,
-            wanted.seed,
-            kept.blobs(),
-            kept.versions(),
-            lambda: self.run,
-            lambda: self._contact,
+            journaled_llm,
+            self._executor_config,
+            settings.workers,
+            settings.seed,
+            run_store.blobs(),
+            run_store.versions(),
+            lambda: self.run_id,
+            lambda: self._live_channel,
             has_dashboard,
         )
 
-    def _check_files(self, run: str, files: Mapping[str, str]) -> None:
-        if files != self._kept.run(run).config["files"]:
+    def _check_files(self, run_id: str, files: Mapping[str, str]) -> None:
+        if files != self._store.get_run(run_id).config["files"]:
             raise errors.SetupError(
-                f"The files of {self.plan.folder} are not those that run {run} began with, so its scores would not "
+                f"The files of {self.plan.folder} are not those that run {run_id} began with, so its scores would not "
                 "compare with new ones: put them back, or start a new run."
             )
 
-    def go(self, on_turn: Callable[[], None] = lambda: None) -> None:
+    def run(self, on_poll: Callable[[], None] = lambda: None) -> None:
         """Evolves to the end: of the budget, of the time, or of all hope that the model answers.
 
         Args:
@@ -176,67 +176,67 @@ class Session:
             RunFailed: The run ended before its time; what was written is saved.
             SetupError: The set-up does not fit the journal.
         """
-        evolver, since = self.evolver, time.monotonic()
+        evolver, started_at = self.evolver, time.monotonic()
         evolver.start()
         while not evolver.reason:
-            time.sleep(TURN_SECONDS)
-            on_turn()
-            if self.seconds is not None and time.monotonic() - since >= self.seconds:
-                evolver.stop(f"budget of {self.seconds:g} seconds used")
+            time.sleep(POLL_SECONDS)
+            on_poll()
+            if self.time_limit is not None and time.monotonic() - started_at >= self.time_limit:
+                evolver.stop(f"budget of {self.time_limit:g} seconds used")
         evolver.join()
 
-    def _durable(self, asked: llm.LLM | None, run: str | None) -> llm.LLM | None:
+    def _make_journaled_llm(self, base_llm: llm.LLM | None, run_id: str | None) -> llm.LLM | None:
         """Returns the model as steps ask it: stored replies first, then within the budget, then with patience."""
-        if asked is None or self._patience is None:
+        if base_llm is None or self._failure_limit is None:
             return None
-        tariff = spending.tariff_of(asked, self.plan.llm)
-        spending.check(self.plan, self.budget, tariff)
-        self._cost = tariff
-        self.purse = spending.purse_of(self.plan, self.budget, self._kept, run, lambda why: self.evolver.stop(why))
-        return llm.Durable(spending.metered(self._patience, tariff, self.purse, self.plan.llm))
+        call_price = spending.get_call_price(base_llm, self.plan.llm)
+        spending.check_dollar_budget(self.plan, self.budget, call_price)
+        self._call_price = call_price
+        self.llm_budget = spending.make_llm_budget(self.plan, self.budget, self._store, run_id, lambda reason: self.evolver.stop(reason))
+        return llm.JournaledLLM(spending.make_metered_llm(self._failure_limit, call_price, self.llm_budget, self.plan.llm))
 
-    def _give_up(self, why: str) -> None:
-        self.evolver.stop(f"failed: {why}")
+    def _stop_as_failed(self, reason: str) -> None:
+        self.evolver.stop(f"failed: {reason}")
 
-    def _budget_now(self) -> control.Budget:
+    def _get_llm_limits(self) -> control.Budget:
         """Returns what calls may cost. In an ordered run the kernel counts them itself, by steps and not by arrival."""
-        standing = self.evolver.budget
-        return replace(standing, calls=None) if self._is_ordered else standing
+        budget = self.evolver.budget
+        return replace(budget, calls=None) if self._is_ordered else budget
 
-    def _make_evolver(self, built: system.Built, order: _Order) -> None:
+    def _prepare_evolver(self, built_system: system.BuiltSystem, order: _IterationOrder) -> None:
         self._is_ordered = order.is_ordered
-        if self.purse is not None:
-            self.purse.num_islands, self.purse.now = built.config.island_config.num_islands, self._budget_now
-        plan, records = self.plan, self._journal()
-        self.seconds = self.budget.seconds if order.is_ordered else None
-        made = replace(
-            built.config,
-            num_parallel=plan.run.workers,
-            journal=records,
+        if self.llm_budget is not None:
+            self.llm_budget.num_islands, self.llm_budget.get_budget = built_system.config.island_config.num_islands, self._get_llm_limits
+        run_config, run_journal = self.plan, self._open_journal()
+        self.time_limit = self.budget.seconds if order.is_ordered else None
+        evolver_config = replace(
+            built_system.config,
+            num_parallel=run_config.run.workers,
+            journal=run_journal,
             budget=replace(self.budget, seconds=None) if order.is_ordered else self.budget,
-            stop_rules=[*built.config.stop_rules, *stopping.stop_rules(plan.run, self._kept, self.run)],
-            inbox=self._kept.inbox(self.run),
-            seed=plan.run.seed,
+            stop_rules=[*built_system.config.stop_rules, *stopping.make_stop_rules(run_config.run, self._store, self.run_id)],
+            inbox=self._store.inbox(self.run_id),
+            seed=run_config.run.seed,
             ordered=order.is_ordered,
             window=order.window,
         )
-        self._finish, self.caption = built.finish, built.caption
-        self.sandbox, self.start = built.sandbox, str(built.config.island_config.initial_fn.skeleton())
-        said = {**built.report, **self._report(order)}
-        self.evolver = self._evolver(made, said, built)
-        limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
-        data = {"sandbox": built.sandbox, "llm": plan.run.llm, "plan": plan.to_data(), "budget": limits}
-        records.write(journal.Record("started", 0, ALL, data))
+        self._finish, self.summarize_candidate = built_system.summarize_result, built_system.summarize_candidate
+        self.sandbox, self.initial_program = built_system.sandbox, str(built_system.config.island_config.initial_fn.skeleton())
+        report = {**built_system.report, **self._make_report(order)}
+        self.evolver = self._build_evolver(evolver_config, report, built_system)
+        budget_limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
+        data = {"sandbox": built_system.sandbox, "llm": run_config.run.llm, "plan": run_config.to_data(), "budget": budget_limits}
+        run_journal.write(journal.Record("started", 0, ALL_ISLANDS, data))
 
-    def _claimed(self, built: system.Built) -> store.Claim:
+    def _lock_run(self, built_system: system.BuiltSystem) -> store.RunLock:
         """Takes the right to write the run."""
-        return self._kept.claim(self.run)
+        return self._store.lock_run(self.run_id)
 
-    def _journal(self) -> journal.Journal:
-        return self._kept.journal(self.run)
+    def _open_journal(self) -> journal.Journal:
+        return self._store.journal(self.run_id)
 
-    def _evolver(self, made: cluster.EvolverConfig, said: Mapping[str, Any], built: system.Built) -> system.Evolver:
-        return system.Evolver(made, said, built.close, built.use_profiler)
+    def _build_evolver(self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem) -> system.SystemEvolver:
+        return system.SystemEvolver(evolver_config, report, built_system.close, built_system.use_profiler)
 
     def conclude(self) -> Mapping[str, Any]:
         """Lets the system sum up what the islands keep, once the run has ended, and stores that; empty: nothing to add.
@@ -246,52 +246,52 @@ class Session:
         """
         if self._finish is None:
             return {}
-        found = plain(self._finish(self.evolver))
-        data = {"reason": self.evolver.reason, "result": found}
-        self._kept.journal(self.run).write(journal.Record("concluded", 0, ALL, data))
-        return found
+        result = normalize_json(self._finish(self.evolver))
+        data = {"reason": self.evolver.reason, "result": result}
+        self._store.journal(self.run_id).write(journal.Record("concluded", 0, ALL_ISLANDS, data))
+        return result
 
     @property
-    def tally(self) -> executor.Tally | None:
+    def ray_stats(self) -> executor.RayStats | None:
         """What a cluster did for the run; None: it is judged on this machine."""
-        return self._where.tally if self._where.cluster is not None else None
+        return self._executor_config.ray_stats if self._executor_config.ray_config is not None else None
 
-    def _report(self, order: _Order) -> Mapping[str, Any]:
-        most = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
-        said = [f"{limit:g} {name}" for name, limit in most.items() if limit is not None]
-        said += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
-        said += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
-        how = f"by steps, {order.window} in flight: the same seed gives the same run"
-        terms = self._where.cluster
-        cost = {"cost": spending.told(self._cost, self.budget, self.start)} if self._cost else {}
-        bound = [f"{name} = {each['key']}@{each['version']}" for name, each in self.plan.parameters.items()]
+    def _make_report(self, order: _IterationOrder) -> Mapping[str, Any]:
+        budget_limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
+        limit_texts = [f"{limit:g} {name}" for name, limit in budget_limits.items() if limit is not None]
+        limit_texts += [f"a score of {self.plan.run.target:g}"] if self.plan.run.target is not None else []
+        limit_texts += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
+        order_text = f"by steps, {order.window} in flight: the same seed gives the same run"
+        ray_config = self._executor_config.ray_config
+        cost_report = {"cost": spending.describe_cost(self._call_price, self.budget, self.initial_program)} if self._call_price else {}
+        parameter_texts = [f"{name} = {parameter['key']}@{parameter['version']}" for name, parameter in self.plan.parameters.items()]
         return {
             "model": self.plan.run.llm,
-            **({"parameters": ", ".join(bound)} if bound else {}),
-            **cost,
-            **({"executor": f"ray, {self._where.num_slots} seats of {terms}"} if terms else {}),
+            **({"parameters": ", ".join(parameter_texts)} if parameter_texts else {}),
+            **cost_report,
+            **({"executor": f"ray, {self._executor_config.num_slots} seats of {ray_config}"} if ray_config else {}),
             "seed": self.plan.run.seed,
-            "limits": ", ".join(said),
-            "order": how if order.is_ordered else "free: what is done first counts first",
+            "limits": ", ".join(limit_texts),
+            "order": order_text if order.is_ordered else "free: what is done first counts first",
         }
 
-    def _order(self, run: str | None, built: system.Built) -> _Order:
+    def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> _IterationOrder:
         """Orders the steps wherever no clock has a say, so that the same seed gives the same run."""
-        if run is not None:
-            stored = self._kept.run(run).config
-            return _Order(stored["is_ordered"], stored["window"])
-        wanted, schedule = self.plan.run, built.config.schedule
+        if run_id is not None:
+            stored_config = self._store.get_run(run_id).config
+            return _IterationOrder(stored_config["is_ordered"], stored_config["window"])
+        settings, schedule = self.plan.run, built_system.config.schedule
         uses_clock = schedule is not None and schedule.uses_clock
-        measured = (self.budget.seconds, self.budget.usd, self.budget.tokens, wanted.island_budget)
-        is_timed = uses_clock or any(limit is not None for limit in measured)
-        if wanted.deterministic and is_timed:
+        timed_limits = (self.budget.seconds, self.budget.usd, self.budget.tokens, settings.island_budget)
+        is_timed = uses_clock or any(limit is not None for limit in timed_limits)
+        if settings.deterministic and is_timed:
             raise errors.SetupError(
                 "A deterministic run cannot depend on seconds, dollars or tokens, which hang on timing: give its "
                 "budget in iterations, evals or calls, its resets in evaluations, and islands no budget of their own."
             )
-        fixed = built.config.window or config.DETERMINISTIC_WINDOW  # a system may know what its order needs
-        usual = fixed if wanted.deterministic else 2 * wanted.workers
-        return _Order(not is_timed, wanted.window or (wanted.workers if is_timed else usual))
+        fixed_window = built_system.config.window or config.DETERMINISTIC_WINDOW  # a system may know what its order needs
+        default_window = fixed_window if settings.deterministic else 2 * settings.workers
+        return _IterationOrder(not is_timed, settings.window or (settings.workers if is_timed else default_window))
 
     def __enter__(self) -> Self:
         return self
@@ -302,19 +302,19 @@ class Session:
         if not self.evolver.reason:  # left early: nothing more is begun, and nobody waits for a model
             Thread(target=self.evolver.stop, args=("interrupted",), daemon=True).start()
         self._close()
-        if self.tally is not None and self.tally.evaluations:
-            data = {"reason": self.evolver.reason, "executor": self.tally.to_data()}
-            self._kept.journal(self.run).write(journal.Record("executed", 0, ALL, data))
-        self._claim.release()
+        if self.ray_stats is not None and self.ray_stats.evaluations:
+            data = {"reason": self.evolver.reason, "executor": self.ray_stats.to_data()}
+            self._store.journal(self.run_id).write(journal.Record("executed", 0, ALL_ISLANDS, data))
+        self._run_lock.release()
 
 
 def resume(
-    kept: store.Store,
-    run: str,
+    run_store: store.Store,
+    run_id: str,
     changes: Sequence[config.Sections] = (),
     *,
-    model: MakeLLM | None = None,
-    allowed: place.Allowed = place.NOTHING,
+    llm_factory: LLMFactory | None = None,
+    allowed: place.UnsafeOptions = place.SAFE_OPTIONS,
     has_dashboard: bool = False,
 ) -> Session:
     """Goes on with a run where it ended; limits among the changes replace the old ones and count from there.
@@ -324,39 +324,39 @@ def resume(
         SetupError: Its task has changed or is gone, or the changes are wrong.
         Conflict: Somebody else writes it.
     """
-    stored = kept.run(run).config
-    if "shared" in stored:
-        raise errors.SetupError(f"Run {run} is shared by coordinators: go on with 'atoll join {run}'.")
-    if "folder" not in stored:
-        raise errors.SetupError(f"Run {run} comes from no task folder: go on with the program that made it.")
-    if not Path(stored["folder"]).is_dir():
-        raise errors.SetupError(f"The task of run {run} is gone: put {stored['folder']} back to go on.")
+    stored_config = run_store.get_run(run_id).config
+    if "shared" in stored_config:
+        raise errors.SetupError(f"Run {run_id} is shared by coordinators: go on with 'atoll join {run_id}'.")
+    if "folder" not in stored_config:
+        raise errors.SetupError(f"Run {run_id} comes from no task folder: go on with the program that made it.")
+    if not Path(stored_config["folder"]).is_dir():
+        raise errors.SetupError(f"The task of run {run_id} is gone: put {stored_config['folder']} back to go on.")
     limits.check_changes(changes)
-    is_limit = limits.LIMITS.intersection(key for layer in changes for key in layer.get("run", {}))
-    old = {name: value for name, value in stored.items() if name not in NO_SECTIONS}
-    allowance: Mapping[str, Any] | None = None
-    for record in kept.journal(run).of_kind("started"):  # what was changed for an earlier resume stays changed
-        last = record.data["plan"]
-        old |= {name: last[name] for name in ("llm", "sandbox", "executor") if name in last}
-        kept_keys = ("llm", "workers", *limits.LIMITS)
-        old["run"] = {**old["run"], **{key: last["run"][key] for key in kept_keys if key in last["run"]}}
-        allowance = record.data.get("budget")
-    if is_limit:
-        old["run"] = {**old["run"], **dict.fromkeys(limits.LIMITS)}
-    plan = config.Plan.from_data(old, changes)
-    standing = plan.budget() if allowance is None else control.Budget(**allowance)  # a resume that was cut had its own
-    budget = limits.further(plan.budget(), totals(kept, run)) if is_limit else standing
-    return Session(kept, plan, run=run, budget=budget, model=model, allowed=allowed, has_dashboard=has_dashboard)
+    changed_limits = limits.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
+    sections = {name: value for name, value in stored_config.items() if name not in NON_SECTION_KEYS}
+    stored_budget: Mapping[str, Any] | None = None
+    for record in run_store.journal(run_id).read_kinds("started"):  # what was changed for an earlier resume stays changed
+        last_plan = record.data["plan"]
+        sections |= {name: last_plan[name] for name in ("llm", "sandbox", "executor") if name in last_plan}
+        carried_keys = ("llm", "workers", *limits.LIMIT_KEYS)
+        sections["run"] = {**sections["run"], **{key: last_plan["run"][key] for key in carried_keys if key in last_plan["run"]}}
+        stored_budget = record.data.get("budget")
+    if changed_limits:
+        sections["run"] = {**sections["run"], **dict.fromkeys(limits.LIMIT_KEYS)}
+    run_config = config.RunConfig.from_data(sections, changes)
+    previous_budget = run_config.get_budget() if stored_budget is None else control.Budget(**stored_budget)  # a resume that was cut had its own
+    budget = limits.extend_budget(run_config.get_budget(), compute_totals(run_store, run_id)) if changed_limits else previous_budget
+    return Session(run_store, run_config, run_id=run_id, budget=budget, llm_factory=llm_factory, allowed=allowed, has_dashboard=has_dashboard)
 
 
-def _mailboxes(model: llm.LLM | None) -> list[llm.Mailbox]:
-    members = [each.llm for each in model.members] if isinstance(model, llm.Ensemble) else [model]
-    return [each for each in members if isinstance(each, llm.Mailbox)]
+def _find_mailboxes(base_llm: llm.LLM | None) -> list[llm.MailboxLLM]:
+    members = [member.llm for member in base_llm.members] if isinstance(base_llm, llm.EnsembleLLM) else [base_llm]
+    return [member for member in members if isinstance(member, llm.MailboxLLM)]
 
 
-def _routed(made: cluster.EvolverConfig, wanted: config.LLMSettings, ensemble: llm.Ensemble) -> cluster.EvolverConfig:
+def _add_routing(evolver_config: cluster.EvolverConfig, settings: config.LLMSettings, ensemble: llm.EnsembleLLM) -> cluster.EvolverConfig:
     """Returns a configuration whose steps are advised which model to ask."""
-    learner = routing.make(wanted.route, ensemble, plateau_steps=wanted.plateau_steps)
-    islands = replace(made.island_config, mutation_engine=llm.Routed(made.island_config.mutation_engine))
-    both = learner if made.learner is None else routing.Advisers(made.learner, learner)
-    return replace(made, island_config=islands, learner=both)
+    learner = routing.make_router(settings.route, ensemble, plateau_iterations=settings.plateau_steps)
+    islands = replace(evolver_config.island_config, mutation_engine=llm.RoutedProposer(evolver_config.island_config.mutation_engine))
+    combined = learner if evolver_config.learner is None else routing.CombinedLearner(evolver_config.learner, learner)
+    return replace(evolver_config, island_config=islands, learner=combined)

@@ -10,18 +10,18 @@ from atoll import archipelago, cluster, control, errors, journal, store, system
 from atoll.cluster import records
 from atoll.evaluation import Cost
 from atoll.runs.session import Session
-from atoll.runs.voyages import Voyages
+from atoll.runs.voyages import SharedSchedule
 
-MOVED = "islands change hands"
+ISLANDS_MOVED = "islands change hands"
 
 
-class Share:
+class IslandShare:
     """The islands that a coordinator works on between two changes; stands where a run of one's own has its claim."""
 
-    def __init__(self, held: store.Leases, bests: Mapping[int, str]) -> None:
-        self.held, self.bests = held, bests
-        self.owned = frozenset(island for island in held.tokens if island >= 0)
-        self.journal = store.SharedJournal(held)
+    def __init__(self, leases: store.Leases, bests: Mapping[int, str]) -> None:
+        self.leases, self.bests = leases, bests
+        self.owned = frozenset(island for island in leases.tokens if island >= 0)
+        self.journal = store.SharedJournal(leases)
 
     def release(self) -> None:
         """Does nothing: leases are given back by the coordinator, or run out."""
@@ -35,100 +35,100 @@ class Share:
         self.release()
 
 
-class SharedEvolver(system.Evolver):
+class SharedEvolver(system.SystemEvolver):
     """Issues the steps of its own islands and leaves out those of others; every step has the number that it has anyway.
 
     What all coordinators together have used counts against the budget.
     """
 
     def __init__(
-        self, config: cluster.EvolverConfig, said: Mapping[str, Any], built: system.Built, share: Share
+        self, config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem, share: IslandShare
     ) -> None:
-        voyages = Voyages(built.config.schedule, share.owned, share.journal, lambda: share.bests)
-        super().__init__(replace(config, schedule=voyages), said, built.close, built.use_profiler)
+        schedule = SharedSchedule(built_system.config.schedule, share.owned, share.journal, lambda: share.bests)
+        super().__init__(replace(config, schedule=schedule), report, built_system.close, built_system.use_profiler)
         self._share, self._next_steps = share, dict[int, int]()
-        voyages.make_fn = self._population.make_fn
+        schedule.make_fn = self._state.make_fn
 
-    def bests(self) -> Mapping[int, str]:
+    def export_bests(self) -> Mapping[int, str]:
         """Returns the best of each of its islands as JSON, for the others to see."""
-        owned, turn = sorted(self._share.owned), self.still()
-        if not turn.acquire(blocking=False):  # it is at work, or folds its journal: the leases cannot wait for that
+        owned, lock = sorted(self._share.owned), self.lock()
+        if not lock.acquire(blocking=False):  # it is at work, or folds its journal: the leases cannot wait for that
             return {}
         try:
-            own = [self._population.islands[index].best_fn() for index in owned] if self._is_open else []
+            best_functions = [self._state.islands[index].best_fn() for index in owned] if self._is_loaded else []
         finally:
-            turn.release()
-        return {index: json.dumps(records.settled_data(fn)) for index, fn in zip(owned, own, strict=False)}
+            lock.release()
+        return {index: json.dumps(records.fn_to_data(fn)) for index, fn in zip(owned, best_functions, strict=False)}
 
     def _load(self) -> Sequence[journal.Record]:
-        written = super()._load()
-        last = self._share.journal.last_steps()
-        self._next_steps = {index: self._after(last.get(index, 0), index) for index in self._share.owned}
-        self._step = self._lowest() - 1
-        return written
+        loaded = super()._load()
+        last_steps = self._share.journal.get_last_steps()
+        self._next_steps = {index: self._find_next_step(last_steps.get(index, 0), index) for index in self._share.owned}
+        self._last_iteration = self._get_lowest_step() - 1
+        return loaded
 
-    def _issue(self, island: archipelago.Island, allowance: int | None) -> journal.Record:
-        record = super()._issue(island, allowance)  # type: ignore[arg-type]  # the population's own
-        self._next_steps[record.island] = self._after(record.step, record.island)
-        self._step = self._lowest() - 1
+    def _issue(self, island: archipelago.Island, max_evaluations: int | None) -> journal.Record:
+        record = super()._issue(island, max_evaluations)  # type: ignore[arg-type]  # the population's own
+        self._next_steps[record.island] = self._find_next_step(record.step, record.island)
+        self._last_iteration = self._get_lowest_step() - 1
         return record
 
-    def _lowest(self) -> int:
+    def _get_lowest_step(self) -> int:
         return min(self._next_steps.values())
 
-    def _after(self, step: int, island: int) -> int:
+    def _find_next_step(self, step: int, island: int) -> int:
         """Returns the first step of an island behind a step."""
         step += 1
-        while self._schedule.island(step) != island:
+        while self._schedule.choose_island(step) != island:
             step += 1
         return step
 
-    def _allowance(self) -> int | None:
+    def _compute_max_evaluations(self) -> int | None:
         """Returns a share of what is left of the evaluations of all; what others have in flight is not known here."""
-        promised, limit = super()._allowance(), self._steering.budget.evaluations
+        promised, limit = super()._compute_max_evaluations(), self._control_state.budget.evaluations
         if promised in (None, 0) or limit is None:
             return promised
-        flying = sum(ticket.allowance or 0 for ticket in self._flying.values())
-        left = limit - self._share.journal.totals.evaluations - flying
-        return max(1, min(promised or 1, left // self._window)) if left > 0 else 0
+        in_flight = sum(pending.max_evaluations or 0 for pending in self._in_flight.values())
+        remaining = limit - self._share.journal.usage.evaluations - in_flight
+        return max(1, min(promised or 1, remaining // self._window)) if remaining > 0 else 0
 
-    def _why_stop(self) -> str | None:
-        found = super()._why_stop()
-        if found:
-            return found
-        used = self._share.journal.totals
-        cost = Cost(tokens_in=used.tokens, usd=used.usd, calls=used.calls)
-        seconds = self.spending.seconds
-        all_used = control.Spending(self._step, used.evaluations, cost, seconds)
-        return used.reason or self._steering.budget.exhausted(all_used)
+    def _get_stop_reason(self) -> str | None:
+        reason = super()._get_stop_reason()
+        if reason:
+            return reason
+        usage = self._share.journal.usage
+        cost = Cost(tokens_in=usage.tokens, usd=usage.usd, calls=usage.calls)
+        seconds = self.usage.seconds
+        all_used = control.Usage(self._last_iteration, usage.evaluations, cost, seconds)
+        return usage.reason or self._control_state.budget.find_exhausted_limit(all_used)
 
 
-class _OwnCommands:
+class _OwnCommandInbox:
     """The commands of a run without those about islands of others; first of all the pause that it may be in.
 
     An evolver forgets a pause when it ends, and here one ends whenever islands change hands.
     """
 
-    def __init__(self, inbox: control.Inbox, share: Share, ring: archipelago.Schedule) -> None:
-        self._inbox, self._share, self._ring = inbox, share, ring
+    def __init__(self, inbox: control.Inbox, share: IslandShare, schedule: archipelago.Schedule) -> None:
+        self._inbox, self._share, self._schedule = inbox, share, schedule
         self._is_new = True
 
     def read(self, after: int) -> Sequence[control.Command]:
-        found = [each for each in self._inbox.read(after) if self._concerns(each)]
-        before, self._is_new = self._pause(after) if self._is_new else (), False
-        return [*before, *found]
+        commands = [command for command in self._inbox.read(after) if self._is_own(command)]
+        pause, self._is_new = self._find_pause(after) if self._is_new else (), False
+        return [*pause, *commands]
 
-    def _pause(self, after: int) -> Sequence[control.Command]:
-        brakes = [each for each in self._inbox.read(0) if each.number <= after and each.kind in ("pause", "resume")]
-        return [each._replace(number=after) for each in brakes[-1:] if each.kind == "pause"]
+    def _find_pause(self, after: int) -> Sequence[control.Command]:
+        pause_commands = [command for command in self._inbox.read(0) if command.number <= after and command.kind in ("pause", "resume")]
+        return [command._replace(number=after) for command in pause_commands[-1:] if command.kind == "pause"]
 
-    def _concerns(self, command: control.Command) -> bool:
+    def _is_own(self, command: control.Command) -> bool:
         match command.kind:
             case "observe":
                 return command.data.get("island") in self._share.owned
             case "decide":
                 step = str(command.data.get("candidate", "")).partition(".")[0]
-                return step.isdigit() and self._ring.island(max(1, int(step))) in self._share.owned
+                return step.isdigit() and self._schedule.choose_island(max(1, int(step))) in self._share.owned
         return True
 
 
@@ -148,36 +148,36 @@ class SharedSession(Session):
         *args: Any,
         owner: str,
         seconds: float,
-        held: store.Leases | None = None,
+        leases: store.Leases | None = None,
         bests: Mapping[int, str],
-        **rest: Any,
+        **options: Any,
     ) -> None:
-        self._owner, self._lease_seconds, self._held, self._bests = owner, seconds, held, bests
-        super().__init__(*args, link={"shared": "yes"}, **rest)
+        self._owner, self._lease_seconds, self._leases, self._bests = owner, seconds, leases, bests
+        super().__init__(*args, extra_config={"shared": "yes"}, **options)
 
-    def _order(self, run: str | None, built: system.Built) -> Any:
+    def _choose_order(self, run_id: str | None, built_system: system.BuiltSystem) -> Any:
         if self.plan.run.deterministic:
             raise errors.SetupError("A run of several coordinators depends on timing: leave --deterministic out.")
-        if not isinstance(built.config.schedule, cluster.RoundRobin):
+        if not isinstance(built_system.config.schedule, cluster.RoundRobin):
             raise errors.SetupError("The islands of this system cannot be shared: run it with one coordinator.")
-        found = super()._order(run, built)
-        return found._replace(is_ordered=False, window=self.plan.run.window or self.plan.run.workers)
+        order = super()._choose_order(run_id, built_system)
+        return order._replace(is_ordered=False, window=self.plan.run.window or self.plan.run.workers)
 
-    def _claimed(self, built: system.Built) -> store.Claim:
-        if self._held is None:
-            num_islands = built.config.island_config.num_islands
-            self._held = self._kept.leases(self.run, self._owner, self._lease_seconds)
-            self._held.open(num_islands)
-            self._held.beat()
-            self._held.take(range(-1, num_islands))
-        self.share = Share(self._held, self._bests)
+    def _lock_run(self, built_system: system.BuiltSystem) -> store.RunLock:
+        if self._leases is None:
+            num_islands = built_system.config.island_config.num_islands
+            self._leases = self._store.leases(self.run_id, self._owner, self._lease_seconds)
+            self._leases.create_rows(num_islands)
+            self._leases.renew()
+            self._leases.acquire(range(-1, num_islands))
+        self.share = IslandShare(self._leases, self._bests)
         return self.share
 
-    def _journal(self) -> journal.Journal:
+    def _open_journal(self) -> journal.Journal:
         return self.share.journal
 
-    def _evolver(self, made: cluster.EvolverConfig, said: Mapping[str, Any], built: system.Built) -> SharedEvolver:
+    def _build_evolver(self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem) -> SharedEvolver:
         islands = ", ".join(map(str, sorted(self.share.owned)))
-        others = {"islands led here": f"{islands} of {made.island_config.num_islands}"}
-        commands = _OwnCommands(self._kept.inbox(self.run), self.share, built.config.schedule or cluster.RoundRobin(1))
-        return SharedEvolver(replace(made, inbox=commands), {**said, **others}, built, self.share)
+        share_report = {"islands led here": f"{islands} of {evolver_config.island_config.num_islands}"}
+        commands = _OwnCommandInbox(self._store.inbox(self.run_id), self.share, built_system.config.schedule or cluster.RoundRobin(1))
+        return SharedEvolver(replace(evolver_config, inbox=commands), {**report, **share_report}, built_system, self.share)

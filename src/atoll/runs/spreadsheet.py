@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from atoll import store
 
-COLUMNS = ("id", "parents", "island", "step", "is_draft", "score", "verdict", "reason", "by", "version", "failure")
+CSV_COLUMNS = ("id", "parents", "island", "step", "is_draft", "score", "verdict", "reason", "by", "version", "failure")
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def to_csv(rows: store.Candidates) -> Iterator[str]:
@@ -17,22 +17,22 @@ def to_csv(rows: store.Candidates) -> Iterator[str]:
     No text in it is taken for a formula by a spreadsheet: what would be begins with an apostrophe.
     """
     metrics = sorted({name for row in rows for name in row.metrics})
-    yield _line([*COLUMNS, *(_safe(f"metric {name}") for name in metrics), "feedback", "content"])
+    yield _format_row([*CSV_COLUMNS, *(_escape_formula(f"metric {name}") for name in metrics), "feedback", "content"])
     for row in rows:
-        about = [_safe(row.id), _safe(" ".join(row.parents)), row.island, row.step, int(row.is_draft), row.score]
-        said = [_safe(each) for each in (row.verdict, row.reason, row.by, row.version, row.failure)]
-        numbers = [row.metrics.get(name) for name in metrics]
-        yield _line([*about, *said, *numbers, _safe(row.feedback), _safe(row.content)])
+        base_cells = [_escape_formula(row.id), _escape_formula(" ".join(row.parents)), row.island, row.step, int(row.is_draft), row.score]
+        decision_cells = [_escape_formula(value) for value in (row.verdict, row.reason, row.by, row.version, row.failure)]
+        metric_cells = [row.metrics.get(name) for name in metrics]
+        yield _format_row([*base_cells, *decision_cells, *metric_cells, _escape_formula(row.feedback), _escape_formula(row.content)])
 
 
-def _safe(text: str | None) -> str | None:
+def _escape_formula(text: str | None) -> str | None:
     if text is None:
         return None
-    plain = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
-    return f"'{plain}" if plain.startswith(_FORMULA) else plain
+    encodable = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+    return f"'{encodable}" if encodable.startswith(_FORMULA_PREFIXES) else encodable
 
 
-def _line(cells: list[str | float | None]) -> str:
-    made = io.StringIO(newline="")
-    csv.writer(made, lineterminator="\n").writerow(cells)
-    return made.getvalue()
+def _format_row(cells: list[str | float | None]) -> str:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()

@@ -8,7 +8,7 @@ from atoll import evaluation, journal, store
 
 type Status = Literal["running", "paused", "done", "interrupted", "stopped", "failed", "cut"]
 
-_ENDS = ("ended", "concluded", "executed")  # records that a run ends with
+_END_KINDS = ("ended", "concluded", "executed")  # records that a run ends with
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +53,22 @@ class Summary:
     def to_data(self) -> dict[str, Any]:
         """Returns it as plain data, as `--json` prints it."""
         data = asdict(self)
-        used = data.pop("totals")
-        cost = used.pop("cost")
+        usage = data.pop("totals")
+        cost = usage.pop("cost")
         tokens = {"tokens_in": cost["tokens_in"], "tokens_out": cost["tokens_out"]}
         data["created_at"] = self.created_at.isoformat()
-        return {**data, **used, "calls": cost["calls"], "cost_usd": cost["usd"], **tokens}
+        return {**data, **usage, "calls": cost["calls"], "cost_usd": cost["usd"], **tokens}
 
 
-def totals(kept: store.Store, run: str) -> Totals:
+def compute_totals(run_store: store.Store, run_id: str) -> Totals:
     """Adds up what a run has used.
 
     Raises:
         NotFound: There is no such run.
     """
     steps = evaluations = failures = 0
-    cost = evaluation.FREE
-    for record in kept.journal(run).of_kind("founded", "begun", "applied"):
+    cost = evaluation.ZERO_COST
+    for record in run_store.journal(run_id).read_kinds("founded", "begun", "applied"):
         steps = max(steps, record.step)
         if record.kind == "founded":
             evaluations += 1
@@ -76,61 +76,61 @@ def totals(kept: store.Store, run: str) -> Totals:
         elif record.kind == "applied":
             evaluations += record.data["evaluations"]
             failures += "failure" in record.data
-            cost += evaluation.Cost(*record.data["cost"]) if "cost" in record.data else evaluation.FREE
-    return Totals(steps, evaluations, failures + kept.candidates(run).num_failed(), cost)
+            cost += evaluation.Cost(*record.data["cost"]) if "cost" in record.data else evaluation.ZERO_COST
+    return Totals(steps, evaluations, failures + run_store.candidates(run_id).count_failed(), cost)
 
 
-def summarise(kept: store.Store, run: str) -> Summary:
+def summarize(run_store: store.Store, run_id: str) -> Summary:
     """Sums a run up.
 
     Raises:
         NotFound: There is no such run.
     """
-    created, rows = kept.run(run), kept.candidates(run)
-    status, reason = _ending(kept, run)
-    founders, best = [row for row in (rows.find("0.0"),) if row], rows.best()
-    started = [record.data for record in kept.journal(run).of_kind("started")]
-    last = started[-1] if started else {}
+    stored_run, rows = run_store.get_run(run_id), run_store.candidates(run_id)
+    status, reason = _find_status(run_store, run_id)
+    initial_rows, best = [row for row in (rows.find("0.0"),) if row], rows.list_best()
+    start_records = [record.data for record in run_store.journal(run_id).read_kinds("started")]
+    last_start = start_records[-1] if start_records else {}
     return Summary(
-        run=run,
-        created_at=created.created_at,
-        system=created.config.get("system", ""),
-        task=created.config.get("folder", ""),
-        llm=last.get("llm", "none"),
-        sandbox=last.get("sandbox", ""),
+        run=run_id,
+        created_at=stored_run.created_at,
+        system=stored_run.config.get("system", ""),
+        task=stored_run.config.get("folder", ""),
+        llm=last_start.get("llm", "none"),
+        sandbox=last_start.get("sandbox", ""),
         status=status,
         reason=reason,
-        initial_score=founders[0].score if founders else None,
+        initial_score=initial_rows[0].score if initial_rows else None,
         best_score=best[0].score if best else None,
         best=best[0].id if best else None,
-        totals=totals(kept, run),
+        totals=compute_totals(run_store, run_id),
     )
 
 
-def end_of(kept: store.Store, run: str) -> journal.Record | None:
+def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | None:
     """Returns the record that tells how a run ended; None: none does.
 
     Raises:
         NotFound: There is no such run.
     """
-    written = kept.journal(run)
-    if "shared" in kept.run(run).config:  # what another coordinator still wrote may stand behind the end
-        return next(reversed(list(written.of_kind("ended"))), None)
-    last = written.last()
-    return last if last is not None and last.kind in _ENDS else None
+    run_journal = run_store.journal(run_id)
+    if "shared" in run_store.get_run(run_id).config:  # what another coordinator still wrote may stand behind the end
+        return next(reversed(list(run_journal.read_kinds("ended"))), None)
+    last_record = run_journal.read_last()
+    return last_record if last_record is not None and last_record.kind in _END_KINDS else None
 
 
-def _ending(kept: store.Store, run: str) -> tuple[Status, str]:
-    if kept.is_written(run):
-        orders = list[str]()
-        for record in kept.journal(run).of_kind("started", "controlled"):  # a pause ends with the process that obeyed
-            orders = [] if record.kind == "started" else [*orders, record.data["kind"]]
-        brakes = [kind for kind in orders if kind in ("pause", "resume")]
-        return "paused" if brakes[-1:] == ["pause"] else "running", ""
-    end = end_of(kept, run)
-    if end is None:
+def _find_status(run_store: store.Store, run_id: str) -> tuple[Status, str]:
+    if run_store.has_writer(run_id):
+        commands = list[str]()
+        for record in run_store.journal(run_id).read_kinds("started", "controlled"):  # a pause ends with the process that obeyed
+            commands = [] if record.kind == "started" else [*commands, record.data["kind"]]
+        pause_commands = [kind for kind in commands if kind in ("pause", "resume")]
+        return "paused" if pause_commands[-1:] == ["pause"] else "running", ""
+    end_record = find_end_record(run_store, run_id)
+    if end_record is None:
         return "cut", ""
-    reason = str(end.data["reason"])
+    reason = str(end_record.data["reason"])
     for status in ("interrupted", "stopped", "failed"):
         if reason.startswith(status):
             return status, reason

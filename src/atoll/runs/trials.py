@@ -7,12 +7,12 @@ from typing import Any
 from atoll import config, errors, store
 from atoll.candidate import Candidate
 from atoll.runs import place
-from atoll.runs.session import MakeLLM, Session, reader
-from atoll.runs.summary import summarise
+from atoll.runs.session import LLMFactory, Session, make_parameter_reader
+from atoll.runs.summary import summarize
 from atoll.store import ledger
 
 
-class Trials:
+class PairedRuns:
     """What a shadow run needs to compare two values of a parameter by runs: samples, how to apply, how to score.
 
     Every run is of its own and leaves nothing in the store; how far each goes is the plan's own budget.
@@ -35,24 +35,24 @@ class Trials:
 
     def __init__(
         self,
-        plan: config.Plan,
+        run_config: config.RunConfig,
         key: str,
-        known: ledger.Ledger,
+        version_ledger: ledger.VersionLedger,
         seeds: Sequence[int],
         *,
-        model: MakeLLM | None = None,
-        allowed: place.Allowed = place.NOTHING,
+        llm_factory: LLMFactory | None = None,
+        allowed: place.UnsafeOptions = place.SAFE_OPTIONS,
     ) -> None:
-        self._plan, self._seeds, self._model, self._allowed = plan, seeds, model, allowed
-        self._read, self._key = reader(known), key
-        found = [name for name in plan.named.values() if self._read(name).key == key]
-        if not found:
+        self._run_config, self._seeds, self._llm_factory, self._allowed = run_config, seeds, llm_factory, allowed
+        self._read_parameter, self._key = make_parameter_reader(version_ledger), key
+        names = [name for name in run_config.bindings.values() if self._read_parameter(name).key == key]
+        if not names:
             raise errors.SetupError(
-                f"{plan.folder.name} has no setting that is the parameter {key}: write one as "
-                f"\"@param:{key}\", e.g. --set {plan.system}.KEY=@param:{key}; 'atoll params evolvable {plan.system}' "
+                f"{run_config.folder.name} has no setting that is the parameter {key}: write one as "
+                f"\"@param:{key}\", e.g. --set {run_config.system}.KEY=@param:{key}; 'atoll params evolvable {run_config.system}' "
                 "lists those that can be one."
             )
-        self.asked = found[0]
+        self.parameter_name = names[0]
 
     @property
     def functions(self) -> Sequence[Callable[..., Any]]:
@@ -73,20 +73,20 @@ class Trials:
             SetupError: The task cannot run with that value.
             RunFailed: It ended before its time, or nothing got a score.
         """
-        said = json.loads(candidate.content)
-        plan = config.Plan.from_data(self._plan.to_data(), [{"run": {"seed": said["seed"]}}])
-        with store.Store("sqlite://") as kept:
-            with Session(kept, plan.bound(self._with(said["value"])), model=self._model, allowed=self._allowed) as each:
-                each.go()
-            found = summarise(kept, each.run)
-        if found.best_score is None:
+        data = json.loads(candidate.content)
+        run_config = config.RunConfig.from_data(self._run_config.to_data(), [{"run": {"seed": data["seed"]}}])
+        with store.Store("sqlite://") as run_store:
+            with Session(run_store, run_config.bind_parameters(self._make_reader(data["value"])), llm_factory=self._llm_factory, allowed=self._allowed) as session:
+                session.run()
+            summary = summarize(run_store, session.run_id)
+        if summary.best_score is None:
             raise errors.RunFailed(f"The run with {candidate.id} has no score.")
-        used = found.totals
-        return found.best_score, {"evaluations": float(used.evaluations), "usd": used.cost.usd}
+        usage = summary.totals
+        return summary.best_score, {"evaluations": float(usage.evaluations), "usd": usage.cost.usd}
 
-    def _with(self, value: Any) -> Callable[[str], config.Bound]:
-        def find(name: str) -> config.Bound:
-            found = self._read(name)
-            return found._replace(value=value) if found.key == self._key else found
+    def _make_reader(self, value: Any) -> Callable[[str], config.BoundParameter]:
+        def read_parameter(name: str) -> config.BoundParameter:
+            parameter = self._read_parameter(name)
+            return parameter._replace(value=value) if parameter.key == self._key else parameter
 
-        return find
+        return read_parameter

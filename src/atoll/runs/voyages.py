@@ -7,26 +7,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from atoll import archipelago, cluster, function, store
-from atoll.archipelago import Migrate, Reset
+from atoll.archipelago import Migration, Reset
 from atoll.cluster import records
 
-LOOK_SECONDS = 0.5  # between looks for functions that come from others
+POLL_SECONDS = 0.5  # between looks for functions that come from others
 
 type MakeFn = Callable[[Mapping[str, Any]], function.Function]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RemoteIsland:
     """An island of somebody else, as far as one can see it: its best, as its owner told it last."""
 
     index: int
-    best: Callable[[], function.Function]
+    load_best: Callable[[], function.Function]
 
     def best_fn(self) -> function.Function:
-        return self.best()
+        return self.load_best()
 
 
-class Voyages:
+class SharedSchedule:
     """A ring's schedule for the islands of one coordinator.
 
     Its periods count the steps of all islands, so of some islands they are shorter. A function that swims to an island
@@ -48,30 +48,30 @@ class Voyages:
 
     def __init__(
         self,
-        ring: archipelago.Schedule | None,
+        schedule: archipelago.Schedule | None,
         owned: frozenset[int],
-        written: store.SharedJournal,
+        shared_journal: store.SharedJournal,
         bests: Callable[[], Mapping[int, str]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        assert isinstance(ring, cluster.RoundRobin), "a session refuses to share anything else"
-        share = len(owned) / ring.num_islands
-        periods = {name: getattr(ring, name) for name in ("migrate_every", "reset_every")}
-        own = {name: period and max(1, round(period * share)) for name, period in periods.items()}
-        self._ring, self._owned, self._written, self._bests = replace(ring, **own), owned, written, bests
-        self._clock, self._looked_at = clock, clock()
+        assert isinstance(schedule, cluster.RoundRobin), "a session refuses to share anything else"
+        share = len(owned) / schedule.num_islands
+        periods = {name: getattr(schedule, name) for name in ("migrate_every", "reset_every")}
+        own_periods = {name: period and max(1, round(period * share)) for name, period in periods.items()}
+        self._schedule, self._owned, self._journal, self._bests = replace(schedule, **own_periods), owned, shared_journal, bests
+        self._clock, self._polled_at = clock, clock()
 
     @property
     def uses_clock(self) -> bool:
-        return self._ring.uses_clock
+        return self._schedule.uses_clock
 
-    def island(self, step: int) -> int:
-        return self._ring.island(step)
+    def choose_island(self, iteration: int) -> int:
+        return self._schedule.choose_island(iteration)
 
-    def due(self, applied: int, islands: Sequence[archipelago.Island], seed: str) -> Sequence[Migrate | Reset]:
-        actions: list[Migrate | Reset] = list(self._arrived())
-        around: Any = [each if each.index in self._owned else self._seen(each) for each in islands]
-        for action in self._ring.due(applied, around, seed):
+    def plan_actions(self, applied_count: int, islands: Sequence[archipelago.Island], seed: str) -> Sequence[Migration | Reset]:
+        actions: list[Migration | Reset] = list(self._receive_migrants())
+        visible_islands: Any = [island if island.index in self._owned else self._make_remote_island(island) for island in islands]
+        for action in self._schedule.plan_actions(applied_count, visible_islands, seed):
             if isinstance(action, Reset):
                 actions += [action] if action.island in self._owned else []
             elif (action.target - 1) % len(islands) not in self._owned:
@@ -79,20 +79,20 @@ class Voyages:
             elif action.target in self._owned:
                 actions.append(action)
             else:
-                self._written.send(action.target, records.settled_data(action.fn))
+                self._journal.send(action.target, records.fn_to_data(action.fn))
         return actions
 
-    def _arrived(self) -> Sequence[Migrate]:
-        if self._clock() - self._looked_at < LOOK_SECONDS:
+    def _receive_migrants(self) -> Sequence[Migration]:
+        if self._clock() - self._polled_at < POLL_SECONDS:
             return ()
-        self._looked_at = self._clock()
-        return [Migrate(self.make_fn(each.data), each.target) for each in self._written.arrivals(self._owned)]
+        self._polled_at = self._clock()
+        return [Migration(self.make_fn(migrant.data), migrant.target) for migrant in self._journal.read_arrivals(self._owned)]
 
-    def _seen(self, island: archipelago.Island) -> Seen:
+    def _make_remote_island(self, island: archipelago.Island) -> RemoteIsland:
         """Returns an island of somebody else; of one that has not told anything only the founder is known."""
 
         def best() -> function.Function:
-            told = self._bests().get(island.index)
-            return island.best_fn() if told is None else self.make_fn(json.loads(told))
+            best_data = self._bests().get(island.index)
+            return island.best_fn() if best_data is None else self.make_fn(json.loads(best_data))
 
-        return Seen(island.index, best)
+        return RemoteIsland(island.index, best)

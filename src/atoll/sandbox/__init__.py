@@ -1,44 +1,44 @@
 """Where candidates run, apart from everything that they could harm."""
 
-from atoll.sandbox.files import score_file
+from atoll.sandbox.files import load_score_job
 from atoll.sandbox.hold import Hold
-from atoll.sandbox.jail import Jail
-from atoll.sandbox.judge import SandboxJudge, read_scores
-from atoll.sandbox.levels import LEVELS, Probe, level_of, missing, probe
+from atoll.sandbox.jail import IsolatedSandbox
+from atoll.sandbox.judge import SandboxEvaluator, make_score_reader
+from atoll.sandbox.levels import LEVELS, Probe, get_level, describe_missing, probe
 from atoll.sandbox.limits import Limits
 from atoll.sandbox.opening import open
-from atoll.sandbox.outputs import Calling, OutputsJudge
-from atoll.sandbox.profiles import NARROW, Profile, profile_of
-from atoll.sandbox.sandbox import CLOSED, Answer, Job, MakeJob, Sandbox, ask
-from atoll.sandbox.scoring import Scoring
-from atoll.sandbox.slots import Slots
-from atoll.sandbox.workers import Workers
+from atoll.sandbox.outputs import CallJob, OutputEvaluator
+from atoll.sandbox.profiles import DEFAULT_PERMISSIONS, Permissions, permissions_from_source
+from atoll.sandbox.sandbox import CLOSED_MESSAGE, SandboxResult, Job, MakeJob, Sandbox, run_job
+from atoll.sandbox.scoring import ScoreJob
+from atoll.sandbox.slots import ProcessPool
+from atoll.sandbox.workers import ProcessSandbox
 
 __all__ = [
-    "CLOSED",
+    "CLOSED_MESSAGE",
     "LEVELS",
-    "NARROW",
-    "Answer",
-    "Calling",
+    "DEFAULT_PERMISSIONS",
+    "SandboxResult",
+    "CallJob",
     "Hold",
-    "Jail",
+    "IsolatedSandbox",
     "Job",
     "Limits",
     "MakeJob",
-    "OutputsJudge",
+    "OutputEvaluator",
     "Probe",
-    "Profile",
+    "Permissions",
     "Sandbox",
-    "SandboxJudge",
-    "Scoring",
-    "Slots",
-    "Workers",
-    "ask",
-    "level_of",
-    "missing",
+    "SandboxEvaluator",
+    "ScoreJob",
+    "ProcessPool",
+    "ProcessSandbox",
+    "run_job",
+    "get_level",
+    "describe_missing",
     "open",
     "probe",
-    "profile_of",
-    "read_scores",
-    "score_file",
+    "permissions_from_source",
+    "make_score_reader",
+    "load_score_job",
 ]

@@ -15,8 +15,8 @@ from atoll.sandbox.limits import Limits
 
 FRAME = struct.Struct("!Q")
 TRACE_SIGNAL = signal.SIGUSR1  # whoever gets it prints where it is
-RESULT, REQUEST = 3, 4  # where a candidate finds its pipes; the zygote keeps both free of what its job opens
-_REHEARSAL = """
+RESULT_FD, REQUEST_FD = 3, 4  # where a candidate finds its pipes; the zygote keeps both free of what its job opens
+_WARMUP_SOURCE = """
 def f(x, *rest, y=1.5, **named):
     total = [each * y for each in range(x) if each % 2]
     try:
@@ -25,20 +25,20 @@ def f(x, *rest, y=1.5, **named):
         raise
 answer = [f(each, each, z=each) for each in range(size)]
 """
-_REHEARSALS = 10
-_MORE = 8  # descriptors that the interpreter and we hold
+_NUM_WARMUPS = 10
+_NUM_RESERVED_FDS = 8  # descriptors that the interpreter and we hold
 
 
 @runtime_checkable
-class Rehearsing(Protocol):
+class WarmableJob(Protocol):
     """A job that can run what is always the same in it, without a candidate."""
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Called some times in the zygote, in the empty scratch folder, which it leaves empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CandidateProcess:
     """All that binds one candidate; made once, by the zygote.
 
     Attributes:
@@ -57,24 +57,24 @@ class Cell:
     ruleset: landlock.Ruleset | None
     filter: seccomp.Filter | None
     num_tasks: int | None
-    blank: Sequence[int] = ()
+    null_fds: Sequence[int] = ()
 
-    def ready(self) -> "Ready":
+    def prepare(self) -> "PreparedProcess":
         """Prepares all that can be before a fork, so that a candidate's process has little left to do and to copy."""
-        return Ready(self)
+        return PreparedProcess(self)
 
-    def bounds(self) -> list[tuple[int, tuple[int, int]]]:
+    def compute_rlimits(self) -> list[tuple[int, tuple[int, int]]]:
         """Returns the kernel's limits of one process: which, and its soft and hard value."""
-        limits, cpu = self.limits, breaches.cpu_seconds(self.limits)
-        wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: limits.disk_mb * 2**20}
-        wanted |= {resource.RLIMIT_NOFILE: max(limits.num_files, 64) + _MORE}
-        wanted |= {} if limits.memory_mb is None else {resource.RLIMIT_AS: limits.memory_mb * 2**20}
-        wanted |= {} if self.num_tasks is None else {resource.RLIMIT_NPROC: self.num_tasks}
+        limits, cpu_seconds = self.limits, breaches.compute_cpu_limit(self.limits)
+        rlimits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: limits.disk_mb * 2**20}
+        rlimits |= {resource.RLIMIT_NOFILE: max(limits.num_files, 64) + _NUM_RESERVED_FDS}
+        rlimits |= {} if limits.memory_mb is None else {resource.RLIMIT_AS: limits.memory_mb * 2**20}
+        rlimits |= {} if self.num_tasks is None else {resource.RLIMIT_NPROC: self.num_tasks}
         # The first of the two only warns, and can be ignored.
-        return [(resource.RLIMIT_CPU, (cpu, cpu + 1)), *((kind, worker.bound(kind, wanted[kind])) for kind in wanted)]
+        return [(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1)), *((kind, worker.clamp_limit(kind, rlimits[kind])) for kind in rlimits)]
 
 
-class Ready:
+class PreparedProcess:
     """A cell that waits for its candidates: made once, in the zygote, and run in one fork after the other.
 
     Every object that a fork changes is a page that the kernel must copy for it, at some microseconds each, and what
@@ -82,86 +82,86 @@ class Ready:
     Folder, streams and the handler of signals are inherited: nothing but ours runs in the zygote from here on.
     """
 
-    def __init__(self, made: Cell) -> None:
-        self._cell = made
-        self._desk = worker.Desk(made.scratch, made.limits.output_bytes)
-        self._trial = _Trial(made.job, self._desk, made.limits)
-        self._die, self._bounds = kernel.dying_with_parent(), made.bounds()
-        kept = sorted({REQUEST, *made.blank, *self._desk.descriptors, 2**20})
-        self._gaps = [(low + 1, high) for low, high in itertools.pairwise(kept) if low + 1 < high]
-        breaches.bind(made.limits)
-        os.chdir(made.scratch)
+    def __init__(self, process: CandidateProcess) -> None:
+        self._process = process
+        self._clean_state = worker.CleanState(process.scratch, process.limits.output_bytes)
+        self._job_run = _LimitedJobRun(process.job, self._clean_state, process.limits)
+        self._set_death_signal, self._rlimits = kernel.prepare_death_signal(), process.compute_rlimits()
+        open_fds = sorted({REQUEST_FD, *process.null_fds, *self._clean_state.descriptors, 2**20})
+        self._fd_gaps = [(low + 1, high) for low, high in itertools.pairwise(open_fds) if low + 1 < high]
+        breaches.set_process_limits(process.limits)
+        os.chdir(process.scratch)
         faulthandler.register(TRACE_SIGNAL)
-        self._rehearse()
+        self._warm_up()
 
     def run(self) -> NoReturn:
         """Binds this process, waits for the request, runs the job and ends."""
         status = 1
         try:
-            _send(self._verdict().encode())
+            _send(self._run_request().encode())
             status = 0
         finally:
             os._exit(status)  # with no farewell: what the candidate left for the exit must not run
 
-    def _verdict(self) -> worker.Verdict:
+    def _run_request(self) -> worker.JobResult:
         try:
-            self._bind()
+            self._apply_restrictions()
         except OSError as error:  # no candidate runs in a jail that is open
-            return worker.Verdict(f"the jail could not be closed: {worker.told(error)}")
+            return worker.JobResult(f"the jail could not be closed: {worker.describe(error)}")
         body = _receive()
-        os.close(REQUEST)
-        return self._trial.run(body)
+        os.close(REQUEST_FD)
+        return self._job_run.run(body)
 
-    def _bind(self) -> None:
-        made = self._cell
-        if self._die() < 0:
-            raise kernel.refusal("prctl")
-        if made.ruleset:
-            made.ruleset.enter()
-        for low, high in self._gaps:
+    def _apply_restrictions(self) -> None:
+        process = self._process
+        if self._set_death_signal() < 0:
+            raise kernel.make_os_error("prctl")
+        if process.ruleset:
+            process.ruleset.apply()
+        for low, high in self._fd_gaps:
             os.closerange(low, high)
-        for kind, pair in self._bounds:
+        for kind, pair in self._rlimits:
             resource.setrlimit(kind, pair)
-        if made.filter:
-            made.filter.enter(os.getpid())
+        if process.filter:
+            process.filter.apply(os.getpid())
 
-    def _rehearse(self) -> None:
+    def _warm_up(self) -> None:
         """Runs what every candidate runs, and a little Python, until the interpreter has nothing more to learn."""
-        trial = _Trial(_rehearsed, self._desk, self._cell.limits)
-        for _ in range(_REHEARSALS):
-            trial.run(b"20").encode()
-            if isinstance(self._cell.job, Rehearsing):
-                self._cell.job.rehearse()
+        job_run = _LimitedJobRun(_run_warmup_source, self._clean_state, self._process.limits)
+        for _ in range(_NUM_WARMUPS):
+            job_run.run(b"20").encode()
+            if isinstance(self._process.job, WarmableJob):
+                self._cell.job.warm_up()
 
 
-class _Trial(worker.Trial):
+class _LimitedJobRun(worker.JobRun):
     """Says of every broken limit which one it was."""
 
-    def __init__(self, job: Callable[[Any], Any], desk: worker.Desk, limits: Limits) -> None:
-        super().__init__(job, desk, limits.memory_mb, limits.output_bytes)
+    def __init__(self, job: Callable[[Any], Any], clean_state: worker.CleanState, limits: Limits) -> None:
+        super().__init__(job, clean_state, limits.memory_mb, limits.output_bytes)
         self._limits = limits
 
-    def _raised(self, error: BaseException) -> worker.Verdict:
-        failure = breaches.raised(error, self._limits)
-        return super()._raised(error) if failure is None else worker.Verdict(failure)
+    def _handle_exception(self, error: BaseException) -> worker.JobResult:
+        failure = breaches.describe_violation(error, self._limits)
+        return super()._handle_exception(error) if failure is None else worker.JobResult(failure)
 
 
-def _rehearsed(size: int) -> Any:
+def _run_warmup_source(size: int) -> Any:
     """Compiles and runs a little."""
     names: dict[str, Any] = {"size": size}
-    exec(compile(_REHEARSAL, "<rehearsal>", "exec"), names)
+    exec(compile(_WARMUP_SOURCE, "<rehearsal>", "exec"), names)
     return names["answer"]
 
 
 def _receive() -> bytes:
     """Reads the request: all until the zygote closes the pipe."""
     chunks = []
-    while chunk := os.read(REQUEST, 2**20):
+    while chunk := os.read(REQUEST_FD, 2**20):
         chunks.append(chunk)
     return b"".join(chunks)
 
 
 def _send(body: bytes) -> None:
-    rest = memoryview(FRAME.pack(len(body)) + body)
-    while rest:
-        rest = rest[os.write(RESULT, rest) :]
+    remaining = memoryview(FRAME.pack(len(body)) + body)
+    while remaining:
+        remaining = remaining[os.write(RESULT_FD, remaining) :]

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Protocol
 
 
-class Mortal(Protocol):
+class Killable(Protocol):
     """Whoever works on a request, as far as that can be ended.
 
     Attributes:
@@ -24,7 +24,7 @@ class Hold:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._process: Mortal | None = None
+        self._process: Killable | None = None
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -35,7 +35,7 @@ class Hold:
                 self._process.kill()
 
     @contextmanager
-    def of(self, process: Mortal) -> Iterator[None]:
+    def attach(self, process: Killable) -> Iterator[None]:
         """Holds a process as long as it works on the request, and not a moment longer: then it is another's."""
         with self._lock:
             self._process = process

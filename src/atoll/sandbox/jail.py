@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from atoll import errors
 from atoll.sandbox import levels
 from atoll.sandbox.limits import Limits
-from atoll.sandbox.profiles import NARROW, Profile
+from atoll.sandbox.profiles import DEFAULT_PERMISSIONS, Permissions
 from atoll.sandbox.sandbox import MakeJob
-from atoll.sandbox.slots import Slots
-from atoll.sandbox.warden import Warden
+from atoll.sandbox.slots import ProcessPool
+from atoll.sandbox.warden import ForkServerClient
 
-_USUAL = Limits()
+_DEFAULT_LIMITS = Limits()
 
 
-class Jail(Slots):
+class IsolatedSandbox(ProcessPool):
     """Runs each request in a process of its own, forked from a zygote that made the job and then locked itself in.
 
     The job is made with all rights, in a fresh Python whose environment is empty; then the rights go. What a
@@ -35,24 +35,24 @@ class Jail(Slots):
     def __init__(
         self,
         make_job: MakeJob,
-        limits: Limits = _USUAL,
+        limits: Limits = _DEFAULT_LIMITS,
         num_workers: int = 1,
         path: Sequence[str] | None = None,
         *,
         level: str | None = None,
-        profile: Profile = NARROW,
-        probed: levels.Probe | None = None,
+        permissions: Permissions = DEFAULT_PERMISSIONS,
+        probe_result: levels.Probe | None = None,
     ) -> None:
-        self._probe = levels.probe() if probed is None else probed
-        strongest = levels.level_of(self._probe)
-        self._level, self._profile = level or strongest, profile
-        if self._level not in levels.JAILS or self._level > strongest:
-            raise errors.SetupError(levels.refusal(self._probe, self._level))
+        self._probe = levels.probe() if probe_result is None else probe_result
+        strongest = levels.get_level(self._probe)
+        self._level, self._permissions = level or strongest, permissions
+        if self._level not in levels.ISOLATED_LEVELS or self._level > strongest:
+            raise errors.SetupError(levels.describe_refusal(self._probe, self._level))
         super().__init__(make_job, limits, num_workers, path)
 
     @property
     def level(self) -> str:
         return self._level
 
-    def _process(self) -> Warden:
-        return Warden(self._limits, self._level, self._probe, self._profile)
+    def _start_process(self) -> ForkServerClient:
+        return ForkServerClient(self._limits, self._level, self._probe, self._permissions)

@@ -8,16 +8,16 @@ from typing import Any
 from atoll import errors, evaluation, function
 from atoll.candidate import JSON
 from atoll.evaluation import Cost, Evaluation
-from atoll.sandbox.sandbox import Sandbox, ask
+from atoll.sandbox.sandbox import Sandbox, run_job
 
 # Turns what a job returned into an evaluation; may raise for what it cannot read.
-type Read = Callable[[JSON], Evaluation]
+type ResultReader = Callable[[JSON], Evaluation]
 
-_LONGEST_FEEDBACK = 2000  # characters of what was printed: the end of a traceback, and no more than a prompt can hold
+_MAX_FEEDBACK_CHARS = 2000  # characters of what was printed: the end of a traceback, and no more than a prompt can hold
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxJudge:
+class SandboxEvaluator:
     """Sends the text of a skeleton to a sandbox and reads the answer.
 
     What was printed meanwhile ends the feedback.
@@ -27,21 +27,21 @@ class SandboxJudge:
     """
 
     sandbox: Sandbox
-    read: Read
+    read: ResultReader
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
-        answer = ask(self.sandbox, str(skeleton))
-        if answer.failure is None:
-            found = errors.attempt(lambda: evaluation.clean(self.read(_whole(answer.value))))
+        sandbox_result = run_job(self.sandbox, str(skeleton))
+        if sandbox_result.failure is None:
+            result = errors.capture(lambda: evaluation.validate(self.read(_replace_surrogates(sandbox_result.value))))
         else:
-            found = evaluation.failed(str(_whole(answer.failure)))
-        if isinstance(found, errors.Caught):
-            found = evaluation.failed(f"what it returned cannot be read: {found}")
-        feedback = "\n".join(part for part in (found.feedback, answer.output[-_LONGEST_FEEDBACK:].strip()) if part)
-        return replace(found, feedback=feedback, cost=found.cost + Cost(seconds=answer.seconds))
+            result = evaluation.failed(str(_replace_surrogates(sandbox_result.failure)))
+        if isinstance(result, errors.CaughtException):
+            result = evaluation.failed(f"what it returned cannot be read: {result}")
+        feedback = "\n".join(part for part in (result.feedback, sandbox_result.output[-_MAX_FEEDBACK_CHARS:].strip()) if part)
+        return replace(result, feedback=feedback, cost=result.cost + Cost(seconds=sandbox_result.seconds))
 
 
-def _whole(value: JSON) -> JSON:
+def _replace_surrogates(value: JSON) -> JSON:
     """Returns a value without halves of characters, which can be neither printed nor sent to a model."""
     text = json.dumps(value)
     if "\\ud" not in text:
@@ -49,7 +49,7 @@ def _whole(value: JSON) -> JSON:
     return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))  # type: ignore[no-any-return]
 
 
-def read_scores(reduce: Callable[[Sequence[float]], float], *, partial: bool) -> Read:
+def make_score_reader(reduce: Callable[[Sequence[float]], float], *, partial: bool) -> ResultReader:
     """Returns what reads the lists of `Scoring`.
 
     Args:
@@ -59,26 +59,26 @@ def read_scores(reduce: Callable[[Sequence[float]], float], *, partial: bool) ->
     """
 
     def read(value: JSON) -> Evaluation:
-        found = [_entry(each) for each in _list(value)]
-        failures = [f"input {where}: {each.failure}" for where, each in enumerate(found) if each.failure is not None]
-        scores = tuple(each.score for each in found if each.score is not None)
+        results = [_parse_entry(item) for item in _require_list(value)]
+        failures = [f"input {index}: {result.failure}" for index, result in enumerate(results) if result.failure is not None]
+        scores = tuple(result.score for result in results if result.score is not None)
         if not scores or (failures and not partial):
             return evaluation.failed(failures[0] if failures else "no input was scored")
-        return evaluation.clean(Evaluation(reduce(scores), scores, feedback="\n".join(failures)))
+        return evaluation.validate(Evaluation(reduce(scores), scores, feedback="\n".join(failures)))
 
     return read
 
 
-def _list(value: Any) -> list[Any]:
+def _require_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError(f"expected a list with one entry per input, not {value!r:.80}")
     return value
 
 
-def _entry(entry: Any) -> Evaluation:
+def _parse_entry(entry: Any) -> Evaluation:
     match entry:
         case {"score": score}:
-            return evaluation.clean(score)
+            return evaluation.validate(score)
         case {"failure": failure}:
             return evaluation.failed(str(failure))
     raise TypeError(f"expected a score or a failure, not {entry!r:.80}")

@@ -23,11 +23,11 @@ def _libc() -> ctypes.CDLL:
 
 
 @functools.cache
-def _number(name: str) -> int:
-    arch = syscalls.arch()
+def _get_syscall_number(name: str) -> int:
+    arch = syscalls.detect_arch()
     if arch is None:
         raise OSError(38, "this architecture is not known to the jail")
-    return syscalls.numbers(syscalls.OURS, on=arch)[name]
+    return syscalls.get_numbers(syscalls.SANDBOX_CALLS, arch=arch)[name]
 
 
 def call(name: str, *args: object) -> int:
@@ -36,19 +36,19 @@ def call(name: str, *args: object) -> int:
     Raises:
         OSError: The kernel refused; the text names the call.
     """
-    result: int = prepared(name, *args)()
+    result: int = prepare_call(name, *args)()
     if result < 0:
-        raise refusal(name)
+        raise make_os_error(name)
     return result
 
 
-def prepared(name: str, *args: object) -> Callable[[], int]:
+def prepare_call(name: str, *args: object) -> Callable[[], int]:
     """Returns a system call that is ready to be made, which is most of its cost; below 0 it was refused."""
-    given = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
-    return functools.partial(_libc().syscall, ctypes.c_long(_number(name)), *given)
+    c_args = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
+    return functools.partial(_libc().syscall, ctypes.c_long(_get_syscall_number(name)), *c_args)
 
 
-def refusal(name: str) -> OSError:
+def make_os_error(name: str) -> OSError:
     """Returns why the last call was refused."""
     error = ctypes.get_errno()
     return OSError(error, f"{name}: {os.strerror(error)}")
@@ -64,8 +64,8 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
 
 def set_mount(target: str, flags: int) -> None:
     """Adds flags to a mount and all below it; those of a bind mount are its own."""
-    wanted = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)  # to set, to clear, propagation, user namespace
-    call("mount_setattr", -100, target.encode(), _AT_RECURSIVE, wanted, ctypes.sizeof(wanted))
+    attributes = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)  # to set, to clear, propagation, user namespace
+    call("mount_setattr", -100, target.encode(), _AT_RECURSIVE, attributes, ctypes.sizeof(attributes))
 
 
 def change_root(folder: str) -> None:
@@ -80,7 +80,7 @@ def set_hostname(name: str) -> None:
     call("sethostname", name.encode(), len(name))
 
 
-def no_new_privileges() -> None:
+def forbid_new_privileges() -> None:
     """No program that is started from here on gains rights; Landlock and seccomp ask for it."""
     _prctl(_NO_NEW_PRIVS, 1)
 
@@ -90,7 +90,7 @@ def adopt_orphans() -> None:
     _prctl(_CHILD_SUBREAPER, 1)
 
 
-def dying_with_parent() -> Callable[[], int]:
+def prepare_death_signal() -> Callable[[], int]:
     """Returns the call that has the kernel kill its process when the thread that forked it ends."""
     return functools.partial(_libc().prctl, *(ctypes.c_ulong(arg) for arg in (_DEATH_SIGNAL, 9, 0, 0, 0)))
 

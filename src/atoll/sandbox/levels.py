@@ -16,9 +16,9 @@ LEVELS = {
     "L1": "limits, and seccomp if there; files unguarded",
     "L0": "a process of its own with limits",
 }
-JAILS = ("L1", "L2", "L3")
-_TRY_SECONDS = 60.0
-_TRY = "import sys; sys.path.insert(0, sys.argv[1]); from atoll.sandbox import probing; probing.main()"
+ISOLATED_LEVELS = ("L1", "L2", "L3")
+_PROBE_SECONDS = 60.0
+_PROBE_SCRIPT = "import sys; sys.path.insert(0, sys.argv[1]); from atoll.sandbox import probing; probing.main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,69 +44,69 @@ class Probe:
     advice: str = ""
 
 
-NOTHING_WORKS = "was not tried: this is no Linux"
+NOT_PROBED = "was not tried: this is no Linux"
 
 
 @functools.cache
 def probe() -> Probe:
     """Tries everything, once for this process."""
     if not sys.platform.startswith("linux"):
-        return Probe(NOTHING_WORKS, False, NOTHING_WORKS, 0, NOTHING_WORKS, NOTHING_WORKS)
+        return Probe(NOT_PROBED, False, NOT_PROBED, 0, NOT_PROBED, NOT_PROBED)
     try:
-        tried = subprocess.run(
-            [sys.executable, "-P", "-c", _TRY, shelves.PACKAGES],
+        completed = subprocess.run(
+            [sys.executable, "-P", "-c", _PROBE_SCRIPT, shelves.PACKAGES_FOLDER],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_TRY_SECONDS,
+            timeout=_PROBE_SECONDS,
             check=True,
             env={name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TMPDIR") if name in os.environ},
         )
-        return Probe(**json.loads(tried.stdout))
+        return Probe(**json.loads(completed.stdout))
     except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
-        said = f"could not be tried: {error}"
-        return Probe(said, False, said, 0, said, said)
+        message = f"could not be tried: {error}"
+        return Probe(message, False, message, 0, message, message)
 
 
-def level_of(probed: Probe) -> str:
+def get_level(probe_result: Probe) -> str:
     """Returns the strongest level for which all that it needs works."""
-    if probed.forks:
+    if probe_result.forks:
         return "L0"
-    if probed.landlock or probed.seccomp:
+    if probe_result.landlock or probe_result.seccomp:
         return "L1"
-    return "L2" if probed.namespaces else "L3"
+    return "L2" if probe_result.namespaces else "L3"
 
 
-def missing(probed: Probe) -> Sequence[str]:
+def describe_missing(probe_result: Probe) -> Sequence[str]:
     """Returns a sentence for everything that is missing for L3: what, why, and how to get it."""
-    said = []
-    if probed.namespaces:
-        advice = probed.advice or "let this user make namespaces"
-        said.append(f"No namespaces ({probed.namespaces}): for L3, {advice}.")
-    if probed.landlock:
-        said.append(
-            f"No Landlock ({probed.landlock}): for L2, use a kernel from 5.13 on that has landlock in its lsm= list, "
+    sentences = []
+    if probe_result.namespaces:
+        advice = probe_result.advice or "let this user make namespaces"
+        sentences.append(f"No namespaces ({probe_result.namespaces}): for L3, {advice}.")
+    if probe_result.landlock:
+        sentences.append(
+            f"No Landlock ({probe_result.landlock}): for L2, use a kernel from 5.13 on that has landlock in its lsm= list, "
             "and a container runtime that lets it through."
         )
-    if probed.seccomp:
-        said.append(
-            f"No seccomp filters ({probed.seccomp}): for L2, use a kernel that has them (CONFIG_SECCOMP_FILTER), on "
+    if probe_result.seccomp:
+        sentences.append(
+            f"No seccomp filters ({probe_result.seccomp}): for L2, use a kernel that has them (CONFIG_SECCOMP_FILTER), on "
             "x86_64 or aarch64."
         )
-    if probed.forks:
-        said.append(f"No watched forks ({probed.forks}): for L1, use Linux from 5.3 on.")
-    return said
+    if probe_result.forks:
+        sentences.append(f"No watched forks ({probe_result.forks}): for L1, use Linux from 5.3 on.")
+    return sentences
 
 
-def refusal(probed: Probe, wanted: str) -> str:
+def describe_refusal(probe_result: Probe, level: str) -> str:
     """Returns the sentence for who wants more than there is."""
-    if wanted not in LEVELS:
-        return f"There is no sandbox level {wanted!r}: the levels are {', '.join(reversed(LEVELS))}."
-    if wanted == "L0":
+    if level not in LEVELS:
+        return f"There is no sandbox level {level!r}: the levels are {', '.join(reversed(LEVELS))}."
+    if level == "L0":
         return "L0 is no jail: use sandbox.Workers."
-    why = " ".join(missing(probed))
-    return f"This machine has a sandbox of level {level_of(probed)}, not {wanted}. {why}"
+    reasons = " ".join(describe_missing(probe_result))
+    return f"This machine has a sandbox of level {get_level(probe_result)}, not {level}. {reasons}"
 
 
-def to_data(probed: Probe) -> dict[str, str | bool | int]:
+def to_data(probe_result: Probe) -> dict[str, str | bool | int]:
     """Returns the probe as plain data."""
-    return asdict(probed)
+    return asdict(probe_result)

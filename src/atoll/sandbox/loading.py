@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 
 
-def load(path: str, name: str) -> ModuleType:
+def load_module(path: str, name: str) -> ModuleType:
     """Runs a file as a module of this name; modules beside it can be imported.
 
     Raises:

@@ -2,26 +2,26 @@
 
 from atoll import errors
 from atoll.sandbox import levels
-from atoll.sandbox.jail import Jail
+from atoll.sandbox.jail import IsolatedSandbox
 from atoll.sandbox.limits import Limits
-from atoll.sandbox.profiles import NARROW, Profile
+from atoll.sandbox.profiles import DEFAULT_PERMISSIONS, Permissions
 from atoll.sandbox.sandbox import MakeJob
-from atoll.sandbox.workers import Workers
+from atoll.sandbox.workers import ProcessSandbox
 
-_USUAL = Limits()
+_DEFAULT_LIMITS = Limits()
 
 
 def open(
     make_job: MakeJob,
-    limits: Limits = _USUAL,
+    limits: Limits = _DEFAULT_LIMITS,
     num_workers: int = 1,
     *,
     require: str | None = None,
     unsafe: bool = False,
     trusted: bool = False,
-    profile: Profile = NARROW,
-    probed: levels.Probe | None = None,
-) -> Jail | Workers:
+    permissions: Permissions = DEFAULT_PERMISSIONS,
+    probe_result: levels.Probe | None = None,
+) -> IsolatedSandbox | ProcessSandbox:
     """Returns a jail, or workers where this machine can do no better.
 
     Args:
@@ -37,14 +37,14 @@ def open(
     Raises:
         SetupError: The machine has no sandbox as strong as that; the message says what is missing.
     """
-    probed = levels.probe() if probed is None else probed
-    level = "L0" if trusted else levels.level_of(probed)
+    probe_result = levels.probe() if probe_result is None else probe_result
+    level = "L0" if trusted else levels.get_level(probe_result)
     if trusted and require is not None:
         raise errors.SetupError(f"A sandbox of level {require} and none at all cannot both be had: choose one.")
     if require is not None and (require not in levels.LEVELS or level < require):
-        raise errors.SetupError(levels.refusal(probed, require))
+        raise errors.SetupError(levels.describe_refusal(probe_result, require))
     if level != "L0":
-        return Jail(make_job, limits, num_workers, profile=profile, probed=probed)
+        return IsolatedSandbox(make_job, limits, num_workers, permissions=permissions, probe_result=probe_result)
     if not unsafe and trusted:
         raise errors.SetupError(
             "Candidates that a model writes would run with all your rights (sandbox.trusted): allow that with --unsafe."
@@ -52,6 +52,6 @@ def open(
     if not unsafe:
         raise errors.SetupError(
             "Here candidates could do all that you can (sandbox L0), and a model writes them: allow that with "
-            f"--unsafe, or get a jail. {' '.join(levels.missing(probed))}"
+            f"--unsafe, or get a jail. {' '.join(levels.describe_missing(probe_result))}"
         )
-    return Workers(make_job, limits, num_workers, env=profile.env)
+    return ProcessSandbox(make_job, limits, num_workers, env=permissions.env)

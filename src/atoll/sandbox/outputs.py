@@ -7,14 +7,14 @@ from statistics import fmean
 from typing import Any
 
 from atoll import errors, function
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.evaluation import Evaluation
 from atoll.sandbox import breaches, plain, scoring
-from atoll.sandbox.judge import Read, SandboxJudge, read_scores
+from atoll.sandbox.judge import ResultReader, SandboxEvaluator, make_score_reader
 from atoll.sandbox.sandbox import Sandbox
 
 
-class Calling:
+class CallJob:
     """Calls the source of a Python function with every input and returns what it returned.
 
     Given to a sandbox as the maker of its job. It holds nothing that a candidate must not see: the expected answers
@@ -28,30 +28,30 @@ class Calling:
         SetupError: There are no inputs.
     """
 
-    def __init__(self, inputs: Sequence[Sequence[Any]], names: Mapping[str, Any] = NOTHING) -> None:
+    def __init__(self, inputs: Sequence[Sequence[Any]], names: Mapping[str, Any] = EMPTY) -> None:
         if not inputs:
             raise errors.SetupError("there are no inputs: give at least one")
-        self._copy, self._names = scoring.copier([tuple(each) for each in inputs]), names
-        scoring.seed()  # loads the dice, which would count as time of the first candidate
+        self._copy_inputs, self._names = scoring.make_copier([tuple(arguments) for arguments in inputs]), names
+        scoring.seed_random()  # loads the dice, which would count as time of the first candidate
 
     def __call__(self, source: str) -> list[dict[str, JSON]]:
         """Returns for each input `{"output": plain data}`, or `{"failure": "ValueError: ..."}`."""
-        scoring.seed()
-        linecache.cache[scoring.FILE] = (len(source), None, source.splitlines(keepends=True), scoring.FILE)
+        scoring.seed_random()
+        linecache.cache[scoring.SOURCE_NAME] = (len(source), None, source.splitlines(keepends=True), scoring.SOURCE_NAME)
         skeleton = function.PyAstSkeleton(source, self._names)
         results: list[dict[str, JSON]] = []
-        for where, arguments in enumerate(self._copy()):
+        for index, arguments in enumerate(self._copy_inputs()):
             try:
-                results.append({"output": plain.pack(skeleton(*arguments))})
+                results.append({"output": plain.to_plain(skeleton(*arguments))})
             except BaseException as error:  # the boundary to the candidate: exit() is a failure of this input
                 if not any("failure" in result for result in results):
-                    scoring.show(where, error)
-                results.append({"failure": breaches.told(error)})
+                    scoring.print_failure(index, error)
+                results.append({"failure": breaches.describe_error(error)})
         return results
 
 
 @dataclass(frozen=True, slots=True)
-class OutputsJudge:
+class OutputEvaluator:
     """Has a sandbox make the outputs and scores them here.
 
     A candidate can forge its outputs and nothing else: whatever it returns is scored like an honest answer.
@@ -75,26 +75,26 @@ class OutputsJudge:
     partial: bool = False
 
     def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
-        read = read_outputs(self.score, self.cases, self.reduce, partial=self.partial)
-        return SandboxJudge(self.sandbox, read)(skeleton)
+        read = make_output_reader(self.score, self.cases, self.reduce, partial=self.partial)
+        return SandboxEvaluator(self.sandbox, read)(skeleton)
 
 
-def read_outputs(
+def make_output_reader(
     score: Callable[[Any, Any], float],
     cases: Sequence[Any],
     reduce: Callable[[Sequence[float]], float],
     *,
     partial: bool,
-) -> Read:
+) -> ResultReader:
     """Returns what scores the lists of `Calling`; see `OutputsJudge`."""
-    read = read_scores(reduce, partial=partial)
+    score_reader = make_score_reader(reduce, partial=partial)
 
-    def scored(entry: Any, case: Any) -> JSON:
+    def score_entry(entry: Any, case: Any) -> JSON:
         match entry:
             case {"output": output}:
-                found = errors.attempt(lambda: score(plain.unpack(output), case))
-                failed = {"failure": f"its output cannot be scored: {found}"}
-                return failed if isinstance(found, errors.Caught) else {"score": found}
+                result = errors.capture(lambda: score(plain.from_plain(output), case))
+                failure = {"failure": f"its output cannot be scored: {result}"}
+                return failure if isinstance(result, errors.CaughtException) else {"score": result}
             case {"failure": _}:
                 return entry  # type: ignore[no-any-return]  # it came out of the sandbox as JSON
         return {"failure": f"expected an output, not {entry!r:.80}"}  # a score from inside is no score
@@ -102,6 +102,6 @@ def read_outputs(
     def read_all(value: JSON) -> Evaluation:
         if not isinstance(value, list) or len(value) != len(cases):
             raise TypeError(f"expected one output for each of {len(cases)} inputs, not {value!r:.80}")
-        return read([scored(entry, case) for entry, case in zip(value, cases, strict=True)])
+        return score_reader([score_entry(entry, case) for entry, case in zip(value, cases, strict=True)])
 
     return read_all

@@ -11,9 +11,9 @@ import sys
 import types
 from collections.abc import Iterator
 
-_COUNT_OF_IMMORTALS = 2**32 - 1  # of references, in Python 3.12 and 3.13: it is never changed
+_IMMORTAL_REFCOUNT = 2**32 - 1  # of references, in Python 3.12 and 3.13: it is never changed
 # What nobody misses when it is not freed; an object with a file or a lock in it must still end with its last reference.
-_LASTING = frozenset(
+_IMMORTAL_TYPES = frozenset(
     {
         types.FunctionType,
         types.BuiltinFunctionType,
@@ -27,57 +27,57 @@ _LASTING = frozenset(
         staticmethod,
     }
 )
-_POOL, _HEAD = 2**14, 48  # bytes that small objects of one size share, and those before the first of them
-_LARGEST, _STEP = 512, 16
-_EMPTY = sys.getsizeof(b"")
+_POOL_BYTES, _POOL_HEADER_BYTES = 2**14, 48  # bytes that small objects of one size share, and those before the first of them
+_MAX_OBJECT_BYTES, _ALIGNMENT = 512, 16
+_EMPTY_BYTES_SIZE = sys.getsizeof(b"")
 
-_plugs = list[object]()
+_fillers = list[object]()
 
 
-def share() -> None:
+def prepare_for_fork() -> None:
     """Has later forks write to fewer of the pages that are there now; for good, so for a zygote only."""
     gc.collect()
-    if sys.getrefcount(None) == _COUNT_OF_IMMORTALS:
-        for each in _lasting():
-            ctypes.c_uint32.from_address(id(each)).value = _COUNT_OF_IMMORTALS
-    _plug()
+    if sys.getrefcount(None) == _IMMORTAL_REFCOUNT:
+        for obj in _iter_immortals():
+            ctypes.c_uint32.from_address(id(obj)).value = _IMMORTAL_REFCOUNT
+    _fill_holes()
     gc.freeze()  # else the first collection of every candidate would copy all pages
 
 
-def _lasting() -> Iterator[object]:
+def _iter_immortals() -> Iterator[object]:
     """Yields functions and classes, their parts and their names; data is left alone, however much there is."""
-    for each in gc.get_objects():
-        kind = type(each)
-        if kind in _LASTING:
-            yield each
+    for obj in gc.get_objects():
+        kind = type(obj)
+        if kind in _IMMORTAL_TYPES:
+            yield obj
         if kind is types.FunctionType:
-            yield from (each.__name__, each.__qualname__)
-            yield from _parts(each.__code__)
+            yield from (obj.__name__, obj.__qualname__)
+            yield from _iter_code_parts(obj.__code__)
         elif kind is types.ModuleType:
-            yield from vars(each)
+            yield from vars(obj)
         elif issubclass(kind, type):
-            yield from (each, each.__mro__, each.__name__, *vars(each))
+            yield from (obj, obj.__mro__, obj.__name__, *vars(obj))
 
 
-def _parts(code: types.CodeType) -> Iterator[object]:
+def _iter_code_parts(code: types.CodeType) -> Iterator[object]:
     yield from (code, code.co_names, *code.co_names, code.co_consts)
-    for each in code.co_consts:
-        yield each
-        if isinstance(each, types.CodeType):
-            yield from _parts(each)
+    for constant in code.co_consts:
+        yield constant
+        if isinstance(constant, types.CodeType):
+            yield from _iter_code_parts(constant)
 
 
-def _plug() -> None:
+def _fill_holes() -> None:
     """Fills the holes between small objects, so that new ones lie side by side."""
-    for size in range(_STEP, _LARGEST + 1, _STEP):
-        for number in range(8 * _POOL // size):
-            _plugs.append(_made(size, number))
-            if id(_plugs[-1]) % _POOL == _HEAD:
+    for size in range(_ALIGNMENT, _MAX_OBJECT_BYTES + 1, _ALIGNMENT):
+        for index in range(8 * _POOL_BYTES // size):
+            _fillers.append(_make_filler(size, index))
+            if id(_fillers[-1]) % _POOL_BYTES == _POOL_HEADER_BYTES:
                 break  # the first in a pool: there are no more holes
 
 
-def _made(size: int, number: int) -> object:
+def _make_filler(size: int, index: int) -> object:
     """Returns a new object of a size."""
-    if size > 2 * _STEP:
-        return bytes(size - _EMPTY)
-    return object() if size == _STEP else number + 0.5
+    if size > 2 * _ALIGNMENT:
+        return bytes(size - _EMPTY_BYTES_SIZE)
+    return object() if size == _ALIGNMENT else index + 0.5

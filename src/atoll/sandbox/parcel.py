@@ -16,15 +16,15 @@ import cloudpickle
 from atoll import errors
 
 _INSTALLED = ("site-packages", "dist-packages")
-_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _lock = threading.Lock()  # cloudpickle has one list of modules for the whole process
 
 
 # Turns a path that lies somewhere else on another machine into what stands for it there; None: it stays as it is.
-type Translate = Callable[[str], Any]
+type TranslatePath = Callable[[str], Any]
 
 
-def pack(thing: object, translate: Translate | None = None) -> bytes:
+def pack_job(value: object, translate: TranslatePath | None = None) -> bytes:
     """Returns what a worker needs, mostly the maker of its job, as a pickle, which the worker trusts.
 
     Args:
@@ -34,9 +34,9 @@ def pack(thing: object, translate: Translate | None = None) -> bytes:
     Raises:
         SetupError: Something that the job needs cannot be sent.
     """
-    with _lock, _by_value():
+    with _lock, _register_by_value():
         try:
-            return bytes(cloudpickle.dumps(thing)) if translate is None else _Packer.pack(thing, translate)
+            return bytes(cloudpickle.dumps(value)) if translate is None else _JobPickler.dump_to_bytes(value, translate)
         except Exception as error:  # a foreign __reduce__ may raise anything
             raise errors.SetupError(
                 f"The job cannot be sent to its workers: {error}. Keep locks, open files and connections out of the "
@@ -44,51 +44,51 @@ def pack(thing: object, translate: Translate | None = None) -> bytes:
             ) from error
 
 
-def unpack(body: bytes, path: Callable[[Any], str]) -> Any:
+def unpack_job(data: bytes, resolve_path: Callable[[Any], str]) -> Any:
     """Returns what was packed for another machine, there; `path` finds what stands for one."""
-    return _Opener(io.BytesIO(body), path).load()
+    return _JobUnpickler(io.BytesIO(data), resolve_path).load()
 
 
-class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, body: io.BytesIO, translate: Translate) -> None:
-        super().__init__(body)
+class _JobPickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, buffer: io.BytesIO, translate: TranslatePath) -> None:
+        super().__init__(buffer)
         self._translate = translate
 
     @classmethod
-    def pack(cls, thing: object, translate: Translate) -> bytes:
-        body = io.BytesIO()
-        cls(body, translate).dump(thing)
-        return body.getvalue()
+    def dump_to_bytes(cls, value: object, translate: TranslatePath) -> bytes:
+        buffer = io.BytesIO()
+        cls(buffer, translate).dump(value)
+        return buffer.getvalue()
 
-    def persistent_id(self, thing: object) -> Any:
-        found = self._translate(str(thing)) if isinstance(thing, str | PurePath) else None
-        return None if found is None else (isinstance(thing, str), found)
+    def persistent_id(self, value: object) -> Any:
+        translated = self._translate(str(value)) if isinstance(value, str | PurePath) else None
+        return None if translated is None else (isinstance(value, str), translated)
 
 
-class _Opener(pickle.Unpickler):
-    def __init__(self, body: io.BytesIO, path: Callable[[Any], str]) -> None:
-        super().__init__(body)
-        self._path = path
+class _JobUnpickler(pickle.Unpickler):
+    def __init__(self, buffer: io.BytesIO, resolve_path: Callable[[Any], str]) -> None:
+        super().__init__(buffer)
+        self._resolve_path = resolve_path
 
-    def persistent_load(self, found: Any) -> Any:
-        is_text, place = found
-        return self._path(place) if is_text else Path(self._path(place))
+    def persistent_load(self, reference: Any) -> Any:
+        is_text, translated = reference
+        return self._resolve_path(translated) if is_text else Path(self._resolve_path(translated))
 
 
 @contextmanager
-def _by_value() -> Iterator[None]:
+def _register_by_value() -> Iterator[None]:
     """Has cloudpickle send by value, for a moment, all modules that a fresh process cannot import."""
-    known = cloudpickle.list_registry_pickle_by_value()
-    listed: dict[str, object] = dict(sys.modules)
-    modules = [each for name, each in listed.items() if isinstance(each, ModuleType) and each.__name__ == name]
-    roots = {path for path in sys.path if holds_packages(path)}
-    ours = [each for each in modules if each.__name__ not in known and not _is_importable(each, roots)]
-    for module in ours:
+    registered = cloudpickle.list_registry_pickle_by_value()
+    loaded: dict[str, object] = dict(sys.modules)
+    modules = [module for name, module in loaded.items() if isinstance(module, ModuleType) and module.__name__ == name]
+    roots = {path for path in sys.path if contains_packages(path)}
+    local_modules = [module for module in modules if module.__name__ not in registered and not _is_importable(module, roots)]
+    for module in local_modules:
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in ours:
+        for module in local_modules:
             cloudpickle.unregister_pickle_by_value(module)
 
 
@@ -97,13 +97,13 @@ def _is_importable(module: ModuleType, roots: set[str]) -> bool:
     name, file = module.__name__, vars(module).get("__file__")
     if name.partition(".")[0] in ("atoll", "cloudpickle") or not isinstance(file, str) or not file.endswith(".py"):
         return True
-    if file.startswith(_LIBRARY) and file.removeprefix(_LIBRARY).partition(os.sep)[0] not in _INSTALLED:
+    if file.startswith(_STANDARD_LIBRARY) and file.removeprefix(_STANDARD_LIBRARY).partition(os.sep)[0] not in _INSTALLED:
         return True
-    place, end = os.path.splitext(file)[0].removesuffix(f"{os.sep}__init__"), os.sep + name.replace(".", os.sep)
-    return place.endswith(end) and place.removesuffix(end) in roots
+    location, suffix = os.path.splitext(file)[0].removesuffix(f"{os.sep}__init__"), os.sep + name.replace(".", os.sep)
+    return location.endswith(suffix) and location.removesuffix(suffix) in roots
 
 
-def holds_packages(path: str) -> bool:
+def contains_packages(path: str) -> bool:
     """Says whether packages are installed in a folder, as site-packages or by `pip install --target`."""
     try:
         return os.path.basename(path) in _INSTALLED or any(name.endswith(".dist-info") for name in os.listdir(path))

@@ -11,9 +11,9 @@ from typing import NoReturn
 
 from atoll.sandbox import landlock, privileges, root, seccomp, shelves
 from atoll.sandbox.levels import Probe
-from atoll.sandbox.profiles import NARROW
+from atoll.sandbox.profiles import DEFAULT_PERMISSIONS
 
-_SWITCHES = {
+_SYSCTL_ADVICE = {
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
         "1",
         "run `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or give this Python an AppArmor profile "
@@ -22,7 +22,7 @@ _SWITCHES = {
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "run `sudo sysctl -w kernel.unprivileged_userns_clone=1`"),
     "/proc/sys/user/max_user_namespaces": ("0", "run `sudo sysctl -w user.max_user_namespaces=10000`"),
 }
-_CONTAINER = (
+_CONTAINER_ADVICE = (
     "let this user make namespaces; in a container, start it with `--security-opt seccomp=unconfined --security-opt "
     "apparmor=unconfined` (Docker), or with the capability SYS_ADMIN"
 )
@@ -30,65 +30,65 @@ _CONTAINER = (
 
 def main() -> None:
     """Prints a probe as JSON."""
-    sys.stdout.write(json.dumps(asdict(tried())))
+    sys.stdout.write(json.dumps(asdict(run_probe())))
 
 
-def tried() -> Probe:
+def run_probe() -> Probe:
     """Tries everything in children of this process, which must have one thread."""
     with tempfile.TemporaryDirectory(prefix="atoll-") as folder:
         is_root = os.geteuid() == 0
-        failed = _attempt(lambda: _try_namespaces(folder, user=not is_root))
+        namespace_error = _try_in_child(lambda: _try_namespaces(folder, needs_user=not is_root))
         needs_user = not is_root
-        if failed and is_root:  # root in a container often lacks what it takes, and has user namespaces
-            needs_user, failed = True, _attempt(lambda: _try_namespaces(folder, user=True)) and failed
+        if namespace_error and is_root:  # root in a container often lacks what it takes, and has user namespaces
+            needs_user, namespace_error = True, _try_in_child(lambda: _try_namespaces(folder, needs_user=True)) and namespace_error
     return Probe(
-        namespaces=failed,
+        namespaces=namespace_error,
         needs_user=needs_user,
-        landlock=_attempt(_try_landlock),
-        landlock_abi=landlock.abi(),
-        seccomp=_attempt(_try_seccomp),
-        forks=_attempt(_try_forks),
-        advice=_advice() if failed else "",
+        landlock=_try_in_child(_try_landlock),
+        landlock_abi=landlock.get_abi(),
+        seccomp=_try_in_child(_try_seccomp),
+        forks=_try_in_child(_try_forks),
+        advice=_find_advice() if namespace_error else "",
     )
 
 
-def _attempt(trial: Callable[[], None]) -> str:
+def _try_in_child(check: Callable[[], None]) -> str:
     """Runs a trial in a child; returns what went wrong."""
-    told, tells = os.pipe()
+    read_fd, write_fd = os.pipe()
     pid = os.fork()
     if not pid:
-        _tell(trial, tells)
-    os.close(tells)
-    with open(told, "rb") as file:
-        said = file.read().decode(errors="replace")
+        _report_failure(check, write_fd)
+    os.close(write_fd)
+    with open(read_fd, "rb") as file:
+        message = file.read().decode(errors="replace")
     _, status = os.waitpid(pid, 0)
-    return said or ("" if status == 0 else f"it ended with wait status {status}")
+    return message or ("" if status == 0 else f"it ended with wait status {status}")
 
 
-def _tell(trial: Callable[[], None], tells: int) -> NoReturn:
+def _report_failure(check: Callable[[], None], write_fd: int) -> NoReturn:
     try:
-        trial()
+        check()
         os._exit(0)
     except OSError as error:
-        os.write(tells, (error.strerror or str(error)).encode())
+        os.write(write_fd, (error.strerror or str(error)).encode())
     except BaseException as error:
-        os.write(tells, f"{type(error).__name__}: {error}".encode())
+        os.write(write_fd, f"{type(error).__name__}: {error}".encode())
     os._exit(1)
 
 
-def _try_namespaces(folder: str, *, user: bool) -> None:
+def _try_namespaces(folder: str, *, needs_user: bool) -> None:
     """Builds a whole root, as a zygote does, and looks around in it."""
-    uid = os.geteuid() if user else privileges.stranger(os.getpid())
-    owner = (uid, os.getegid() if user else uid)
-    plan = root.Plan(folder, shelves.of(NARROW).readable, 1, False, user, False, owner)
-    root.leave_the_others(plan)
+    uid = os.geteuid() if needs_user else privileges.unprivileged_user(os.getpid())
+    owner = (uid, os.getegid() if needs_user else uid)
+    plan = root.RootPlan(folder, shelves.find_readable_paths(DEFAULT_PERMISSIONS).readable, 1, False, needs_user, False, owner)
+    root.enter_namespaces(plan)
     if pid := os.fork():
         _, status = os.waitpid(pid, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-    root.build(plan)
-    if not user:
-        privileges.become(uid)
-    privileges.renounce()
+    root.build_root(plan)
+    if not needs_user:
+        privileges.switch_user(uid)
+    privileges.drop_privileges()
     with open(os.path.join(root.SCRATCH, "file"), "w") as file:
         file.write("here")
     if os.getpid() != 1 or os.path.exists("/etc/passwd") or not os.access(os.__file__, os.R_OK):
@@ -96,8 +96,8 @@ def _try_namespaces(folder: str, *, user: bool) -> None:
 
 
 def _try_landlock() -> None:
-    privileges.renounce()
-    landlock.Ruleset([]).enter()
+    privileges.drop_privileges()
+    landlock.Ruleset([]).apply()
     try:
         os.close(os.open(os.__file__, os.O_RDONLY))
     except PermissionError:
@@ -106,8 +106,8 @@ def _try_landlock() -> None:
 
 
 def _try_seccomp() -> None:
-    privileges.renounce()
-    seccomp.Filter(seccomp.Rights()).enter(os.getpid())
+    privileges.drop_privileges()
+    seccomp.Filter(seccomp.Rights()).apply(os.getpid())
     try:
         socket.socket().close()
     except PermissionError:
@@ -123,12 +123,12 @@ def _try_forks() -> None:
     os.waitpid(pid, 0)
 
 
-def _advice() -> str:
-    for path, (bad, advice) in _SWITCHES.items():
+def _find_advice() -> str:
+    for path, (blocking_value, advice) in _SYSCTL_ADVICE.items():
         try:
             with open(path) as file:
-                if file.read().strip() == bad:
+                if file.read().strip() == blocking_value:
                     return advice
         except OSError:
             continue
-    return _CONTAINER
+    return _CONTAINER_ADVICE

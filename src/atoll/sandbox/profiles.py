@@ -5,18 +5,18 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from atoll.candidate import NOTHING
+from atoll.candidate import EMPTY
 
-_STARTERS = ("subprocess", "multiprocessing", "joblib", "pexpect")
-_STARTING_CALLS = ("ProcessPoolExecutor", "create_subprocess_exec", "fork", "posix_spawn", "spawnv", "spawnl")
+_PROCESS_MODULES = ("subprocess", "multiprocessing", "joblib", "pexpect")
+_PROCESS_CALLS = ("ProcessPoolExecutor", "create_subprocess_exec", "fork", "posix_spawn", "spawnv", "spawnl")
 _SHELL_CALLS = ("os.system", "os.popen", "getoutput", "getstatusoutput", "create_subprocess_shell")
 _SHELL = "/bin/sh"
-_LOOKING = ("__file__", "getsource")  # beside itself, or at itself
-HERE = "."  # among the programs: what was built in the folder of the evaluation itself
+_SELF_READING_NAMES = ("__file__", "getsource")  # beside itself, or at itself
+BUILT_PROGRAMS = "."  # among the programs: what was built in the folder of the evaluation itself
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Permissions:
     """What a jail allows beyond its usual; the task and its evaluator say so, which the user trusts, no candidate.
 
     Attributes:
@@ -30,18 +30,18 @@ class Profile:
     may_fork: bool = False
     programs: tuple[str, ...] = ()
     network: bool = False
-    env: Mapping[str, str] = NOTHING
-    reads: tuple[str, ...] = ()
+    env: Mapping[str, str] = EMPTY
+    read_paths: tuple[str, ...] = ()
 
     @property
     def may_start(self) -> bool:
         return self.may_fork or bool(self.programs)
 
 
-NARROW = Profile()
+DEFAULT_PERMISSIONS = Permissions()
 
 
-def profile_of(source: str, folder: str | None = None) -> Profile:
+def permissions_from_source(source: str, folder: str | None = None) -> Permissions:
     """Returns the profile that an evaluator's own source asks for.
 
     Args:
@@ -53,24 +53,24 @@ def profile_of(source: str, folder: str | None = None) -> Profile:
     """
     try:
         tree = ast.parse(source)
-        imported = set(_imports(tree))
-        names = imported.union(_names(tree))
+        imported = set(_iter_imports(tree))
+        names = imported.union(_iter_names(tree))
     except (SyntaxError, ValueError, RecursionError):
-        return NARROW
-    starts = any(name.partition(".")[0] in _STARTERS for name in names) or not names.isdisjoint(_STARTING_CALLS)
-    shell = not names.isdisjoint(_SHELL_CALLS)
-    reads = folder and (not names.isdisjoint(_LOOKING) or any(_lies_in(folder, name) for name in imported))
-    return Profile(
-        may_fork=starts or shell, programs=(_SHELL,) if shell else (), reads=(folder,) if folder and reads else ()
+        return DEFAULT_PERMISSIONS
+    starts_processes = any(name.partition(".")[0] in _PROCESS_MODULES for name in names) or not names.isdisjoint(_PROCESS_CALLS)
+    uses_shell = not names.isdisjoint(_SHELL_CALLS)
+    reads_folder = folder and (not names.isdisjoint(_SELF_READING_NAMES) or any(_is_module_in(folder, name) for name in imported))
+    return Permissions(
+        may_fork=starts_processes or uses_shell, programs=(_SHELL,) if uses_shell else (), read_paths=(folder,) if folder and reads_folder else ()
     )
 
 
-def _lies_in(folder: str, name: str) -> bool:
+def _is_module_in(folder: str, name: str) -> bool:
     module = os.path.join(folder, name.partition(".")[0])
     return os.path.isfile(f"{module}.py") or os.path.isfile(os.path.join(module, "__init__.py"))
 
 
-def _imports(tree: ast.AST) -> Iterator[str]:
+def _iter_imports(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -85,7 +85,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
-def _names(tree: ast.AST) -> Iterator[str]:
+def _iter_names(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(value=ast.Name(id=owner), attr=name):

@@ -10,11 +10,11 @@ from atoll.sandbox import kernel
 
 SCRATCH = "/atoll-scratch"  # where nobody has a task or a Python of his own
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-_SPACES = kernel.NEW_MOUNTS | kernel.NEW_PIDS | kernel.NEW_IPC | kernel.NEW_UTS
-_MOST_FILES = 20_000
+_NAMESPACES = kernel.NEW_MOUNTS | kernel.NEW_PIDS | kernel.NEW_IPC | kernel.NEW_UTS
+_MAX_FILES = 20_000
 
 
-class Plan(NamedTuple):
+class RootPlan(NamedTuple):
     """What the root is made of.
 
     Attributes:
@@ -27,68 +27,68 @@ class Plan(NamedTuple):
         owner: User and group to whom the folder to write in belongs.
     """
 
-    place: str
+    mount_point: str
     readable: Sequence[str]
     disk_mb: int
     network: bool
-    user: bool
-    starts: bool
+    needs_user_namespace: bool
+    can_execute: bool
     owner: tuple[int, int]
 
 
-def leave_the_others(plan: Plan) -> None:
+def enter_namespaces(plan: RootPlan) -> None:
     """Moves this process, which must have one thread, into namespaces of its own; the next child is process 1 there.
 
     Raises:
         OSError: The kernel does not allow it.
     """
     uid, gid = os.geteuid(), os.getegid()
-    net = 0 if plan.network else kernel.NEW_NET
-    kernel.unshare(_SPACES | net | (kernel.NEW_USER if plan.user else 0))
-    if plan.user:
+    network_flag = 0 if plan.network else kernel.NEW_NET
+    kernel.unshare(_NAMESPACES | network_flag | (kernel.NEW_USER if plan.needs_user_namespace else 0))
+    if plan.needs_user_namespace:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     kernel.set_hostname("jail")
 
 
-def build(plan: Plan) -> None:
+def build_root(plan: RootPlan) -> None:
     """Makes the root and moves there, for good.
 
     Raises:
         OSError: The kernel does not allow it.
     """
-    top = plan.place
+    root_path = plan.mount_point
     kernel.mount("none", "/", "", kernel.RECURSIVE | kernel.PRIVATE)
-    kernel.mount("tmpfs", top, "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "mode=0755,size=4m")
+    kernel.mount("tmpfs", root_path, "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "mode=0755,size=4m")
     for path in plan.readable:
-        _show(path, top)
+        _bind_read_only(path, root_path)
     for path in DEVICES:
-        _bind(path, top + path, kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_EXEC)
-    os.symlink(SCRATCH, f"{top}/dev/shm")
-    _make_scratch(top + SCRATCH, plan)
+        _bind(path, root_path + path, kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_EXEC)
+    os.symlink(SCRATCH, f"{root_path}/dev/shm")
+    _make_scratch(root_path + SCRATCH, plan)
     with contextlib.suppress(FileExistsError):  # something below it is shown
-        os.symlink(SCRATCH, f"{top}/tmp")
-    kernel.mount("none", top, "", kernel.REMOUNT | kernel.BIND | kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEV)
-    kernel.change_root(top)
+        os.symlink(SCRATCH, f"{root_path}/tmp")
+    kernel.mount("none", root_path, "", kernel.REMOUNT | kernel.BIND | kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEV)
+    kernel.change_root(root_path)
 
 
-def _make_scratch(folder: str, plan: Plan) -> None:
+def _make_scratch(folder: str, plan: RootPlan) -> None:
     os.makedirs(folder, exist_ok=True)
-    flags = kernel.NO_SUID | kernel.NO_DEV | (0 if plan.starts else kernel.NO_EXEC)
+    flags = kernel.NO_SUID | kernel.NO_DEV | (0 if plan.can_execute else kernel.NO_EXEC)
     uid, gid = plan.owner
-    data = f"mode=0700,size={plan.disk_mb}m,nr_inodes={_MOST_FILES},uid={uid},gid={gid}"
+    data = f"mode=0700,size={plan.disk_mb}m,nr_inodes={_MAX_FILES},uid={uid},gid={gid}"
     kernel.mount("tmpfs", folder, "tmpfs", flags, data)
 
 
-def _show(path: str, top: str) -> None:
+def _bind_read_only(path: str, root_path: str) -> None:
     """Puts a file or folder at its place, read-only; a link stays one where what it leads to is shown too."""
     if os.path.islink(path) and stat.S_ISDIR(os.stat(path).st_mode):
-        os.makedirs(os.path.dirname(top + path), exist_ok=True)
+        os.makedirs(os.path.dirname(root_path + path), exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            os.symlink(os.readlink(path), top + path)
+            os.symlink(os.readlink(path), root_path + path)
     else:
-        _bind(os.path.realpath(path), top + path, kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEV)
+        _bind(os.path.realpath(path), root_path + path, kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEV)
 
 
 def _bind(source: str, target: str, flags: int) -> None:

@@ -14,7 +14,7 @@ type MakeJob = Callable[[], Job]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SandboxResult:
     """What became of one request.
 
     Attributes:
@@ -30,7 +30,7 @@ class Answer:
     seconds: float
 
 
-CLOSED = "the sandbox was closed"  # the failure of a request that nobody worked on any more
+CLOSED_MESSAGE = "the sandbox was closed"  # the failure of a request that nobody worked on any more
 
 
 class Sandbox(Protocol):
@@ -40,7 +40,7 @@ class Sandbox(Protocol):
     def level(self) -> str:
         """How strong it is, from `L0` (a process of its own with limits) to `L3` (a jail)."""
 
-    def run(self, request: JSON) -> Answer:
+    def run(self, request: JSON) -> SandboxResult:
         """Runs the job on one request; a bad candidate is an answer, never an exception.
 
         Called from several threads at once; waits for a free worker. A worker that broke a limit is replaced, and
@@ -54,13 +54,13 @@ class Sandbox(Protocol):
         """Ends all workers; whoever waits gets a failure. A second call does nothing."""
 
 
-def ask(box: Sandbox, request: JSON) -> Answer:
+def run_job(sandbox: Sandbox, request: JSON) -> SandboxResult:
     """Returns the answer to a request about a candidate.
 
     Raises:
         SetupError: The sandbox was closed meanwhile: that says nothing of the candidate, and must not be stored as if.
     """
-    answer = box.run(request)
-    if answer.failure == CLOSED:
+    result = sandbox.run(request)
+    if result.failure == CLOSED_MESSAGE:
         raise errors.SetupError("The sandbox was closed before it answered: resume the run to judge the candidate.")
-    return answer
+    return result

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsFloat, cast
 
 from atoll import errors, function
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.sandbox import breaches, parcel
 
-FILE = "<skeleton>"  # what the traceback of a PyAstSkeleton calls its source
+SOURCE_NAME = "<skeleton>"  # what the traceback of a PyAstSkeleton calls its source
 
 
-class Scoring:
+class ScoreJob:
     """Scores the source of a Python function on every input.
 
     Given to a sandbox as the maker of its job, it is made in the worker:
@@ -36,44 +36,44 @@ class Scoring:
     """
 
     def __init__(
-        self, evaluator: function.Evaluator[..., Any, Any], inputs: Sequence[Any], names: Mapping[str, Any] = NOTHING
+        self, evaluator: function.Evaluator[..., Any, Any], inputs: Sequence[Any], names: Mapping[str, Any] = EMPTY
     ) -> None:
         if not inputs:
             raise errors.SetupError("there are no evaluation inputs: give at least one")
         self._evaluator, self._names = evaluator, names
-        self._copy = copier(list(inputs))
-        seed()  # loads the dice, which would count as time of the first candidate
+        self._copy_inputs = make_copier(list(inputs))
+        seed_random()  # loads the dice, which would count as time of the first candidate
 
     def __call__(self, source: str) -> list[dict[str, JSON]]:
         """Returns for each input `{"score": number}`, or `{"failure": "ValueError: ..."}`.
 
         A score may also be other plain data that the evaluator returned, such as None: whoever reads it decides.
         """
-        seed()
-        linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+        seed_random()
+        linecache.cache[SOURCE_NAME] = (len(source), None, source.splitlines(keepends=True), SOURCE_NAME)
         skeleton = function.PyAstSkeleton(source, self._names)
         results: list[dict[str, JSON]] = []
-        for where, each in enumerate(self._copy()):
+        for index, input_value in enumerate(self._copy_inputs()):
             try:
-                results.append({"score": _plain(self._evaluator(skeleton, each))})
+                results.append({"score": _to_plain(self._evaluator(skeleton, input_value))})
             except BaseException as error:  # the boundary to the candidate: exit() is a failure of this input
                 if not any("failure" in result for result in results):
-                    show(where, error)
-                results.append({"failure": f"{breaches.told(error)}{_place(error)}"})
+                    print_failure(index, error)
+                results.append({"failure": f"{breaches.describe_error(error)}{_format_location(error)}"})
         return results
 
 
-def copier(inputs: list[Any]) -> Callable[[], list[Any]]:
+def make_copier(inputs: list[Any]) -> Callable[[], list[Any]]:
     """Returns what copies the inputs: a candidate that sorts one in place must not spoil it for those after it."""
     try:
-        packed = parcel.pack(inputs)
+        packed = parcel.pack_job(inputs)
         pickle.loads(packed)
     except Exception:  # an open connection, say, that was made here: it can only be shared
         return lambda: inputs
     return lambda: cast(list[Any], pickle.loads(packed))
 
 
-def _plain(result: Any) -> JSON:
+def _to_plain(result: Any) -> JSON:
     """Returns a number as a float and other plain data as it is; raises for what is none."""
     if isinstance(result, SupportsFloat) and not isinstance(result, str):
         return float(result)
@@ -81,7 +81,7 @@ def _plain(result: Any) -> JSON:
     return result  # type: ignore[no-any-return]  # it is JSON, or the line above raised
 
 
-def seed() -> None:
+def seed_random() -> None:
     """Gives every candidate the same dice, else its score would depend on who was judged before it."""
     random.seed(0)
     with contextlib.suppress(KeyError, AttributeError):  # it is not loaded, or only half
@@ -90,22 +90,22 @@ def seed() -> None:
         numpy.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
 
 
-def _place(error: BaseException) -> str:
+def _format_location(error: BaseException) -> str:
     """Says where it was raised: in a line of the function, or of the task's own file."""
-    way = error.__traceback__
-    while way and way.tb_next:
-        way = way.tb_next
-    if way is None:
+    tb = error.__traceback__
+    while tb and tb.tb_next:
+        tb = tb.tb_next
+    if tb is None:
         return ""
-    file, line = way.tb_frame.f_code.co_filename, way.tb_lineno
-    return f" (line {line} of the function)" if file == FILE else f" ({os.path.basename(file)}, line {line})"
+    file, line = tb.tb_frame.f_code.co_filename, tb.tb_lineno
+    return f" (line {line} of the function)" if file == SOURCE_NAME else f" ({os.path.basename(file)}, line {line})"
 
 
-def show(where: int, error: BaseException) -> None:
+def print_failure(index: int, error: BaseException) -> None:
     """Prints how the candidate came to the first failure, which tells the next proposal most."""
-    way = error.__traceback__
-    while way and way.tb_frame.f_code.co_filename != FILE:
-        way = way.tb_next
+    tb = error.__traceback__
+    while tb and tb.tb_frame.f_code.co_filename != SOURCE_NAME:
+        tb = tb.tb_next
     with contextlib.suppress(BaseException):  # an exception or a stream that the candidate made
-        sys.stderr.write(f"input {where}:\n")
-        traceback.print_exception(type(error), error, way or error.__traceback__, limit=-5)
+        sys.stderr.write(f"input {index}:\n")
+        traceback.print_exception(type(error), error, tb or error.__traceback__, limit=-5)

@@ -15,40 +15,40 @@ def wipe(folder: str) -> None:
     Raises:
         OSError: Something cannot be removed.
     """
-    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    top_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        os.fchmod(top, 0o700)  # where a candidate may change modes, it may have changed that of the folder itself
-        fresh = (f".wiped-{os.urandom(8).hex()}-{count}" for count in itertools.count())
-        while names := os.listdir(top):
+        os.fchmod(top_fd, 0o700)  # where a candidate may change modes, it may have changed that of the folder itself
+        new_names = (f".wiped-{os.urandom(8).hex()}-{count}" for count in itertools.count())
+        while names := os.listdir(top_fd):
             for name in names:
-                _remove(top, name, fresh)
+                _remove(top_fd, name, new_names)
     finally:
-        os.close(top)
+        os.close(top_fd)
 
 
-def _remove(top: int, name: str, fresh: Iterator[str]) -> None:
-    if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
-        os.unlink(name, dir_fd=top)
+def _remove(top_fd: int, name: str, new_names: Iterator[str]) -> None:
+    if not stat.S_ISDIR(os.stat(name, dir_fd=top_fd, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=top_fd)
         return
     with contextlib.suppress(OSError):
-        os.rmdir(name, dir_fd=top)
+        os.rmdir(name, dir_fd=top_fd)
         return
-    os.chmod(name, 0o700, dir_fd=top)
-    below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+    os.chmod(name, 0o700, dir_fd=top_fd)
+    folder_fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top_fd)
     try:
-        for each in os.listdir(below):
-            if stat.S_ISDIR(os.stat(each, dir_fd=below, follow_symlinks=False).st_mode):
-                os.chmod(each, 0o700, dir_fd=below)  # a folder that moves is written to, for its `..`
-            os.rename(each, next(fresh), src_dir_fd=below, dst_dir_fd=top)
+        for entry in os.listdir(folder_fd):
+            if stat.S_ISDIR(os.stat(entry, dir_fd=folder_fd, follow_symlinks=False).st_mode):
+                os.chmod(entry, 0o700, dir_fd=folder_fd)  # a folder that moves is written to, for its `..`
+            os.rename(entry, next(new_names), src_dir_fd=folder_fd, dst_dir_fd=top_fd)
     finally:
-        os.close(below)
-    os.rmdir(name, dir_fd=top)
+        os.close(folder_fd)
+    os.rmdir(name, dir_fd=top_fd)
 
 
-def size(folder: str, most: int) -> int:
+def measure_size(folder: str, limit: int) -> int:
     """Returns how many bytes lie in a folder, counting no further than `most`."""
     total, folders = 0, [folder]
-    while folders and total <= most:
+    while folders and total <= limit:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):

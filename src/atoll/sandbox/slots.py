@@ -16,27 +16,27 @@ from atoll.candidate import JSON
 from atoll.sandbox import parcel
 from atoll.sandbox.hold import Hold
 from atoll.sandbox.limits import Limits
-from atoll.sandbox.process import Process
-from atoll.sandbox.sandbox import CLOSED, Answer, MakeJob
+from atoll.sandbox.process import WorkerClient
+from atoll.sandbox.sandbox import CLOSED_MESSAGE, SandboxResult, MakeJob
 
-_CLOSED = Answer(None, CLOSED, "", 0.0)
+_CLOSED_RESULT = SandboxResult(None, CLOSED_MESSAGE, "", 0.0)
 _CLOSE_SECONDS = 5.0
 
 
-class Slots(ABC):
+class ProcessPool(ABC):
     """Lends one process to one request at a time; what kind of process is a subclass's to say."""
 
     def __init__(self, make_job: MakeJob, limits: Limits, num_workers: int, path: Sequence[str] | None) -> None:
-        _check(limits, num_workers)
+        _check_limits(limits, num_workers)
         self._limits, self._num_workers = limits, num_workers
-        self._path = [os.path.abspath(each) for each in (sys.path if path is None else path)]
-        self._parcel = parcel.pack(make_job)
-        self._turn = Condition()
+        self._path = [os.path.abspath(folder) for folder in (sys.path if path is None else path)]
+        self._packed_job = parcel.pack_job(make_job)
+        self._condition = Condition()
         self._is_closed = False
         self._num_busy = 0
-        self._idle: list[Process] = []
-        self._live: set[Process] = set()
-        self._finalizer = weakref.finalize(self, _end, self._live)
+        self._idle: list[WorkerClient] = []
+        self._live: set[WorkerClient] = set()
+        self._finalizer = weakref.finalize(self, _end_all, self._live)
 
     @property
     @abstractmethod
@@ -44,7 +44,7 @@ class Slots(ABC):
         """How strong it is, as every sandbox says."""
 
     @abstractmethod
-    def _process(self) -> Process:
+    def _start_process(self) -> WorkerClient:
         """Starts a process that does not know its job yet."""
 
     def warm(self) -> None:
@@ -53,10 +53,10 @@ class Slots(ABC):
         Raises:
             SetupError: The job cannot be made.
         """
-        with self._lent():
+        with self._borrow_process():
             pass
 
-    def run(self, request: JSON, hold: Hold | None = None) -> Answer:
+    def run(self, request: JSON, hold: Hold | None = None) -> SandboxResult:
         """Runs the job on one request, as every sandbox does.
 
         Args:
@@ -66,21 +66,21 @@ class Slots(ABC):
         try:
             body = json.dumps(request).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            return Answer(None, f"the request is no plain data: {error}", "", 0.0)
+            return SandboxResult(None, f"the request is no plain data: {error}", "", 0.0)
         if hold and hold.is_cancelled:
-            return _CLOSED
-        with self._lent() as process:
-            answer = _asked(process, body, hold) if process else _CLOSED
-        return _CLOSED if self._is_closed and answer.failure else answer
+            return _CLOSED_RESULT
+        with self._borrow_process() as process:
+            result = _run_request(process, body, hold) if process else _CLOSED_RESULT
+        return _CLOSED_RESULT if self._is_closed and result.failure else result
 
     def close(self) -> None:
-        with self._turn:
+        with self._condition:
             self._is_closed = True
             for process in self._live:
                 process.kill()
-            self._turn.notify_all()
+            self._condition.notify_all()
             # Each busy thread ends its own worker, whose descriptors it may just be reading.
-            self._turn.wait_for(lambda: not self._num_busy, _CLOSE_SECONDS)
+            self._condition.wait_for(lambda: not self._num_busy, _CLOSE_SECONDS)
             self._finalizer()
             self._idle.clear()
 
@@ -92,59 +92,59 @@ class Slots(ABC):
     ) -> None:
         self.close()
 
-    def _enter(self) -> bool:
+    def _wait_for_slot(self) -> bool:
         """Waits for a turn; False: there will be none."""
-        with self._turn:
-            self._turn.wait_for(lambda: self._is_closed or self._num_busy < self._num_workers)
+        with self._condition:
+            self._condition.wait_for(lambda: self._is_closed or self._num_busy < self._num_workers)
             self._num_busy += not self._is_closed
             return not self._is_closed
 
     @contextmanager
-    def _lent(self) -> Iterator[Process | None]:
+    def _borrow_process(self) -> Iterator[WorkerClient | None]:
         """Lends a worker that waits for a request; None: the sandbox is closed."""
-        if not self._enter():
+        if not self._wait_for_slot():
             yield None
             return
         process = None
         try:
-            process = self._idle_one() or self._new_one()
+            process = self._take_idle() or self._start_new()
             yield process
         except BaseException:  # Ctrl-C, say: an answer is still to come that nobody will read
             if process:
                 process.is_spent = True
             raise
         finally:
-            self._leave(process)
+            self._return_process(process)
 
-    def _leave(self, process: Process | None) -> None:
+    def _return_process(self, process: WorkerClient | None) -> None:
         if process and (process.is_spent or self._is_closed):
             self._drop(process)
             process = None
-        with self._turn:
+        with self._condition:
             if process:
                 self._idle.append(process)
             self._num_busy -= 1
-            self._turn.notify_all()
+            self._condition.notify_all()
 
-    def _idle_one(self) -> Process | None:
+    def _take_idle(self) -> WorkerClient | None:
         """Returns the worker that was used last and is still fit; drops those that died meanwhile."""
         while True:
-            with self._turn:
+            with self._condition:
                 if not self._idle:
                     return None
                 process = self._idle.pop()
-            if process.is_fit():
+            if process.is_ready():
                 return process
             self._drop(process)
 
-    def _new_one(self) -> Process | None:
-        process = self._process()
-        with self._turn:
+    def _start_new(self) -> WorkerClient | None:
+        process = self._start_process()
+        with self._condition:
             self._live.add(process)
             if self._is_closed:
                 process.kill()  # `close` did not see it
         try:
-            process.start(self._path, self._parcel)
+            process.start(self._path, self._packed_job)
         except BaseException as error:
             self._drop(process)
             if self._is_closed and isinstance(error, errors.SetupError):
@@ -152,25 +152,25 @@ class Slots(ABC):
             raise
         return process
 
-    def _drop(self, process: Process) -> None:
-        with self._turn:
+    def _drop(self, process: WorkerClient) -> None:
+        with self._condition:
             self._live.discard(process)
         process.end()
 
 
-def _asked(process: Process, body: bytes, hold: Hold | None) -> Answer:
+def _run_request(process: WorkerClient, body: bytes, hold: Hold | None) -> SandboxResult:
     if hold is None:
-        return process.ask(body)
-    with hold.of(process):
-        return _CLOSED if hold.is_cancelled else process.ask(body)
+        return process.run_request(body)
+    with hold.attach(process):
+        return _CLOSED_RESULT if hold.is_cancelled else process.run_request(body)
 
 
-def _end(processes: set[Process]) -> None:
+def _end_all(processes: set[WorkerClient]) -> None:
     while processes:
         processes.pop().end()
 
 
-def _check(limits: Limits, num_workers: int) -> None:
+def _check_limits(limits: Limits, num_workers: int) -> None:
     amounts = {"seconds": limits.seconds, "memory_mb": limits.memory_mb, "output_bytes": limits.output_bytes}
     for name, value in {**amounts, "num_workers": num_workers}.items():
         if value is not None and not value > 0:

@@ -66,7 +66,7 @@ FILES = """
 """
 
 # Start processes and programs, or leave the group of those that die together.
-STARTING = """
+PROCESSES = """
     execve:59:221 fork:57: pidfd_open:434:434
     setpgid:109:154 setsid:112:157 vfork:58:
 """
@@ -78,19 +78,19 @@ NETWORK = """
 """
 
 # What the jail itself needs to be built; candidates have none of it.
-OURS = """
+SANDBOX_CALLS = """
     capset:126:91 landlock_add_rule:445:445 landlock_create_ruleset:444:444 landlock_restrict_self:446:446
     mount:165:40 mount_setattr:442:442 pivot_root:155:41 seccomp:317:277 sethostname:170:161
     umount2:166:39 unshare:272:97
 """
 
 
-def arch() -> Arch | None:
+def detect_arch() -> Arch | None:
     """Returns the architecture that this process runs on; None: the jail does not know it."""
     return ARCHS.get(os.uname().machine)
 
 
-def numbers(*tables: str, on: Arch) -> dict[str, int]:
+def get_numbers(*tables: str, arch: Arch) -> dict[str, int]:
     """Returns the numbers of all calls in some tables."""
     rows = [row.split(":") for table in tables for row in table.split()]
-    return {row[0]: int(row[on.column]) for row in rows if row[on.column]}
+    return {row[0]: int(row[arch.column]) for row in rows if row[arch.column]}

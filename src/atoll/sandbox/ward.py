@@ -12,20 +12,20 @@ from typing import NamedTuple, NoReturn
 from atoll.sandbox import breaches, cell, pages, scratch, worker
 from atoll.sandbox.limits import Limits
 
-_LOOK_SECONDS = 0.1  # how often it is seen how much was written
+_POLL_SECONDS = 0.1  # how often it is seen how much was written
 _TRACE_SECONDS = 0.05  # that a candidate gets to print where it is before it is killed
-_ROOM = 16 * 2**10  # bytes that an answer may have besides its value
-_FORGED = "it wrote to the pipe of its result"
+_EXTRA_BYTES = 16 * 2**10  # bytes that an answer may have besides its value
+_FORGED_MESSAGE = "it wrote to the pipe of its result"
 
 # Says which limit was broken.
-type Tell = Callable[[breaches.Used, Limits], breaches.Breach]
+type DescribeViolation = Callable[[breaches.ResourceUsage, Limits], breaches.LimitViolation]
 
 
-class Found(NamedTuple):
+class CandidateOutcome(NamedTuple):
     """What became of a candidate: its frame, or what is to be said instead."""
 
     frame: bytes
-    breach: breaches.Breach | None
+    violation: breaches.LimitViolation | None
 
 
 class Child(NamedTuple):
@@ -38,12 +38,12 @@ class Child(NamedTuple):
     """
 
     pid: int
-    ended: int
-    request: int
-    result: int
+    exit_fd: int
+    request_fd: int
+    result_fd: int
 
 
-class Ward:
+class ChildSupervisor:
     """Forks a process for each request, watches it, and leaves nothing of it.
 
     The next one is forked as soon as an answer is sent, so that it is there and bound when its request comes.
@@ -54,112 +54,112 @@ class Ward:
         may_start: Whether candidates may start processes: then none waits beside them.
     """
 
-    def __init__(self, made: cell.Cell, *, is_first: bool, may_start: bool) -> None:
-        self._cell, self._limits, self._is_first = made, made.limits, is_first
-        self._most = self._limits.output_bytes + _ROOM
-        self._disk = self._limits.disk_mb * 2**20
-        self._is_alone = not may_start and made.filter is not None
+    def __init__(self, process: cell.CandidateProcess, *, is_pid_one: bool, may_start: bool) -> None:
+        self._process, self._limits, self._is_pid_one = process, process.limits, is_pid_one
+        self._max_frame_bytes = self._limits.output_bytes + _EXTRA_BYTES
+        self._max_disk_bytes = self._limits.disk_mb * 2**20
+        self._is_single_process = not may_start and process.filter is not None
 
     def prepare(self) -> None:
         """Does once what every candidate needs."""
-        self._ready, self._null = self._cell.ready(), worker.own(os.open(os.devnull, os.O_RDWR))
-        pages.share()
+        self._prepared, self._null_fd = self._process.prepare(), worker.make_private_fd(os.open(os.devnull, os.O_RDWR))
+        pages.prepare_for_fork()
 
     def serve(self, channel: worker.Channel) -> NoReturn:
         while True:
-            spare = self._fork() if self._is_alone else None
+            spare = self._fork() if self._is_single_process else None
             token, body = channel.receive()
-            found = self._run(spare, body)
-            is_spent = not self._clear()
-            breach = found.breach or breaches.Breach("")
-            line = json.dumps([breach.failure or None, is_spent, breach.note])
-            channel.send(token, line.encode() + b"\n" + found.frame)
+            outcome = self._run(spare, body)
+            is_spent = not self._clean_up()
+            violation = outcome.violation or breaches.LimitViolation("")
+            line = json.dumps([violation.failure or None, is_spent, violation.note])
+            channel.send(token, line.encode() + b"\n" + outcome.frame)
 
     def _fork(self) -> Child:
-        taken, request = os.pipe()
-        result, given = os.pipe()
+        child_request, request = os.pipe()
+        result, child_result = os.pipe()
         # Here, not in the child: what it need not do copies no pages.
-        for fd, end in ((cell.REQUEST, taken), (cell.RESULT, given)):
+        for fd, end in ((cell.REQUEST_FD, child_request), (cell.RESULT_FD, child_result)):
             os.dup2(end, fd)
             os.close(end)
         pid = os.fork()
         if not pid:
-            self._ready.run()
-        for fd in (cell.REQUEST, cell.RESULT):
-            os.dup2(self._null, fd)
+            self._prepared.run()
+        for fd in (cell.REQUEST_FD, cell.RESULT_FD):
+            os.dup2(self._null_fd, fd)
         return Child(pid, os.pidfd_open(pid), request, result)
 
-    def _run(self, spare: Child | None, body: bytearray) -> Found:
-        if spare and _can_read(spare.ended):  # somebody killed it, before any candidate was in it
-            self._bury(spare)
+    def _run(self, spare: Child | None, body: bytearray) -> CandidateOutcome:
+        if spare and _can_read(spare.exit_fd):  # somebody killed it, before any candidate was in it
+            self._discard(spare)
             spare = None
         child = spare or self._fork()
-        since = time.monotonic()
+        start_time = time.monotonic()
         try:
-            _give(child.request, body)
-            return self._watch(child, since)
+            _send_request(child.request_fd, body)
+            return self._watch(child, start_time)
         finally:
-            os.close(child.result)
-            os.close(child.ended)
+            os.close(child.result_fd)
+            os.close(child.exit_fd)
 
-    def _bury(self, child: Child) -> None:
-        for fd in (child.request, child.result, child.ended):
+    def _discard(self, child: Child) -> None:
+        for fd in (child.request_fd, child.result_fd, child.exit_fd):
             os.close(fd)
         os.waitpid(child.pid, 0)
 
-    def _watch(self, child: Child, since: float) -> Found:
-        frame, tell = self._collect(child, since + self._limits.seconds)
+    def _watch(self, child: Child, start_time: float) -> CandidateOutcome:
+        frame, describe = self._collect(child, start_time + self._limits.seconds)
         self._kill(child.pid)
         _, status, usage = os.wait4(child.pid, 0)
         cpu, memory_mb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-        used = breaches.Used(time.monotonic() - since, cpu, memory_mb)
-        if tell:
-            return Found(b"", tell(used, self._limits))
-        return self._judged(frame, os.waitstatus_to_exitcode(status), used)
+        resource_usage = breaches.ResourceUsage(time.monotonic() - start_time, cpu, memory_mb)
+        if describe:
+            return CandidateOutcome(b"", describe(resource_usage, self._limits))
+        return self._check_frame(frame, os.waitstatus_to_exitcode(status), resource_usage)
 
-    def _judged(self, frame: bytearray, code: int, used: breaches.Used) -> Found:
+    def _check_frame(self, frame: bytearray, code: int, usage: breaches.ResourceUsage) -> CandidateOutcome:
         if code != 0 or not frame:
-            return Found(b"", breaches.ended(code, used, self._limits))
-        if not _is_whole(frame):
-            return Found(b"", breaches.Breach(_FORGED))
-        return Found(bytes(frame[cell.FRAME.size :]), None)
+            return CandidateOutcome(b"", breaches.describe_exit(code, usage, self._limits))
+        if not _is_complete(frame):
+            return CandidateOutcome(b"", breaches.LimitViolation(_FORGED_MESSAGE))
+        return CandidateOutcome(bytes(frame[cell.FRAME.size :]), None)
 
-    def _collect(self, child: Child, deadline: float) -> tuple[bytearray, Tell | None]:
+    def _collect(self, child: Child, deadline: float) -> tuple[bytearray, DescribeViolation | None]:
         """Reads the result until the process ends, or must be ended: then it says of which limit to tell."""
         frame = bytearray()
         poll = select.poll()
-        poll.register(child.result, select.POLLIN)
-        poll.register(child.ended, select.POLLIN)
+        poll.register(child.result_fd, select.POLLIN)
+        poll.register(child.exit_fd, select.POLLIN)
         while True:
-            left = deadline - time.monotonic()
-            ready = dict(poll.poll(1000 * max(0.0, min(left, _LOOK_SECONDS))))
-            if child.result in ready and (not _take(child.result, frame) or _is_whole(frame)):
-                poll.unregister(child.result)  # what may come after a whole frame is read when the process has ended
-            if len(frame) > self._most:
-                return frame, breaches.returned_too_much
-            if child.ended in ready:
-                while len(frame) <= self._most and _can_read(child.result) and _take(child.result, frame):
+            remaining = deadline - time.monotonic()
+            ready = dict(poll.poll(1000 * max(0.0, min(remaining, _POLL_SECONDS))))
+            if child.result_fd in ready and (not _read_chunk(child.result_fd, frame) or _is_complete(frame)):
+                poll.unregister(child.result_fd)  # what may come after a whole frame is read when the process has ended
+            if len(frame) > self._max_frame_bytes:
+                return frame, breaches.describe_output_overuse
+            if child.exit_fd in ready:
+                while len(frame) <= self._max_frame_bytes and _can_read(child.result_fd) and _read_chunk(child.result_fd, frame):
                     pass
                 return frame, None
-            if left <= 0:
-                _trace(child)
-                return frame, breaches.took_too_long
-            if not ready and scratch.size(self._cell.scratch, self._disk) > self._disk:
-                return frame, breaches.wrote_too_much
+            if remaining <= 0:
+                _request_traceback(child)
+                return frame, breaches.describe_timeout
+            if not ready and scratch.measure_size(self._process.scratch, self._max_disk_bytes) > self._max_disk_bytes:
+                return frame, breaches.describe_disk_overuse
 
     def _kill(self, pid: int) -> None:
         """Kills a candidate and, in a namespace of its own, all that it started."""
-        for number in (pid, *((-1,) if self._is_first and not self._is_alone else ())):
+        for target in (pid, *((-1,) if self._is_pid_one and not self._is_single_process else ())):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
+                os.kill(target, signal.SIGKILL)
 
-    def _clear(self) -> bool:
+    def _clean_up(self) -> bool:
         """Ends what a candidate started and empties its folder; False: this zygote is of no more use."""
         try:
-            while not self._is_alone and (children := self._reap()):
+            while not self._is_single_process and (children := self._reap()):
                 for pid in children:
                     self._kill(pid)
-            scratch.wipe(self._cell.scratch)
+            scratch.wipe(self._process.scratch)
         except OSError:
             return False
         return True
@@ -171,32 +171,32 @@ class Ward:
                 pass
         except ChildProcessError:
             return []
-        if self._is_first:
+        if self._is_pid_one:
             return [-1]
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
 
 
-def _give(request: int, body: bytearray) -> None:
+def _send_request(request: int, body: bytearray) -> None:
     """Hands a request to a process that waits for it; one that died meanwhile is told of by its status."""
-    rest = memoryview(body)
+    remaining = memoryview(body)
     try:
-        while rest:
-            rest = rest[os.write(request, rest) :]
+        while remaining:
+            remaining = remaining[os.write(request, remaining) :]
     except BrokenPipeError:
         pass
     finally:
         os.close(request)
 
 
-def _take(result: int, frame: bytearray) -> bool:
+def _read_chunk(result: int, frame: bytearray) -> bool:
     """Reads a piece; False: there will be none."""
     chunk = os.read(result, 2**16)
     frame += chunk
     return bool(chunk)
 
 
-def _is_whole(frame: bytearray) -> bool:
+def _is_complete(frame: bytearray) -> bool:
     size = cell.FRAME.size
     return len(frame) >= size and len(frame) == size + cell.FRAME.unpack_from(frame)[0]
 
@@ -205,9 +205,9 @@ def _can_read(fd: int) -> bool:
     return bool(select.select([fd], [], [], 0)[0])
 
 
-def _trace(child: Child) -> None:
+def _request_traceback(child: Child) -> None:
     """Has a candidate print where it is."""
     os.kill(child.pid, cell.TRACE_SIGNAL)
     poll = select.poll()
-    poll.register(child.ended, select.POLLIN)
+    poll.register(child.exit_fd, select.POLLIN)
     poll.poll(1000 * _TRACE_SECONDS)

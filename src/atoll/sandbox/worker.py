@@ -20,15 +20,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 # A frame, either way: the token of the request, the size of what follows, and that, which is JSON but for the job.
-HEAD = struct.Struct("!16sQ")
-LOST = 70  # the exit status of a worker that can no longer answer
-LARGEST_FILE = 256 * 2**20
-_PRIVATE = 64  # descriptors of our own start here, out of the way of those that a candidate opens and closes
-_LONGEST = 500  # characters that are kept of what an exception says
-_ROOM = 16 * 2**20  # bytes that a job must leave to the candidate for the memory limit to make sense
+FRAME_HEADER = struct.Struct("!16sQ")
+EXIT_CHANNEL_LOST = 70  # the exit status of a worker that can no longer answer
+MAX_FILE_BYTES = 256 * 2**20
+_FIRST_PRIVATE_FD = 64  # descriptors of our own start here, out of the way of those that a candidate opens and closes
+_MAX_ERROR_CHARS = 500  # characters that are kept of what an exception says
+_MIN_FREE_BYTES = 16 * 2**20  # bytes that a job must leave to the candidate for the memory limit to make sense
 
 
-class Settings(NamedTuple):
+class WorkerSettings(NamedTuple):
     """What the parent says before anything else.
 
     Attributes:
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
     output_bytes: int
 
 
-class Verdict(NamedTuple):
+class JobResult(NamedTuple):
     """What goes back: `value` is JSON already; a worker that is spent wants to be replaced."""
 
     failure: str | None
@@ -63,16 +63,16 @@ class Channel:
 
     def receive(self) -> tuple[bytes, bytearray]:
         """Waits for a frame and returns its token and body; leaves when the parent has gone."""
-        token, size = HEAD.unpack(self._read(HEAD.size))
+        token, size = FRAME_HEADER.unpack(self._read(FRAME_HEADER.size))
         return token, self._read(size)
 
     def send(self, token: bytes, body: bytes) -> None:
-        rest = memoryview(HEAD.pack(token, len(body)) + body)
+        remaining = memoryview(FRAME_HEADER.pack(token, len(body)) + body)
         try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
+            while remaining:
+                remaining = remaining[os.write(self._fd, remaining) :]
         except OSError:
-            os._exit(LOST)
+            os._exit(EXIT_CHANNEL_LOST)
 
     def _read(self, size: int) -> bytearray:
         data = bytearray()
@@ -80,14 +80,14 @@ class Channel:
             try:
                 chunk = os.read(self._fd, min(size - len(data), 2**20))
             except OSError:
-                os._exit(LOST)
+                os._exit(EXIT_CHANNEL_LOST)
             if not chunk:
                 os._exit(0)  # with no farewell: what candidates left for the exit must not run
             data += chunk
         return data
 
 
-class Tail(io.RawIOBase):
+class OutputTail(io.RawIOBase):
     """Keeps the end of what is printed, in a file that stays below twice that size."""
 
     def __init__(self, fd: int, size: int) -> None:
@@ -101,141 +101,141 @@ class Tail(io.RawIOBase):
 
     def write(self, data: Any, /) -> int:
         view = memoryview(data).cast("B")
-        kept, there = view[-self._size :], os.fstat(self._fd).st_size
-        if there + len(kept) > 2 * self._size:
-            end = os.pread(self._fd, self._size, max(there - self._size, 0))
+        tail, file_size = view[-self._size :], os.fstat(self._fd).st_size
+        if file_size + len(tail) > 2 * self._size:
+            old_tail = os.pread(self._fd, self._size, max(file_size - self._size, 0))
             os.ftruncate(self._fd, 0)
-            os.write(self._fd, end)
-        os.write(self._fd, kept)
+            os.write(self._fd, old_tail)
+        os.write(self._fd, tail)
         return len(view)
 
 
-class Desk:
+class CleanState:
     """What a request finds when it starts, whatever the one before did to it."""
 
     def __init__(self, folder: str, output_bytes: int) -> None:
         self._folder, self._output_bytes = folder, output_bytes
-        self._print, self._null = own(os.dup(1)), own(os.open(os.devnull, os.O_RDWR))
-        self._depth = sys.getrecursionlimit()
-        self._stream = self._open()
-        self._lay_out()
+        self._output_fd, self._null_fd = make_private_fd(os.dup(1)), make_private_fd(os.open(os.devnull, os.O_RDWR))
+        self._recursion_limit = sys.getrecursionlimit()
+        self._stream = self._open_stream()
+        self._restore_streams()
 
     @property
     def descriptors(self) -> tuple[int, int]:
         """What it keeps open for itself."""
-        return self._print, self._null
+        return self._output_fd, self._null_fd
 
-    def clear(self, alarm_seconds: float) -> None:
+    def restore(self, alarm_seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, alarm_seconds)
-        sys.setrecursionlimit(self._depth)
+        sys.setrecursionlimit(self._recursion_limit)
         os.chdir(self._folder)
-        self._lay_out()
+        self._restore_streams()
 
-    def show(self, error: BaseException) -> None:
+    def print_traceback(self, error: BaseException) -> None:
         """Prints where it came from, without our own part of the way there."""
-        way = error.__traceback__.tb_next if error.__traceback__ else None
-        traceback.print_exception(type(error), error, way, limit=-10, file=self._stream)
+        tb = error.__traceback__.tb_next if error.__traceback__ else None
+        traceback.print_exception(type(error), error, tb, limit=-10, file=self._stream)
 
     def finish(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         if not self._stream.closed:
             self._stream.flush()
 
-    def _lay_out(self) -> None:
-        for fd, source in enumerate((self._null, self._print, self._print)):
+    def _restore_streams(self) -> None:
+        for fd, source in enumerate((self._null_fd, self._output_fd, self._output_fd)):
             os.dup2(source, fd)
         if self._stream.closed:
-            self._stream = self._open()
+            self._stream = self._open_stream()
         sys.stdout = sys.stderr = self._stream
 
-    def _open(self) -> io.TextIOWrapper:
+    def _open_stream(self) -> io.TextIOWrapper:
         # Line by line, so that what was printed before a kill is there.
-        buffer = io.BufferedWriter(Tail(self._print, self._output_bytes))
+        buffer = io.BufferedWriter(OutputTail(self._output_fd, self._output_bytes))
         return io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 class Worker:
     """Answers one request after the other."""
 
-    def __init__(self, channel: Channel, settings: Settings) -> None:
+    def __init__(self, channel: Channel, settings: WorkerSettings) -> None:
         self._channel, self._settings = channel, settings
-        self._desk = Desk(settings.desk, settings.output_bytes)
-        self._company = _company()
-        self._trial: Trial
+        self._clean_state = CleanState(settings.desk, settings.output_bytes)
+        self._idle_activity = _get_activity()
+        self._job_run: JobRun
 
-    def start(self, token: bytes, parcel: bytearray) -> None:
-        failure = self._make(parcel)
-        self._desk.finish()
-        self._company = _company()
-        self._channel.send(token, Verdict(failure or limit_memory(self._settings.memory_mb)).encode())
+    def start(self, token: bytes, packed_job: bytearray) -> None:
+        failure = self._load_job(packed_job)
+        self._clean_state.finish()
+        self._idle_activity = _get_activity()
+        self._channel.send(token, JobResult(failure or limit_memory(self._settings.memory_mb)).encode())
 
     def serve(self) -> NoReturn:
         pid = os.getpid()
         while True:
             token, body = self._channel.receive()
-            self._desk.clear(2 * self._settings.seconds + 10)
-            verdict = self._trial.run(body)
+            self._clean_state.restore(2 * self._settings.seconds + 10)
+            result = self._job_run.run(body)
             if os.getpid() != pid:
                 os._exit(0)  # the candidate forked, and this is its child that came back
-            if _company() != self._company:
-                verdict = verdict._replace(is_spent=True)  # threads or children go on: they would disturb the next
-            self._channel.send(token, verdict.encode())
+            if _get_activity() != self._idle_activity:
+                result = result._replace(is_spent=True)  # threads or children go on: they would disturb the next
+            self._channel.send(token, result.encode())
 
-    def _make(self, parcel: bytearray) -> str | None:
+    def _load_job(self, packed_job: bytearray) -> str | None:
         """Unpacks and makes the job, before the memory is limited: it is trusted, and may load what it likes."""
         try:
-            job = pickle.loads(parcel)()
+            job = pickle.loads(packed_job)()
         except BaseException as error:  # whatever it is, the parent tells the user
-            return told(error)
-        self._trial = Trial(job, self._desk, self._settings.memory_mb, self._settings.output_bytes)
+            return describe(error)
+        self._job_run = JobRun(job, self._clean_state, self._settings.memory_mb, self._settings.output_bytes)
         return None
 
 
-class Trial:
+class JobRun:
     """One job and what one request may use of memory and output."""
 
-    def __init__(self, job: Callable[[Any], Any], desk: Desk, memory_mb: int | None, output_bytes: int) -> None:
-        self._job, self._desk = job, desk
+    def __init__(self, job: Callable[[Any], Any], clean_state: CleanState, memory_mb: int | None, output_bytes: int) -> None:
+        self._job, self._clean_state = job, clean_state
         self._memory_mb, self._output_bytes = memory_mb, output_bytes
 
-    def run(self, body: bytes | bytearray) -> Verdict:
+    def run(self, body: bytes | bytearray) -> JobResult:
         """Runs the job; the one place where a candidate's exceptions end."""
         try:
             value = self._job(json.loads(body))
-            verdict = self._returned(value)
+            result = self._encode_value(value)
         except BaseException as error:
-            verdict = self._raised(error)
-            _quietly(self._desk.show, error)
-        _quietly(self._desk.finish)
-        return verdict
+            result = self._handle_exception(error)
+            _call_safely(self._clean_state.print_traceback, error)
+        _call_safely(self._clean_state.finish)
+        return result
 
-    def _raised(self, error: BaseException) -> Verdict:
+    def _handle_exception(self, error: BaseException) -> JobResult:
         if isinstance(error, MemoryError) and self._memory_mb is not None:
-            return Verdict(f"it used more than {self._memory_mb} MiB", is_spent=True)
+            return JobResult(f"it used more than {self._memory_mb} MiB", is_spent=True)
         # A SystemError is the interpreter's own, after it ran out of memory in a bad place.
-        return Verdict(f"it raised {told(error)}", is_spent=isinstance(error, MemoryError | SystemError))
+        return JobResult(f"it raised {describe(error)}", is_spent=isinstance(error, MemoryError | SystemError))
 
-    def _returned(self, value: object) -> Verdict:
+    def _encode_value(self, value: object) -> JobResult:
         try:
-            text = json.dumps(value, default=_refuse)
+            text = json.dumps(value, default=_reject_value)
         except (TypeError, ValueError, RecursionError) as error:
-            return Verdict(f"it returned what is no plain data: {str(error)[:_LONGEST]}")
+            return JobResult(f"it returned what is no plain data: {str(error)[:_MAX_ERROR_CHARS]}")
         if len(text) > self._output_bytes:
-            return Verdict(f"it returned {amount(len(text))}, more than {amount(self._output_bytes)}")
-        return Verdict(None, value=text)
+            return JobResult(f"it returned {format_bytes(len(text))}, more than {format_bytes(self._output_bytes)}")
+        return JobResult(None, value=text)
 
 
-def told(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Returns `ValueError: what it says`, shortened, whatever the exception does when it is asked."""
     name = type(error).__name__
     try:
         text = str(error)
-    except BaseException as other:
-        text = f"(asked what it says, it raised {type(other).__name__})"
-    return f"{name}: {text}"[:_LONGEST] if text else name
+    except BaseException as str_error:
+        text = f"(asked what it says, it raised {type(str_error).__name__})"
+    return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name
 
 
-def amount(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Returns a number of bytes as it is said: 1 MB is 1,000,000 bytes."""
     for unit, name in ((10**6, "MB"), (10**3, "kB")):
         if size >= unit:
@@ -243,11 +243,11 @@ def amount(size: int) -> str:
     return f"{size} bytes"
 
 
-def _refuse(thing: object) -> NoReturn:
-    raise TypeError(type(thing).__name__)
+def _reject_value(value: object) -> NoReturn:
+    raise TypeError(type(value).__name__)
 
 
-def _quietly(call: Callable[..., None], *args: object) -> None:
+def _call_safely(call: Callable[..., None], *args: object) -> None:
     """Runs what a candidate may have spoilt: an exception that cannot be printed, a stream that was detached."""
     try:
         call(*args)
@@ -256,7 +256,7 @@ def _quietly(call: Callable[..., None], *args: object) -> None:
             os.write(2, f"(what was printed cannot be shown: {type(error).__name__})\n".encode())
 
 
-def _company() -> tuple[int, bool]:
+def _get_activity() -> tuple[int, bool]:
     """Returns how many threads there are, and whether there are child processes, dead or alive."""
     try:
         if hasattr(os, "waitid"):  # (not on macOS before Python 3.13)
@@ -269,72 +269,72 @@ def _company() -> tuple[int, bool]:
 
 def limit_memory(memory_mb: int | None) -> str | None:
     """Limits the address space, or says why that would leave nothing to the candidate."""
-    failure = too_little(memory_mb)
+    failure = describe_memory_shortage(memory_mb)
     if memory_mb is not None and failure is None:
-        limit(resource.RLIMIT_AS, memory_mb * 2**20)
+        set_limit(resource.RLIMIT_AS, memory_mb * 2**20)
     return failure
 
 
-def too_little(memory_mb: int | None) -> str | None:
+def describe_memory_shortage(memory_mb: int | None) -> str | None:
     """Says why a limit of memory would leave nothing to a candidate, if so."""
     if memory_mb is not None and os.path.exists("/proc/self/statm"):
         with open("/proc/self/statm") as statm:
             used = int(statm.read().split()[0]) * resource.getpagesize()
-        if used + _ROOM > memory_mb * 2**20:
+        if used + _MIN_FREE_BYTES > memory_mb * 2**20:
             return (
                 f"it takes {used // 2**20} MiB before any candidate runs, and memory_mb={memory_mb} leaves too little"
             )
     return None
 
 
-def own(fd: int) -> int:
+def make_private_fd(fd: int) -> int:
     """Moves a descriptor out of the way, where no program that a candidate starts inherits it."""
-    low = min(_PRIVATE, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)  # the user may have few
+    low = min(_FIRST_PRIVATE_FD, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)  # the user may have few
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, low)
     os.close(fd)
     return moved
 
 
-def limit(kind: int, value: int) -> None:
-    resource.setrlimit(kind, bound(kind, value))
+def set_limit(kind: int, value: int) -> None:
+    resource.setrlimit(kind, clamp_limit(kind, value))
 
 
-def bound(kind: int, value: int) -> tuple[int, int]:
+def clamp_limit(kind: int, value: int) -> tuple[int, int]:
     """Returns a limit as the kernel takes it: it can only be lowered."""
-    most = resource.getrlimit(kind)[1]
-    value = value if most == resource.RLIM_INFINITY else min(value, most)
+    hard_limit = resource.getrlimit(kind)[1]
+    value = value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit)
     return value, value
 
 
-def end_with_parent(life: int) -> None:
+def end_with_parent(liveness_fd: int) -> None:
     """Has the kernel kill this process and its children as soon as the parent's end of a pipe is closed.
 
     It needs nothing of the interpreter, so it works in the middle of a C call too, and unlike PR_SET_PDEATHSIG it is
     the parent's process that counts: that signal comes when the *thread* that started the worker ends.
     """
     if hasattr(fcntl, "F_SETSIG"):  # Linux; elsewhere the end of the channel and the alarm must do
-        fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+        fcntl.fcntl(liveness_fd, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(liveness_fd, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(liveness_fd, fcntl.F_SETFL, fcntl.fcntl(liveness_fd, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def begin(channel: Channel) -> Worker:
+def start_worker(channel: Channel) -> Worker:
     """Takes settings and job from the channel: a line of JSON and a pickle."""
     token, body = channel.receive()
-    line, _, parcel = body.partition(b"\n")
-    settings = Settings(**json.loads(line))
+    line, _, packed_job = body.partition(b"\n")
+    settings = WorkerSettings(**json.loads(line))
     sys.path[:] = settings.path
-    limit(resource.RLIMIT_CORE, 0)
-    limit(resource.RLIMIT_FSIZE, LARGEST_FILE)
+    set_limit(resource.RLIMIT_CORE, 0)
+    set_limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
     worker = Worker(channel, settings)
-    worker.start(token, parcel)
+    worker.start(token, packed_job)
     return worker
 
 
-def main(life: int) -> NoReturn:
+def main(liveness_fd: int) -> NoReturn:
     """Serves until the parent goes; descriptor 0 is the channel, `life` closes with the parent."""
-    end_with_parent(life)
-    begin(Channel(own(os.dup(0)))).serve()
+    end_with_parent(liveness_fd)
+    start_worker(Channel(make_private_fd(os.dup(0)))).serve()
 
 
 if __name__ == "__main__":

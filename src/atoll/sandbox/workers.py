@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
-from atoll.candidate import NOTHING
+from atoll.candidate import EMPTY
 from atoll.sandbox.limits import Limits
-from atoll.sandbox.process import Process
+from atoll.sandbox.process import WorkerClient
 from atoll.sandbox.sandbox import MakeJob
-from atoll.sandbox.slots import Slots
+from atoll.sandbox.slots import ProcessPool
 
-_USUAL = Limits()
+_DEFAULT_LIMITS = Limits()
 
 
-class Workers(Slots):
+class ProcessSandbox(ProcessPool):
     """Runs a job in processes that stay, so that a request costs a tenth of a millisecond and no start.
 
     What it keeps from a candidate: the parent's memory, environment and descriptors, more time, memory and output
@@ -38,11 +38,11 @@ class Workers(Slots):
     def __init__(
         self,
         make_job: MakeJob,
-        limits: Limits = _USUAL,
+        limits: Limits = _DEFAULT_LIMITS,
         num_workers: int = 1,
         path: Sequence[str] | None = None,
         *,
-        env: Mapping[str, str] = NOTHING,
+        env: Mapping[str, str] = EMPTY,
     ) -> None:
         self._env = env
         super().__init__(make_job, limits, num_workers, path)
@@ -51,5 +51,5 @@ class Workers(Slots):
     def level(self) -> str:
         return "L0"
 
-    def _process(self) -> Process:
-        return Process(self._limits, self._env)
+    def _start_process(self) -> WorkerClient:
+        return WorkerClient(self._limits, self._env)

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, NoReturn
 
 from atoll.sandbox import cell, kernel, landlock, privileges, root, seccomp, worker
 from atoll.sandbox.limits import Limits
-from atoll.sandbox.ward import Ward
+from atoll.sandbox.ward import ChildSupervisor
 
-_OURS = 3  # processes of a user that are no candidate's: keeper, zygote and the spare that waits for the next one
+_NUM_OWN_PROCESSES = 3  # processes of a user that are no candidate's: keeper, zygote and the spare that waits for the next one
 
 
-class Settings(NamedTuple):
+class ForkServerSettings(NamedTuple):
     """What the parent says before anything else; plain data.
 
     Attributes:
@@ -52,30 +52,30 @@ class Settings(NamedTuple):
     network: bool
 
 
-class Zygote:
+class ForkServer:
     """Becomes a jail, step by step, in the order in which that works."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ForkServerSettings) -> None:
         self._settings, self._limits = settings, Limits(**settings.limits)
         self._has_root = settings.level == "L3"
         self._scratch = root.SCRATCH if self._has_root else settings.place
-        self._uid = privileges.stranger(os.getpid()) if os.geteuid() == 0 and not settings.user else None
+        self._uid = privileges.unprivileged_user(os.getpid()) if os.geteuid() == 0 and not settings.user else None
         self._job: Callable[[Any], Any]
-        self._blank: list[int] = []
+        self._null_fds: list[int] = []
 
-    def make(self, parcel: bytes | bytearray) -> str | None:
+    def load_job(self, packed_job: bytes | bytearray) -> str | None:
         """Makes the job, with all rights: it is trusted; returns why it cannot."""
-        ours = _reserve()
+        own_fds = _reserve_low_fds()
         try:
-            self._job = pickle.loads(parcel)()
+            self._job = pickle.loads(packed_job)()
         except BaseException as error:  # whatever it is, the parent tells the user
-            return worker.told(error)
+            return worker.describe(error)
         if (count := len(os.listdir("/proc/self/task"))) > 1:
             return f"it started {count - 1} threads, which a fork would lose; start them for each candidate instead"
-        self._blank = [fd for fd, status in _opened().items() if fd not in ours and _is_log(fd, status)]
-        return worker.too_little(self._limits.memory_mb)
+        self._null_fds = [fd for fd, status in _list_open_fds().items() if fd not in own_fds and _is_writable_file(fd, status)]
+        return worker.describe_memory_shortage(self._limits.memory_mb)
 
-    def lock(self) -> None:
+    def isolate(self) -> None:
         """Locks this process in, for good.
 
         Raises:
@@ -84,34 +84,34 @@ class Zygote:
         if self._has_root:
             self._enter_root()
         elif self._uid is not None:
-            self._move_out()
+            self._try_switch_user()
         kernel.adopt_orphans()
-        made = self._cell()
+        process = self._make_process()
         if self._uid is not None:
-            privileges.become(self._uid)
-        privileges.renounce()
+            privileges.switch_user(self._uid)
+        privileges.drop_privileges()
         if self._has_root and not os.access(os.__file__, os.R_OK):
             raise OSError(13, f"only its owner may read Python's own files in {os.path.dirname(os.__file__)}")
-        _settle(self._scratch)
-        _divert(self._blank)
-        self.ward = Ward(made, is_first=self._has_root, may_start=self._settings.may_start)
+        _set_up_environment(self._scratch)
+        _redirect_to_null(self._null_fds)
+        self.supervisor = ChildSupervisor(process, is_pid_one=self._has_root, may_start=self._settings.may_start)
 
     def _enter_root(self) -> None:
         settings, limits = self._settings, self._limits
         owner = (os.geteuid(), os.getegid()) if self._uid is None else (self._uid, self._uid)
-        facts = (settings.place, settings.readable, limits.disk_mb, settings.network, settings.user, settings.builds)
-        plan = root.Plan(*facts, owner)
-        root.leave_the_others(plan)
+        plan_fields = (settings.place, settings.readable, limits.disk_mb, settings.network, settings.user, settings.builds)
+        plan = root.RootPlan(*plan_fields, owner)
+        root.enter_namespaces(plan)
         if pid := os.fork():
-            _keep(pid)
-        root.build(plan)
+            _wait_outside(pid)
+        root.build_root(plan)
 
-    def _move_out(self) -> None:
+    def _try_switch_user(self) -> None:
         """Finds out whether root can become somebody else, who can read neither a closed home nor what is below."""
         assert self._uid is not None
         os.chmod(os.path.dirname(self._scratch), 0o711)
         os.chown(self._scratch, self._uid, self._uid)
-        if not privileges.can_live_as(self._uid, self._scratch):
+        if not privileges.can_run_as(self._uid, self._scratch):
             os.chown(self._scratch, 0, 0)
             self._uid = None
             if self._settings.may_start:
@@ -121,33 +121,33 @@ class Zygote:
                     "processes that this evaluator starts; run Atoll as an ordinary user",
                 )
 
-    def _cell(self) -> cell.Cell:
+    def _make_process(self) -> cell.CandidateProcess:
         settings = self._settings
-        guarded = settings.level in ("L2", "L3")
-        signals = settings.may_start and (self._has_root or landlock.abi() >= 6)
+        is_restricted = settings.level in ("L2", "L3")
+        signals = settings.may_start and (self._has_root or landlock.get_abi() >= 6)
         rights = seccomp.Rights(self._has_root, settings.may_start, signals, self._has_root, settings.network)
-        ruleset = landlock.Ruleset(self._rules(), network=settings.network) if guarded else None
-        wanted = seccomp.Filter(rights) if guarded or settings.has_filter else None
-        apart = self._uid is not None or (self._has_root and settings.user)
-        return cell.Cell(self._job, self._limits, self._scratch, ruleset, wanted, self._num_tasks(apart), self._blank)
+        ruleset = landlock.Ruleset(self._make_rules(), network=settings.network) if is_restricted else None
+        syscall_filter = seccomp.Filter(rights) if is_restricted or settings.has_filter else None
+        has_own_user = self._uid is not None or (self._has_root and settings.user)
+        return cell.CandidateProcess(self._job, self._limits, self._scratch, ruleset, syscall_filter, self._compute_task_limit(has_own_user), self._null_fds)
 
-    def _rules(self) -> list[tuple[str, int]]:
+    def _make_rules(self) -> list[tuple[str, int]]:
         settings = self._settings
         read = landlock.READ | landlock.LIST
         rules = [(path, read) for path in (["/"] if self._has_root else settings.readable)]
         rules += [(path, read | landlock.EXECUTE) for path in settings.startable]
         rules += [(path, landlock.READ | landlock.WRITE) for path in root.DEVICES]
-        return [*rules, (self._scratch, landlock.WORK | (landlock.EXECUTE if settings.builds else 0))]
+        return [*rules, (self._scratch, landlock.SCRATCH_RIGHTS | (landlock.EXECUTE if settings.builds else 0))]
 
-    def _num_tasks(self, apart: bool) -> int | None:
+    def _compute_task_limit(self, has_own_user: bool) -> int | None:
         """Returns how many tasks our user may have; one that others share too is counted only where it must be."""
-        most = self._limits.num_processes + _OURS
-        if apart:
-            return most
-        return most + _tasks_of(os.getuid()) if self._settings.may_start else None
+        task_limit = self._limits.num_processes + _NUM_OWN_PROCESSES
+        if has_own_user:
+            return task_limit
+        return task_limit + _count_tasks(os.getuid()) if self._settings.may_start else None
 
 
-def _keep(pid: int) -> NoReturn:
+def _wait_outside(pid: int) -> NoReturn:
     """Waits outside for process 1 of the namespace, and ends as it did."""
     os.closerange(0, 2**20)  # above all the channel, whose end tells the parent that the zygote died
     _, status = os.waitpid(pid, 0)
@@ -155,39 +155,39 @@ def _keep(pid: int) -> NoReturn:
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _settle(scratch: str) -> None:
+def _set_up_environment(scratch: str) -> None:
     """Has everything that looks for a home or a folder for temporary files find the scratch folder."""
     os.environ |= {"HOME": scratch, "TMPDIR": scratch}
     if "tempfile" in sys.modules:
         vars(sys.modules["tempfile"])["tempdir"] = None  # it was looked for before there was a jail
     os.chdir(scratch)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, signal.SIG_DFL)
 
 
-def _reserve() -> Container[int]:
+def _reserve_low_fds() -> Container[int]:
     """Takes all low descriptors, so that no file of the job lies where a candidate's pipes go; returns what is open."""
-    while (fd := os.open(os.devnull, os.O_RDONLY)) <= cell.REQUEST:
+    while (fd := os.open(os.devnull, os.O_RDONLY)) <= cell.REQUEST_FD:
         pass
     os.close(fd)
-    return _opened()
+    return _list_open_fds()
 
 
-def _opened() -> dict[int, os.stat_result]:
+def _list_open_fds() -> dict[int, os.stat_result]:
     """Returns what is open, but for what it was listed with."""
-    found = {}
+    open_fds = {}
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
-            found[int(name)] = os.fstat(int(name))
-    return found
+            open_fds[int(name)] = os.fstat(int(name))
+    return open_fds
 
 
-def _is_log(fd: int, status: os.stat_result) -> bool:
+def _is_writable_file(fd: int, status: os.stat_result) -> bool:
     """Says whether a descriptor leads to a file that can be written to."""
     return stat.S_ISREG(status.st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
-def _divert(descriptors: Sequence[int]) -> None:
+def _redirect_to_null(descriptors: Sequence[int]) -> None:
     """Has what the job still writes there go nowhere; were it closed, a candidate's next file would get it."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in descriptors:
@@ -195,7 +195,7 @@ def _divert(descriptors: Sequence[int]) -> None:
     os.close(null)
 
 
-def _tasks_of(uid: int) -> int:
+def _count_tasks(uid: int) -> int:
     count = 0
     for name in os.listdir("/proc"):
         try:
@@ -206,28 +206,28 @@ def _tasks_of(uid: int) -> int:
     return count
 
 
-def main(life: int) -> NoReturn:
+def main(liveness_fd: int) -> NoReturn:
     """Serves until the parent goes; descriptor 0 is the channel, 1 takes what is printed."""
-    worker.end_with_parent(life)
-    channel = worker.Channel(worker.own(os.dup(0)))
-    streams = (worker.own(os.open(os.devnull, os.O_RDWR)), worker.own(os.dup(1)))
+    worker.end_with_parent(liveness_fd)
+    channel = worker.Channel(worker.make_private_fd(os.dup(0)))
+    streams = (worker.make_private_fd(os.open(os.devnull, os.O_RDWR)), worker.make_private_fd(os.dup(1)))
     os.dup2(streams[0], 0)
     token, body = channel.receive()
-    line, _, parcel = body.partition(b"\n")
-    settings = Settings(**json.loads(line))
+    line, _, packed_job = body.partition(b"\n")
+    settings = ForkServerSettings(**json.loads(line))
     sys.path[:] = settings.path
-    zygote = Zygote(settings)
-    failure = zygote.make(parcel)
-    del body, parcel
+    server = ForkServer(settings)
+    failure = server.load_job(packed_job)
+    del body, packed_job
     for fd, source in enumerate((streams[0], streams[1], streams[1])):
         os.dup2(source, fd)  # whatever the job did to them
     if failure is None:
         try:
-            zygote.lock()
-            zygote.ward.prepare()
+            server.isolate()
+            server.supervisor.prepare()
         except OSError as error:
             failure = f"the jail {settings.level} cannot be entered: {error.strerror}"
-    channel.send(token, worker.Verdict(failure).encode())
+    channel.send(token, worker.JobResult(failure).encode())
     if failure is not None:
         os._exit(1)
-    zygote.ward.serve(channel)
+    server.supervisor.serve(channel)

@@ -2,53 +2,53 @@
 
 from atoll.store import audit
 from atoll.store.blobs import Blobs
-from atoll.store.book import Book
+from atoll.store.book import ChangeLog
 from atoll.store.candidates import Candidates, Row
-from atoll.store.changes import StoredBook
-from atoll.store.dialect import Claim
-from atoll.store.entry import Entry
-from atoll.store.feed import Feed, Gap, News
+from atoll.store.changes import SQLChangeLog
+from atoll.store.dialect import RunLock
+from atoll.store.entry import ChangeEntry
+from atoll.store.feed import RecordFeed, Gap, FeedItem
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
-from atoll.store.leases import Interval, Leases, Standing
-from atoll.store.ledger import Ledger, Operation
+from atoll.store.leases import LeaseInterval, Leases, LeaseStatus
+from atoll.store.ledger import VersionLedger, ChangeRequest
 from atoll.store.memory import MemoryBlobs, MemoryInbox, MemoryJournal, MemoryVersions
-from atoll.store.memory_book import MemoryBook
+from atoll.store.memory_book import MemoryChangeLog
 from atoll.store.runs import Run
-from atoll.store.shared import Migrant, SharedJournal, Totals
+from atoll.store.shared import Migrant, SharedJournal, SharedUsage
 from atoll.store.store import Store, open
 from atoll.store.versions import LedgerVersions, StoredVersions
 
 __all__ = [
     "Blobs",
-    "Book",
+    "ChangeLog",
     "Candidates",
-    "Claim",
-    "Entry",
-    "Feed",
+    "RunLock",
+    "ChangeEntry",
+    "RecordFeed",
     "Gap",
-    "Interval",
+    "LeaseInterval",
     "Leases",
-    "Ledger",
+    "VersionLedger",
     "LedgerVersions",
     "MemoryBlobs",
-    "MemoryBook",
+    "MemoryChangeLog",
     "MemoryInbox",
     "MemoryJournal",
     "MemoryVersions",
     "Migrant",
-    "News",
-    "Operation",
+    "FeedItem",
+    "ChangeRequest",
     "Row",
     "Run",
     "SharedJournal",
-    "Standing",
+    "LeaseStatus",
     "Store",
-    "StoredBook",
+    "SQLChangeLog",
     "StoredInbox",
     "StoredJournal",
     "StoredVersions",
-    "Totals",
+    "SharedUsage",
     "audit",
     "open",
 ]

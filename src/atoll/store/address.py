@@ -7,30 +7,30 @@ from atoll import errors
 from atoll.store import sqlite
 from atoll.store.dialect import Dialect
 
-POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
-FORMS = "a path, sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+URL_FORMS = "a path, sqlite:///PATH or postgresql://USER@HOST/DATABASE"
 
 
 def is_postgres(url: str) -> bool:
-    return url.partition("://")[0].lower() in POSTGRES and "://" in url
+    return url.partition("://")[0].lower() in POSTGRES_SCHEMES and "://" in url
 
 
-def is_path(url: str) -> bool:
+def is_file_path(url: str) -> bool:
     """Says whether a store is a file that is or is not there, rather than something that answers."""
-    return "://" not in url.removeprefix("sqlite:///") and not _is_mistyped(url)
+    return "://" not in url.removeprefix("sqlite:///") and not _is_mistyped_postgres(url)
 
 
-def _is_mistyped(url: str) -> bool:
+def _is_mistyped_postgres(url: str) -> bool:
     """Says whether a server was meant: taken for the name of a file, its password would be shown."""
-    return url.partition(":")[0].lower() in POSTGRES and ":" in url and "://" not in url
+    return url.partition(":")[0].lower() in POSTGRES_SCHEMES and ":" in url and "://" not in url
 
 
-def path_of(url: str) -> str:
+def get_path(url: str) -> str:
     """Returns the path of a store that is a file."""
     return url.removeprefix("sqlite:///")
 
 
-def find(url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> Dialect:
+def open_database(url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> Dialect:
     """Returns a database that is not yet opened.
 
     Raises:
@@ -38,24 +38,24 @@ def find(url: str, *, synchronous: sqlite.Synchronous, busy_seconds: float) -> D
         MissingExtra: What talks to PostgreSQL is not installed.
     """
     if not url.strip():
-        raise errors.SetupError(f"The store has no name: give {FORMS}; sqlite:// is one in memory.")
+        raise errors.SetupError(f"The store has no name: give {URL_FORMS}; sqlite:// is one in memory.")
     if is_postgres(url):
-        return _postgres(url, busy_seconds)
-    if _is_mistyped(url):
-        raise errors.SetupError(f"{url.partition(':')[0]}:... is no address of a store: give {FORMS}.")
+        return _open_postgres(url, busy_seconds)
+    if _is_mistyped_postgres(url):
+        raise errors.SetupError(f"{url.partition(':')[0]}:... is no address of a store: give {URL_FORMS}.")
     if "://" not in url:
         return sqlite.Sqlite(sqlalchemy.URL.create("sqlite", database=url), synchronous, busy_seconds)
-    kind = url.partition("://")[0]
+    scheme = url.partition("://")[0]
     try:
         parsed = sqlalchemy.make_url(url)
     except (exc.ArgumentError, ValueError) as error:
-        raise errors.SetupError(f"{kind}://... is no address of a store: give {FORMS}.") from error
+        raise errors.SetupError(f"{scheme}://... is no address of a store: give {URL_FORMS}.") from error
     if parsed.get_backend_name() != "sqlite":
-        raise errors.SetupError(f"Atoll keeps its store in SQLite or PostgreSQL, not in {kind}: give {FORMS}.")
+        raise errors.SetupError(f"Atoll keeps its store in SQLite or PostgreSQL, not in {scheme}: give {URL_FORMS}.")
     return sqlite.Sqlite(parsed, synchronous, busy_seconds)
 
 
-def _postgres(url: str, busy_seconds: float) -> Dialect:
+def _open_postgres(url: str, busy_seconds: float) -> Dialect:
     try:
         from atoll.store import postgres
     except ImportError as error:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from atoll import errors
-from atoll.store.book import Tail
-from atoll.store.entry import GENESIS, Entry, digest
+from atoll.store.book import LogEnd
+from atoll.store.entry import GENESIS, ChangeEntry, compute_hash
 from atoll.store.refusals import ChainBroken
 
 
@@ -29,38 +29,38 @@ class Anchor(NamedTuple):
     signature: str = ""
 
     @classmethod
-    def of(cls, tail: Tail, key: bytes | None = None) -> "Anchor":
+    def from_log_end(cls, end: LogEnd, key: bytes | None = None) -> "Anchor":
         """Returns the end of a book, signed if there is a key."""
-        plain = cls(tail.seq, tail.hash, tail.at)
-        return plain if key is None else plain._replace(signature=plain.sign(key))
+        anchor = cls(end.seq, end.hash, end.timestamp)
+        return anchor if key is None else anchor._replace(signature=anchor.sign(key))
 
     @classmethod
-    def read(cls, line: str) -> "Anchor":
+    def parse(cls, line: str) -> "Anchor":
         """Reads what `line` wrote.
 
         Raises:
             SetupError: It is no anchor.
         """
         try:
-            found = json.loads(line)
-            made = cls(int(found["seq"]), str(found["hash"]), str(found["at"]), str(found.get("signature", "")))
+            data = json.loads(line)
+            anchor = cls(int(data["seq"]), str(data["hash"]), str(data["at"]), str(data.get("signature", "")))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise errors.SetupError(f"{line!r:.80} is no anchor: give what 'atoll audit anchor' wrote.") from error
-        return made
+        return anchor
 
-    def line(self) -> str:
+    def to_line(self) -> str:
         return json.dumps(self._asdict())
 
     def sign(self, key: bytes) -> str:
         return hmac.new(key, json.dumps(self[:3]).encode(), hashlib.sha256).hexdigest()
 
-    def check(self, key: bytes) -> None:
+    def check_signature(self, key: bytes) -> None:
         """Raises `ChainBroken` for a signature that is not of this key."""
         if not hmac.compare_digest(self.sign(key), self.signature):
             raise ChainBroken(f"The anchor of change {self.seq} is not signed with this key.", self.seq)
 
 
-class Report(NamedTuple):
+class AuditReport(NamedTuple):
     """What was verified."""
 
     seq: int
@@ -68,64 +68,64 @@ class Report(NamedTuple):
     num_anchors: int = 0
 
 
-def verify(log: Iterable[Entry], anchors: Sequence[Anchor] = ()) -> Report:
+def verify(log: Iterable[ChangeEntry], anchors: Sequence[Anchor] = ()) -> AuditReport:
     """Checks a log from its first entry to its last.
 
     Raises:
         ChainBroken: An entry was edited, left out or moved, or an anchor is not met; says where.
     """
-    wanted = _by_seq(anchors)
-    seq, last = 0, GENESIS
+    anchor_hashes = _index_anchors(anchors)
+    seq, last_hash = 0, GENESIS
     try:
-        for each in log:
+        for entry in log:
             seq += 1
-            if each.seq != seq:
-                raise ChainBroken(f"Change {seq} is missing: change {each.seq} stands in its place.", seq)
-            if digest(last, each.canonical()) != each.hash:
+            if entry.seq != seq:
+                raise ChainBroken(f"Change {seq} is missing: change {entry.seq} stands in its place.", seq)
+            if compute_hash(last_hash, entry.to_canonical_json()) != entry.hash:
                 raise ChainBroken(f"Change {seq} is not what was written: it, or its place, was changed.", seq)
-            last = each.hash
-            if wanted.get(seq, last) != last:
+            last_hash = entry.hash
+            if anchor_hashes.get(seq, last_hash) != last_hash:
                 raise ChainBroken(f"Change {seq} is another one than its anchor says: the log was rewritten.", seq)
     except (TypeError, ValueError, errors.StoreFailed) as error:
         raise ChainBroken(f"Change {seq + 1} or one soon behind it cannot be read: {error}", seq + 1) from error
-    if wanted and max(wanted) > seq:
-        raise ChainBroken(f"The log ends at change {seq}; an anchor knows change {max(wanted)}: it was cut.", seq + 1)
-    return Report(seq, last, len(anchors))
+    if anchor_hashes and max(anchor_hashes) > seq:
+        raise ChainBroken(f"The log ends at change {seq}; an anchor knows change {max(anchor_hashes)}: it was cut.", seq + 1)
+    return AuditReport(seq, last_hash, len(anchors))
 
 
-def _by_seq(anchors: Sequence[Anchor]) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for each in anchors:
-        if found.setdefault(each.seq, each.hash) != each.hash:
-            raise ChainBroken(f"Two anchors of change {each.seq} differ: the log was rewritten between them.", each.seq)
-    if found.get(0, GENESIS) != GENESIS:
+def _index_anchors(anchors: Sequence[Anchor]) -> dict[int, str]:
+    hashes: dict[int, str] = {}
+    for anchor in anchors:
+        if hashes.setdefault(anchor.seq, anchor.hash) != anchor.hash:
+            raise ChainBroken(f"Two anchors of change {anchor.seq} differ: the log was rewritten between them.", anchor.seq)
+    if hashes.get(0, GENESIS) != GENESIS:
         raise ChainBroken("An anchor of nothing names a hash: it was changed.", 0)
-    return found
+    return hashes
 
 
-def line(entry: Entry) -> str:
+def format_line(entry: ChangeEntry) -> str:
     """Returns an entry as a line of a log in a file."""
-    return f'{entry.canonical()[:-1]},"hash":"{entry.hash}"}}'
+    return f'{entry.to_canonical_json()[:-1]},"hash":"{entry.hash}"}}'
 
 
-def read_line(text: str) -> Entry:
+def parse_line(text: str) -> ChangeEntry:
     """Reads a line to the letter.
 
     Raises:
         ValueError: It is not what `line` writes.
     """
     try:
-        found: Any = json.loads(text)
+        fields: Any = json.loads(text)
     except RecursionError:
         raise ValueError("a line of the log is nested beyond all measure") from None
-    if not isinstance(found, dict) or found.keys() != set(Entry._fields):
+    if not isinstance(fields, dict) or fields.keys() != set(ChangeEntry._fields):
         raise ValueError("a line of the log has other fields than it should")
-    made = Entry(**found)
-    if line(made) != text:
+    entry = ChangeEntry(**fields)
+    if format_line(entry) != text:
         raise ValueError("a line of the log is not written as it should be")
-    return made
+    return entry
 
 
-def read_lines(lines: Iterable[str]) -> Iterator[Entry]:
+def parse_lines(lines: Iterable[str]) -> Iterator[ChangeEntry]:
     """Yields the entries of a log in a file; raises as `read_line` does."""
-    return (read_line(each) for each in lines)
+    return (parse_line(line) for line in lines)

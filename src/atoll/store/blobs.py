@@ -9,11 +9,11 @@ from sqlalchemy import Connection, select
 from atoll import errors, evaluation
 from atoll.store import schema
 from atoll.store.database import Database
-from atoll.store.packing import Body
-from atoll.store.perseverance import persistently
+from atoll.store.packing import Blob
+from atoll.store.perseverance import retry_transaction
 
 HEAD_BYTES = 80
-INLINE_BYTES = 2000  # what a journal's record may well hold itself: most artifacts are a line or two
+MAX_INLINE_BYTES = 2000  # what a journal's record may well hold itself: most artifacts are a line or two
 
 _INSERTS = {name: schema.insert_for(name)(schema.blobs).on_conflict_do_nothing() for name in ("sqlite", "postgresql")}
 
@@ -24,29 +24,29 @@ class Blobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def put(self, body: bytes) -> evaluation.BlobRef:
+    def put(self, data: bytes) -> evaluation.BlobRef:
         """Stores a body under its hash; the same body twice is stored once."""
-        packed = Body.of(body)
-        persistently(lambda: self._put(packed))
-        head = body[:HEAD_BYTES].decode("utf-8", "replace")
-        return evaluation.BlobRef(packed.sha256, packed.size, head)
+        blob = Blob.from_bytes(data)
+        retry_transaction(lambda: self._put(blob))
+        head = data[:HEAD_BYTES].decode("utf-8", "replace")
+        return evaluation.BlobRef(blob.sha256, blob.size, head)
 
-    def _put(self, packed: Body) -> None:
-        with self._database.writing() as connection:
-            keep(connection, [packed])
+    def _put(self, blob: Blob) -> None:
+        with self._database.begin_write() as connection:
+            insert_blobs(connection, [blob])
 
-    def hold(self, body: bytes) -> evaluation.BlobRef:
+    def save_blob(self, data: bytes) -> evaluation.BlobRef:
         """Returns a reference to a body that `body` gives back: a short text is in it whole, all else is stored."""
-        return inline(body) or self.put(body)
+        return make_inline_ref(data) or self.put(data)
 
-    def body(self, ref: evaluation.BlobRef) -> bytes:
+    def load_blob(self, ref: evaluation.BlobRef) -> bytes:
         """Returns what a reference stands for.
 
         Raises:
             NotFound: It is not stored.
         """
-        held = opened(ref)
-        return self.get(ref.sha256) if held is None else held
+        data = read_inline(ref)
+        return self.get(ref.sha256) if data is None else data
 
     def get(self, sha256: str) -> bytes:
         """Returns a body.
@@ -54,37 +54,37 @@ class Blobs:
         Raises:
             NotFound: There is none under that hash.
         """
-        found = persistently(lambda: self._get(sha256))
-        if found is None:
+        row = retry_transaction(lambda: self._get(sha256))
+        if row is None:
             raise errors.NotFound(f"There is no blob {sha256}.")
-        return Body(*found).open()
+        return Blob(*row).decompress()
 
     def _get(self, sha256: str) -> Sequence[Any] | None:
-        with self._database.reading() as connection:
+        with self._database.begin_read() as connection:
             return connection.execute(select(schema.blobs).where(schema.blobs.c.sha256 == sha256)).one_or_none()
 
 
-def inline(body: bytes) -> evaluation.BlobRef | None:
+def make_inline_ref(data: bytes) -> evaluation.BlobRef | None:
     """Returns a reference that holds a short text whole; None for what is long, or is no text."""
-    if len(body) > INLINE_BYTES:
+    if len(data) > MAX_INLINE_BYTES:
         return None
     try:
-        return evaluation.BlobRef(hashlib.sha256(body).hexdigest(), len(body), body.decode())
+        return evaluation.BlobRef(hashlib.sha256(data).hexdigest(), len(data), data.decode())
     except UnicodeDecodeError:
         return None
 
 
-def opened(ref: evaluation.BlobRef) -> bytes | None:
+def read_inline(ref: evaluation.BlobRef) -> bytes | None:
     """Returns the body that a reference holds whole, or None."""
-    held = ref.head.encode("utf-8", "surrogatepass")
-    return held if len(held) == ref.size and hashlib.sha256(held).hexdigest() == ref.sha256 else None
+    data = ref.head.encode("utf-8", "surrogatepass")
+    return data if len(data) == ref.size and hashlib.sha256(data).hexdigest() == ref.sha256 else None
 
 
-def keep(connection: Connection, bodies: Iterable[Body]) -> None:
+def insert_blobs(connection: Connection, blobs: Iterable[Blob]) -> None:
     """Stores bodies inside a transaction that somebody else began."""
     rows = [
-        {"sha256": each.sha256, "size": each.size, "is_compressed": each.is_compressed, "body": each.stored}
-        for each in sorted(bodies)  # in one order for all, so that no two writers wait for each other
+        {"sha256": blob.sha256, "size": blob.size, "is_compressed": blob.is_compressed, "body": blob.stored}
+        for blob in sorted(blobs)  # in one order for all, so that no two writers wait for each other
     ]
     if rows:
         connection.execute(_INSERTS[connection.dialect.name], rows)

@@ -5,86 +5,86 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from atoll.store.entry import ALIAS, GENESIS, Entry
+from atoll.store.entry import ALIAS, GENESIS, ChangeEntry
 
 
-class Tail(NamedTuple):
+class LogEnd(NamedTuple):
     """The end of a book."""
 
     seq: int = 0
     hash: str = GENESIS
-    at: str = ""
+    timestamp: str = ""
 
 
-class State(NamedTuple):
+class KeyState(NamedTuple):
     """How a key stands: its newest version, and who locked it."""
 
-    n: int = 0
-    lock: Entry | None = None
+    version: int = 0
+    lock: ChangeEntry | None = None
 
 
-class Pen(Protocol):
+class ChangeWriter(Protocol):
     """Writes a book, alone, until its block ends; sees what it has put down itself."""
 
-    def tail(self) -> Tail: ...
+    def get_end(self) -> LogEnd: ...
 
-    def state(self, key: str) -> State: ...
+    def get_state(self, key: str) -> KeyState: ...
 
-    def version(self, key: str, n: int) -> Entry | None: ...
+    def get_version(self, key: str, version: int) -> ChangeEntry | None: ...
 
-    def alias(self, key: str, name: str) -> Entry | None:
+    def get_last_alias_change(self, key: str, name: str) -> ChangeEntry | None:
         """Returns the last move of an alias."""
 
-    def by_token(self, token: str) -> Entry | None: ...
+    def find_by_token(self, token: str) -> ChangeEntry | None: ...
 
-    def put(self, entry: Entry) -> None:
+    def append(self, change: ChangeEntry) -> None:
         """Adds an entry; it is there for others when the block ends without an exception, or never."""
 
 
-class Book(Protocol):
+class ChangeLog(Protocol):
     """Entries in their order. Threads and, where it is a file, processes may share it; readers wait for nobody."""
 
-    def writing(self) -> AbstractContextManager[Pen]:
+    def begin_write(self) -> AbstractContextManager[ChangeWriter]:
         """Lends the pen; whatever raises inside undoes all that was put down."""
 
-    def head(self, key: str, upto: int | None = None) -> Entry | None:
+    def get_head(self, key: str, as_of: int | None = None) -> ChangeEntry | None:
         """Returns the newest version of a key, or that which was it once `upto` entries stood."""
 
-    def value(self, key: str) -> tuple[str, int] | None:
+    def get_value(self, key: str) -> tuple[str, int] | None:
         """Returns the JSON text and the number of the newest version: the head, as fast as can be."""
 
-    def version(self, key: str, n: int) -> Entry | None: ...
+    def get_version(self, key: str, version: int) -> ChangeEntry | None: ...
 
-    def history(self, key: str, limit: int) -> Sequence[Entry]:
+    def list_history(self, key: str, limit: int) -> Sequence[ChangeEntry]:
         """Returns the newest `limit` versions of a key, oldest first; all, if it is not above 0."""
 
-    def beside(self, key: str, upto: int | None = None) -> Sequence[Entry]:
+    def list_annotations(self, key: str, as_of: int | None = None) -> Sequence[ChangeEntry]:
         """Returns what concerns a key and made no version (locks, aliases, notes), oldest first."""
 
-    def keys(self, prefix: str) -> Sequence[str]:
+    def list_keys(self, prefix: str) -> Sequence[str]:
         """Returns the keys that have a version, sorted."""
 
-    def heads(self, prefix: str, upto: int) -> Sequence[Entry]:
+    def list_heads(self, prefix: str, as_of: int) -> Sequence[ChangeEntry]:
         """Returns the newest versions of all keys with a prefix once `upto` entries stood, by key."""
 
-    def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[Entry]:
+    def list_entries(self, prefix: str, after: int, end: int | None, limit: int) -> Sequence[ChangeEntry]:
         """Returns the first `limit` entries of keys with a prefix behind `after` entries of the whole book."""
 
-    def newest(self, prefix: str, after: int, limit: int) -> Sequence[Entry]:
+    def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[ChangeEntry]:
         """Returns the last `limit` entries of keys with a prefix behind `after`, in their order."""
 
-    def tail(self) -> Tail: ...
+    def get_end(self) -> LogEnd: ...
 
-    def seq_at(self, at: str) -> int:
+    def get_seq_at(self, timestamp: str) -> int:
         """Returns how many entries stood at a moment."""
 
-    def wait(self, after: int, timeout: float) -> bool:
+    def wait_for_change(self, after: int, timeout: float) -> bool:
         """Waits until there is an entry behind `after`, of whoever; False when so many seconds passed without."""
 
     def close(self) -> None: ...
 
 
-def last_move(beside: Sequence[Entry], name: str) -> Entry | None:
+def find_last_alias_change(annotations: Sequence[ChangeEntry], name: str) -> ChangeEntry | None:
     """Returns the last move of an alias among what stands beside a key."""
-    named = json.dumps(name)
-    return next((each for each in reversed(beside) if each.kind == ALIAS and each.value == named), None)
+    encoded_name = json.dumps(name)
+    return next((entry for entry in reversed(annotations) if entry.kind == ALIAS and entry.value == encoded_name), None)

@@ -8,21 +8,21 @@ from typing import Any
 from sqlalchemy import Select, and_, func, select, tuple_
 
 from atoll import errors
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.store import schema
 from atoll.store.blobs import Blobs
 from atoll.store.database import Database
 from atoll.store.packing import unpack
-from atoll.store.perseverance import persistently
-from atoll.store.projection import Place, place
+from atoll.store.perseverance import retry_transaction
+from atoll.store.projection import CandidatePosition, parse_candidate_id
 
 CHUNK = 256  # rows read at a time
 
-_rows = schema.candidates.c
+_candidates = schema.candidates.c
 _records = schema.records.c
-_order = (_rows.step, _rows.is_draft, _rows.k)
-_columns = (*_order, _rows.island, _rows.score, _rows.decision, _records.data, _records.links)
-_joined = schema.candidates.join(schema.records, and_(_records.run == _rows.run, _records.seq == _rows.seq))
+_order_columns = (_candidates.step, _candidates.is_draft, _candidates.k)
+_columns = (*_order_columns, _candidates.island, _candidates.score, _candidates.decision, _records.data, _records.links)
+_joined = schema.candidates.join(schema.records, and_(_records.run == _candidates.run, _records.seq == _candidates.seq))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,38 +57,38 @@ class Row:
 class Candidates:
     """The candidates of one run. Iterates by step, in each the children in their order, then the drafts."""
 
-    def __init__(self, database: Database, run: int) -> None:
-        self._database, self._run, self._blobs = database, run, Blobs(database)
+    def __init__(self, database: Database, run_number: int) -> None:
+        self._database, self._run_number, self._blobs = database, run_number, Blobs(database)
 
     def __iter__(self) -> Iterator[Row]:
-        return self._walk(_select(self._run))
+        return self._iterate(_select(self._run_number))
 
-    def of_island(self, island: int) -> Iterator[Row]:
+    def iter_island(self, island: int) -> Iterator[Row]:
         """Yields those that were proposed on one island, in the same order."""
-        return self._walk(_select(self._run).where(_rows.island == island))
+        return self._iterate(_select(self._run_number).where(_candidates.island == island))
 
-    def islands(self) -> Sequence[int]:
+    def list_islands(self) -> Sequence[int]:
         """Returns the islands that candidates were proposed on, in their order."""
-        query = select(_rows.island).where(_rows.run == self._run, _rows.island >= 0).distinct()
-        with self._database.reading() as connection:
+        query = select(_candidates.island).where(_candidates.run == self._run_number, _candidates.island >= 0).distinct()
+        with self._database.begin_read() as connection:
             return sorted(connection.execute(query).scalars())
 
     def count(self) -> int:
         """Returns how many there are, drafts included."""
-        with self._database.reading() as connection:
-            query = select(func.count()).select_from(schema.candidates).where(_rows.run == self._run)
+        with self._database.begin_read() as connection:
+            query = select(func.count()).select_from(schema.candidates).where(_candidates.run == self._run_number)
             return connection.execute(query).scalar_one()
 
-    def num_failed(self) -> int:
+    def count_failed(self) -> int:
         """Returns how many children were judged and got no score."""
-        query = select(_rows.decision).where(_rows.run == self._run, _rows.score.is_(None), _rows.verdict == "reject")
-        with self._database.reading() as connection:
+        query = select(_candidates.decision).where(_candidates.run == self._run_number, _candidates.score.is_(None), _candidates.verdict == "reject")
+        with self._database.begin_read() as connection:
             decisions = connection.execute(query).scalars()
-            return sum(json.loads(each)[2] == "judge" for each in decisions if each)
+            return sum(json.loads(decision)[2] == "judge" for decision in decisions if decision)
 
-    def best(self, n: int = 1, *, island: int | None = None) -> Sequence[Row]:
+    def list_best(self, n: int = 1, *, island: int | None = None) -> Sequence[Row]:
         """Returns the accepted ones with the highest scores; at equal score, who was accepted first comes first."""
-        return self._fetch(best_query(self._run, n, island))
+        return self._fetch(select_best(self._run_number, n, island))
 
     def get(self, id: str) -> Row:
         """Returns one candidate.
@@ -96,12 +96,12 @@ class Candidates:
         Raises:
             NotFound: The run has none of that id.
         """
-        found = self.find(id)
-        if found is None:
+        row = self.find(id)
+        if row is None:
             raise errors.NotFound(f"The run has no candidate {id}.")
-        return found
+        return row
 
-    def lineage(self, id: str) -> Sequence[Row]:
+    def get_lineage(self, id: str) -> Sequence[Row]:
         """Returns a candidate and its ancestors up to the founders, each once, nearest first.
 
         A parent that is a version (`key@n`) stands for the candidate of this run that became it. One that came from
@@ -110,43 +110,43 @@ class Candidates:
         Raises:
             NotFound: The run has no candidate of that id.
         """
-        first = self.get(id)
-        found, queue = {first.id: first}, list(first.parents)
+        start = self.get(id)
+        rows, queue = {start.id: start}, list(start.parents)
         for parent in queue:  # grows as it goes
-            row = None if parent in found else self.find(parent)
-            if row is not None and row.id not in found:
-                found[row.id] = row
+            row = None if parent in rows else self.find(parent)
+            if row is not None and row.id not in rows:
+                rows[row.id] = row
                 queue.extend(row.parents)
-        return list(found.values())
+        return list(rows.values())
 
     def find(self, id: str) -> Row | None:
         """Returns one candidate, by its id or by the version it became; None if there is none."""
-        where = place(id)
-        if where is not None:
-            here = and_(*(column == value for column, value in zip(_order, where, strict=True)))
+        position = parse_candidate_id(id)
+        if position is not None:
+            condition = and_(*(column == value for column, value in zip(_order_columns, position, strict=True)))
         else:
-            here = and_(_rows.version == id, schema.VERSIONED)
-        rows = self._fetch(_select(self._run).where(here).limit(1))
+            condition = and_(_candidates.version == id, schema.VERSIONED)
+        rows = self._fetch(_select(self._run_number).where(condition).limit(1))
         return rows[0] if rows else None
 
-    def _walk(self, query: Select[Any]) -> Iterator[Row]:
-        query, after = query.order_by(*_order).limit(CHUNK), Place(-1, False, 0)
-        while rows := self._fetch(query.where(tuple_(*_order) > tuple_(*after))):
+    def _iterate(self, query: Select[Any]) -> Iterator[Row]:
+        query, after = query.order_by(*_order_columns).limit(CHUNK), CandidatePosition(-1, False, 0)
+        while rows := self._fetch(query.where(tuple_(*_order_columns) > tuple_(*after))):
             yield from rows
-            last = place(rows[-1].id)
-            assert last is not None, "an id made from a place is one"
-            after = last
+            position = parse_candidate_id(rows[-1].id)
+            assert position is not None, "an id made from a place is one"
+            after = position
 
     def _fetch(self, query: Select[Any]) -> Sequence[Row]:
-        return [self._row(*each) for each in persistently(lambda: self._database.rows(query))]
+        return [self._make_row(*row) for row in retry_transaction(lambda: self._database.fetch_rows(query))]
 
-    def _row(self, step: int, is_draft: bool, k: int, *rest: Any) -> Row:
-        island, score, decision, text, links = rest
-        id, data = Place(step, is_draft, k).id, unpack(text, links, self._blobs.get)
+    def _make_row(self, step: int, is_draft: bool, k: int, *columns: Any) -> Row:
+        island, score, decision, text, links = columns
+        id, data = CandidatePosition(step, is_draft, k).id, unpack(text, links, self._blobs.get)
         if data.get("id") != id:  # a child that was never judged: the record of its step holds it
-            data = next(each for each in data["children"] if each["id"] == id)
-        found = data.get("evaluation") or NOTHING
-        verdict, reason, by, version = json.loads(decision) if decision else (None, None, None, None)
+            data = next(child for child in data["children"] if child["id"] == id)
+        evaluation = data.get("evaluation") or EMPTY
+        verdict, reason, decided_by, version = json.loads(decision) if decision else (None, None, None, None)
         return Row(
             id=id,
             parents=tuple(data.get("parents", ())),
@@ -154,25 +154,25 @@ class Candidates:
             step=step,
             content=data.get("content", ""),
             score=score,
-            scores=tuple(found.get("scores", ())),
-            metrics=found.get("metrics", NOTHING),
-            feedback=found.get("feedback", ""),
-            failure=found.get("failure"),
-            meta=data.get("meta", NOTHING),
+            scores=tuple(evaluation.get("scores", ())),
+            metrics=evaluation.get("metrics", EMPTY),
+            feedback=evaluation.get("feedback", ""),
+            failure=evaluation.get("failure"),
+            meta=data.get("meta", EMPTY),
             verdict=verdict,
             reason=reason,
-            by=by,
+            by=decided_by,
             version=version,
             is_draft=is_draft,
         )
 
 
-def best_query(run: int, n: int, island: int | None) -> Select[Any]:
-    query = _select(run).where(schema.ACCEPTED).order_by(_rows.score.desc(), _rows.decided, _rows.k).limit(n)
-    return query if island is None else query.where(_rows.island == island)
+def select_best(run_number: int, n: int, island: int | None) -> Select[Any]:
+    query = _select(run_number).where(schema.ACCEPTED).order_by(_candidates.score.desc(), _candidates.decided, _candidates.k).limit(n)
+    return query if island is None else query.where(_candidates.island == island)
 
 
-def export(rows: Iterable[Row]) -> Iterator[str]:
+def iter_json_lines(rows: Iterable[Row]) -> Iterator[str]:
     """Yields one line of JSON per candidate, without its line end; equal runs give equal bytes.
 
     There are no times, costs or places in the journal in it, and nothing else that depends on who came first.
@@ -183,5 +183,5 @@ def export(rows: Iterable[Row]) -> Iterator[str]:
         yield json.dumps(plain, sort_keys=True, allow_nan=False)
 
 
-def _select(run: int) -> Select[Any]:
-    return select(*_columns).select_from(_joined).where(_rows.run == run)
+def _select(run_number: int) -> Select[Any]:
+    return select(*_columns).select_from(_joined).where(_candidates.run == run_number)

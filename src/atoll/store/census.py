@@ -9,29 +9,29 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import ColumnElement, Select, and_, bindparam, case, false, func, literal, not_, or_, select, tuple_
 
 from atoll.store import events, schema
-from atoll.store.projection import Place, place
+from atoll.store.projection import CandidatePosition, parse_candidate_id
 from atoll.store.store import Store
 
-type Order = Literal["newest", "oldest", "best", "worst"]
+type SortOrder = Literal["newest", "oldest", "best", "worst"]
 
-_MOST_CHILDREN = 1 << 20  # of a step
+_MAX_CHILDREN = 1 << 20  # of a step
 
-_rows = schema.candidates.c
+_candidates = schema.candidates.c
 _records = schema.records.c
-_place = (_rows.step, _rows.is_draft, _rows.k)
-_columns = (*_place, _rows.island, _rows.seq, _rows.score, _rows.verdict, _rows.version, _rows.decided)
+_position_columns = (_candidates.step, _candidates.is_draft, _candidates.k)
+_columns = (*_position_columns, _candidates.island, _candidates.seq, _candidates.score, _candidates.verdict, _candidates.version, _candidates.decided)
 
 
-_joined = schema.candidates.join(schema.records, and_(_records.run == _rows.run, _records.seq == _rows.seq))
+_joined = schema.candidates.join(schema.records, and_(_records.run == _candidates.run, _records.seq == _candidates.seq))
 # Made once: to make a question takes longer than to answer it, and a line of ancestors asks a thousand.
-_BORN = (
+_SELECT_WITH_RECORD = (
     select(*_columns, _records.data)
     .select_from(_joined)
-    .where(_rows.run == bindparam("its_run"), _rows.step.in_(bindparam("steps", expanding=True)))
+    .where(_candidates.run == bindparam("its_run"), _candidates.step.in_(bindparam("steps", expanding=True)))
 )
 
 
-class Head(NamedTuple):
+class CandidateHead(NamedTuple):
     """A candidate without its content.
 
     Attributes:
@@ -50,7 +50,7 @@ class Head(NamedTuple):
     decided: int | None
 
 
-class Bucket(NamedTuple):
+class ScoreBucket(NamedTuple):
     """What some steps of an island came to.
 
     Attributes:
@@ -64,7 +64,7 @@ class Bucket(NamedTuple):
     size: int
 
 
-class Counts(NamedTuple):
+class IslandCounts(NamedTuple):
     """How many candidates there are of each sort on an island; drafts apart."""
 
     island: int
@@ -74,7 +74,7 @@ class Counts(NamedTuple):
     scored: int
 
 
-class Cluster(NamedTuple):
+class ScoreCluster(NamedTuple):
     """Candidates of an island with the same score; `id` is the newest of them."""
 
     score: float
@@ -82,7 +82,7 @@ class Cluster(NamedTuple):
     id: str
 
 
-class Better(NamedTuple):
+class ImprovementRow(NamedTuple):
     """A candidate that was better than all that were accepted before it."""
 
     id: str
@@ -91,216 +91,216 @@ class Better(NamedTuple):
     score: float
 
 
-class Filter(NamedTuple):
+class CandidateFilter(NamedTuple):
     """Which candidates are wanted; None and empty: all of them."""
 
     island: int | None = None
     is_failed: bool | None = None
     is_draft: bool | None = None
     verdict: str | None = None
-    least: float | None = None
+    min_score: float | None = None
     id: str = ""
 
 
-class Census:
+class CandidateQueries:
     """The candidates of one run.
 
     Raises:
         NotFound: There is no such run.
     """
 
-    def __init__(self, kept: Store, run: str) -> None:
-        self._database = kept.database
-        self.number = events.number(kept.database, run)
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._database = store.database
+        self.run_number = events.get_run_number(store.database, run_id)
 
-    def last_step(self) -> int:
+    def get_last_step(self) -> int:
         """Returns the newest step that has a candidate; 0: only the start, or nothing."""
-        return self._scalar(select(func.max(_rows.step)).where(_rows.run == self.number)) or 0
+        return self._fetch_scalar(select(func.max(_candidates.step)).where(_candidates.run == self.run_number)) or 0
 
     def count(self) -> int:
         """Returns how many there are, drafts included."""
-        return self._scalar(select(func.count()).select_from(schema.candidates).where(_rows.run == self.number)) or 0
+        return self._fetch_scalar(select(func.count()).select_from(schema.candidates).where(_candidates.run == self.run_number)) or 0
 
-    def buckets(self, width: int) -> Sequence[Bucket]:
+    def list_buckets(self, width: int) -> Sequence[ScoreBucket]:
         """Returns best, mean and number of the scores of every island for each `width` steps, in their order."""
         # The number itself, and no parameter: PostgreSQL must see that what is grouped by is what is ordered by.
-        start = _rows.step - _rows.step % literal(width, literal_execute=True)
-        query = select(_rows.island, func.max(_rows.step), func.max(_rows.score), func.avg(_rows.score), func.count())
-        query = query.where(_rows.run == self.number).group_by(_rows.island, start).order_by(start, _rows.island)
-        return [Bucket(*each) for each in self._database.rows(query)]
+        start = _candidates.step - _candidates.step % literal(width, literal_execute=True)
+        query = select(_candidates.island, func.max(_candidates.step), func.max(_candidates.score), func.avg(_candidates.score), func.count())
+        query = query.where(_candidates.run == self.run_number).group_by(_candidates.island, start).order_by(start, _candidates.island)
+        return [ScoreBucket(*row) for row in self._database.fetch_rows(query)]
 
-    def counts(self) -> Sequence[Counts]:
+    def count_by_island(self) -> Sequence[IslandCounts]:
         """Returns how many there are on each island, in their order."""
-        accepted = func.sum(_one(and_(_rows.verdict == "accept", not_(_rows.is_draft))))
+        accepted = func.sum(_one_if(and_(_candidates.verdict == "accept", not_(_candidates.is_draft))))
         query = select(
-            _rows.island,
-            func.sum(_one(not_(_rows.is_draft))),
-            func.sum(_one(_rows.is_draft)),
+            _candidates.island,
+            func.sum(_one_if(not_(_candidates.is_draft))),
+            func.sum(_one_if(_candidates.is_draft)),
             accepted,
-            func.count(_rows.score),
+            func.count(_candidates.score),
         )
-        query = query.where(_rows.run == self.number, _rows.step > 0).group_by(_rows.island).order_by(_rows.island)
-        return [Counts(*(int(value or 0) for value in each)) for each in self._database.rows(query)]
+        query = query.where(_candidates.run == self.run_number, _candidates.step > 0).group_by(_candidates.island).order_by(_candidates.island)
+        return [IslandCounts(*(int(value or 0) for value in row)) for row in self._database.fetch_rows(query)]
 
-    def clusters(self, limit: int) -> Mapping[int, Sequence[Cluster]]:
+    def list_clusters(self, limit: int) -> Mapping[int, Sequence[ScoreCluster]]:
         """Returns the highest scores of every island with how many candidates have each, the best first."""
-        rank = func.row_number().over(partition_by=_rows.island, order_by=_rows.score.desc()).label("place")
-        newest = func.max(_rows.step * _MOST_CHILDREN + _rows.k)  # both in one number
-        inner = select(_rows.island, _rows.score, func.count().label("size"), newest.label("newest"), rank)
-        inner = inner.where(_rows.run == self.number, schema.ACCEPTED).group_by(_rows.island, _rows.score)
-        each = inner.subquery().c
-        query = select(each.island, each.score, each.size, each.newest).where(each.place <= limit)
-        found: dict[int, list[Cluster]] = {}
-        for island, score, size, last in self._database.rows(query.order_by(each.island, each.place)):
-            step, k = divmod(last, _MOST_CHILDREN)
-            found.setdefault(island, []).append(Cluster(score, size, Place(step, False, k).id))
-        return found
+        rank = func.row_number().over(partition_by=_candidates.island, order_by=_candidates.score.desc()).label("place")
+        newest = func.max(_candidates.step * _MAX_CHILDREN + _candidates.k)  # both in one number
+        inner = select(_candidates.island, _candidates.score, func.count().label("size"), newest.label("newest"), rank)
+        inner = inner.where(_candidates.run == self.run_number, schema.ACCEPTED).group_by(_candidates.island, _candidates.score)
+        columns = inner.subquery().c
+        query = select(columns.island, columns.score, columns.size, columns.newest).where(columns.place <= limit)
+        clusters_by_island: dict[int, list[ScoreCluster]] = {}
+        for island, score, size, last in self._database.fetch_rows(query.order_by(columns.island, columns.place)):
+            step, k = divmod(last, _MAX_CHILDREN)
+            clusters_by_island.setdefault(island, []).append(ScoreCluster(score, size, CandidatePosition(step, False, k).id))
+        return clusters_by_island
 
-    def page(self, wanted: Filter, order: Order, after: Sequence[Any] | None, limit: int) -> Sequence[Head]:
+    def list_page(self, criteria: CandidateFilter, order: SortOrder, after: Sequence[Any] | None, limit: int) -> Sequence[CandidateHead]:
         """Returns some candidates.
 
         Args:
             after: `key_of` the last one of the page before; None: from the beginning.
         """
-        query = _select(self.number).where(*_conditions(wanted))
+        query = _select(self.run_number).where(*_make_conditions(criteria))
         if order in ("best", "worst"):
-            query = query.where(_rows.score.is_not(None))
-        keys = _keys(order)
+            query = query.where(_candidates.score.is_not(None))
+        sort_columns = _get_sort_columns(order)
         if after is not None:
-            bound = tuple_(*(column for column, _ in keys))
+            key_columns = tuple_(*(column for column, _ in sort_columns))
             # All keys of an order go the same way, so that one comparison of tuples finds the rest.
-            query = query.where(bound < tuple_(*after) if keys[0][1] else bound > tuple_(*after))
-        return self._heads(query.order_by(*(column.desc() if down else column for column, down in keys)).limit(limit))
+            query = query.where(key_columns < tuple_(*after) if sort_columns[0][1] else key_columns > tuple_(*after))
+        return self._fetch_heads(query.order_by(*(column.desc() if is_descending else column for column, is_descending in sort_columns)).limit(limit))
 
-    def best(self, limit: int = 1, island: int | None = None) -> Sequence[Head]:
+    def list_best(self, limit: int = 1, island: int | None = None) -> Sequence[CandidateHead]:
         """Returns the accepted ones with the highest scores; at equal score, who was accepted first comes first."""
-        query = _select(self.number).where(schema.ACCEPTED)
-        query = query if island is None else query.where(_rows.island == island)
-        return self._heads(query.order_by(_rows.score.desc(), _rows.decided, _rows.k).limit(limit))
+        query = _select(self.run_number).where(schema.ACCEPTED)
+        query = query if island is None else query.where(_candidates.island == island)
+        return self._fetch_heads(query.order_by(_candidates.score.desc(), _candidates.decided, _candidates.k).limit(limit))
 
-    def improvements(self, after: int = -1, score: float | None = None) -> Sequence[Better]:
+    def list_improvements(self, after: int = -1, score: float | None = None) -> Sequence[ImprovementRow]:
         """Returns the accepted ones that were better than all of earlier steps.
 
         Args:
             after: Only those of later steps than this.
             score: The best up to it.
         """
-        so_far = func.max(_rows.score).over(
-            order_by=_place, rows=(None, -1)
+        so_far = func.max(_candidates.score).over(
+            order_by=_position_columns, rows=(None, -1)
         )  # in the order of the key: nothing to sort
-        inner = select(*_place, _rows.island, _rows.score, so_far.label("so_far"))
-        inner = inner.where(_rows.run == self.number, schema.ACCEPTED, _rows.step > after)
-        found = (inner if score is None else inner.where(_rows.score > score)).subquery().c
-        query = select(found.step, found.is_draft, found.k, found.island, found.score)
-        query = query.where(or_(found.so_far.is_(None), found.score > found.so_far))
-        rows = self._database.rows(query.order_by(found.step, found.is_draft, found.k))
-        return [Better(Place(step, is_draft, k).id, step, *rest) for step, is_draft, k, *rest in rows]
+        inner = select(*_position_columns, _candidates.island, _candidates.score, so_far.label("so_far"))
+        inner = inner.where(_candidates.run == self.run_number, schema.ACCEPTED, _candidates.step > after)
+        columns = (inner if score is None else inner.where(_candidates.score > score)).subquery().c
+        query = select(columns.step, columns.is_draft, columns.k, columns.island, columns.score)
+        query = query.where(or_(columns.so_far.is_(None), columns.score > columns.so_far))
+        rows = self._database.fetch_rows(query.order_by(columns.step, columns.is_draft, columns.k))
+        return [ImprovementRow(CandidatePosition(step, is_draft, k).id, step, *values) for step, is_draft, k, *values in rows]
 
-    def window(self, first: int, last: int, limit: int) -> Sequence[Head]:
+    def list_window(self, first: int, last: int, limit: int) -> Sequence[CandidateHead]:
         """Returns the candidates of some steps, in their order."""
-        query = _select(self.number).where(_rows.step >= first, _rows.step <= last)
-        return self._heads(query.order_by(*_place).limit(limit))
+        query = _select(self.run_number).where(_candidates.step >= first, _candidates.step <= last)
+        return self._fetch_heads(query.order_by(*_position_columns).limit(limit))
 
-    def contents(self, heads: Sequence[Head]) -> Mapping[int, str]:
+    def load_contents(self, heads: Sequence[CandidateHead]) -> Mapping[int, str]:
         """Returns the JSON texts of the records that hold some candidates, by their numbers."""
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         seqs = sorted({head.seq for head in heads})
         for start in range(0, len(seqs), 500):
-            chosen = _records.seq.in_(seqs[start : start + 500])
-            for seq, data in self._database.rows(
-                select(_records.seq, _records.data).where(_records.run == self.number, chosen)
+            condition = _records.seq.in_(seqs[start : start + 500])
+            for seq, data in self._database.fetch_rows(
+                select(_records.seq, _records.data).where(_records.run == self.run_number, condition)
             ):
-                found[seq] = data
-        return found
+                texts[seq] = data
+        return texts
 
-    def find(self, ids: Sequence[str]) -> Mapping[str, Head]:
+    def find(self, ids: Sequence[str]) -> Mapping[str, CandidateHead]:
         """Returns candidates by their ids or by the versions they became; those there are not are left out."""
-        found: dict[str, Head] = {}
-        places = {id: where for id in ids if (where := place(id))}
-        names = [id for id in ids if id not in places]
-        steps = sorted({where.step for where in places.values()})
+        found_heads: dict[str, CandidateHead] = {}
+        positions = {id: where for id in ids if (where := parse_candidate_id(id))}
+        version_names = [id for id in ids if id not in positions]
+        steps = sorted({position.step for position in positions.values()})
         for start in range(0, len(steps), 500):
-            heads = self._heads(_select(self.number).where(_rows.step.in_(steps[start : start + 500])))
-            found.update((head.id, head) for head in heads if head.id in places)
-        for start in range(0, len(names), 500):
-            chosen = and_(_rows.version.in_(names[start : start + 500]), schema.VERSIONED)
-            for head in self._heads(_select(self.number).where(chosen)):
-                found[str(head.version)] = head
-        return found
+            heads = self._fetch_heads(_select(self.run_number).where(_candidates.step.in_(steps[start : start + 500])))
+            found_heads.update((head.id, head) for head in heads if head.id in positions)
+        for start in range(0, len(version_names), 500):
+            condition = and_(_candidates.version.in_(version_names[start : start + 500]), schema.VERSIONED)
+            for head in self._fetch_heads(_select(self.run_number).where(condition)):
+                found_heads[str(head.version)] = head
+        return found_heads
 
-    def born(self, ids: Sequence[str]) -> Mapping[str, tuple[Head, str]]:
+    def find_with_records(self, ids: Sequence[str]) -> Mapping[str, tuple[CandidateHead, str]]:
         """Returns some candidates by their ids, each with the JSON text of the record that holds it; in one question.
 
         Those that are versions are not looked for; `find` does that.
         """
-        steps = sorted({where.step for id in ids if (where := place(id))})
-        found: dict[str, tuple[Head, str]] = {}
-        with self._database.reading() as connection:
-            rows = connection.execute(_BORN, {"its_run": self.number, "steps": steps}).all()
-        for step, is_draft, k, *rest, data in rows:
-            id = Place(step, is_draft, k).id
+        steps = sorted({position.step for id in ids if (position := parse_candidate_id(id))})
+        found_heads: dict[str, tuple[CandidateHead, str]] = {}
+        with self._database.begin_read() as connection:
+            rows = connection.execute(_SELECT_WITH_RECORD, {"its_run": self.run_number, "steps": steps}).all()
+        for step, is_draft, k, *values, data in rows:
+            id = CandidatePosition(step, is_draft, k).id
             if id in ids:
-                found[id] = Head(id, step, is_draft, *rest), data
-        return found
+                found_heads[id] = CandidateHead(id, step, is_draft, *values), data
+        return found_heads
 
-    def _heads(self, query: Select[Any]) -> Sequence[Head]:
+    def _fetch_heads(self, query: Select[Any]) -> Sequence[CandidateHead]:
         return [
-            Head(Place(step, is_draft, k).id, step, is_draft, *rest)
-            for step, is_draft, k, *rest in self._database.rows(query)
+            CandidateHead(CandidatePosition(step, is_draft, k).id, step, is_draft, *values)
+            for step, is_draft, k, *values in self._database.fetch_rows(query)
         ]
 
-    def _scalar(self, query: Select[Any]) -> Any:
-        with self._database.reading() as connection:
+    def _fetch_scalar(self, query: Select[Any]) -> Any:
+        with self._database.begin_read() as connection:
             return connection.execute(query).scalar()
 
 
-def key_of(head: Head, order: Order) -> Sequence[Any]:
+def get_sort_key(head: CandidateHead, order: SortOrder) -> Sequence[Any]:
     """Returns where a candidate stands in an order, as plain data."""
-    where = place(head.id)
-    assert where is not None, "an id made from a place is one"
-    return [head.score, *where] if order in ("best", "worst") else list(where)
+    position = parse_candidate_id(head.id)
+    assert position is not None, "an id made from a place is one"
+    return [head.score, *position] if order in ("best", "worst") else list(position)
 
 
-def _keys(order: Order) -> Sequence[tuple[Any, bool]]:
+def _get_sort_columns(order: SortOrder) -> Sequence[tuple[Any, bool]]:
     """Returns the columns of an order and whether each goes down."""
-    down = order in ("newest", "best")
-    columns = (_rows.score, *_place) if order in ("best", "worst") else _place
-    return [(column, down) for column in columns]
+    is_descending = order in ("newest", "best")
+    columns = (_candidates.score, *_position_columns) if order in ("best", "worst") else _position_columns
+    return [(column, is_descending) for column in columns]
 
 
-def _conditions(wanted: Filter) -> Sequence[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
-    if wanted.island is not None:
-        found.append(_rows.island == wanted.island)
-    if wanted.is_failed is not None:
-        found.append(_rows.score.is_(None) if wanted.is_failed else _rows.score.is_not(None))
-    if wanted.is_draft is not None:
-        found.append(_rows.is_draft == wanted.is_draft)
-    if wanted.verdict is not None:
-        found.append(_rows.verdict == wanted.verdict)
-    if wanted.least is not None:
-        found.append(_rows.score >= wanted.least)
-    if wanted.id:
-        found.append(_named(wanted.id))
-    return found
+def _make_conditions(criteria: CandidateFilter) -> Sequence[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if criteria.island is not None:
+        conditions.append(_candidates.island == criteria.island)
+    if criteria.is_failed is not None:
+        conditions.append(_candidates.score.is_(None) if criteria.is_failed else _candidates.score.is_not(None))
+    if criteria.is_draft is not None:
+        conditions.append(_candidates.is_draft == criteria.is_draft)
+    if criteria.verdict is not None:
+        conditions.append(_candidates.verdict == criteria.verdict)
+    if criteria.min_score is not None:
+        conditions.append(_candidates.score >= criteria.min_score)
+    if criteria.id:
+        conditions.append(_match_id(criteria.id))
+    return conditions
 
 
-def _named(id: str) -> ColumnElement[bool]:
+def _match_id(id: str) -> ColumnElement[bool]:
     """Returns the condition for an id, a step (`12` or `12.`: its candidates), or a version."""
-    step, _, rest = id.partition(".")
+    step, _, suffix = id.partition(".")
     if not (step.isascii() and step.isdigit() and len(step) <= 18):
-        return _rows.version == id
-    conditions = [_rows.step == int(step)]
-    if where := place(id):
-        conditions += [_rows.is_draft == where.is_draft, _rows.k == where.k]
-    elif rest:
+        return _candidates.version == id
+    conditions = [_candidates.step == int(step)]
+    if position := parse_candidate_id(id):
+        conditions += [_candidates.is_draft == position.is_draft, _candidates.k == position.k]
+    elif suffix:
         conditions.append(false())
     return and_(*conditions)
 
 
-def _select(run: int) -> Select[Any]:
-    return select(*_columns).where(_rows.run == run)
+def _select(run_number: int) -> Select[Any]:
+    return select(*_columns).where(_candidates.run == run_number)
 
 
-def _one(condition: Any) -> Any:
+def _one_if(condition: Any) -> Any:
     return case((condition, 1), else_=0)

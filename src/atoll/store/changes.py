@@ -13,227 +13,227 @@ from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, in
 from atoll import errors
 from atoll.store import entry as entries
 from atoll.store import schema
-from atoll.store.book import State, Tail
-from atoll.store.database import Database, Prepared
-from atoll.store.entry import Entry
-from atoll.store.packing import LONG, Body
+from atoll.store.book import KeyState, LogEnd
+from atoll.store.database import Database, PreparedStatement
+from atoll.store.entry import ChangeEntry
+from atoll.store.packing import LONG_TEXT_CHARS, Blob
 
-CHANGES = "changes"  # what those listen for who wait, and what writers lock
+CHANGES_TOPIC = "changes"  # what those listen for who wait, and what writers lock
 
-_rows = schema.changes.c
-_ALL = (*(_rows[name] for name in Entry._fields), _rows.body)
+_changes = schema.changes.c
+_ENTRY_COLUMNS = (*(_changes[name] for name in ChangeEntry._fields), _changes.body)
 _key: BindParameter[str] = bindparam("key")
 _seq: BindParameter[int] = bindparam("seq")
 _limit: BindParameter[int] = bindparam("limit")
 # Written out: what is a number for SQLAlchemy would be one more value to give.
 _ONE: ColumnElement[int] = literal_column("1")
-_NONE: ColumnElement[int] = literal_column("0")
-_is_under = func.substr(_rows.key, _ONE, bindparam("length")) == bindparam("prefix")  # LIKE would not tell cases apart
+_ZERO: ColumnElement[int] = literal_column("0")
+_has_prefix = func.substr(_changes.key, _ONE, bindparam("length")) == bindparam("prefix")  # LIKE would not tell cases apart
 
 
-class Statements:
+class ChangeStatements:
     """What a book asks of the database, compiled once."""
 
     def __init__(self, database: Database) -> None:
-        def prepared(query: Select[Any], *names: str) -> Prepared:
-            return Prepared(database.engine, query, names)
+        def prepare(query: Select[Any], *names: str) -> PreparedStatement:
+            return PreparedStatement(database.engine, query, names)
 
-        of_key = select(*_ALL).where(_rows.key == _key)
-        versions = of_key.where(_rows.n.is_not(None))
-        beside = of_key.where(schema.BESIDE)
-        span = select(*_ALL).where(_rows.seq >= _seq, _rows.seq <= bindparam("upto"))
-        end = select(_rows.seq, _rows.hash, _rows.at).order_by(_rows.seq.desc()).limit(_ONE).offset(_NONE)
-        self.tail = prepared(end)
-        self.last = prepared(select(func.max(_rows.n)).where(_rows.key == _key), "key")
-        self.head = prepared(versions.order_by(_rows.n.desc()).limit(_ONE).offset(_NONE), "key")
-        short = select(_rows.value, _rows.n, _rows.body).where(_rows.key == _key, _rows.n.is_not(None))
-        self.value = prepared(short.order_by(_rows.n.desc()).limit(_ONE).offset(_NONE), "key")
-        then = versions.where(_rows.seq <= _seq).order_by(_rows.n.desc()).limit(_ONE).offset(_NONE)
-        self.head_then = prepared(then, "key", "seq")
-        self.version = prepared(of_key.where(_rows.n == bindparam("n")), "key", "n")
-        self.history = prepared(versions.order_by(_rows.n.desc()).limit(_limit).offset(_NONE), "key", "limit")
-        self.beside = prepared(beside.where(_rows.seq <= _seq).order_by(_rows.seq), "key", "seq")
-        turns = beside.where(text("kind IN ('lock', 'unlock')")).order_by(_rows.seq.desc()).limit(_ONE).offset(_NONE)
-        self.lock = Prepared(database.engine, turns, ["key"])
-        moves = beside.where(_rows.kind == bindparam("kind"), _rows.value == bindparam("name"))
-        self.alias = prepared(moves.order_by(_rows.seq.desc()).limit(_ONE).offset(_NONE), "key", "kind", "name")
-        self.by_token = prepared(select(*_ALL).where(_rows.token == bindparam("token")), "token")
-        under = ("length", "prefix")
-        self.keys = prepared(select(_rows.key).where(text("n = 1"), _is_under), *under)
-        newest = select(func.max(_rows.seq)).where(_rows.n.is_not(None), _rows.seq <= _seq, _is_under)
-        self.heads = prepared(select(*_ALL).where(_rows.seq.in_(newest.group_by(_rows.key))), "seq", *under)
-        forth = span.where(_is_under).order_by(_rows.seq).limit(_limit).offset(_NONE)
-        self.forth = prepared(forth, "seq", "upto", *under, "limit")
-        back = span.where(_is_under).order_by(_rows.seq.desc()).limit(_limit).offset(_NONE)
-        self.back = prepared(back, "seq", "upto", *under, "limit")
-        before = (
-            select(_rows.seq).where(_rows.at <= bindparam("at")).order_by(_rows.seq.desc()).limit(_ONE).offset(_NONE)
+        key_entries = select(*_ENTRY_COLUMNS).where(_changes.key == _key)
+        versions = key_entries.where(_changes.n.is_not(None))
+        annotations = key_entries.where(schema.NO_VERSION)
+        span = select(*_ENTRY_COLUMNS).where(_changes.seq >= _seq, _changes.seq <= bindparam("upto"))
+        log_end = select(_changes.seq, _changes.hash, _changes.at).order_by(_changes.seq.desc()).limit(_ONE).offset(_ZERO)
+        self.end = prepare(log_end)
+        self.last_version = prepare(select(func.max(_changes.n)).where(_changes.key == _key), "key")
+        self.head = prepare(versions.order_by(_changes.n.desc()).limit(_ONE).offset(_ZERO), "key")
+        value_query = select(_changes.value, _changes.n, _changes.body).where(_changes.key == _key, _changes.n.is_not(None))
+        self.value = prepare(value_query.order_by(_changes.n.desc()).limit(_ONE).offset(_ZERO), "key")
+        as_of_query = versions.where(_changes.seq <= _seq).order_by(_changes.n.desc()).limit(_ONE).offset(_ZERO)
+        self.head_as_of = prepare(as_of_query, "key", "seq")
+        self.version = prepare(key_entries.where(_changes.n == bindparam("n")), "key", "n")
+        self.history = prepare(versions.order_by(_changes.n.desc()).limit(_limit).offset(_ZERO), "key", "limit")
+        self.annotations = prepare(annotations.where(_changes.seq <= _seq).order_by(_changes.seq), "key", "seq")
+        lock_query = annotations.where(text("kind IN ('lock', 'unlock')")).order_by(_changes.seq.desc()).limit(_ONE).offset(_ZERO)
+        self.lock = PreparedStatement(database.engine, lock_query, ["key"])
+        alias_query = annotations.where(_changes.kind == bindparam("kind"), _changes.value == bindparam("name"))
+        self.alias = prepare(alias_query.order_by(_changes.seq.desc()).limit(_ONE).offset(_ZERO), "key", "kind", "name")
+        self.by_token = prepare(select(*_ENTRY_COLUMNS).where(_changes.token == bindparam("token")), "token")
+        prefix_names = ("length", "prefix")
+        self.keys = prepare(select(_changes.key).where(text("n = 1"), _has_prefix), *prefix_names)
+        newest_seqs = select(func.max(_changes.seq)).where(_changes.n.is_not(None), _changes.seq <= _seq, _has_prefix)
+        self.heads = prepare(select(*_ENTRY_COLUMNS).where(_changes.seq.in_(newest_seqs.group_by(_changes.key))), "seq", *prefix_names)
+        forward = span.where(_has_prefix).order_by(_changes.seq).limit(_limit).offset(_ZERO)
+        self.forward = prepare(forward, "seq", "upto", *prefix_names, "limit")
+        backward = span.where(_has_prefix).order_by(_changes.seq.desc()).limit(_limit).offset(_ZERO)
+        self.backward = prepare(backward, "seq", "upto", *prefix_names, "limit")
+        before_query = (
+            select(_changes.seq).where(_changes.at <= bindparam("at")).order_by(_changes.seq.desc()).limit(_ONE).offset(_ZERO)
         )
-        self.seq_at = prepared(before, "at")
-        self.put = Prepared(database.engine, insert(schema.changes), [column.name for column in _ALL])
-        self.body = prepared(select(schema.blobs).where(schema.blobs.c.sha256 == bindparam("sha256")), "sha256")
-        kept = schema.insert_for(database.engine.dialect.name)(schema.blobs).on_conflict_do_nothing()
-        self.keep = Prepared(database.engine, kept, [column.name for column in schema.blobs.c])
+        self.seq_at = prepare(before_query, "at")
+        self.insert = PreparedStatement(database.engine, insert(schema.changes), [column.name for column in _ENTRY_COLUMNS])
+        self.blob = prepare(select(schema.blobs).where(schema.blobs.c.sha256 == bindparam("sha256")), "sha256")
+        insert_blob = schema.insert_for(database.engine.dialect.name)(schema.blobs).on_conflict_do_nothing()
+        self.insert_blob = PreparedStatement(database.engine, insert_blob, [column.name for column in schema.blobs.c])
 
 
-_compiled: dict[str, Statements] = {}  # by dialect: to compile them takes as long as to open a store
+_compiled: dict[str, ChangeStatements] = {}  # by dialect: to compile them takes as long as to open a store
 
 
-class StoredBook:
+class SQLChangeLog:
     """Entries in the table `changes`; processes share them through the file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._ask = _compiled.get(database.engine.dialect.name) or Statements(database)
-        _compiled[database.engine.dialect.name] = self._ask
+        self._statements = _compiled.get(database.engine.dialect.name) or ChangeStatements(database)
+        _compiled[database.engine.dialect.name] = self._statements
 
     @contextmanager
-    def writing(self) -> Iterator["StoredPen"]:
-        with self._database.writing(CHANGES) as connection:
-            pen = StoredPen(self._ask, connection.connection.cursor())
-            before = pen.tail()
-            yield pen
-            if pen.tail() is not before:
-                self._database.dialect.announce(connection.connection.cursor(), CHANGES)
+    def begin_write(self) -> Iterator["SQLChangeWriter"]:
+        with self._database.begin_write(CHANGES_TOPIC) as connection:
+            writer = SQLChangeWriter(self._statements, connection.connection.cursor())
+            old_end = writer.get_end()
+            yield writer
+            if writer.get_end() is not old_end:
+                self._database.dialect.notify(connection.connection.cursor(), CHANGES_TOPIC)
 
-    def head(self, key: str, upto: int | None = None) -> Entry | None:
-        if upto is None:
-            return self._one(self._ask.head, key)
-        return self._one(self._ask.head_then, key, upto)
+    def get_head(self, key: str, as_of: int | None = None) -> ChangeEntry | None:
+        if as_of is None:
+            return self._fetch_one(self._statements.head, key)
+        return self._fetch_one(self._statements.head_as_of, key, as_of)
 
-    def value(self, key: str) -> tuple[str, int] | None:
-        with self._database.glance() as cursor:
-            found = self._ask.value.rows(cursor, key)
-        if not found:
+    def get_value(self, key: str) -> tuple[str, int] | None:
+        with self._database.open_cursor() as cursor:
+            rows = self._statements.value.fetch_rows(cursor, key)
+        if not rows:
             return None
-        value, n, body = found[0]
-        if body is None and value is not None:
+        value, n, blob_hash = rows[0]
+        if blob_hash is None and value is not None:
             return value, n
-        head = self.head(key)
+        head = self.get_head(key)
         return None if head is None else (head.value or "null", head.n or 0)
 
-    def version(self, key: str, n: int) -> Entry | None:
-        return self._one(self._ask.version, key, n)
+    def get_version(self, key: str, version: int) -> ChangeEntry | None:
+        return self._fetch_one(self._statements.version, key, version)
 
-    def history(self, key: str, limit: int) -> Sequence[Entry]:
-        return self._some(self._ask.history, key, limit if limit > 0 else sys.maxsize)[::-1]
+    def list_history(self, key: str, limit: int) -> Sequence[ChangeEntry]:
+        return self._fetch_all(self._statements.history, key, limit if limit > 0 else sys.maxsize)[::-1]
 
-    def beside(self, key: str, upto: int | None = None) -> Sequence[Entry]:
-        return self._some(self._ask.beside, key, sys.maxsize if upto is None else upto)
+    def list_annotations(self, key: str, as_of: int | None = None) -> Sequence[ChangeEntry]:
+        return self._fetch_all(self._statements.annotations, key, sys.maxsize if as_of is None else as_of)
 
-    def keys(self, prefix: str) -> Sequence[str]:
-        with self._database.glance() as cursor:
-            return sorted(key for (key,) in self._ask.keys.rows(cursor, len(prefix), prefix))
+    def list_keys(self, prefix: str) -> Sequence[str]:
+        with self._database.open_cursor() as cursor:
+            return sorted(key for (key,) in self._statements.keys.fetch_rows(cursor, len(prefix), prefix))
 
-    def heads(self, prefix: str, upto: int) -> Sequence[Entry]:
-        return sorted(self._some(self._ask.heads, upto, len(prefix), prefix), key=lambda each: each.key)
+    def list_heads(self, prefix: str, as_of: int) -> Sequence[ChangeEntry]:
+        return sorted(self._fetch_all(self._statements.heads, as_of, len(prefix), prefix), key=lambda entry: entry.key)
 
-    def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[Entry]:
-        last = sys.maxsize if upto is None else upto
-        return self._some(self._ask.forth, after + 1, last, len(prefix), prefix, limit)
+    def list_entries(self, prefix: str, after: int, end: int | None, limit: int) -> Sequence[ChangeEntry]:
+        last_seq = sys.maxsize if end is None else end
+        return self._fetch_all(self._statements.forward, after + 1, last_seq, len(prefix), prefix, limit)
 
-    def newest(self, prefix: str, after: int, limit: int) -> Sequence[Entry]:
-        return self._some(self._ask.back, after + 1, sys.maxsize, len(prefix), prefix, limit)[::-1]
+    def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[ChangeEntry]:
+        return self._fetch_all(self._statements.backward, after + 1, sys.maxsize, len(prefix), prefix, limit)[::-1]
 
-    def tail(self) -> Tail:
-        with self._database.glance() as cursor:
-            found = self._ask.tail.rows(cursor)
-        return Tail(*found[0]) if found else Tail()
+    def get_end(self) -> LogEnd:
+        with self._database.open_cursor() as cursor:
+            rows = self._statements.end.fetch_rows(cursor)
+        return LogEnd(*rows[0]) if rows else LogEnd()
 
-    def seq_at(self, at: str) -> int:
-        with self._database.glance() as cursor:
-            found = self._ask.seq_at.rows(cursor, at)
-        return found[0][0] if found else 0
+    def get_seq_at(self, timestamp: str) -> int:
+        with self._database.open_cursor() as cursor:
+            rows = self._statements.seq_at.fetch_rows(cursor, timestamp)
+        return rows[0][0] if rows else 0
 
-    def wait(self, after: int, timeout: float) -> bool:
+    def wait_for_change(self, after: int, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
-        if self.tail().seq > after:
+        if self.get_end().seq > after:
             return True
         if timeout <= 0:
             return False
-        with self._database.signal(CHANGES) as signal:
-            while self.tail().seq <= after:
-                left = deadline - time.monotonic()
-                if left <= 0:
+        with self._database.listen(CHANGES_TOPIC) as signal:
+            while self.get_end().seq <= after:
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
                     return False
-                signal.wait(left)
+                signal.wait(remaining)
                 self._database.check_open()
         return True
 
     def close(self) -> None:
         """The store closes the database."""
 
-    def _one(self, query: Prepared, *values: Any) -> Entry | None:
-        with self._database.glance() as cursor:
-            found = query.rows(cursor, *values)
-            return self._ask_entry(cursor, found[0]) if found else None
+    def _fetch_one(self, query: PreparedStatement, *values: Any) -> ChangeEntry | None:
+        with self._database.open_cursor() as cursor:
+            rows = query.fetch_rows(cursor, *values)
+            return self._read_entry(cursor, rows[0]) if rows else None
 
-    def _some(self, query: Prepared, *values: Any) -> list[Entry]:
-        with self._database.glance() as cursor:
-            return [self._ask_entry(cursor, row) for row in query.rows(cursor, *values)]
+    def _fetch_all(self, query: PreparedStatement, *values: Any) -> list[ChangeEntry]:
+        with self._database.open_cursor() as cursor:
+            return [self._read_entry(cursor, row) for row in query.fetch_rows(cursor, *values)]
 
-    def _ask_entry(self, cursor: Any, row: Sequence[Any]) -> Entry:
-        return read(self._ask, cursor, row)
+    def _read_entry(self, cursor: Any, row: Sequence[Any]) -> ChangeEntry:
+        return read_entry(self._statements, cursor, row)
 
 
-class StoredPen:
+class SQLChangeWriter:
     """Writes inside a transaction."""
 
-    def __init__(self, ask: Statements, cursor: Any) -> None:
-        self._ask, self._cursor = ask, cursor
-        found = ask.tail.rows(cursor)
-        self._tail = Tail(*found[0]) if found else Tail()
-        self._states: dict[str, State] = {}  # nobody else changes them while the pen is out
+    def __init__(self, statements: ChangeStatements, cursor: Any) -> None:
+        self._statements, self._cursor = statements, cursor
+        rows = statements.end.fetch_rows(cursor)
+        self._end = LogEnd(*rows[0]) if rows else LogEnd()
+        self._states: dict[str, KeyState] = {}  # nobody else changes them while the pen is out
 
-    def tail(self) -> Tail:
-        return self._tail
+    def get_end(self) -> LogEnd:
+        return self._end
 
-    def state(self, key: str) -> State:
+    def get_state(self, key: str) -> KeyState:
         if key not in self._states:
-            n = self._ask.last.value(self._cursor, key) or 0
-            lock = self._one(self._ask.lock, key)
-            self._states[key] = State(n, lock if lock is not None and lock.kind == entries.LOCK else None)
+            n = self._statements.last_version.fetch_value(self._cursor, key) or 0
+            lock = self._fetch_one(self._statements.lock, key)
+            self._states[key] = KeyState(n, lock if lock is not None and lock.kind == entries.LOCK else None)
         return self._states[key]
 
-    def version(self, key: str, n: int) -> Entry | None:
-        return self._one(self._ask.version, key, n)
+    def get_version(self, key: str, version: int) -> ChangeEntry | None:
+        return self._fetch_one(self._statements.version, key, version)
 
-    def alias(self, key: str, name: str) -> Entry | None:
-        return self._one(self._ask.alias, key, entries.ALIAS, json.dumps(name))
+    def get_last_alias_change(self, key: str, name: str) -> ChangeEntry | None:
+        return self._fetch_one(self._statements.alias, key, entries.ALIAS, json.dumps(name))
 
-    def by_token(self, token: str) -> Entry | None:
-        return self._one(self._ask.by_token, token)
+    def find_by_token(self, token: str) -> ChangeEntry | None:
+        return self._fetch_one(self._statements.by_token, token)
 
-    def put(self, entry: Entry) -> None:
-        body = None
-        row: tuple[Any, ...] = entry
-        if entry.value is not None and len(entry.value) > LONG:
-            body = Body.of(entry.value.encode())
-            self._ask.keep.run(self._cursor, [body])
-            row = entry._replace(value=None)
-        self._ask.put.run(self._cursor, [(*row, None if body is None else body.sha256)])
-        self._tail = Tail(entry.seq, entry.hash, entry.at)
-        if entry.n is not None:
-            self._states[entry.key] = State(entry.n, self.state(entry.key).lock)
+    def append(self, change: ChangeEntry) -> None:
+        blob = None
+        row: tuple[Any, ...] = change
+        if change.value is not None and len(change.value) > LONG_TEXT_CHARS:
+            blob = Blob.from_bytes(change.value.encode())
+            self._statements.insert_blob.execute(self._cursor, [blob])
+            row = change._replace(value=None)
+        self._statements.insert.execute(self._cursor, [(*row, None if blob is None else blob.sha256)])
+        self._end = LogEnd(change.seq, change.hash, change.at)
+        if change.n is not None:
+            self._states[change.key] = KeyState(change.n, self.get_state(change.key).lock)
         else:
-            self._states.pop(entry.key, None)
+            self._states.pop(change.key, None)
 
-    def _one(self, query: Prepared, *values: Any) -> Entry | None:
-        found = query.rows(self._cursor, *values)
-        return read(self._ask, self._cursor, found[0]) if found else None
+    def _fetch_one(self, query: PreparedStatement, *values: Any) -> ChangeEntry | None:
+        rows = query.fetch_rows(self._cursor, *values)
+        return read_entry(self._statements, self._cursor, rows[0]) if rows else None
 
 
-def read(ask: Statements, cursor: Any, row: Sequence[Any]) -> Entry:
+def read_entry(statements: ChangeStatements, cursor: Any, row: Sequence[Any]) -> ChangeEntry:
     """Returns a row as an entry, with its value where that stands apart.
 
     Raises:
         StoreFailed: The value is lost or damaged.
     """
-    made = Entry._make(row[:-1])
+    entry = ChangeEntry._make(row[:-1])
     if row[-1] is None:
-        return made
-    found = ask.body.rows(cursor, row[-1]) if made.value is None else ()
+        return entry
+    blob_rows = statements.blob.fetch_rows(cursor, row[-1]) if entry.value is None else ()
     try:
-        return made._replace(value=Body(*found[0]).open().decode())
+        return entry._replace(value=Blob(*blob_rows[0]).decompress().decode())
     except (ValueError, IndexError, zlib.error) as error:
-        raise errors.StoreFailed(f"The value of change {made.seq} is damaged: use a copy that is whole.") from error
+        raise errors.StoreFailed(f"The value of change {entry.seq} is damaged: use a copy that is whole.") from error

@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 
 
-class Reader[T]:
+class JSONReader[T]:
     """Reads texts as one type; what is not in the type is skipped.
 
     A journal may hold half a surrogate, which is no Unicode and which msgspec refuses: then the standard library reads
     it, ten times slower.
     """
 
-    def __init__(self, kind: type[T]) -> None:
-        self._kind, self._decoder = kind, msgspec.json.Decoder(kind)
+    def __init__(self, target_type: type[T]) -> None:
+        self._target_type, self._decoder = target_type, msgspec.json.Decoder(target_type)
 
     def read(self, text: str) -> T:
         """Returns the data of a record.
@@ -27,7 +27,7 @@ class Reader[T]:
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
-            return msgspec.convert(json.loads(text), self._kind)
+            return msgspec.convert(json.loads(text), self._target_type)
 
 
-anything: Reader[Any] = Reader(dict)
+dict_reader: JSONReader[Any] = JSONReader(dict)

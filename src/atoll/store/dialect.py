@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 from atoll import errors
 
 
-class Claim(Protocol):
+class RunLock(Protocol):
     """The right to write a run, until `release`, the end of a `with` block, or the death of the process."""
 
     def release(self) -> None:
@@ -23,7 +23,7 @@ class Claim(Protocol):
     ) -> None: ...
 
 
-class Signal(Protocol):
+class ChangeSignal(Protocol):
     """Says when there may be something new; whoever waits then looks into the tables, where the truth is."""
 
     def wait(self, seconds: float) -> None:
@@ -47,16 +47,16 @@ class Dialect(Protocol):
     name: str
     engine: Engine
     is_shared: bool
-    snapshot: str
-    is_near: bool
+    snapshot_statement: str
+    is_local: bool
 
-    def settle(self) -> None:
+    def initialize(self) -> None:
         """Prepares a new database before its tables are made."""
 
-    def find_place(self, connection: Connection) -> str:
+    def find_identity(self, connection: Connection) -> str:
         """Returns a text that is the same for the same database only."""
 
-    def check_place(self) -> None:
+    def check_identity(self) -> None:
         """Raises `StoreFailed` where what is written would go nowhere."""
 
     def begin(self, driver: Any, locks: Sequence[str]) -> str:
@@ -71,25 +71,25 @@ class Dialect(Protocol):
     def batch(self, cursor: Any) -> AbstractContextManager[object]:
         """Sends the statements of a block together; nothing can be fetched in it."""
 
-    def load(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def bulk_insert(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Adds many rows to a table, as fast as can be."""
 
-    def announce(self, cursor: Any, topic: str) -> None:
+    def notify(self, cursor: Any, topic: str) -> None:
         """Wakes those who wait for a topic, when the transaction is committed."""
 
-    def signal(self, topic: str) -> AbstractContextManager[Signal]:
+    def listen(self, topic: str) -> AbstractContextManager[ChangeSignal]:
         """Lends what tells of commits from now on."""
 
-    def claim(self, run: int, id: str) -> Claim:
+    def lock_run(self, run_number: int, run_id: str) -> RunLock:
         """Takes the right to write a run, or raises `Conflict`."""
 
-    def holder(self, run: int) -> int | None:
+    def get_writer_pid(self, run_number: int) -> int | None:
         """Returns the process that writes a run, or None."""
 
-    def is_lost(self, error: BaseException) -> bool:
+    def is_connection_lost(self, error: BaseException) -> bool:
         """Says whether the connection is gone, so that another one may do."""
 
-    def restore(self) -> None:
+    def restore_locks(self) -> None:
         """Takes back what went with a connection that was lost, or raises `Conflict`."""
 
     def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:

@@ -17,13 +17,13 @@ from atoll.store import refusals
 GENESIS = "0" * 64  # the hash before the first entry
 SET, ROLLBACK, LOCK, UNLOCK, ALIAS = "set", "rollback", "lock", "unlock", "alias"
 KINDS = (SET, ROLLBACK, LOCK, UNLOCK, ALIAS)
-MAX_KEY = 512  # characters
-_NO_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+MAX_KEY_LENGTH = 512  # characters
+_INVALID_IN_KEY = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
-class Entry(NamedTuple):
+class ChangeEntry(NamedTuple):
     """A change of a key.
 
     Attributes:
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
     token: str | None
     hash: str = ""
 
-    def canonical(self) -> str:
+    def to_canonical_json(self) -> str:
         """Returns what is hashed."""
         seq, key, kind, n, target, value, reason, author, at, token, _ = self
         return (
@@ -59,13 +59,13 @@ class Entry(NamedTuple):
             f'"value":{"null" if value is None else quoted(value)}}}'
         )
 
-    def chained(self, before: str) -> "Entry":
+    def with_hash(self, previous_hash: str) -> "ChangeEntry":
         """Returns it with its hash, behind an entry of hash `before`."""
-        return Entry(*self[:-1], digest(before, self.canonical()))
+        return ChangeEntry(*self[:-1], compute_hash(previous_hash, self.to_canonical_json()))
 
 
-def digest(before: str, canonical: str) -> str:
-    return hashlib.sha256(bytes.fromhex(before) + canonical.encode("utf-8", "surrogatepass")).hexdigest()
+def compute_hash(previous_hash: str, canonical_json: str) -> str:
+    return hashlib.sha256(bytes.fromhex(previous_hash) + canonical_json.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def check_reason(reason: str) -> None:
@@ -90,8 +90,8 @@ def check_texts(*texts: str) -> None:
         SetupError: There is a zero byte or half a character in one.
     """
     for text in texts:
-        if (not text.isascii() or "\0" in text) and (found := _UNSTORABLE.search(text)):
-            raise errors.SetupError(f"{text!r:.80} holds {found[0]!r}, which is no text: leave it out.")
+        if (not text.isascii() or "\0" in text) and (match := _UNSTORABLE.search(text)):
+            raise errors.SetupError(f"{text!r:.80} holds {match[0]!r}, which is no text: leave it out.")
 
 
 def check_key(key: str) -> None:
@@ -102,10 +102,10 @@ def check_key(key: str) -> None:
     """
     if not key.strip():
         raise refusals.InvalidKey("A version needs a key: say which, why and who.")
-    if len(key) > MAX_KEY:
-        raise refusals.InvalidKey(f"A key of {len(key)} characters is too long: {MAX_KEY} are the most.")
-    if (not key.isascii() or not key.isprintable()) and (found := _NO_TEXT.search(key)):
-        raise refusals.InvalidKey(f"{key!r:.80} holds {found[0]!r}, which is no text: leave it out.")
+    if len(key) > MAX_KEY_LENGTH:
+        raise refusals.InvalidKey(f"A key of {len(key)} characters is too long: {MAX_KEY_LENGTH} are the most.")
+    if (not key.isascii() or not key.isprintable()) and (match := _INVALID_IN_KEY.search(key)):
+        raise refusals.InvalidKey(f"{key!r:.80} holds {match[0]!r}, which is no text: leave it out.")
 
 
 def check_kind(kind: str) -> None:

@@ -17,10 +17,10 @@ from atoll.store.store import Store
 
 ESCAPE = "\\"
 
-_rows = schema.records.c
+_records = schema.records.c
 
 
-class Event(NamedTuple):
+class NumberedRecord(NamedTuple):
     """One record with its number in the run.
 
     Attributes:
@@ -36,124 +36,124 @@ class Event(NamedTuple):
     links: str | None
 
 
-class Found(NamedTuple):
+class RecordSearchResult(NamedTuple):
     """What a search came upon.
 
     Attributes:
         last: The number up to which it looked, in its direction.
     """
 
-    events: Sequence[Event]
-    last: int
+    records: Sequence[NumberedRecord]
+    last_seq: int
 
 
-class Events:
+class RecordQueries:
     """The records of one run, by their numbers; the first is 1, and none is missing.
 
     Raises:
         NotFound: There is no such run.
     """
 
-    def __init__(self, kept: Store, run: str) -> None:
-        self._database, self._blobs = kept.database, Blobs(kept.database)
-        self.number = number(kept.database, run)
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._database, self._blobs = store.database, Blobs(store.database)
+        self.run_number = get_run_number(store.database, run_id)
 
-    def end(self) -> int:
+    def get_end(self) -> int:
         """Returns the number of the newest record; 0: there is none."""
-        query = select(func.max(_rows.seq)).where(_rows.run == self.number)
-        with self._database.reading() as connection:
+        query = select(func.max(_records.seq)).where(_records.run == self.run_number)
+        with self._database.begin_read() as connection:
             return connection.execute(query).scalar() or 0
 
-    def after(self, seq: int, limit: int) -> Sequence[Event]:
+    def list_after(self, seq: int, limit: int) -> Sequence[NumberedRecord]:
         """Returns the next records, oldest first."""
-        return self._fetch(_select(self.number).where(_rows.seq > seq).order_by(_rows.seq).limit(limit))
+        return self._fetch(_select(self.run_number).where(_records.seq > seq).order_by(_records.seq).limit(limit))
 
-    def before(self, seq: int, limit: int) -> Sequence[Event]:
+    def list_before(self, seq: int, limit: int) -> Sequence[NumberedRecord]:
         """Returns the records before one, newest first."""
-        return self._fetch(_select(self.number).where(_rows.seq < seq).order_by(_rows.seq.desc()).limit(limit))
+        return self._fetch(_select(self.run_number).where(_records.seq < seq).order_by(_records.seq.desc()).limit(limit))
 
-    def at(self, seqs: Sequence[int]) -> Sequence[Event]:
+    def list_by_seq(self, seqs: Sequence[int]) -> Sequence[NumberedRecord]:
         """Returns records by their numbers, in the order in which they were written."""
-        found: list[Event] = []
+        records: list[NumberedRecord] = []
         for start in range(0, len(seqs), 500):  # every database takes so many
-            chosen = seqs[start : start + 500]
-            found += self._fetch(_select(self.number).where(_rows.seq.in_(chosen)))
-        return sorted(found)
+            batch = seqs[start : start + 500]
+            records += self._fetch(_select(self.run_number).where(_records.seq.in_(batch)))
+        return sorted(records)
 
-    def whole(self, event: Event) -> dict[str, Any]:
+    def load_data(self, record: NumberedRecord) -> dict[str, Any]:
         """Returns the data of a record, with the texts that stand apart.
 
         Raises:
             StoreFailed: It is not what was written.
         """
-        return unpack(event.data, event.links, self._blobs.get)
+        return unpack(record.data, record.links, self._blobs.get)
 
-    def of_kinds(self, kinds: Sequence[str], first: int, last: int, limit: int) -> Sequence[Event]:
+    def list_by_kind(self, kinds: Sequence[str], first: int, last: int, limit: int) -> Sequence[NumberedRecord]:
         """Returns the records of some kinds between two numbers, both included, newest first."""
-        here = _select(self.number).where(_rows.seq >= first, _rows.seq <= last, _rows.kind.in_(kinds))
-        return self._fetch(here.order_by(_rows.seq.desc()).limit(limit))
+        query = _select(self.run_number).where(_records.seq >= first, _records.seq <= last, _records.kind.in_(kinds))
+        return self._fetch(query.order_by(_records.seq.desc()).limit(limit))
 
-    def folded(self, kinds: Sequence[str], first: int, last: int) -> Sequence[tuple[str, int, int, str]]:
+    def list_rows(self, kinds: Sequence[str], first: int, last: int) -> Sequence[tuple[str, int, int, str]]:
         """Returns kind, step, island and data of the records of some kinds between two numbers, oldest first."""
-        query = select(_rows.kind, _rows.step, _rows.island, _rows.data).where(_rows.run == self.number)
-        query = query.where(_rows.seq >= first, _rows.seq <= last, _rows.kind.in_(kinds)).order_by(_rows.seq)
-        with self._database.reading() as connection:
-            found: Sequence[Any] = connection.execute(query).all()
-        return found
+        query = select(_records.kind, _records.step, _records.island, _records.data).where(_records.run == self.run_number)
+        query = query.where(_records.seq >= first, _records.seq <= last, _records.kind.in_(kinds)).order_by(_records.seq)
+        with self._database.begin_read() as connection:
+            rows: Sequence[Any] = connection.execute(query).all()
+        return rows
 
-    def counts(self, first: int, last: int) -> Mapping[str, int]:
+    def count_by_kind(self, first: int, last: int) -> Mapping[str, int]:
         """Returns how many records there are of each kind between two numbers, both included."""
-        query = select(_rows.kind, func.count()).where(_rows.run == self.number, _rows.seq >= first, _rows.seq <= last)
-        with self._database.reading() as connection:
-            return dict(tuple(each) for each in connection.execute(query.group_by(_rows.kind)).all())
+        query = select(_records.kind, func.count()).where(_records.run == self.run_number, _records.seq >= first, _records.seq <= last)
+        with self._database.begin_read() as connection:
+            return dict(tuple(row) for row in connection.execute(query.group_by(_records.kind)).all())
 
-    def places(self, kinds: Sequence[str], first: int, last: int) -> Mapping[str, Sequence[int]]:
+    def list_seqs_by_kind(self, kinds: Sequence[str], first: int, last: int) -> Mapping[str, Sequence[int]]:
         """Returns the numbers of the records of some kinds between two numbers, both included, by kind."""
-        query = select(_rows.seq, _rows.kind).where(_rows.run == self.number, _rows.kind.in_(kinds))
-        query = query.where(_rows.seq >= first, _rows.seq <= last).order_by(_rows.seq)
-        found: dict[str, list[int]] = {kind: [] for kind in kinds}
-        with self._database.reading() as connection:
+        query = select(_records.seq, _records.kind).where(_records.run == self.run_number, _records.kind.in_(kinds))
+        query = query.where(_records.seq >= first, _records.seq <= last).order_by(_records.seq)
+        seqs: dict[str, list[int]] = {kind: [] for kind in kinds}
+        with self._database.begin_read() as connection:
             for seq, kind in connection.execute(query).all():
-                found[kind].append(seq)
-        return found
+                seqs[kind].append(seq)
+        return seqs
 
-    def searched(self, words: str, before: int, span: int, limit: int, kinds: Sequence[str] = ()) -> Found:
+    def search(self, text: str, before: int, span: int, limit: int, kinds: Sequence[str] = ()) -> RecordSearchResult:
         """Looks for a text in the records before one, newest first, and no further back than `span` of them."""
         first = max(1, before - span)
-        query = _select(self.number).where(_rows.seq < before, _rows.seq >= first, holds(words))
-        query = query.where(_rows.kind.in_(kinds)) if kinds else query
-        found = self._fetch(query.order_by(_rows.seq.desc()).limit(limit))
-        return Found(found, found[-1].seq if len(found) == limit else first)
+        query = _select(self.run_number).where(_records.seq < before, _records.seq >= first, match_text(text))
+        query = query.where(_records.kind.in_(kinds)) if kinds else query
+        records = self._fetch(query.order_by(_records.seq.desc()).limit(limit))
+        return RecordSearchResult(records, records[-1].seq if len(records) == limit else first)
 
-    def of_step(self, step: int, kind: str, near: int, span: int = 20_000) -> Iterator[Event]:
+    def iter_step(self, step: int, kind: str, nearby_seq: int, span: int = 20_000) -> Iterator[NumberedRecord]:
         """Yields the records of a kind that belong to a step, looked for around a record of that step."""
-        query = _select(self.number).where(_rows.seq > near - span, _rows.seq < near + span)
-        yield from self._fetch(query.where(_rows.step == step, _rows.kind == kind).order_by(_rows.seq))
+        query = _select(self.run_number).where(_records.seq > nearby_seq - span, _records.seq < nearby_seq + span)
+        yield from self._fetch(query.where(_records.step == step, _records.kind == kind).order_by(_records.seq))
 
-    def _fetch(self, query: Select[Any]) -> Sequence[Event]:
-        return [Event(*each) for each in self._database.rows(query)]
+    def _fetch(self, query: Select[Any]) -> Sequence[NumberedRecord]:
+        return [NumberedRecord(*row) for row in self._database.fetch_rows(query)]
 
 
-def holds(words: str) -> Any:
+def match_text(text: str) -> Any:
     """Returns the condition that a record's data hold a text, as it stands in JSON; letters of either case fit."""
-    plain = words.replace(ESCAPE, ESCAPE * 2).replace("%", f"{ESCAPE}%").replace("_", f"{ESCAPE}_")
-    return _rows.data.ilike(f"%{plain}%", escape=ESCAPE)
+    pattern = text.replace(ESCAPE, ESCAPE * 2).replace("%", f"{ESCAPE}%").replace("_", f"{ESCAPE}_")
+    return _records.data.ilike(f"%{pattern}%", escape=ESCAPE)
 
 
-def number(database: Database, run: str) -> int:
+def get_run_number(database: Database, run_id: str) -> int:
     """Returns the number under which the tables know a run.
 
     Raises:
         NotFound: There is no such run.
     """
-    with database.reading() as connection:
-        query = select(schema.runs.c.number).where(schema.runs.c.id == run)
-        found: int | None = connection.execute(query).scalar()
-    if found is None:
-        raise errors.NotFound(f"There is no run {run} in {database.name}.")
-    return found
+    with database.begin_read() as connection:
+        query = select(schema.runs.c.number).where(schema.runs.c.id == run_id)
+        run_number: int | None = connection.execute(query).scalar()
+    if run_number is None:
+        raise errors.NotFound(f"There is no run {run_id} in {database.name}.")
+    return run_number
 
 
-def _select(run: int) -> Select[Any]:
-    columns = (_rows.seq, _rows.kind, _rows.step, _rows.island, _rows.data, _rows.links)
-    return select(*columns).where(_rows.run == run)
+def _select(run_number: int) -> Select[Any]:
+    columns = (_records.seq, _records.kind, _records.step, _records.island, _records.data, _records.links)
+    return select(*columns).where(_records.run == run_number)

@@ -10,14 +10,14 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, selec
 
 from atoll import errors, journal
 from atoll.store import projection, schema
-from atoll.store.blobs import Blobs, keep
-from atoll.store.database import Database, Prepared
-from atoll.store.packing import Body, Packed, pack, unpack
-from atoll.store.perseverance import persistently
+from atoll.store.blobs import Blobs, insert_blobs
+from atoll.store.database import Database, PreparedStatement
+from atoll.store.packing import Blob, PackedJSON, pack, unpack
+from atoll.store.perseverance import retry_transaction
 
-ALL = -1  # the island of a record that concerns all of them
+ALL_ISLANDS = -1  # the island of a record that concerns all of them
 CHUNK = 256  # records read at a time
-TELL_SECONDS = 0.1  # between two words to those who follow: a server that is told of each commit makes them queue
+NOTIFY_SECONDS = 0.1  # between two words to those who follow: a server that is told of each commit makes them queue
 
 _records = schema.records.c
 
@@ -29,16 +29,16 @@ class StoredJournal:
         is_shared: Several write this journal at once, and see to it themselves that their records can be told apart.
     """
 
-    def __init__(self, database: Database, run: int, *, is_shared: bool = False) -> None:
-        self._database, self._run, self._blobs, self._is_shared = database, run, Blobs(database), is_shared
+    def __init__(self, database: Database, run_number: int, *, is_shared: bool = False) -> None:
+        self._database, self._run_number, self._blobs, self._is_shared = database, run_number, Blobs(database), is_shared
         engine = database.engine
-        self._insert = Prepared(engine, insert(schema.records), [column.name for column in schema.records.c])
-        last = select(func.max(_records.seq)).where(_records.run == bindparam("run"))
-        self._last = Prepared(engine, last, ["run"])
-        self._candidates = projection.Writer(engine)
-        self._turn = Lock()  # from the look at the end to the note of the new one: threads write in turns
-        self._topic, self._told_at = topic_of(run), 0.0
-        self._end: int | None = None  # where the journal ended when this object last saw it
+        self._insert = PreparedStatement(engine, insert(schema.records), [column.name for column in schema.records.c])
+        last_query = select(func.max(_records.seq)).where(_records.run == bindparam("run"))
+        self._last_seq_query = PreparedStatement(engine, last_query, ["run"])
+        self._candidate_writer = projection.CandidateRowWriter(engine)
+        self._write_lock = Lock()  # from the look at the end to the note of the new one: threads write in turns
+        self._topic, self._notified_at = get_run_topic(run_number), 0.0
+        self._last_seq: int | None = None  # where the journal ended when this object last saw it
 
     def write(self, *records: journal.Record) -> None:
         """Commits all records in one transaction or raises. Called from any thread.
@@ -51,34 +51,34 @@ class StoredJournal:
         """
         if not records:
             return
-        packed = [_pack(record) for record in records]
-        bodies = [body for each in packed for body in each.bodies]
-        with self._turn:
-            persistently(lambda: self._write(records, packed, bodies))
+        packed = [_pack_record(record) for record in records]
+        blobs = [blob for item in packed for blob in item.blobs]
+        with self._write_lock:
+            retry_transaction(lambda: self._write(records, packed, blobs))
 
-    def _write(self, records: Sequence[journal.Record], packed: Sequence[Packed], bodies: Sequence[Body]) -> None:
-        with self._database.writing(self._topic) as connection:
-            self._check_right(connection, records)
+    def _write(self, records: Sequence[journal.Record], packed: Sequence[PackedJSON], blobs: Sequence[Blob]) -> None:
+        with self._database.begin_write(self._topic) as connection:
+            self._check_ownership(connection, records)
             cursor = connection.connection.cursor()
             end = self._find_end(cursor)
             with self._database.dialect.batch(cursor):
-                self._put(cursor, end + 1, records, packed)
-            if bodies:
-                keep(connection, bodies)
-            if (now := time.monotonic()) - self._told_at > TELL_SECONDS:
-                self._told_at = now
-                self._database.dialect.announce(cursor, self._topic)
-        self._end = end + len(records)
+                self._insert_records(cursor, end + 1, records, packed)
+            if blobs:
+                insert_blobs(connection, blobs)
+            if (now := time.monotonic()) - self._notified_at > NOTIFY_SECONDS:
+                self._notified_at = now
+                self._database.dialect.notify(cursor, self._topic)
+        self._last_seq = end + len(records)
 
-    def _put(self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[Packed]) -> None:
-        about, rows = projection.Projection(self._run), []
+    def _insert_records(self, cursor: Any, first: int, records: Sequence[journal.Record], packed: Sequence[PackedJSON]) -> None:
+        candidate_rows, rows = projection.CandidateRows(self._run_number), []
         for seq, (record, (text, links, _)) in enumerate(zip(records, packed, strict=True), first):
-            rows.append((self._run, seq, record.kind, record.step, record.island, text, links))
-            about.take(seq, record)
-        self._insert.run(cursor, rows)
-        self._candidates.write(cursor, about)
+            rows.append((self._run_number, seq, record.kind, record.step, record.island, text, links))
+            candidate_rows.add(seq, record)
+        self._insert.execute(cursor, rows)
+        self._candidate_writer.write(cursor, candidate_rows)
 
-    def _check_right(self, connection: Connection, records: Sequence[journal.Record]) -> None:
+    def _check_ownership(self, connection: Connection, records: Sequence[journal.Record]) -> None:
         """Refuses records that are not this writer's to write; inside the transaction that writes them."""
 
     def _find_end(self, cursor: Any) -> int:
@@ -86,10 +86,10 @@ class StoredJournal:
 
         Who is far away from the database need not ask: the place behind the last record that it knows is then taken.
         """
-        if self._end is not None and not (self._is_shared or self._database.dialect.is_near):
-            return self._end
-        end: int = self._last.value(cursor, self._run) or 0
-        if self._end not in (None, end) and not self._is_shared:
+        if self._last_seq is not None and not (self._is_shared or self._database.dialect.is_local):
+            return self._last_seq
+        end: int = self._last_seq_query.fetch_value(cursor, self._run_number) or 0
+        if self._last_seq not in (None, end) and not self._is_shared:
             raise errors.Conflict("Somebody else writes this run: claim it, and let only one go on.")
         return end
 
@@ -99,49 +99,49 @@ class StoredJournal:
         Those of one island include those that concern all islands. Reads in small portions: memory stays bounded,
         and a slow reader is in nobody's way.
         """
-        with self._database.reading() as connection:
-            last = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run)).scalar() or 0
-        if self._end is None:
-            self._end = last
-        return self._read(last, () if island is None else (_records.island.in_((island, ALL)),))
+        with self._database.begin_read() as connection:
+            last_seq = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run_number)).scalar() or 0
+        if self._last_seq is None:
+            self._last_seq = last_seq
+        return self._iterate(last_seq, () if island is None else (_records.island.in_((island, ALL_ISLANDS)),))
 
-    def of_kind(self, *kinds: str) -> Iterator[journal.Record]:
+    def read_kinds(self, *kinds: str) -> Iterator[journal.Record]:
         """Yields the records of some kinds that stand at this moment, in their order; for those who only look."""
-        with self._database.reading() as connection:
-            last = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run)).scalar() or 0
-        return self._read(last, (_records.kind.in_(kinds),))
+        with self._database.begin_read() as connection:
+            last_seq = connection.execute(select(func.max(_records.seq)).where(_records.run == self._run_number)).scalar() or 0
+        return self._iterate(last_seq, (_records.kind.in_(kinds),))
 
-    def of_step(self, step: int, *kinds: str) -> Iterator[journal.Record]:
+    def read_step(self, step: int, *kinds: str) -> Iterator[journal.Record]:
         """Yields the records of some kinds about one step, in their order; for those who only look."""
-        return self._read(sys.maxsize, (_records.step == step, _records.kind.in_(kinds)))
+        return self._iterate(sys.maxsize, (_records.step == step, _records.kind.in_(kinds)))
 
-    def last(self) -> journal.Record | None:
+    def read_last(self) -> journal.Record | None:
         """Returns the record that was written last, or None."""
-        newest = select(func.max(_records.seq)).where(_records.run == self._run).scalar_subquery()
-        return next(self._read(sys.maxsize, (_records.seq == newest,)), None)
+        newest = select(func.max(_records.seq)).where(_records.run == self._run_number).scalar_subquery()
+        return next(self._iterate(sys.maxsize, (_records.seq == newest,)), None)
 
-    def _read(self, last: int, where: Sequence[ColumnElement[bool]]) -> Iterator[journal.Record]:
+    def _iterate(self, last_seq: int, conditions: Sequence[ColumnElement[bool]]) -> Iterator[journal.Record]:
         after = 0
-        while rows := persistently(lambda: self._portion(after, last, where)):  # noqa: B023 - called at once
+        while rows := retry_transaction(lambda: self._fetch_chunk(after, last_seq, conditions)):  # noqa: B023 - called at once
             after = rows[-1].seq
-            for _, kind, step, index, text, links in rows:
-                yield journal.Record(kind, step, index, unpack(text, links, self._blobs.get))
+            for _, kind, step, island, text, links in rows:
+                yield journal.Record(kind, step, island, unpack(text, links, self._blobs.get))
 
-    def _portion(self, after: int, last: int, where: Sequence[ColumnElement[bool]]) -> Sequence[Any]:
+    def _fetch_chunk(self, after: int, last_seq: int, conditions: Sequence[ColumnElement[bool]]) -> Sequence[Any]:
         columns = (_records.seq, _records.kind, _records.step, _records.island, _records.data, _records.links)
-        query = select(*columns).where(_records.run == self._run, _records.seq > after, _records.seq <= last, *where)
-        with self._database.reading() as connection:
+        query = select(*columns).where(_records.run == self._run_number, _records.seq > after, _records.seq <= last_seq, *conditions)
+        with self._database.begin_read() as connection:
             return connection.execute(query.order_by(_records.seq).limit(CHUNK)).all()
 
 
-def topic_of(run: int) -> str:
+def get_run_topic(run_number: int) -> str:
     """Returns what those listen for who follow a run, and what its writers lock."""
-    return f"run/{run}"
+    return f"run/{run_number}"
 
 
-def _pack(record: journal.Record) -> Packed:
+def _pack_record(record: journal.Record) -> PackedJSON:
     try:
         return pack(record.data)
     except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"The {record.kind} record of step {record.step} was not written: {error}.") from error
+        error_type = TypeError if isinstance(error, TypeError) else ValueError
+        raise error_type(f"The {record.kind} record of step {record.step} was not written: {error}.") from error

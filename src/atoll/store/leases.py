@@ -31,8 +31,8 @@ from sqlalchemy import (
     update,
 )
 
-from atoll.store.database import EVERYTHING, Database
-from atoll.store.journal import ALL, topic_of
+from atoll.store.database import GLOBAL_LOCK, Database
+from atoll.store.journal import ALL_ISLANDS, get_run_topic
 
 metadata = MetaData()
 leases = Table(
@@ -87,10 +87,10 @@ _NOW = {
     "sqlite": text("SELECT (julianday('now') - 2440587.5) * 86400.0"),
     "postgresql": text("SELECT extract(epoch FROM clock_timestamp())::double precision"),
 }
-_rows = leases.c
+_leases = leases.c
 
 
-class Interval(NamedTuple):
+class LeaseInterval(NamedTuple):
     """One ownership of an island; `until` is None while it lasts."""
 
     island: int
@@ -101,7 +101,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LeaseStatus:
     """How the islands of a run are led at a moment.
 
     Attributes:
@@ -123,7 +123,7 @@ class Standing:
     reason: str
 
     @property
-    def fair(self) -> int:
+    def fair_share(self) -> int:
         """How many islands a coordinator leads when all have their share."""
         return -(-self.num_open // max(1, self.num_members))
 
@@ -142,138 +142,138 @@ class Leases:
     """
 
     database: Database
-    run: int
+    run_number: int
     owner: str
-    seconds: float
+    lease_seconds: float
     tokens: dict[int, int] = field(default_factory=dict)
     _lock: Any = field(default_factory=RLock, repr=False)  # a pulse renews beside whoever takes and releases
 
     def __post_init__(self) -> None:
-        with self.database.reading() as connection:
-            is_there = inspect(connection).has_table(migrants.name)
-        if not is_there:
-            with self.database.writing(EVERYTHING) as connection:
+        with self.database.begin_read() as connection:
+            has_tables = inspect(connection).has_table(migrants.name)
+        if not has_tables:
+            with self.database.begin_write(GLOBAL_LOCK) as connection:
                 metadata.create_all(connection)
 
-    def open(self, num_islands: int) -> None:
+    def create_rows(self, num_islands: int) -> None:
         """Makes the rows of a run, unless somebody did."""
-        with self.database.writing(topic_of(self.run)) as connection:
-            if connection.execute(select(_rows.island).where(_rows.run == self.run)).first() is None:
-                blank = {"run": self.run, "owner": None, "token": 0, "expires": 0.0, "is_done": False}
-                connection.execute(insert(leases), [{**blank, "island": each} for each in range(ALL, num_islands)])
-                nothing = {"evaluations": 0, "calls": 0, "tokens": 0, "usd": 0.0, "reason": "", "is_ended": False}
-                connection.execute(insert(accounts), {"run": self.run, **nothing})
+        with self.database.begin_write(get_run_topic(self.run_number)) as connection:
+            if connection.execute(select(_leases.island).where(_leases.run == self.run_number)).first() is None:
+                empty_lease = {"run": self.run_number, "owner": None, "token": 0, "expires": 0.0, "is_done": False}
+                connection.execute(insert(leases), [{**empty_lease, "island": island} for island in range(ALL_ISLANDS, num_islands)])
+                zero_usage = {"evaluations": 0, "calls": 0, "tokens": 0, "usd": 0.0, "reason": "", "is_ended": False}
+                connection.execute(insert(accounts), {"run": self.run_number, **zero_usage})
 
-    def beat(self, bests: Mapping[int, str] | None = None) -> Standing:
+    def renew(self, bests: Mapping[int, str] | None = None) -> LeaseStatus:
         """Renews what is held, says so of this coordinator, and looks around."""
         with self._lock:
-            return self._beat(bests or {})
+            return self._renew(bests or {})
 
-    def _beat(self, bests: Mapping[int, str]) -> Standing:
-        with self.database.writing(topic_of(self.run)) as connection:
+    def _renew(self, bests: Mapping[int, str]) -> LeaseStatus:
+        with self.database.begin_write(get_run_topic(self.run_number)) as connection:
             now = _now(connection)
-            self._sign_in(connection, now)
-            rows = connection.execute(select(leases).where(_rows.run == self.run, _rows.island != ALL)).all()
-            mine = [row.island for row in rows if row.owner == self.owner and self.tokens.get(row.island) == row.token]
-            for island in mine:
+            self._register_member(connection, now)
+            rows = connection.execute(select(leases).where(_leases.run == self.run_number, _leases.island != ALL_ISLANDS)).all()
+            owned_islands = [row.island for row in rows if row.owner == self.owner and self.tokens.get(row.island) == row.token]
+            for island in owned_islands:
                 best = {"best": bests[island]} if island in bests else {}
-                connection.execute(self._own([island]).values(expires=now + self.seconds, **best))
-            if ALL in self.tokens:
-                connection.execute(self._own([ALL]).values(expires=now + self.seconds))
-            alive = select(members.c.owner).where(members.c.run == self.run, members.c.expires > now)
-            num_members = len(connection.execute(alive).all())
-            reason = connection.execute(select(accounts.c.reason).where(accounts.c.run == self.run)).scalar() or ""
-        lost = {island for island in self.tokens if island != ALL}.difference(mine)
+                connection.execute(self._update_owned([island]).values(expires=now + self.lease_seconds, **best))
+            if ALL_ISLANDS in self.tokens:
+                connection.execute(self._update_owned([ALL_ISLANDS]).values(expires=now + self.lease_seconds))
+            members_query = select(members.c.owner).where(members.c.run == self.run_number, members.c.expires > now)
+            num_members = len(connection.execute(members_query).all())
+            reason = connection.execute(select(accounts.c.reason).where(accounts.c.run == self.run_number)).scalar() or ""
+        lost = {island for island in self.tokens if island != ALL_ISLANDS}.difference(owned_islands)
         for island in lost:
             del self.tokens[island]
-        is_open = [row for row in rows if not row.is_done]
-        return Standing(
-            owned=frozenset(mine),
+        open_rows = [row for row in rows if not row.is_done]
+        return LeaseStatus(
+            owned=frozenset(owned_islands),
             lost=frozenset(lost),
-            free=tuple(sorted(row.island for row in is_open if row.owner is None or row.expires < now)),
-            num_open=len(is_open),
+            free=tuple(sorted(row.island for row in open_rows if row.owner is None or row.expires < now)),
+            num_open=len(open_rows),
             num_members=num_members,
             bests={row.island: row.best for row in rows if row.best},
             reason=reason,
         )
 
-    def take(self, islands: Collection[int]) -> Sequence[int]:
+    def acquire(self, islands: Collection[int]) -> Sequence[int]:
         """Takes those of these islands that are free, and returns them."""
         taken = []
-        with self._lock, self.database.writing(topic_of(self.run)) as connection:
+        with self._lock, self.database.begin_write(get_run_topic(self.run_number)) as connection:
             now = _now(connection)
-            query = select(leases).where(_rows.run == self.run, _rows.island.in_(list(islands)))
-            for row in connection.execute(query.order_by(_rows.island)).all():
+            query = select(leases).where(_leases.run == self.run_number, _leases.island.in_(list(islands)))
+            for row in connection.execute(query.order_by(_leases.island)).all():
                 if row.is_done or (row.owner is not None and row.expires >= now):
                     continue
                 if row.owner is not None:
                     self._log_end(connection, row.island, row.token, row.expires)
-                new = {"owner": self.owner, "token": row.token + 1, "expires": now + self.seconds}
-                here = and_(_rows.run == self.run, _rows.island == row.island)
-                connection.execute(update(leases).where(here).values(new))
-                log = {"run": self.run, "island": row.island, "token": row.token + 1, "owner": self.owner, "since": now}
-                connection.execute(insert(lease_log), log)
+                new_lease = {"owner": self.owner, "token": row.token + 1, "expires": now + self.lease_seconds}
+                condition = and_(_leases.run == self.run_number, _leases.island == row.island)
+                connection.execute(update(leases).where(condition).values(new_lease))
+                log_row = {"run": self.run_number, "island": row.island, "token": row.token + 1, "owner": self.owner, "since": now}
+                connection.execute(insert(lease_log), log_row)
                 taken.append((row.island, row.token + 1))
             self.tokens |= dict(taken)
         return [island for island, _ in taken]
 
-    def release(self, islands: Collection[int], *, done: bool = False) -> None:
+    def release(self, islands: Collection[int], *, is_done: bool = False) -> None:
         """Gives islands back; those that are done are nobody's any more."""
-        with self._lock, self.database.writing(topic_of(self.run)) as connection:
+        with self._lock, self.database.begin_write(get_run_topic(self.run_number)) as connection:
             now = _now(connection)
             for island in islands:
                 token = self.tokens.pop(island, None)
                 if token is not None:
-                    here = and_(_rows.run == self.run, _rows.island == island, _rows.token == token)
-                    freed = connection.execute(
-                        update(leases).where(here, _rows.owner == self.owner).values(owner=None, is_done=done)
+                    condition = and_(_leases.run == self.run_number, _leases.island == island, _leases.token == token)
+                    result = connection.execute(
+                        update(leases).where(condition, _leases.owner == self.owner).values(owner=None, is_done=is_done)
                     )
-                    if freed.rowcount:
+                    if result.rowcount:
                         self._log_end(connection, island, token, now)
 
-    def end(self, reason: str) -> None:
+    def end_run(self, reason: str) -> None:
         """Ends the run for all its coordinators."""
-        with self.database.writing(topic_of(self.run)) as connection:
-            here = and_(accounts.c.run == self.run, accounts.c.reason == "")
-            connection.execute(update(accounts).where(here).values(reason=reason))
+        with self.database.begin_write(get_run_topic(self.run_number)) as connection:
+            condition = and_(accounts.c.run == self.run_number, accounts.c.reason == "")
+            connection.execute(update(accounts).where(condition).values(reason=reason))
 
     def leave(self) -> None:
         """Gives everything back."""
         self.release(list(self.tokens))
-        with self.database.writing(topic_of(self.run)) as connection:
-            gone = and_(members.c.run == self.run, members.c.owner == self.owner)
-            connection.execute(delete(members).where(gone))
+        with self.database.begin_write(get_run_topic(self.run_number)) as connection:
+            condition = and_(members.c.run == self.run_number, members.c.owner == self.owner)
+            connection.execute(delete(members).where(condition))
 
-    def _sign_in(self, connection: Connection, now: float) -> None:
-        me = and_(members.c.run == self.run, members.c.owner == self.owner)
-        row = {"expires": now + self.seconds}
-        if not connection.execute(update(members).where(me).values(row)).rowcount:
-            connection.execute(insert(members), {"run": self.run, "owner": self.owner, **row})
+    def _register_member(self, connection: Connection, now: float) -> None:
+        condition = and_(members.c.run == self.run_number, members.c.owner == self.owner)
+        row = {"expires": now + self.lease_seconds}
+        if not connection.execute(update(members).where(condition).values(row)).rowcount:
+            connection.execute(insert(members), {"run": self.run_number, "owner": self.owner, **row})
 
-    def _own(self, islands: Collection[int]) -> Any:
-        return update(leases).where(_rows.run == self.run, _rows.island.in_(list(islands)), _rows.owner == self.owner)
+    def _update_owned(self, islands: Collection[int]) -> Any:
+        return update(leases).where(_leases.run == self.run_number, _leases.island.in_(list(islands)), _leases.owner == self.owner)
 
     def _log_end(self, connection: Connection, island: int, token: int, until: float) -> None:
-        log = lease_log.c
-        here = and_(log.run == self.run, log.island == island, log.token == token)
-        connection.execute(update(lease_log).where(here).values(until=until))
+        log_columns = lease_log.c
+        condition = and_(log_columns.run == self.run_number, log_columns.island == island, log_columns.token == token)
+        connection.execute(update(lease_log).where(condition).values(until=until))
 
 
-def audit(database: Database, run: int) -> Sequence[Interval]:
+def list_intervals(database: Database, run_number: int) -> Sequence[LeaseInterval]:
     """Returns every ownership of every island of a run, by island and in the order of their tokens."""
-    log = lease_log.c
-    query = select(log.island, log.token, log.owner, log.since, log.until).where(log.run == run)
-    with database.reading() as connection:
-        return [Interval(*row) for row in connection.execute(query.order_by(log.island, log.token)).all()]
+    log_columns = lease_log.c
+    query = select(log_columns.island, log_columns.token, log_columns.owner, log_columns.since, log_columns.until).where(log_columns.run == run_number)
+    with database.begin_read() as connection:
+        return [LeaseInterval(*row) for row in connection.execute(query.order_by(log_columns.island, log_columns.token)).all()]
 
 
-def leaders(database: Database, run: int) -> Sequence[str]:
+def list_coordinators(database: Database, run_number: int) -> Sequence[str]:
     """Returns the coordinators of a run that are alive; none of one that is not shared."""
-    with database.reading() as connection:
+    with database.begin_read() as connection:
         if not inspect(connection).has_table(members.name):
             return []
         now = _now(connection)
-        query = select(members.c.owner).where(members.c.run == run, members.c.expires > now)
+        query = select(members.c.owner).where(members.c.run == run_number, members.c.expires > now)
         return list(connection.execute(query.order_by(members.c.owner)).scalars())
 
 

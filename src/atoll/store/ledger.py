@@ -9,33 +9,33 @@ from datetime import UTC, datetime
 from atoll import errors
 from atoll.store import entry as entries
 from atoll.store import refusals
-from atoll.store.book import Book, Pen
-from atoll.store.entry import Entry
-from atoll.store.perseverance import persistently
+from atoll.store.book import ChangeLog, ChangeWriter
+from atoll.store.entry import ChangeEntry
+from atoll.store.perseverance import retry_transaction
 
 CHUNK = 256
 WAIT_SECONDS = 3600.0  # one turn of a watch without an end
-_MOST = 2**63 - 1  # the greatest number that a database can hold
-_MOST_DIGITS = 18
-_BEFORE_ALL = -_MOST - 2
+_MAX_VERSION = 2**63 - 1  # the greatest number that a database can hold
+_MAX_DIGITS = 18
+_BEFORE_FIRST = -_MAX_VERSION - 2
 
-_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
+_ALIAS_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}", re.ASCII)
 
-type Moment = int | datetime
+type AsOf = int | datetime
 
 
 def now() -> datetime:
     return datetime.now(UTC)
 
 
-def stamp(moment: datetime) -> str:
+def format_timestamp(time: datetime) -> str:
     """Returns a moment as text that sorts; one without a zone is taken for UTC."""
-    there = moment if moment.tzinfo is UTC else moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-    return there.isoformat(timespec="microseconds")
+    utc_time = time if time.tzinfo is UTC else time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
+    return utc_time.isoformat(timespec="microseconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class ChangeRequest:
     """A change that is asked for.
 
     Attributes:
@@ -56,7 +56,7 @@ class Operation:
     target: int | None = None
     expected: int | None = None
     token: str | None = None
-    at: str | None = None
+    timestamp: str | None = None
 
     def check(self) -> None:
         """Refuses what no ledger would take, before anything is locked or written.
@@ -70,11 +70,11 @@ class Operation:
         entries.check_key(self.key)
         entries.check_author(self.author)
         entries.check_texts(self.reason, self.author, self.token or "")
-        if self.kind == entries.ALIAS and not _NAME.fullmatch(self.name):
+        if self.kind == entries.ALIAS and not _ALIAS_NAME.fullmatch(self.name):
             raise errors.SetupError(f"{self.name!r} is no alias: give a word that begins with a letter.")
 
 
-class Ledger:
+class VersionLedger:
     """Carries out changes, one after the other, and finds what they left.
 
     Args:
@@ -82,10 +82,10 @@ class Ledger:
         clock: Says when; a clock that goes back is held at the last entry's time.
     """
 
-    def __init__(self, book: Book, clock: Callable[[], datetime] = now) -> None:
-        self.book, self._clock = book, clock
+    def __init__(self, change_log: ChangeLog, clock: Callable[[], datetime] = now) -> None:
+        self.change_log, self._clock = change_log, clock
 
-    def change(self, *operations: Operation) -> Sequence[Entry | None]:
+    def apply(self, *requests: ChangeRequest) -> Sequence[ChangeEntry | None]:
         """Carries out all operations, or none; returns the entries, None for what had nothing to change.
 
         Raises:
@@ -95,170 +95,170 @@ class Ledger:
             VersionNotFound: It is about a version that is not there.
             VersionConflict: The head is another one than expected.
         """
-        for each in operations:
-            each.check()
-        return persistently(lambda: self._change(operations))
+        for request in requests:
+            request.check()
+        return retry_transaction(lambda: self._apply(requests))
 
-    def _change(self, operations: Sequence[Operation]) -> Sequence[Entry | None]:
-        with self.book.writing() as pen:
-            at = stamp(self._clock())
-            return [_carry_out(pen, each, each.at or at) for each in operations]
+    def _apply(self, requests: Sequence[ChangeRequest]) -> Sequence[ChangeEntry | None]:
+        with self.change_log.begin_write() as writer:
+            timestamp = format_timestamp(self._clock())
+            return [_apply_request(writer, request, request.timestamp or timestamp) for request in requests]
 
-    def note(self, operation: Operation) -> Entry:
+    def add_note(self, request: ChangeRequest) -> ChangeEntry:
         """Writes down what changes no key: an approval, a rejection."""
-        entries.check_kind(operation.kind)
-        made = self.change(operation)[0]
-        assert made is not None, "a note is always written"
-        return made
+        entries.check_kind(request.kind)
+        entry = self.apply(request)[0]
+        assert entry is not None, "a note is always written"
+        return entry
 
-    def get(self, key: str, n: int | None = None, upto: int | None = None) -> Entry:
+    def get(self, key: str, n: int | None = None, as_of: int | None = None) -> ChangeEntry:
         """Returns the head of a key, its n-th version, or the head once `upto` entries stood.
 
         Raises:
             ParameterNotFound: There is no such key.
             VersionNotFound: It has no such version, or had none then.
         """
-        if n is not None and not 0 < n <= _MOST:
+        if n is not None and not 0 < n <= _MAX_VERSION:
             raise refusals.VersionNotFound(key, n)
-        found = self.book.head(key, upto) if n is None else self.book.version(key, n)
-        if found is not None and (upto is None or found.seq <= upto):
-            return found
-        if n is None and upto is None:
+        entry = self.change_log.get_head(key, as_of) if n is None else self.change_log.get_version(key, n)
+        if entry is not None and (as_of is None or entry.seq <= as_of):
+            return entry
+        if n is None and as_of is None:
             raise refusals.ParameterNotFound(key)
-        raise refusals.VersionNotFound(key, n if n is not None else f"(as of {upto})")
+        raise refusals.VersionNotFound(key, n if n is not None else f"(as of {as_of})")
 
-    def resolve(self, key: str, upto: int | None = None) -> Entry:
+    def resolve(self, key: str, as_of: int | None = None) -> ChangeEntry:
         """Returns what a name stands for: a key, else KEY@N, else KEY@ALIAS.
 
         Raises:
             ParameterNotFound: There is no such key.
             VersionNotFound: It has no such version or alias.
         """
-        found = self.book.head(key, upto)
-        if found is not None:
-            return found
+        entry = self.change_log.get_head(key, as_of)
+        if entry is not None:
+            return entry
         base, _, name = key.rpartition("@")
         if not base:
-            return self.get(key, None, upto)
+            return self.get(key, None, as_of)
         digits = name.lstrip("0") or "0"
-        if name.isascii() and name.isdigit() and len(digits) <= _MOST_DIGITS:
-            return self.get(base, int(digits), upto)
-        pointers = self.aliases(base, upto)
-        if name in pointers:
-            return self.get(base, pointers[name], upto)
-        raise refusals.VersionNotFound(base, name) if self.book.head(base) else refusals.ParameterNotFound(key)
+        if name.isascii() and name.isdigit() and len(digits) <= _MAX_DIGITS:
+            return self.get(base, int(digits), as_of)
+        aliases = self.get_aliases(base, as_of)
+        if name in aliases:
+            return self.get(base, aliases[name], as_of)
+        raise refusals.VersionNotFound(base, name) if self.change_log.get_head(base) else refusals.ParameterNotFound(key)
 
-    def aliases(self, key: str, upto: int | None = None) -> dict[str, int]:
+    def get_aliases(self, key: str, as_of: int | None = None) -> dict[str, int]:
         """Returns where the aliases of a key point."""
-        found: dict[str, int] = {}
-        for each in self.book.beside(key, upto):
-            if each.kind == entries.ALIAS:
-                name = json.loads(each.value or "null")
-                found.pop(name, None)
-                if each.target is not None:
-                    found[name] = each.target
-        return found
+        aliases: dict[str, int] = {}
+        for entry in self.change_log.list_annotations(key, as_of):
+            if entry.kind == entries.ALIAS:
+                name = json.loads(entry.value or "null")
+                aliases.pop(name, None)
+                if entry.target is not None:
+                    aliases[name] = entry.target
+        return aliases
 
-    def lock_of(self, key: str) -> Entry | None:
+    def get_lock(self, key: str) -> ChangeEntry | None:
         """Returns the lock that holds a key, or None."""
-        turns = [each for each in self.book.beside(key) if each.kind in (entries.LOCK, entries.UNLOCK)]
-        return turns[-1] if turns and turns[-1].kind == entries.LOCK else None
+        lock_entries = [entry for entry in self.change_log.list_annotations(key) if entry.kind in (entries.LOCK, entries.UNLOCK)]
+        return lock_entries[-1] if lock_entries and lock_entries[-1].kind == entries.LOCK else None
 
-    def upto(self, moment: Moment | None) -> int | None:
+    def resolve_as_of(self, as_of: AsOf | None) -> int | None:
         """Returns how many entries stood at a moment: a number is that number already."""
-        return self.book.seq_at(stamp(moment)) if isinstance(moment, datetime) else moment
+        return self.change_log.get_seq_at(format_timestamp(as_of)) if isinstance(as_of, datetime) else as_of
 
-    def whole(self) -> Iterator[Entry]:
+    def iter_all(self) -> Iterator[ChangeEntry]:
         """Yields all entries and, before them, what only somebody who edits the database can have put there."""
-        return self.entries(after=_BEFORE_ALL)
+        return self.iter_entries(after=_BEFORE_FIRST)
 
-    def entries(self, prefix: str = "", after: int = 0, upto: int | None = None) -> Iterator[Entry]:
+    def iter_entries(self, prefix: str = "", after: int = 0, end: int | None = None) -> Iterator[ChangeEntry]:
         """Yields entries in their order, read in small portions."""
-        while portion := self.book.entries(prefix, after, upto, CHUNK):
-            yield from portion
-            after = portion[-1].seq
+        while chunk := self.change_log.list_entries(prefix, after, end, CHUNK):
+            yield from chunk
+            after = chunk[-1].seq
 
-    def follow(self, prefix: str, after: int, timeout: float | None) -> Iterator[Entry]:
+    def follow(self, prefix: str, after: int, timeout: float | None) -> Iterator[ChangeEntry]:
         """Yields entries behind `after` as they come, of any process; ends when so many seconds bring none."""
         while True:
-            end = self.book.tail().seq
-            yield from self.entries(prefix, after, end)
+            end = self.change_log.get_end().seq
+            yield from self.iter_entries(prefix, after, end)
             after = max(after, end)
-            if not self.wait(after, timeout):
+            if not self.wait_for_change(after, timeout):
                 return
 
-    def wait(self, after: int, timeout: float | None) -> bool:
+    def wait_for_change(self, after: int, timeout: float | None) -> bool:
         """Waits for an entry behind `after`; without a timeout, for as long as it takes."""
         if timeout is not None:
-            return self.book.wait(after, timeout)
-        while not self.book.wait(after, WAIT_SECONDS):
+            return self.change_log.wait_for_change(after, timeout)
+        while not self.change_log.wait_for_change(after, WAIT_SECONDS):
             pass
         return True
 
 
-def _carry_out(pen: Pen, asked: Operation, at: str) -> Entry | None:
-    if asked.token is not None and (before := pen.by_token(asked.token)) is not None:
-        return before
-    n, target, value = None, asked.target, asked.value
-    match asked.kind:
+def _apply_request(writer: ChangeWriter, request: ChangeRequest, timestamp: str) -> ChangeEntry | None:
+    if request.token is not None and (existing := writer.find_by_token(request.token)) is not None:
+        return existing
+    n, target, value = None, request.target, request.value
+    match request.kind:
         case entries.SET:
-            n = _next(pen, asked)
+            n = _next_version(writer, request)
         case entries.ROLLBACK:
-            n, value = _restored(pen, asked)
+            n, value = _restore_version(writer, request)
         case entries.LOCK | entries.UNLOCK:
-            held = pen.state(asked.key)
-            if held.n == 0:
-                raise refusals.ParameterNotFound(asked.key)
-            if asked.kind == entries.UNLOCK and held.lock is None:
+            state = writer.get_state(request.key)
+            if state.version == 0:
+                raise refusals.ParameterNotFound(request.key)
+            if request.kind == entries.UNLOCK and state.lock is None:
                 return None
-            target = held.n
+            target = state.version
         case entries.ALIAS:
-            if not _moves(pen, asked):
+            if not _check_alias_move(writer, request):
                 return None
-            value = json.dumps(asked.name)
-    seq, last, before_at = pen.tail()
-    at = max(at, before_at)
-    plain = Entry(seq + 1, asked.key, asked.kind, n, target, value, asked.reason, asked.author, at, asked.token)
-    made = plain.chained(last)
-    pen.put(made)
-    return made
+            value = json.dumps(request.name)
+    seq, last_hash, last_timestamp = writer.get_end()
+    timestamp = max(timestamp, last_timestamp)
+    unhashed = ChangeEntry(seq + 1, request.key, request.kind, n, target, value, request.reason, request.author, timestamp, request.token)
+    entry = unhashed.with_hash(last_hash)
+    writer.append(entry)
+    return entry
 
 
-def _next(pen: Pen, asked: Operation) -> int:
-    held = pen.state(asked.key)
-    if held.lock is not None:
-        raise refusals.ParameterLocked(asked.key, held.lock.author, held.lock.reason)
-    _check_expected(asked, held.n)
-    return held.n + 1
+def _next_version(writer: ChangeWriter, request: ChangeRequest) -> int:
+    state = writer.get_state(request.key)
+    if state.lock is not None:
+        raise refusals.ParameterLocked(request.key, state.lock.author, state.lock.reason)
+    _check_expected(request, state.version)
+    return state.version + 1
 
 
-def _restored(pen: Pen, asked: Operation) -> tuple[int, str | None]:
-    held = pen.state(asked.key)
-    if held.n == 0:
-        raise refusals.ParameterNotFound(asked.key)
-    _check_expected(asked, held.n)
-    old = pen.version(asked.key, asked.target or 0)
+def _restore_version(writer: ChangeWriter, request: ChangeRequest) -> tuple[int, str | None]:
+    state = writer.get_state(request.key)
+    if state.version == 0:
+        raise refusals.ParameterNotFound(request.key)
+    _check_expected(request, state.version)
+    old = writer.get_version(request.key, request.target or 0)
     if old is None:
-        raise refusals.VersionNotFound(asked.key, asked.target)
-    return held.n + 1, old.value
+        raise refusals.VersionNotFound(request.key, request.target)
+    return state.version + 1, old.value
 
 
-def _moves(pen: Pen, asked: Operation) -> bool:
+def _check_alias_move(writer: ChangeWriter, request: ChangeRequest) -> bool:
     """Checks the move of an alias; False if there is nothing to move. Of a locked key it goes back, never forward."""
-    held, last = pen.state(asked.key), pen.alias(asked.key, asked.name)
-    there = last.target if last is not None else None
-    if held.n == 0:
-        raise refusals.ParameterNotFound(asked.key)
-    is_back = there is not None and asked.target is not None and asked.target < there
-    if held.lock is not None and not is_back:
-        raise refusals.ParameterLocked(asked.key, held.lock.author, held.lock.reason)
-    if asked.expected is not None and asked.expected != (there or 0):
-        raise refusals.VersionConflict(f"{asked.key}@{asked.name}", asked.expected, there or 0)
-    if asked.target is not None and pen.version(asked.key, asked.target) is None:
-        raise refusals.VersionNotFound(asked.key, asked.target)
-    return not (asked.target is None and there is None)
+    state, last_change = writer.get_state(request.key), writer.get_last_alias_change(request.key, request.name)
+    current_target = last_change.target if last_change is not None else None
+    if state.version == 0:
+        raise refusals.ParameterNotFound(request.key)
+    is_back = current_target is not None and request.target is not None and request.target < current_target
+    if state.lock is not None and not is_back:
+        raise refusals.ParameterLocked(request.key, state.lock.author, state.lock.reason)
+    if request.expected is not None and request.expected != (current_target or 0):
+        raise refusals.VersionConflict(f"{request.key}@{request.name}", request.expected, current_target or 0)
+    if request.target is not None and writer.get_version(request.key, request.target) is None:
+        raise refusals.VersionNotFound(request.key, request.target)
+    return not (request.target is None and current_target is None)
 
 
-def _check_expected(asked: Operation, actual: int) -> None:
-    if asked.expected is not None and asked.expected != actual:
-        raise refusals.VersionConflict(asked.key, asked.expected, actual)
+def _check_expected(request: ChangeRequest, actual: int) -> None:
+    if request.expected is not None and request.expected != actual:
+        raise refusals.VersionConflict(request.key, request.expected, actual)

@@ -6,13 +6,13 @@ from threading import Lock
 
 from atoll import errors
 from atoll.candidate import JSON
-from atoll.control import Command, Kind
+from atoll.control import Command, CommandKind
 from atoll.evaluation import BlobRef
 from atoll.journal import Record
-from atoll.store.memory_book import MemoryBook
+from atoll.store.memory_book import MemoryChangeLog
 from atoll.store.versions import LedgerVersions
 
-ALL = -1  # the island of a record that concerns all of them
+ALL_ISLANDS = -1  # the island of a record that concerns all of them
 
 
 class MemoryJournal:
@@ -29,24 +29,24 @@ class MemoryJournal:
     def read(self, island: int | None = None) -> Iterator[Record]:
         with self._lock:
             records = list(self.records)
-        return (record for record in records if island is None or record.island in (island, ALL))
+        return (record for record in records if island is None or record.island in (island, ALL_ISLANDS))
 
 
 class MemoryBlobs:
     """Bodies inside one process."""
 
     def __init__(self) -> None:
-        self._bodies: dict[str, bytes] = {}
+        self._contents: dict[str, bytes] = {}
 
-    def hold(self, body: bytes) -> BlobRef:
-        key = hashlib.sha256(body).hexdigest()
-        self._bodies[key] = body
-        return BlobRef(key, len(body), body[:80].decode("utf-8", "replace"))
+    def save_blob(self, data: bytes) -> BlobRef:
+        key = hashlib.sha256(data).hexdigest()
+        self._contents[key] = data
+        return BlobRef(key, len(data), data[:80].decode("utf-8", "replace"))
 
-    def body(self, ref: BlobRef) -> bytes:
-        if ref.sha256 not in self._bodies:
+    def load_blob(self, ref: BlobRef) -> bytes:
+        if ref.sha256 not in self._contents:
             raise errors.NotFound(f"There is no blob {ref.sha256}.")
-        return self._bodies[ref.sha256]
+        return self._contents[ref.sha256]
 
 
 class MemoryInbox:
@@ -56,7 +56,7 @@ class MemoryInbox:
         self._commands: list[Command] = []
         self._lock = Lock()
 
-    def post(self, kind: Kind, /, **data: JSON) -> int:
+    def post(self, kind: CommandKind, /, **data: JSON) -> int:
         """Leaves a command and returns its number."""
         with self._lock:
             self._commands.append(Command(len(self._commands) + 1, kind, data))
@@ -71,4 +71,4 @@ class MemoryVersions(LedgerVersions):
     """Versions inside one process."""
 
     def __init__(self) -> None:
-        super().__init__(MemoryBook())
+        super().__init__(MemoryChangeLog())

@@ -8,119 +8,119 @@ from threading import Condition, RLock
 from atoll.store import book, entry
 
 
-class MemoryBook:
+class MemoryChangeLog:
     """Entries in a list, with an index by key."""
 
     def __init__(self) -> None:
-        self._entries: list[entry.Entry] = []
-        self._versions: dict[str, list[entry.Entry]] = {}
-        self._beside: dict[str, list[entry.Entry]] = {}
-        self._tokens: dict[str, entry.Entry] = {}
+        self._entries: list[entry.ChangeEntry] = []
+        self._versions: dict[str, list[entry.ChangeEntry]] = {}
+        self._annotations: dict[str, list[entry.ChangeEntry]] = {}
+        self._tokens: dict[str, entry.ChangeEntry] = {}
         self._changed = Condition(RLock())
 
     @contextmanager
-    def writing(self) -> Iterator["MemoryBook"]:
+    def begin_write(self) -> Iterator["MemoryChangeLog"]:
         with self._changed:
-            before = len(self._entries)
+            old_length = len(self._entries)
             try:
                 yield self
             except BaseException:
-                while len(self._entries) > before:
-                    self._drop(self._entries.pop())
+                while len(self._entries) > old_length:
+                    self._remove(self._entries.pop())
                 raise
             self._changed.notify_all()
 
-    def put(self, entry: entry.Entry) -> None:
-        self._entries.append(entry)
-        side = self._beside if entry.n is None else self._versions
-        side.setdefault(entry.key, []).append(entry)
-        if entry.token is not None:
-            self._tokens[entry.token] = entry
+    def append(self, change: entry.ChangeEntry) -> None:
+        self._entries.append(change)
+        index = self._annotations if change.n is None else self._versions
+        index.setdefault(change.key, []).append(change)
+        if change.token is not None:
+            self._tokens[change.token] = change
 
-    def _drop(self, entry: entry.Entry) -> None:
-        side = self._beside if entry.n is None else self._versions
-        side[entry.key].pop()
-        if not side[entry.key]:
-            del side[entry.key]
-        if entry.token is not None:
-            del self._tokens[entry.token]
+    def _remove(self, change: entry.ChangeEntry) -> None:
+        index = self._annotations if change.n is None else self._versions
+        index[change.key].pop()
+        if not index[change.key]:
+            del index[change.key]
+        if change.token is not None:
+            del self._tokens[change.token]
 
-    def tail(self) -> book.Tail:
+    def get_end(self) -> book.LogEnd:
         with self._changed:
             return (
-                book.Tail(len(self._entries), self._entries[-1].hash, self._entries[-1].at)
+                book.LogEnd(len(self._entries), self._entries[-1].hash, self._entries[-1].at)
                 if self._entries
-                else (book.Tail())
+                else (book.LogEnd())
             )
 
-    def state(self, key: str) -> book.State:
-        turns = [each for each in self._beside.get(key, ()) if each.kind in (entry.LOCK, entry.UNLOCK)]
-        lock = turns[-1] if turns and turns[-1].kind == entry.LOCK else None
-        return book.State(len(self._versions.get(key, ())), lock)
+    def get_state(self, key: str) -> book.KeyState:
+        lock_changes = [change for change in self._annotations.get(key, ()) if change.kind in (entry.LOCK, entry.UNLOCK)]
+        lock = lock_changes[-1] if lock_changes and lock_changes[-1].kind == entry.LOCK else None
+        return book.KeyState(len(self._versions.get(key, ())), lock)
 
-    def alias(self, key: str, name: str) -> entry.Entry | None:
-        return book.last_move(self._beside.get(key, ()), name)
+    def get_last_alias_change(self, key: str, name: str) -> entry.ChangeEntry | None:
+        return book.find_last_alias_change(self._annotations.get(key, ()), name)
 
-    def by_token(self, token: str) -> entry.Entry | None:
+    def find_by_token(self, token: str) -> entry.ChangeEntry | None:
         return self._tokens.get(token)
 
-    def head(self, key: str, upto: int | None = None) -> entry.Entry | None:
+    def get_head(self, key: str, as_of: int | None = None) -> entry.ChangeEntry | None:
         with self._changed:
-            found = self._versions.get(key, ())
-            place = len(found) if upto is None else bisect_right(found, upto, key=lambda each: each.seq)
-            return found[place - 1] if place else None
+            versions = self._versions.get(key, ())
+            index = len(versions) if as_of is None else bisect_right(versions, as_of, key=lambda change: change.seq)
+            return versions[index - 1] if index else None
 
-    def value(self, key: str) -> tuple[str, int] | None:
-        found = self.head(key)
-        return None if found is None else (found.value or "null", found.n or 0)
+    def get_value(self, key: str) -> tuple[str, int] | None:
+        head = self.get_head(key)
+        return None if head is None else (head.value or "null", head.n or 0)
 
-    def version(self, key: str, n: int) -> entry.Entry | None:
+    def get_version(self, key: str, version: int) -> entry.ChangeEntry | None:
         with self._changed:
-            found = self._versions.get(key, ())
-            return found[n - 1] if 1 <= n <= len(found) else None
+            versions = self._versions.get(key, ())
+            return versions[version - 1] if 1 <= version <= len(versions) else None
 
-    def history(self, key: str, limit: int) -> Sequence[entry.Entry]:
+    def list_history(self, key: str, limit: int) -> Sequence[entry.ChangeEntry]:
         with self._changed:
             return list(self._versions.get(key, ())[-limit if limit > 0 else 0 :])
 
-    def beside(self, key: str, upto: int | None = None) -> Sequence[entry.Entry]:
+    def list_annotations(self, key: str, as_of: int | None = None) -> Sequence[entry.ChangeEntry]:
         with self._changed:
-            return [each for each in self._beside.get(key, ()) if upto is None or each.seq <= upto]
+            return [change for change in self._annotations.get(key, ()) if as_of is None or change.seq <= as_of]
 
-    def keys(self, prefix: str) -> Sequence[str]:
+    def list_keys(self, prefix: str) -> Sequence[str]:
         with self._changed:
             return sorted(key for key in self._versions if key.startswith(prefix))
 
-    def heads(self, prefix: str, upto: int) -> Sequence[entry.Entry]:
+    def list_heads(self, prefix: str, as_of: int) -> Sequence[entry.ChangeEntry]:
         with self._changed:
-            found = (self.head(key, upto) for key in self.keys(prefix))
-            return [each for each in found if each is not None]
+            heads = (self.get_head(key, as_of) for key in self.list_keys(prefix))
+            return [change for change in heads if change is not None]
 
-    def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[entry.Entry]:
+    def list_entries(self, prefix: str, after: int, end: int | None, limit: int) -> Sequence[entry.ChangeEntry]:
         with self._changed:
-            found: list[entry.Entry] = []
-            for place in range(max(after, 0), len(self._entries) if upto is None else min(upto, len(self._entries))):
-                if self._entries[place].key.startswith(prefix):
-                    found.append(self._entries[place])
-                    if len(found) == limit:
+            matches: list[entry.ChangeEntry] = []
+            for index in range(max(after, 0), len(self._entries) if end is None else min(end, len(self._entries))):
+                if self._entries[index].key.startswith(prefix):
+                    matches.append(self._entries[index])
+                    if len(matches) == limit:
                         break
-            return found
+            return matches
 
-    def newest(self, prefix: str, after: int, limit: int) -> Sequence[entry.Entry]:
+    def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[entry.ChangeEntry]:
         with self._changed:
-            found: list[entry.Entry] = []
-            for place in range(len(self._entries) - 1, max(after, 0) - 1, -1):
-                if len(found) == limit:
+            matches: list[entry.ChangeEntry] = []
+            for index in range(len(self._entries) - 1, max(after, 0) - 1, -1):
+                if len(matches) == limit:
                     break
-                if self._entries[place].key.startswith(prefix):
-                    found.append(self._entries[place])
-            return found[::-1]
+                if self._entries[index].key.startswith(prefix):
+                    matches.append(self._entries[index])
+            return matches[::-1]
 
-    def seq_at(self, at: str) -> int:
+    def get_seq_at(self, timestamp: str) -> int:
         with self._changed:
-            return bisect_right(self._entries, at, key=lambda each: each.at)
+            return bisect_right(self._entries, timestamp, key=lambda change: change.at)
 
-    def wait(self, after: int, timeout: float) -> bool:
+    def wait_for_change(self, after: int, timeout: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: len(self._entries) > after, timeout)
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from atoll import errors
 
-LONG = 8192  # characters; SQLite reads a row that spills over many pages slowly, and prompts repeat
+LONG_TEXT_CHARS = 8192  # characters; SQLite reads a row that spills over many pages slowly, and prompts repeat
 
 
-type Path = tuple[str | int, ...]
+type JSONPath = tuple[str | int, ...]
 
 
-class Body(NamedTuple):
+class Blob(NamedTuple):
     """What the blobs keep of a text or an artifact."""
 
     sha256: str
@@ -23,24 +23,24 @@ class Body(NamedTuple):
     stored: bytes
 
     @classmethod
-    def of(cls, body: bytes) -> "Body":
-        packed = zlib.compress(body)
-        helps = len(packed) < len(body)
-        return cls(hashlib.sha256(body).hexdigest(), len(body), helps, packed if helps else body)
+    def from_bytes(cls, data: bytes) -> "Blob":
+        compressed = zlib.compress(data)
+        is_smaller = len(compressed) < len(data)
+        return cls(hashlib.sha256(data).hexdigest(), len(data), is_smaller, compressed if is_smaller else data)
 
-    def open(self) -> bytes:
+    def decompress(self) -> bytes:
         return zlib.decompress(self.stored) if self.is_compressed else self.stored
 
 
-class Packed(NamedTuple):
+class PackedJSON(NamedTuple):
     """Data as text; `links` says in JSON which bodies belong where in it."""
 
     text: str
     links: str | None = None
-    bodies: Sequence[Body] = ()
+    blobs: Sequence[Blob] = ()
 
 
-def pack(data: Mapping[str, Any], long: int = LONG) -> Packed:
+def pack(data: Mapping[str, Any], max_chars: int = LONG_TEXT_CHARS) -> PackedJSON:
     """Writes plain data as JSON, texts of more than `long` characters apart.
 
     Raises:
@@ -48,17 +48,17 @@ def pack(data: Mapping[str, Any], long: int = LONG) -> Packed:
         TypeError: Something in it is no plain data.
     """
     text = encode(data)
-    if len(text) <= long:  # so no text in it is long either
-        return Packed(text)
-    found: list[tuple[Path, Body]] = []
-    short = _without_long(json.loads(text), long, (), found)
-    if not found:
-        return Packed(text)
-    links = [[*path, body.sha256] for path, body in found]
-    return Packed(encode(short), encode(links), [body for _, body in found])
+    if len(text) <= max_chars:  # so no text in it is long either
+        return PackedJSON(text)
+    long_texts: list[tuple[JSONPath, Blob]] = []
+    shortened = _extract_long_texts(json.loads(text), max_chars, (), long_texts)
+    if not long_texts:
+        return PackedJSON(text)
+    links = [[*path, blob.sha256] for path, blob in long_texts]
+    return PackedJSON(encode(shortened), encode(links), [blob for _, blob in long_texts])
 
 
-def unpack(text: str, links: str | None, get: Callable[[str], bytes]) -> dict[str, Any]:
+def unpack(text: str, links: str | None, load_blob: Callable[[str], bytes]) -> dict[str, Any]:
     """Reads back what `pack` wrote; `get` finds a body by its hash.
 
     Raises:
@@ -66,30 +66,30 @@ def unpack(text: str, links: str | None, get: Callable[[str], bytes]) -> dict[st
     """
     try:
         data: dict[str, Any] = json.loads(text)
-        for *path, name, sha256 in json.loads(links) if links else ():
-            place: Any = data
-            for each in path:
-                place = place[each]
-            place[name] = get(sha256).decode("utf-8", "surrogatepass")
+        for *path, key, sha256 in json.loads(links) if links else ():
+            node: Any = data
+            for part in path:
+                node = node[part]
+            node[key] = load_blob(sha256).decode("utf-8", "surrogatepass")
     except (ValueError, TypeError, LookupError, zlib.error) as error:
         raise errors.StoreFailed(f"A row of the store is damaged ({error}): use a copy that is whole.") from error
     return data
 
 
-def _without_long(data: Any, long: int, path: Path, found: list[tuple[Path, Body]]) -> Any:
+def _extract_long_texts(data: Any, max_chars: int, path: JSONPath, long_texts: list[tuple[JSONPath, Blob]]) -> Any:
     """Returns the data with null for every long text, and notes the texts with their places."""
     match data:
-        case str() if len(data) > long:
-            found.append((path, Body.of(data.encode("utf-8", "surrogatepass"))))
+        case str() if len(data) > max_chars:
+            long_texts.append((path, Blob.from_bytes(data.encode("utf-8", "surrogatepass"))))
             return None
         case dict():
-            return {name: _without_long(each, long, (*path, name), found) for name, each in data.items()}
+            return {key: _extract_long_texts(value, max_chars, (*path, key), long_texts) for key, value in data.items()}
         case list():
-            return [_without_long(each, long, (*path, place), found) for place, each in enumerate(data)]
+            return [_extract_long_texts(value, max_chars, (*path, index), long_texts) for index, value in enumerate(data)]
     return data
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
@@ -98,7 +98,7 @@ def _plain(value: object) -> object:
 
 
 # In ASCII, so that any text goes through any database: half surrogates and zero bytes too.
-_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain)
+_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_to_plain)
 
 
 def encode(data: object) -> str:

@@ -70,6 +70,6 @@ class Interrupted(errors.StoreFailed):
 class ChainBroken(errors.AtollError):
     """The audit log is not what was written; the message says from where on."""
 
-    def __init__(self, sentence: str, seq: int) -> None:
-        super().__init__(sentence)
+    def __init__(self, message: str, seq: int) -> None:
+        super().__init__(message)
         self.seq = seq

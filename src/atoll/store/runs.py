@@ -10,16 +10,16 @@ from sqlalchemy import Select, insert, select
 from atoll import errors
 from atoll.candidate import JSON
 from atoll.store import schema
-from atoll.store.blobs import Blobs, keep
+from atoll.store.blobs import Blobs, insert_blobs
 from atoll.store.database import Database
-from atoll.store.packing import Packed, pack, unpack
-from atoll.store.perseverance import persistently
+from atoll.store.packing import PackedJSON, pack, unpack
+from atoll.store.perseverance import retry_transaction
 
-LETTERS = "23456789abcdefghjkmnpqrstvwxyz"  # none that are taken for each other
+ID_ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"  # none that are taken for each other
 
-RUNS = "runs"  # what those lock who create one
+RUNS_LOCK = "runs"  # what those lock who create one
 
-_rows = schema.runs.c
+_runs = schema.runs.c
 
 
 class Run(NamedTuple):
@@ -41,60 +41,60 @@ class Runs:
         self._database, self._blobs, self._clock = database, Blobs(database), clock
         self._rng = random.SystemRandom()
 
-    def create(self, id: str | None, config: Mapping[str, JSON]) -> str:
-        if id is not None and not id.strip():
+    def create(self, run_id: str | None, config: Mapping[str, JSON]) -> str:
+        if run_id is not None and not run_id.strip():
             raise errors.SetupError("The id of a run is empty: choose one, or none at all to get a new one.")
         created_at, packed = self._clock(), pack(config)
-        return persistently(lambda: self._create(id, created_at, packed))
+        return retry_transaction(lambda: self._create(run_id, created_at, packed))
 
-    def _create(self, id: str | None, created_at: datetime, packed: Packed) -> str:
-        with self._database.writing(RUNS) as connection:
-            ids = set(connection.execute(select(_rows.id)).scalars())
-            if id in ids:
-                raise errors.SetupError(f"There is a run {id} in {self._database.name} already: choose another id.")
-            while id is None or id in ids:
-                id = f"{created_at:%Y%m%d-%H%M%S}-{''.join(self._rng.choices(LETTERS, k=4))}"
-            keep(connection, packed.bodies)
-            row = {"id": id, "created_at": created_at.isoformat(), "config": packed.text, "links": packed.links}
+    def _create(self, run_id: str | None, created_at: datetime, packed: PackedJSON) -> str:
+        with self._database.begin_write(RUNS_LOCK) as connection:
+            known_ids = set(connection.execute(select(_runs.id)).scalars())
+            if run_id in known_ids:
+                raise errors.SetupError(f"There is a run {run_id} in {self._database.name} already: choose another id.")
+            while run_id is None or run_id in known_ids:
+                run_id = f"{created_at:%Y%m%d-%H%M%S}-{''.join(self._rng.choices(ID_ALPHABET, k=4))}"
+            insert_blobs(connection, packed.blobs)
+            row = {"id": run_id, "created_at": created_at.isoformat(), "config": packed.text, "links": packed.links}
             connection.execute(insert(schema.runs), row)
-        return id
+        return run_id
 
-    def all(self) -> Sequence[Run]:
+    def list_all(self) -> Sequence[Run]:
         """Returns all runs, newest first."""
-        return self._fetch(_select().order_by(_rows.number.desc()))
+        return self._fetch(_select().order_by(_runs.number.desc()))
 
-    def get(self, id: str) -> Run:
+    def get(self, run_id: str) -> Run:
         """Returns one run.
 
         Raises:
             NotFound: There is no such run.
         """
-        found = self._fetch(_select().where(_rows.id == id))
-        if not found:
-            raise self._unknown(id)
-        return found[0]
+        runs = self._fetch(_select().where(_runs.id == run_id))
+        if not runs:
+            raise self._make_not_found(run_id)
+        return runs[0]
 
-    def number(self, id: str) -> int:
+    def get_number(self, run_id: str) -> int:
         """Returns the number under which the tables know a run.
 
         Raises:
             NotFound: There is no such run.
         """
-        with self._database.reading() as connection:
-            found: int | None = connection.execute(select(_rows.number).where(_rows.id == id)).scalar()
-        if found is None:
-            raise self._unknown(id)
-        return found
+        with self._database.begin_read() as connection:
+            number: int | None = connection.execute(select(_runs.number).where(_runs.id == run_id)).scalar()
+        if number is None:
+            raise self._make_not_found(run_id)
+        return number
 
     def _fetch(self, query: Select[Any]) -> Sequence[Run]:
         return [
-            Run(id, datetime.fromisoformat(created_at), unpack(config, links, self._blobs.get))
-            for id, created_at, config, links in self._database.rows(query)
+            Run(run_id, datetime.fromisoformat(created_at), unpack(config, links, self._blobs.get))
+            for run_id, created_at, config, links in self._database.fetch_rows(query)
         ]
 
-    def _unknown(self, id: str) -> errors.NotFound:
-        return errors.NotFound(f"There is no run {id} in {self._database.name}.")
+    def _make_not_found(self, run_id: str) -> errors.NotFound:
+        return errors.NotFound(f"There is no run {run_id} in {self._database.name}.")
 
 
 def _select() -> Select[Any]:
-    return select(_rows.id, _rows.created_at, _rows.config, _rows.links)
+    return select(_runs.id, _runs.created_at, _runs.config, _runs.links)

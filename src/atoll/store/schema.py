@@ -51,23 +51,23 @@ UPGRADES: Mapping[int, Upgrade] = {1: upgrades.chain_versions}
 # Written into the queries too, letter by letter: only so does SQLite see that a partial index serves them.
 ACCEPTED = text("verdict = 'accept' AND score IS NOT NULL")
 VERSIONED = text("version IS NOT NULL")
-BESIDE = text("n IS NULL")
+NO_VERSION = text("n IS NULL")
 
 # SQLite has one size of whole numbers and sorts texts by their letters; of a server both must be asked for.
-WHOLE = Integer().with_variant(BigInteger(), "postgresql")
-WORD = String().with_variant(String(collation="C"), "postgresql")
+INTEGER = Integer().with_variant(BigInteger(), "postgresql")
+STRING = String().with_variant(String(collation="C"), "postgresql")
 HASH = String(64).with_variant(String(64, collation="C"), "postgresql")
 
 metadata = MetaData()
 
-atoll = Table("atoll", metadata, Column("schema_version", WHOLE, nullable=False))
+atoll = Table("atoll", metadata, Column("schema_version", INTEGER, nullable=False))
 
 runs = Table(
     "runs",
     metadata,
-    Column("number", WHOLE, primary_key=True),
-    Column("id", WORD, nullable=False, unique=True),
-    Column("created_at", WORD, nullable=False),
+    Column("number", INTEGER, primary_key=True),
+    Column("id", STRING, nullable=False, unique=True),
+    Column("created_at", STRING, nullable=False),
     Column("config", Text, nullable=False),
     Column("links", Text),
 )
@@ -75,11 +75,11 @@ runs = Table(
 records = Table(
     "records",
     metadata,
-    Column("run", WHOLE, ForeignKey("runs.number"), primary_key=True),
-    Column("seq", WHOLE, primary_key=True),
-    Column("kind", WORD, nullable=False),
-    Column("step", WHOLE, nullable=False),
-    Column("island", WHOLE, nullable=False),
+    Column("run", INTEGER, ForeignKey("runs.number"), primary_key=True),
+    Column("seq", INTEGER, primary_key=True),
+    Column("kind", STRING, nullable=False),
+    Column("step", INTEGER, nullable=False),
+    Column("island", INTEGER, nullable=False),
     Column("data", Text, nullable=False),
     Column("links", Text),
 )
@@ -87,17 +87,17 @@ records = Table(
 candidates = Table(
     "candidates",
     metadata,
-    Column("run", WHOLE, ForeignKey("runs.number"), primary_key=True),
-    Column("step", WHOLE, primary_key=True),
+    Column("run", INTEGER, ForeignKey("runs.number"), primary_key=True),
+    Column("step", INTEGER, primary_key=True),
     Column("is_draft", Boolean, primary_key=True),
-    Column("k", WHOLE, primary_key=True),
-    Column("island", WHOLE, nullable=False),
-    Column("seq", WHOLE, nullable=False),
+    Column("k", INTEGER, primary_key=True),
+    Column("island", INTEGER, nullable=False),
+    Column("seq", INTEGER, nullable=False),
     Column("score", Double),
-    Column("verdict", WORD),
-    Column("version", WORD),
+    Column("verdict", STRING),
+    Column("version", STRING),
     Column("decision", Text),
-    Column("decided", WHOLE),
+    Column("decided", INTEGER),
 )
 Index(
     "candidates_by_score",
@@ -125,9 +125,9 @@ Index(
 commands = Table(
     "commands",
     metadata,
-    Column("run", WHOLE, ForeignKey("runs.number"), primary_key=True),
-    Column("number", WHOLE, primary_key=True),
-    Column("kind", WORD, nullable=False),
+    Column("run", INTEGER, ForeignKey("runs.number"), primary_key=True),
+    Column("number", INTEGER, primary_key=True),
+    Column("kind", STRING, nullable=False),
     Column("data", Text, nullable=False),
     Column("links", Text),
 )
@@ -135,27 +135,27 @@ commands = Table(
 changes = Table(
     "changes",
     metadata,
-    Column("seq", WHOLE, primary_key=True, autoincrement=False),
-    Column("key", WORD, nullable=False),
-    Column("kind", WORD, nullable=False),
-    Column("n", WHOLE),
-    Column("target", WHOLE),
+    Column("seq", INTEGER, primary_key=True, autoincrement=False),
+    Column("key", STRING, nullable=False),
+    Column("kind", STRING, nullable=False),
+    Column("n", INTEGER),
+    Column("target", INTEGER),
     Column("value", Text),
     Column("reason", Text, nullable=False),
-    Column("author", WORD, nullable=False),
-    Column("at", WORD, nullable=False),
-    Column("token", WORD, unique=True),
+    Column("author", STRING, nullable=False),
+    Column("at", STRING, nullable=False),
+    Column("token", STRING, unique=True),
     Column("hash", HASH, nullable=False),
     Column("body", HASH),
     UniqueConstraint("key", "n"),
 )
-Index("changes_beside", changes.c.key, changes.c.seq, sqlite_where=BESIDE, postgresql_where=BESIDE)
+Index("changes_beside", changes.c.key, changes.c.seq, sqlite_where=NO_VERSION, postgresql_where=NO_VERSION)
 
 blobs = Table(
     "blobs",
     metadata,
     Column("sha256", HASH, primary_key=True),
-    Column("size", WHOLE, nullable=False),
+    Column("size", INTEGER, nullable=False),
     Column("is_compressed", Boolean, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
@@ -174,40 +174,40 @@ def find_version(connection: Connection, name: str) -> int:
     """
     tables = inspect(connection).get_table_names()
     if atoll.name in tables:
-        found = connection.execute(select(atoll.c.schema_version)).scalar()
-        if isinstance(found, int):
-            return found
+        version = connection.execute(select(atoll.c.schema_version)).scalar()
+        if isinstance(version, int):
+            return version
     if tables:
         raise errors.SetupError(f"{name} is a database, but no Atoll store: give another path.")
     return 0
 
 
-def check(found: int, name: str, version: int = VERSION) -> None:
+def check_version(current_version: int, name: str, version: int = VERSION) -> None:
     """Refuses what a newer Atoll wrote.
 
     Raises:
         SetupError: The schema is newer than this program.
     """
-    if found > version:
+    if current_version > version:
         raise errors.SetupError(
-            f"{name} was written by a newer Atoll (schema {found}, this one knows {version}): "
+            f"{name} was written by a newer Atoll (schema {current_version}, this one knows {version}): "
             "install that one, or give another path."
         )
 
 
-def prepare(
+def create_or_upgrade(
     connection: Connection, name: str, *, version: int = VERSION, upgrades: Mapping[int, Upgrade] = UPGRADES
 ) -> None:
     """Makes the tables in an empty database, or brings older ones up to date step by step; all or nothing.
 
     Called inside a write transaction, so that of several processes that come at once one does it.
     """
-    found = find_version(connection, name)
-    check(found, name, version)
-    if found == 0:
+    current_version = find_version(connection, name)
+    check_version(current_version, name, version)
+    if current_version == 0:
         metadata.create_all(connection)
         connection.execute(insert(atoll).values(schema_version=version))
         return
-    for step in range(found, version):
+    for step in range(current_version, version):
         upgrades[step](connection)
         connection.execute(update(atoll).values(schema_version=step + 1))

@@ -13,7 +13,7 @@ import sqlalchemy
 from sqlalchemy import Connection, Engine, event, pool
 
 from atoll import errors
-from atoll.store.claim import FileClaim, holder
+from atoll.store.claim import FileRunLock, find_lock_owner
 
 type Synchronous = Literal["NORMAL", "FULL"]
 
@@ -21,10 +21,10 @@ type Synchronous = Literal["NORMAL", "FULL"]
 BEGIN = "BEGIN IMMEDIATE"
 
 RETRY_SECONDS = 0.02
-_ONE_BY_ONE = nullcontext()
+_NO_BATCH = nullcontext()
 POLL_SECONDS = 0.01  # between looks for commits of others
 
-SENTENCES = {
+MESSAGES = {
     "SQLITE_FULL": "The disk or the quota of {name} is full: make room and go on, all that was committed is there.",
     "SQLITE_READONLY": "{name} is read-only: get the right to write it and its folder, or give another path.",
     "SQLITE_BUSY": "{name} stayed locked by another program: end its transaction or wait longer.",
@@ -39,17 +39,17 @@ SENTENCES = {
 class Sqlite:
     """A file, or a database in memory; see `Dialect`."""
 
-    snapshot = "BEGIN"
-    is_near = True
+    snapshot_statement = "BEGIN"
+    is_local = True
 
     def __init__(self, url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> None:
         self.is_shared = _is_file(url)
         self.name = str(url.database) if self.is_shared else ":memory:"
-        self.engine = _make_engine(_as_allowed(url), synchronous, busy_seconds)
-        self._busy_seconds, self._place = busy_seconds, f":memory:{uuid.uuid4()}"
-        self._identity: tuple[int, int] | None = None
+        self.engine = _make_engine(_make_readable_url(url), synchronous, busy_seconds)
+        self._busy_seconds, self._location = busy_seconds, f":memory:{uuid.uuid4()}"
+        self._inode: tuple[int, int] | None = None
 
-    def settle(self) -> None:
+    def initialize(self) -> None:
         """Lets readers and one writer work side by side; the file remembers it.
 
         SQLite does not wait for a lock here by itself, and several processes may meet over a new file.
@@ -68,17 +68,17 @@ class Sqlite:
         finally:
             driver.close()
 
-    def find_place(self, connection: Connection) -> str:
+    def find_identity(self, connection: Connection) -> str:
         """Returns the real path; in memory, a text that no other store has."""
         path = connection.exec_driver_sql("PRAGMA database_list").all()[0][2]
         if path:
-            self._place = os.path.realpath(path)
-            self._identity = _identify(self._place)
-        return self._place
+            self._location = os.path.realpath(path)
+            self._inode = _get_inode(self._location)
+        return self._location
 
-    def check_place(self) -> None:
+    def check_identity(self) -> None:
         """Looks whether the file is still the one that was opened: what is written after a `rm` goes nowhere."""
-        if self.is_shared and (not os.path.exists(self._place) or _identify(self._place) != self._identity):
+        if self.is_shared and (not os.path.exists(self._location) or _get_inode(self._location) != self._inode):
             raise errors.StoreFailed(
                 f"{self.name} was deleted, moved or replaced while it was open: its runs are lost."
             )
@@ -95,72 +95,72 @@ class Sqlite:
         return connection.connection.cursor()
 
     def batch(self, cursor: Any) -> AbstractContextManager[object]:
-        return _ONE_BY_ONE
+        return _NO_BATCH
 
-    def load(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        names, places = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
-        cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)
+    def bulk_insert(self, cursor: Any, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        names, placeholders = ", ".join(f'"{name}"' for name in columns), ", ".join("?" * len(columns))
+        cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({placeholders})", rows)
 
-    def announce(self, cursor: Any, topic: str) -> None:
+    def notify(self, cursor: Any, topic: str) -> None:
         """Needs no word: the file has a number that every commit changes."""
 
     @contextmanager
-    def signal(self, topic: str) -> Iterator["Polled"]:
+    def listen(self, topic: str) -> Iterator["PollingSignal"]:
         if not self.is_shared:
-            yield Polled(None)
+            yield PollingSignal(None)
             return
         with self.engine.connect() as connection:
             cursor = connection.connection.cursor()
-            yield Polled(lambda: _data_version(cursor))
+            yield PollingSignal(lambda: _read_data_version(cursor))
 
-    def claim(self, run: int, id: str) -> FileClaim:
-        return FileClaim(self._place, run, id, is_file=self.is_shared)
+    def lock_run(self, run_number: int, run_id: str) -> FileRunLock:
+        return FileRunLock(self._location, run_number, run_id, is_file=self.is_shared)
 
-    def holder(self, run: int) -> int | None:
-        return holder(self._place, run) if self.is_shared else None
+    def get_writer_pid(self, run_number: int) -> int | None:
+        return find_lock_owner(self._location, run_number) if self.is_shared else None
 
-    def is_lost(self, error: BaseException) -> bool:
+    def is_connection_lost(self, error: BaseException) -> bool:
         return False
 
-    def restore(self) -> None:
+    def restore_locks(self) -> None:
         """There is nothing that could have gone."""
 
     def explain(self, error: BaseException, *, is_open: bool) -> errors.AtollError:
         code: str = getattr(error, "sqlite_errorname", "")
         family = "_".join(code.split("_")[:2])  # SQLITE_IOERR_WRITE is a SQLITE_IOERR
-        sentence = SENTENCES.get(family, "{name} could not be read or written.")
+        message = MESSAGES.get(family, "{name} could not be read or written.")
         # A file that is not what it was taken for, rather than out of order for now.
-        is_foreign = code.startswith(("SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_PERM"))
-        kind = errors.SetupError if is_foreign else errors.StoreFailed
-        return kind(f"{sentence.format(name=self.name)} ({error})")
+        is_setup_error = code.startswith(("SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_PERM"))
+        error_type = errors.SetupError if is_setup_error else errors.StoreFailed
+        return error_type(f"{message.format(name=self.name)} ({error})")
 
     def close(self) -> None:
         self.engine.dispose()
 
 
-class Polled:
+class PollingSignal:
     """Asks a file for its version, which costs 1 us and reads no table; in memory, lets whoever waits look itself."""
 
-    def __init__(self, version: Callable[[], int] | None) -> None:
-        self._version = version
-        self._seen = version() if version else 0
+    def __init__(self, read_version: Callable[[], int] | None) -> None:
+        self._read_version = read_version
+        self._last_version = read_version() if read_version else 0
 
     def wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        if self._version is None:
+        if self._read_version is None:
             time.sleep(min(seconds, POLL_SECONDS))
             return
-        while (now := self._version()) == self._seen and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, POLL_SECONDS))
-        self._seen = now
+        while (version := self._read_version()) == self._last_version and (remaining := deadline - time.monotonic()) > 0:
+            time.sleep(min(remaining, POLL_SECONDS))
+        self._last_version = version
 
 
 def _make_engine(url: sqlalchemy.URL, synchronous: Synchronous, busy_seconds: float) -> Engine:
     """Returns an engine whose every connection is set up alike; nothing is opened yet."""
     connect_args: dict[str, Any] = {"timeout": busy_seconds, "check_same_thread": False}
     # A memory database is its connection: all threads take turns with one. In a file nobody waits for a reader.
-    pools = {"poolclass": pool.QueuePool, "max_overflow": -1} if _is_file(url) else {"poolclass": pool.StaticPool}
-    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT", connect_args=connect_args, **pools)
+    pool_options = {"poolclass": pool.QueuePool, "max_overflow": -1} if _is_file(url) else {"poolclass": pool.StaticPool}
+    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT", connect_args=connect_args, **pool_options)
 
     @event.listens_for(engine, "connect")
     def set_up(driver: sqlite3.Connection, _: object) -> None:
@@ -174,7 +174,7 @@ def _is_file(url: sqlalchemy.URL) -> bool:
     return url.database not in (None, "", ":memory:") and url.query.get("mode") != "memory"
 
 
-def _as_allowed(url: sqlalchemy.URL) -> sqlalchemy.URL:
+def _make_readable_url(url: sqlalchemy.URL) -> sqlalchemy.URL:
     """Returns an address by which a file can at least be read where nothing may be written beside it.
 
     Even to read, SQLite makes a log and an index of it. Where it may not and nobody has them at work, the file is all
@@ -185,17 +185,17 @@ def _as_allowed(url: sqlalchemy.URL) -> sqlalchemy.URL:
     if not _is_file(url) or url.query or not os.path.exists(path) or os.access(folder, os.W_OK):
         return url
     log, index = f"{path}-wal", f"{path}-shm"
-    is_at_work = os.path.exists(index) or (os.path.exists(log) and os.path.getsize(log) > 0)
-    query = {"uri": "true", "mode": "ro"} | ({} if is_at_work else {"immutable": "1"})
+    is_in_use = os.path.exists(index) or (os.path.exists(log) and os.path.getsize(log) > 0)
+    query = {"uri": "true", "mode": "ro"} | ({} if is_in_use else {"immutable": "1"})
     return url.set(database=f"file:{quote(os.path.abspath(path))}", query=query)
 
 
-def _identify(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+def _get_inode(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
-def _data_version(cursor: Any) -> int:
+def _read_data_version(cursor: Any) -> int:
     """Returns a number that is another one once somebody else has committed; only its changes mean something."""
-    found: int = cursor.execute("PRAGMA data_version").fetchall()[0][0]
-    return found
+    version: int = cursor.execute("PRAGMA data_version").fetchall()[0][0]
+    return version

@@ -6,13 +6,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.store import candidates, dialect, runs, sqlite, strangers
 from atoll.store import leases as leasing
 from atoll.store.blobs import Blobs
-from atoll.store.changes import StoredBook
+from atoll.store.changes import SQLChangeLog
 from atoll.store.database import Database
-from atoll.store.feed import Feed
+from atoll.store.feed import RecordFeed
 from atoll.store.inbox import StoredInbox
 from atoll.store.journal import StoredJournal
 from atoll.store.runs import Run
@@ -47,80 +47,80 @@ class Store:
     ) -> None:
         self.database = Database(os.fspath(url), synchronous=synchronous, busy_seconds=busy_seconds)
         self._runs, self._clock = runs.Runs(self.database, clock), clock
-        self._claims: list[dialect.Claim] = []
+        self._run_locks: list[dialect.RunLock] = []
 
-    def create(self, run: str | None = None, config: Mapping[str, JSON] = NOTHING) -> str:
+    def create_run(self, run_id: str | None = None, config: Mapping[str, JSON] = EMPTY) -> str:
         """Begins a run and returns its id, a new one like `20261115-142233-x7k2` if none is given.
 
         Raises:
             SetupError: There is a run of that id.
         """
-        return self._runs.create(run, config)
+        return self._runs.create(run_id, config)
 
-    def runs(self) -> Sequence[Run]:
+    def list_runs(self) -> Sequence[Run]:
         """Returns all runs, newest first."""
-        return self._runs.all()
+        return self._runs.list_all()
 
-    def run(self, run: str) -> Run:
+    def get_run(self, get_run: str) -> Run:
         """Returns one run as it was created.
 
         Raises:
             NotFound: There is no such run.
         """
-        return self._runs.get(run)
+        return self._runs.get(get_run)
 
-    def holder(self, run: str) -> int | None:
+    def get_writer_pid(self, run_id: str) -> int | None:
         """Returns the id of the process that writes a run at this moment, or None.
 
         Raises:
             NotFound: There is no such run.
         """
-        return self.database.dialect.holder(self._runs.number(run))
+        return self.database.dialect.get_writer_pid(self._runs.get_number(run_id))
 
-    def is_written(self, run: str) -> bool:
+    def has_writer(self, run_id: str) -> bool:
         """Says whether a process writes a run at this moment: one that has claimed it, or coordinators that share it.
 
         Raises:
             NotFound: There is no such run.
         """
-        return self.holder(run) is not None or bool(self.leaders(run))
+        return self.get_writer_pid(run_id) is not None or bool(self.list_coordinators(run_id))
 
-    def claim(self, run: str) -> dialect.Claim:
+    def lock_run(self, run_id: str) -> dialect.RunLock:
         """Takes the right to write a run until `release`, the end of a `with` block, or the death of the process.
 
         Raises:
             NotFound: There is no such run.
             Conflict: Somebody alive has it.
         """
-        claim = self.database.dialect.claim(self._runs.number(run), run)
-        self._claims.append(claim)
-        return claim
+        run_lock = self.database.dialect.lock_run(self._runs.get_number(run_id), run_id)
+        self._run_locks.append(run_lock)
+        return run_lock
 
-    def leases(self, run: str, owner: str, seconds: float) -> leasing.Leases:
+    def leases(self, run_id: str, owner: str, seconds: float) -> leasing.Leases:
         """Returns the leases of a coordinator on the islands of a run.
 
         Raises:
             NotFound: There is no such run.
         """
-        return leasing.Leases(self.database, self._runs.number(run), owner, seconds)
+        return leasing.Leases(self.database, self._runs.get_number(run_id), owner, seconds)
 
-    def ownerships(self, run: str) -> Sequence[leasing.Interval]:
+    def list_lease_intervals(self, run_id: str) -> Sequence[leasing.LeaseInterval]:
         """Returns who led which island of a shared run, and when.
 
         Raises:
             NotFound: There is no such run.
         """
-        return leasing.audit(self.database, self._runs.number(run))
+        return leasing.list_intervals(self.database, self._runs.get_number(run_id))
 
-    def leaders(self, run: str) -> Sequence[str]:
+    def list_coordinators(self, run_id: str) -> Sequence[str]:
         """Returns the coordinators of a shared run that are alive.
 
         Raises:
             NotFound: There is no such run.
         """
-        return leasing.leaders(self.database, self._runs.number(run))
+        return leasing.list_coordinators(self.database, self._runs.get_number(run_id))
 
-    def journal(self, run: str, *, is_shared: bool = False) -> StoredJournal:
+    def journal(self, run_id: str, *, is_shared: bool = False) -> StoredJournal:
         """Returns the journal of a run.
 
         Args:
@@ -129,61 +129,61 @@ class Store:
         Raises:
             NotFound: There is no such run.
         """
-        return StoredJournal(self.database, self._runs.number(run), is_shared=is_shared)
+        return StoredJournal(self.database, self._runs.get_number(run_id), is_shared=is_shared)
 
-    def feed(self, run: str) -> Feed:
+    def feed(self, run_id: str) -> RecordFeed:
         """Returns what tells of a run's records as they come.
 
         Raises:
             NotFound: There is no such run.
         """
-        return Feed(self.database, self._runs.number(run))
+        return RecordFeed(self.database, self._runs.get_number(run_id))
 
-    def candidates(self, run: str) -> candidates.Candidates:
+    def candidates(self, run_id: str) -> candidates.Candidates:
         """Returns what a run has tried.
 
         Raises:
             NotFound: There is no such run.
         """
-        return candidates.Candidates(self.database, self._runs.number(run))
+        return candidates.Candidates(self.database, self._runs.get_number(run_id))
 
-    def export(self, run: str) -> Iterator[str]:
+    def export(self, run_id: str) -> Iterator[str]:
         """Yields the candidates of a run as lines of JSON, by step; equal runs give equal bytes.
 
         Raises:
             NotFound: There is no such run.
         """
-        return candidates.export(self.candidates(run))
+        return candidates.iter_json_lines(self.candidates(run_id))
 
-    def inbox(self, run: str) -> StoredInbox:
+    def inbox(self, run_id: str) -> StoredInbox:
         """Returns the inbox of a run, for the run itself and for whoever wants something of it.
 
         Raises:
             NotFound: There is no such run.
         """
-        return StoredInbox(self.database, self._runs.number(run))
+        return StoredInbox(self.database, self._runs.get_number(run_id))
 
     def versions(self) -> StoredVersions:
         """Returns the versions, which all runs share."""
         return StoredVersions(self.database, self._clock)
 
-    def book(self) -> StoredBook:
+    def change_log(self) -> SQLChangeLog:
         """Returns the changes of all versions, as a ledger keeps them."""
-        return StoredBook(self.database)
+        return SQLChangeLog(self.database)
 
     def blobs(self) -> Blobs:
         """Returns the bodies, which all runs share."""
         return Blobs(self.database)
 
-    def strangers(self) -> Sequence[str]:
+    def find_unexpected_objects(self) -> Sequence[str]:
         """Returns what stands in the database that no Atoll put there, such as a trigger."""
-        with self.database.reading() as connection:
-            return strangers.strangers(connection)
+        with self.database.begin_read() as connection:
+            return strangers.find_unexpected_objects(connection)
 
     def close(self) -> None:
         """Frees all claims and connections; beside the file nothing is left."""
-        for claim in self._claims:
-            claim.release()
+        for run_lock in self._run_locks:
+            run_lock.release()
         self.database.close()
 
     def __enter__(self) -> Self:

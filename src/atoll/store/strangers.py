@@ -11,12 +11,12 @@ from sqlalchemy import Connection, Table
 
 from atoll.store import schema, timeline
 
-TABLES = {table.name: table for each in (schema.metadata, timeline.metadata) for table in each.sorted_tables}
+TABLES = {table.name: table for metadata in (schema.metadata, timeline.metadata) for table in metadata.sorted_tables}
 INDEXES = {str(index.name): table.name for table in TABLES.values() for index in table.indexes}
-OWN = "sqlite_"  # names that only SQLite itself may give
+SQLITE_PREFIX = "sqlite_"  # names that only SQLite itself may give
 
 
-def strangers(connection: Connection) -> Sequence[str]:
+def find_unexpected_objects(connection: Connection) -> Sequence[str]:
     """Returns all that the schema does not know, in words: `the trigger t on changes`.
 
     In SQLite: views, triggers, other tables and indexes, and tables of ours with other columns. Elsewhere nothing: a
@@ -24,25 +24,25 @@ def strangers(connection: Connection) -> Sequence[str]:
     """
     if connection.dialect.name != "sqlite":
         return []
-    return [*_objects(connection), *_columns(connection)]
+    return [*_find_objects(connection), *_find_changed_columns(connection)]
 
 
-def _objects(connection: Connection) -> Iterator[str]:
-    listed = "SELECT type, name, tbl_name FROM sqlite_master ORDER BY type, name"
-    for kind, name, table in connection.exec_driver_sql(listed).all():
-        is_ours = (kind == "table" and name in TABLES) or (kind == "index" and INDEXES.get(name) == table)
-        if not is_ours and not (kind in ("table", "index") and str(name).startswith(OWN)):
+def _find_objects(connection: Connection) -> Iterator[str]:
+    query = "SELECT type, name, tbl_name FROM sqlite_master ORDER BY type, name"
+    for kind, name, table in connection.exec_driver_sql(query).all():
+        is_expected = (kind == "table" and name in TABLES) or (kind == "index" and INDEXES.get(name) == table)
+        if not is_expected and not (kind in ("table", "index") and str(name).startswith(SQLITE_PREFIX)):
             yield f"the {kind} {name}{'' if name == table else f' on {table}'}"
 
 
-def _columns(connection: Connection) -> Iterator[str]:
+def _find_changed_columns(connection: Connection) -> Iterator[str]:
     for name, table in TABLES.items():
-        found = connection.exec_driver_sql(f"PRAGMA table_xinfo({name})").all()
-        if found and not _is_plain(found, table):
+        columns = connection.exec_driver_sql(f"PRAGMA table_xinfo({name})").all()
+        if columns and not _has_plain_columns(columns, table):
             yield f"the columns of {name}, which are others"
 
 
-def _is_plain(found: Sequence[Any], table: Table) -> bool:
+def _has_plain_columns(columns: Sequence[Any], table: Table) -> bool:
     """Says whether a table has its columns, none of them computed, hidden or filled in by itself."""
-    names = {column: (default, hidden) for _, column, _, _, default, _, hidden in found}
-    return names == {column.name: (None, 0) for column in table.columns}
+    properties = {column: (default, hidden) for _, column, _, _, default, _, hidden in columns}
+    return properties == {column.name: (None, 0) for column in table.columns}

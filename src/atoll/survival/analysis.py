@@ -10,7 +10,7 @@ from atoll import errors
 from atoll.survival import measures
 
 
-def read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
+def read_turns(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
     """Yields the turns of files that `--save-run` wrote; of a folder, those of all its files.
 
     Raises:
@@ -21,24 +21,24 @@ def read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
         if not files:
             raise errors.SetupError(f"{path} holds no *.jsonl: name what --save-run wrote.")
         for file in files:
-            yield from _lines(file)
+            yield from _read_file(file)
 
 
-def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
+def _read_file(file: Path) -> Iterator[Mapping[str, Any]]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:
         raise errors.SetupError(f"{file} cannot be read: {error}.") from error
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         try:
             turn = json.loads(line)
             turn["episode"], turn["tick"], turn["rewards"], turn["deltas"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise errors.SetupError(f"Line {number} of {file} is no turn: {error!r:.80}.") from error
+            raise errors.SetupError(f"Line {line_number} of {file} is no turn: {error!r:.80}.") from error
         yield turn
 
 
-def analyse(turns: Iterable[Mapping[str, Any]], top: int = 5) -> dict[str, Any]:
+def analyze(turns: Iterable[Mapping[str, Any]], top: int = 5) -> dict[str, Any]:
     """Sums turns up: by episode, and what the curator did.
 
     Args:
@@ -53,13 +53,13 @@ def analyse(turns: Iterable[Mapping[str, Any]], top: int = 5) -> dict[str, Any]:
     num_turns = 0
     for turn in turns:
         num_turns += 1
-        _count(episodes.setdefault(turn["episode"], _nothing()), turn)
+        _add_turn(episodes.setdefault(turn["episode"], _new_episode()), turn)
         events.update(str(event["kind"]) for event in turn.get("events", ()))
         for delta in turn["deltas"]:
             outcomes[delta["outcome"]] += 1
             kinds[delta["delta"]["kind"]] += 1
-            targets[_target(delta)] += 1
-    rows = [{"episode": number, **_told(each)} for number, each in sorted(episodes.items())]
+            targets[_get_target(delta)] += 1
+    rows = [{"episode": episode, **_summarize_episode(totals)} for episode, totals in sorted(episodes.items())]
     return {
         "episodes": rows,
         "turns": num_turns,
@@ -73,11 +73,11 @@ def analyse(turns: Iterable[Mapping[str, Any]], top: int = 5) -> dict[str, Any]:
     }
 
 
-def _nothing() -> dict[str, Any]:
+def _new_episode() -> dict[str, Any]:
     return {"turns": 0, "ticks": 0, "reward": 0.0, "damage": 0.0, "cause": None, "deltas": 0, "said": [], "lost": []}
 
 
-def _count(episode: dict[str, Any], turn: Mapping[str, Any]) -> None:
+def _add_turn(episode: dict[str, Any], turn: Mapping[str, Any]) -> None:
     rewards = turn["rewards"]
     episode["turns"] += 1
     episode["ticks"], episode["cause"] = turn["tick"], turn.get("cause")
@@ -88,16 +88,16 @@ def _count(episode: dict[str, Any], turn: Mapping[str, Any]) -> None:
     episode["lost"].append(rewards.get("damage", 0.0) < 0)
 
 
-def _told(episode: Mapping[str, Any]) -> dict[str, Any]:
+def _summarize_episode(episode: Mapping[str, Any]) -> dict[str, Any]:
     """Adds what forecasts were worth for the turn itself; the run's own figures look farther ahead."""
-    found = measures.calibration(list(zip(episode["said"], episode["lost"], strict=True)))
-    kept = {name: value for name, value in episode.items() if name not in ("said", "lost")}
-    kept |= {"reward": round(episode["reward"], 3), "damage": round(episode["damage"], 3)}
-    return {**kept, "auroc": round(found.auroc, 3)}
+    calibration = measures.compute_calibration(list(zip(episode["said"], episode["lost"], strict=True)))
+    row = {name: value for name, value in episode.items() if name not in ("said", "lost")}
+    row |= {"reward": round(episode["reward"], 3), "damage": round(episode["damage"], 3)}
+    return {**row, "auroc": round(calibration.auroc, 3)}
 
 
-def _target(delta: Mapping[str, Any]) -> str:
+def _get_target(delta: Mapping[str, Any]) -> str:
     """Returns what a delta is about: its section, or the bullet that it names."""
-    meant = delta["delta"]
-    ids = meant.get("ids") or delta.get("ids") or [""]
-    return str(meant.get("section") or str(ids[0]).partition("-")[0] or "?")
+    change = delta["delta"]
+    ids = change.get("ids") or delta.get("ids") or [""]
+    return str(change.get("section") or str(ids[0]).partition("-")[0] or "?")

@@ -10,29 +10,29 @@ from atoll import cluster, errors, executor, function, playbook, store, system
 from atoll.candidate import JSON
 from atoll.survival import grid, results, together
 from atoll.survival.config import Options, Task
-from atoll.survival.episodes import Episodes, Experience, Live, curate, judge, world_seed
-from atoll.survival.life import Life, Living
+from atoll.survival.episodes import EpisodeProposer, EpisodeLearner, RunEpisode, curate, make_evaluator, derive_world_seed
+from atoll.survival.life import EpisodeSummary, EpisodeRunner
 from atoll.survival.loop import Roles
-from atoll.survival.mind import Mind, Temper
-from atoll.survival.reins import Reins, Telling
+from atoll.survival.mind import AgentState, AgentSettings
+from atoll.survival.reins import LiveControls, NotificationSettings
 from atoll.survival.roles.presenter import Presenter
-from atoll.survival.roles.sketch import Sketch
-from atoll.survival.thinkers.fixed import Dice, Policy, Waiting
-from atoll.survival.thinkers.model import Modelled
-from atoll.survival.thinkers.native import Native
+from atoll.survival.roles.sketch import StateChanges
+from atoll.survival.thinkers.fixed import RandomThinker, PolicyThinker, WaitThinker
+from atoll.survival.thinkers.model import LLMThinker
+from atoll.survival.thinkers.native import RuleThinker
 from atoll.survival.thinkers.thinker import Thinker
 from atoll.survival.worlds import own
-from atoll.survival.worlds.commands import Jailed, Runner
+from atoll.survival.worlds.commands import SandboxedRunner, CommandRunner
 from atoll.survival.worlds.crafters import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld
 from atoll.survival.worlds.hybrid import HybridWorld
-from atoll.survival.worlds.machine import MachineWorld
+from atoll.survival.worlds.machine import OSWorld
 from atoll.survival.worlds.minigrids import MiniGridWorld
 from atoll.survival.worlds.playground import Playground
-from atoll.survival.worlds.table import Table
+from atoll.survival.worlds.table import SharedGrid
 from atoll.survival.worlds.world import World
 
-__all__ = ["Options", "Task", "build", "discover", "rehearse"]
+__all__ = ["Options", "Task", "build", "discover", "simulate_episodes"]
 
 FILE = "atoll.toml"
 WATCHED_DELAY = 20.0  # seconds, as in the seed
@@ -44,93 +44,93 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
     if not file.is_file():
         return None
     try:
-        named = tomllib.loads(file.read_text(encoding="utf-8")).get("system")
+        system_name = tomllib.loads(file.read_text(encoding="utf-8")).get("system")
     except (OSError, ValueError):
         return None
-    return {"run": {"workers": 1, "window": 1}} if named == "survival" else None
+    return {"run": {"workers": 1, "window": 1}} if system_name == "survival" else None
 
 
-def build(task: Task, options: Options, parts: system.Parts) -> system.Built:
+def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
     """Makes the parts of a run."""
-    name = _name(options, parts)
-    runner = _runner(task, parts)
-    make_world = _worlds(task, parts, runner)
-    if name == "llm" and parts.llm is None:
+    thinker_name = _get_thinker_name(options, context)
+    command_runner = _make_command_runner(task, context)
+    make_world = _make_world_factory(task, context, command_runner)
+    if thinker_name == "llm" and context.llm is None:
         raise errors.SetupError("thinker=llm needs a model: give one with --llm, or take thinker=native.")
-    first = make_world()  # a wrong set-up shows now
-    first.close()
-    presenter, experience = Presenter(), Experience()
-    living = make_living(name, options, parts, is_shared=task.share_playground)
-    engine = Episodes(_lives(task, parts, make_world), living, parts.bodies, presenter, parts.seed)
-    start = function.Text(playbook.Playbook().dump())
-    initial = function.DefaultFunction(function.DefaultFunctionProps(start, judge=judge(living.curator)))
-    versions = parts.versions or store.MemoryVersions()
+    world = make_world()  # a wrong set-up shows now
+    world.close()
+    presenter, learner = Presenter(), EpisodeLearner()
+    episode_runner = make_episode_runner(thinker_name, options, context, is_shared=task.share_playground)
+    proposer = EpisodeProposer(_make_episode_function(task, context, make_world), episode_runner, context.blobs, presenter, context.seed)
+    initial_text = function.Text(playbook.Playbook().dump())
+    initial = function.DefaultFunction(function.DefaultFunctionProps(initial_text, candidate_evaluator=make_evaluator(episode_runner.curator)))
+    versions = context.versions or store.MemoryVersions()
 
-    def make_pool(island: int, rng: Random, announce: Any) -> cluster.Head:
-        run = parts.run()
-        return cluster.Head(versions, f"playbook/{run}", initial, function.Text, run=run)
+    def make_population(island: int, rng: Random, announce: Any) -> cluster.VersionedPopulation:
+        run = context.get_run_id()
+        return cluster.VersionedPopulation(versions, f"playbook/{run}", initial, function.Text, run_id=run)
 
-    islands = cluster.IslandConfig(1, 1, initial, engine, gate=curate, make_pool=make_pool)
-    config = cluster.EvolverConfig(islands, reset_period=None, learner=experience)
+    islands = cluster.IslandConfig(1, 1, initial, proposer, gate=curate, make_population=make_population)
+    config = cluster.EvolverConfig(islands, reset_period=None, learner=learner)
     is_crafter = task.env == "crafter"
-    return system.Built(
+    return system.BuiltSystem(
         config,
-        _report(first, name, living),
-        [file for file in [own.path_of(task.env, parts.folder)] if file],
-        runner.level if runner else _unjailed(task),
-        runner.close if runner else lambda: None,
-        lambda evolver: results.summed(experience.lives, is_crafter=is_crafter),
+        _build_report(world, thinker_name, episode_runner),
+        [file for file in [own.get_world_path(task.env, context.folder)] if file],
+        command_runner.level if command_runner else _describe_missing_sandbox(task),
+        command_runner.close if command_runner else lambda: None,
+        lambda evolver: results.sum_episodes(learner.episodes, is_crafter=is_crafter),
         use_profiler=presenter.use_profiler,
     )
 
 
-def rehearse(task: Task, options: Options, seed: int, episodes: int) -> Iterator[Life]:
+def simulate_episodes(task: Task, options: Options, seed: int, episodes: int) -> Iterator[EpisodeSummary]:
     """Yields the lives that a run with this seed would have, without a kernel and without a store."""
-    parts = system.Parts(Path(), None, executor.Place(), 1, seed, store.MemoryBlobs())
-    living, live = make_living(_name(options, parts), options, parts), _lives(task, parts, _worlds(task, parts))
+    context = system.BuildContext(Path(), None, executor.ExecutorConfig(), 1, seed, store.MemoryBlobs())
+    episode_runner, run_episode = make_episode_runner(_get_thinker_name(options, context), options, context), _make_episode_function(task, context, _make_world_factory(task, context))
     book, state = playbook.Playbook(), dict[str, Any]()
     for episode in range(1, episodes + 1):
-        life = live(living, book, state, world_seed(seed, episode), episode)
-        book, state = life.book, dict(life.state)
-        yield life
+        summary = run_episode(episode_runner, book, state, derive_world_seed(seed, episode), episode)
+        book, state = summary.book, dict(summary.state)
+        yield summary
 
 
-def make_living(name: str, options: Options, parts: system.Parts, *, is_shared: bool = False) -> Living:
+def make_episode_runner(thinker_name: str, options: Options, context: system.BuildContext, *, is_shared: bool = False) -> EpisodeRunner:
     """Returns how lives are lived under some settings."""
-    is_learning = name in ("native", "llm")
-    feels = (options.playbook and is_learning, options.fear, options.curiosity)
-    return Living(
+    is_learning = thinker_name in ("native", "llm")
+    enabled_features = (options.playbook and is_learning, options.fear, options.curiosity)
+    return EpisodeRunner(
         playbook.Curator(_playbook_config(options)),
-        lambda mind, seed: Roles(_thinker(name, mind, seed, parts), sketch=Sketch(is_shared=is_shared)),
-        Temper(*feels, options.danger_threshold, options.exploration_bonus),
+        lambda agent, seed: Roles(_make_thinker(thinker_name, agent, seed, context), state_changes=StateChanges(is_shared=is_shared)),
+        AgentSettings(*enabled_features, options.danger_threshold, options.exploration_bonus),
         options.horizon,
         options.max_turns,
-        name == "llm",
-        reins=Reins(parts.contact, tick_delay(name, options, parts)),
-        telling=Telling(options.log_detail, options.notifications),
+        thinker_name == "llm",
+        controls=LiveControls(context.get_channel, get_tick_delay(thinker_name, options, context)),
+        notification_settings=NotificationSettings(options.log_detail, options.notifications),
     )
 
 
-def tick_delay(name: str, options: Options, parts: system.Parts) -> float:
+def get_tick_delay(thinker_name: str, options: Options, context: system.BuildContext) -> float:
     """Returns the seconds between turns: as set, else enough to read along where a model plans and somebody watches."""
     if options.tick_delay is not None:
         return options.tick_delay
-    return WATCHED_DELAY if name == "llm" and parts.has_dashboard else 0.0
+    return WATCHED_DELAY if thinker_name == "llm" and context.has_dashboard else 0.0
 
 
-def _name(options: Options, parts: system.Parts) -> str:
-    return options.thinker or ("llm" if parts.llm is not None else "native")
+def _get_thinker_name(options: Options, context: system.BuildContext) -> str:
+    return options.thinker or ("llm" if context.llm is not None else "native")
 
 
-def _report(world: World, name: str, living: Living) -> dict[str, JSON]:
-    temper = living.temper
-    switches = {"playbook": temper.has_playbook, "fear": temper.has_fear, "curiosity": temper.has_curiosity}
-    limit = f"over {temper.danger_threshold:g} the engine stops or evades"
+def _build_report(world: World, thinker_name: str, episode_runner: EpisodeRunner) -> dict[str, JSON]:
+    settings = episode_runner.agent_settings
+    switches = {"playbook": settings.has_playbook, "fear": settings.has_fear, "curiosity": settings.has_curiosity}
+    rule = f"over {settings.danger_threshold:g} the engine stops or evades"
     return {
         "world": world.name,
-        "thinker": name,
-        **{each: "on" if is_on else "off" for each, is_on in switches.items()},
-        "forecast": f"damage within {living.horizon} ticks; {limit}",
+        "thinker": thinker_name,
+        **{switch: "on" if is_on else "off" for switch, is_on in switches.items()},
+        "forecast": f"damage within {episode_runner.horizon} ticks; {rule}",
     }
 
 
@@ -144,13 +144,13 @@ def _playbook_config(options: Options) -> playbook.Config:
     )
 
 
-def _worlds(task: Task, parts: system.Parts, runner: Runner | None = None) -> Callable[[], World]:
+def _make_world_factory(task: Task, context: system.BuildContext, command_runner: CommandRunner | None = None) -> Callable[[], World]:
     """Returns what makes the world that a task names.
 
     Raises:
         SetupError: There is none of that name.
     """
-    family = parts.seed if task.family is None else task.family
+    family = context.seed if task.family is None else task.family
     match task.env.partition(":"):
         case ("grid", _, ""):
             return lambda: GridWorld(task.world, family)
@@ -159,18 +159,18 @@ def _worlds(task: Task, parts: system.Parts, runner: Runner | None = None) -> Ca
         case ("minigrid", _, id) if id:
             return lambda: MiniGridWorld(id)
         case ("os", _, ""):
-            return lambda: MachineWorld(_playground(task, parts), runner)
+            return lambda: OSWorld(_make_playground(task, context), command_runner)
         case ("hybrid", _, ""):
-            return lambda: HybridWorld(GridWorld(task.world, family), _playground(task, parts), runner)
-        case _ if own.path_of(task.env, parts.folder):
-            return own.make(task.env, parts.folder)
+            return lambda: HybridWorld(GridWorld(task.world, family), _make_playground(task, context), command_runner)
+        case _ if own.get_world_path(task.env, context.folder):
+            return own.load_world_factory(task.env, context.folder)
         case _:
             raise errors.SetupError(
                 f"There is no env {task.env!r:.60}: there are grid, minigrid:ID, crafter, os, hybrid and file.py:Name."
             )
 
 
-def _lives(task: Task, parts: system.Parts, make_world: Callable[[], World]) -> Live:
+def _make_episode_function(task: Task, context: system.BuildContext, make_world: Callable[[], World]) -> RunEpisode:
     """Returns how a step lives: alone, or as many as there are agents in one world of the grid.
 
     Raises:
@@ -179,57 +179,57 @@ def _lives(task: Task, parts: system.Parts, make_world: Callable[[], World]) -> 
     if task.agents > 1 and task.env != "grid":
         raise errors.SetupError(f"task.agents is {task.agents}, and only env=grid has room for several.")
 
-    def alone(living: Living, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int) -> Life:
+    def run_single(episode_runner: EpisodeRunner, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int) -> EpisodeSummary:
         world = make_world()
         try:
-            return living.live(world, book, state, seed=seed, episode=episode)
+            return episode_runner.run(world, book, state, seed=seed, episode=episode)
         finally:
             world.close()
 
-    def several(living: Living, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int) -> Life:
-        table = Table(task.world, parts.seed if task.family is None else task.family, task.agents)
-        lives = together.live_together(living, table, task.party, book, state, seed=seed, episode=episode)
-        return together.summed(lives)
+    def run_multiple(episode_runner: EpisodeRunner, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int) -> EpisodeSummary:
+        shared_grid = SharedGrid(task.world, context.seed if task.family is None else task.family, task.agents)
+        summaries = together.run_together(episode_runner, shared_grid, task.party, book, state, seed=seed, episode=episode)
+        return together.merge_summaries(summaries)
 
-    return alone if task.agents == 1 else several
+    return run_single if task.agents == 1 else run_multiple
 
 
-def _playground(task: Task, parts: system.Parts) -> Playground:
-    root = (parts.folder / task.playground).resolve()
-    if not root.is_relative_to(parts.folder.resolve()) or root == parts.folder.resolve():
+def _make_playground(task: Task, context: system.BuildContext) -> Playground:
+    root = (context.folder / task.playground).resolve()
+    if not root.is_relative_to(context.folder.resolve()) or root == context.folder.resolve():
         raise errors.SetupError(f"task.playground is {task.playground!r:.60}: name a folder inside the task's own.")
     return Playground(root, task.permission, task.commands)
 
 
-def _runner(task: Task, parts: system.Parts) -> Jailed | None:
+def _make_command_runner(task: Task, context: system.BuildContext) -> SandboxedRunner | None:
     """Opens the jail for commands, where they may be run at all."""
     if task.env not in ("os", "hybrid") or task.permission != "run":
         return None
-    return Jailed(parts.place, task.commands, str(_playground(task, parts).root))
+    return SandboxedRunner(context.executor_config, task.commands, str(_make_playground(task, context).root))
 
 
-def _unjailed(task: Task) -> str:
+def _describe_missing_sandbox(task: Task) -> str:
     """Says why there is no jail."""
     if task.env in ("os", "hybrid"):
         return f"none: task.permission={task.permission} runs no commands"
     return "none: a life runs no code"
 
 
-def _thinker(name: str, mind: Mind, seed: int, parts: system.Parts) -> Thinker:
-    native = Native(Random(f"native/{seed}"))
+def _make_thinker(name: str, agent: AgentState, seed: int, context: system.BuildContext) -> Thinker:
+    rule_thinker = RuleThinker(Random(f"native/{seed}"))
     match name:
         case "native":
-            return native
-        case "llm" if parts.llm is not None:
-            return Modelled(parts.llm, native)
+            return rule_thinker
+        case "llm" if context.llm is not None:
+            return LLMThinker(context.llm, rule_thinker)
         case "wait":
-            return Waiting()
+            return WaitThinker()
         case "random":
-            return Dice(Random(f"random/{seed}"))
+            return RandomThinker(Random(f"random/{seed}"))
         case "greedy" | "ceiling":
-            world = mind.world.grid_world if isinstance(mind.world, HybridWorld) else mind.world
+            world = agent.world.grid_world if isinstance(agent.world, HybridWorld) else agent.world
             if not isinstance(world, GridWorld):
                 raise errors.SetupError(f"thinker={name} is for env=grid: it looks at the grid itself.")
-            return Policy(world.grid, grid.Greedy(seed) if name == "greedy" else grid.Ceiling())
+            return PolicyThinker(world.grid, grid.GreedyPolicy(seed) if name == "greedy" else grid.OraclePolicy())
         case _:
             raise errors.SetupError("thinker=llm needs a model: give one with --llm, or take thinker=native.")

@@ -7,15 +7,15 @@ import pydantic
 from atoll import system
 
 
-def _switched(value: object) -> object:
+def _parse_switch(value: object) -> object:
     return {"on": True, "off": False}.get(value, value) if isinstance(value, str) else value
 
 
-type Switch = Annotated[bool, pydantic.BeforeValidator(_switched)]
+type Switch = Annotated[bool, pydantic.BeforeValidator(_parse_switch)]
 
 
-type Detail = Literal["quiet", "normal", "verbose"]
-type Notices = Literal["off", "alerts", "all"]
+type LogDetail = Literal["quiet", "normal", "verbose"]
+type NotificationLevel = Literal["off", "alerts", "all"]
 
 
 class Task(system.Settings):
@@ -81,5 +81,5 @@ class Options(system.Settings):
     horizon: int = pydantic.Field(default=5, ge=1, le=50)
     max_turns: int = pydantic.Field(default=10_000, ge=1)
     tick_delay: float | None = pydantic.Field(default=None, ge=0)
-    log_detail: Detail = "normal"
-    notifications: Notices = "all"
+    log_detail: LogDetail = "normal"
+    notifications: NotificationLevel = "all"

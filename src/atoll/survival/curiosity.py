@@ -9,19 +9,19 @@ import numpy as np
 
 from atoll.survival.worlds.world import Observation
 
-INPUTS, HIDDEN, OUTPUTS = 24, 16, 8
-RATE = 0.05
+NUM_INPUTS, NUM_HIDDEN, NUM_OUTPUTS = 24, 16, 8
+LEARNING_RATE = 0.05
 
 
-class Counts:
+class VisitCounts:
     """Novelty of 1 / sqrt(N) for the N-th time that something is met."""
 
     def __init__(self) -> None:
         self._counts: Counter[Hashable] = Counter()
 
-    def meet(self, what: Hashable) -> float:
-        self._counts[what] += 1
-        return 1.0 / math.sqrt(self._counts[what])
+    def measure_novelty(self, key: Hashable) -> float:
+        self._counts[key] += 1
+        return 1.0 / math.sqrt(self._counts[key])
 
 
 class RandomDistillation:
@@ -32,36 +32,36 @@ class RandomDistillation:
 
     def __init__(self, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
-        self._target = rng.normal(0, 1 / math.sqrt(INPUTS), (INPUTS, OUTPUTS))
-        self._first = rng.normal(0, 1 / math.sqrt(INPUTS), (INPUTS, HIDDEN))
-        self._second = rng.normal(0, 1 / math.sqrt(HIDDEN), (HIDDEN, OUTPUTS))
-        self._mean = 0.0
-        self._seen = 0
+        self._target_weights = rng.normal(0, 1 / math.sqrt(NUM_INPUTS), (NUM_INPUTS, NUM_OUTPUTS))
+        self._hidden_weights = rng.normal(0, 1 / math.sqrt(NUM_INPUTS), (NUM_INPUTS, NUM_HIDDEN))
+        self._output_weights = rng.normal(0, 1 / math.sqrt(NUM_HIDDEN), (NUM_HIDDEN, NUM_OUTPUTS))
+        self._mean_error = 0.0
+        self._num_updates = 0
 
-    def meet(self, seen: Observation) -> float:
+    def measure_novelty(self, observation: Observation) -> float:
         """Returns the novelty of an observation, about 1 at first, and learns it."""
-        inputs = features(seen)
-        hidden = np.tanh(inputs @ self._first)
-        error = hidden @ self._second - np.tanh(inputs @ self._target)
-        found = float(error @ error)
-        back = (self._second @ error) * (1.0 - hidden**2)
-        self._second -= RATE * np.outer(hidden, error)
-        self._first -= RATE * np.outer(inputs, back)
-        self._seen += 1
-        self._mean += (found - self._mean) / min(self._seen, 200)
-        return min(5.0, found / self._mean) if self._mean > 0 else 0.0
+        inputs = encode_observation(observation)
+        hidden = np.tanh(inputs @ self._hidden_weights)
+        error = hidden @ self._output_weights - np.tanh(inputs @ self._target_weights)
+        squared_error = float(error @ error)
+        hidden_gradient = (self._output_weights @ error) * (1.0 - hidden**2)
+        self._output_weights -= LEARNING_RATE * np.outer(hidden, error)
+        self._hidden_weights -= LEARNING_RATE * np.outer(inputs, hidden_gradient)
+        self._num_updates += 1
+        self._mean_error += (squared_error - self._mean_error) / min(self._num_updates, 200)
+        return min(5.0, squared_error / self._mean_error) if self._mean_error > 0 else 0.0
 
 
-def features(seen: Observation) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def encode_observation(observation: Observation) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Returns an observation as numbers: levels, and the looks in sight hashed into a few places."""
-    found = np.zeros(INPUTS)
-    found[0], found[1], found[2] = seen.life, min(seen.resources.values(), default=1.0), float(seen.is_dark)
-    for look in seen.looks.values():
-        found[3 + _place(look)] += 0.15
-    return found
+    features = np.zeros(NUM_INPUTS)
+    features[0], features[1], features[2] = observation.life, min(observation.resources.values(), default=1.0), float(observation.is_dark)
+    for tile in observation.tiles.values():
+        features[3 + _hash_tile(tile)] += 0.15
+    return features
 
 
 @functools.cache
-def _place(look: str) -> int:
+def _hash_tile(tile: str) -> int:
     # Python's own hash differs from process to process, and a run must not.
-    return sum((position + 1) * ord(letter) for position, letter in enumerate(look)) % (INPUTS - 3)
+    return sum((position + 1) * ord(char) for position, char in enumerate(tile)) % (NUM_INPUTS - 3)

@@ -11,13 +11,13 @@ from atoll.survival.worlds.world import Observation
 
 FEATURES = ("bias", "path", "hunters", "hunger", "starving", "dark", "dusk", "hurt", "standing", "unknown")
 # Where somebody begins who has lived through nothing: what looks dangerous probably is.
-START = (-2.5, 4.0, 1.5, 1.5, 2.5, 1.5, 0.8, 0.8, 1.0, 0.5)
-RATE, DECAY = 0.15, 0.0005
-WINDOW, TOO_LOW, PUSH = 60, 0.12, 0.25  # damage came so much more often than was said: say more
-LEAST_DAMAGE = 0.004
+INITIAL_WEIGHTS = (-2.5, 4.0, 1.5, 1.5, 2.5, 1.5, 0.8, 0.8, 1.0, 0.5)
+LEARNING_RATE, WEIGHT_DECAY = 0.15, 0.0005
+WINDOW, MIN_UNDERESTIMATE, BIAS_STEP = 60, 0.12, 0.25  # damage came so much more often than was said: say more
+MIN_DAMAGE = 0.004
 
 
-class Said(NamedTuple):
+class ForecastOutcome(NamedTuple):
     """A forecast and what became of it."""
 
     forecast: float
@@ -25,7 +25,7 @@ class Said(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Open:
+class _PendingForecast:
     tick: int
     features: tuple[float, ...]
     forecast: float
@@ -44,67 +44,67 @@ class Forecaster:
     """
 
     horizon: int = 5
-    weights: list[float] = field(default_factory=lambda: list(START))
-    firsts: list[float] = field(default_factory=lambda: [3.0, 1.0])
+    weights: list[float] = field(default_factory=lambda: list(INITIAL_WEIGHTS))
+    first_entries: list[float] = field(default_factory=lambda: [3.0, 1.0])
     corrections: int = 0
-    said: list[Said] = field(default_factory=list)
-    _open: deque[_Open] = field(default_factory=deque)
+    outcomes: list[ForecastOutcome] = field(default_factory=list)
+    _pending: deque[_PendingForecast] = field(default_factory=deque)
     _recent: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    _steps: int = 0
+    _num_updates: int = 0
 
     @property
     def prior(self) -> float:
         """The chance that something unknown hurts."""
-        return self.firsts[1] / self.firsts[0]
+        return self.first_entries[1] / self.first_entries[0]
 
     def forecast(self, features: Sequence[float]) -> float:
-        total = sum(weight * each for weight, each in zip(self.weights, features, strict=True))
+        total = sum(weight * feature for weight, feature in zip(self.weights, features, strict=True))
         return 1.0 / (1.0 + math.exp(-max(-12.0, min(12.0, total))))
 
-    def state(self, tick: int, features: Sequence[float]) -> float:
+    def issue_forecast(self, tick: int, features: Sequence[float]) -> float:
         """Makes a forecast that counts."""
-        found = self.forecast(features)
-        self._open.append(_Open(tick, tuple(features), found))
-        return found
+        probability = self.forecast(features)
+        self._pending.append(_PendingForecast(tick, tuple(features), probability))
+        return probability
 
-    def settle(self, seen: Observation) -> None:
+    def resolve(self, observation: Observation) -> None:
         """Closes the forecasts whose time has come, or whose damage has."""
-        is_hurt = sum(seen.harm.values()) >= LEAST_DAMAGE or not seen.is_alive
+        is_hurt = sum(observation.harm.values()) >= MIN_DAMAGE or not observation.is_alive
         if is_hurt:
-            while self._open:
-                self._close(self._open.popleft(), True)
-        while self._open and seen.tick - self._open[0].tick >= self.horizon:
-            self._close(self._open.popleft(), False)
+            while self._pending:
+                self._resolve_forecast(self._pending.popleft(), True)
+        while self._pending and observation.tick - self._pending[0].tick >= self.horizon:
+            self._resolve_forecast(self._pending.popleft(), False)
 
-    def meet(self, is_hurt: bool) -> None:
+    def record_first_entry(self, is_hurt: bool) -> None:
         """Takes in that something was entered for the first time."""
-        self.firsts[0] += 1
-        self.firsts[1] += is_hurt
-        if self.firsts[0] > 60:  # the world may change: the old counts fade
-            self.firsts = [each / 2 for each in self.firsts]
+        self.first_entries[0] += 1
+        self.first_entries[1] += is_hurt
+        if self.first_entries[0] > 60:  # the world may change: the old counts fade
+            self.first_entries = [count / 2 for count in self.first_entries]
 
-    def _close(self, made: _Open, happened: bool) -> None:
-        self.said.append(Said(made.forecast, happened))
-        error = happened - self.forecast(made.features)
-        self._steps += 1
-        rate = RATE / math.sqrt(1.0 + self._steps / 100)
+    def _resolve_forecast(self, pending: _PendingForecast, happened: bool) -> None:
+        self.outcomes.append(ForecastOutcome(pending.forecast, happened))
+        error = happened - self.forecast(pending.features)
+        self._num_updates += 1
+        rate = LEARNING_RATE / math.sqrt(1.0 + self._num_updates / 100)
         self.weights = [
-            weight + rate * error * each - DECAY * rate * (weight - start)
-            for weight, each, start in zip(self.weights, made.features, START, strict=True)
+            weight + rate * error * feature - WEIGHT_DECAY * rate * (weight - initial)
+            for weight, feature, initial in zip(self.weights, pending.features, INITIAL_WEIGHTS, strict=True)
         ]
-        self._recent.append(happened - made.forecast)
-        if len(self._recent) == WINDOW and sum(self._recent) / WINDOW > TOO_LOW:
-            self.weights[0] += PUSH
+        self._recent.append(happened - pending.forecast)
+        if len(self._recent) == WINDOW and sum(self._recent) / WINDOW > MIN_UNDERESTIMATE:
+            self.weights[0] += BIAS_STEP
             self.corrections += 1
             self._recent.clear()
 
     def to_data(self) -> dict[str, JSON]:
-        weights, firsts = ([round(each, 5) for each in values] for values in (self.weights, self.firsts))
-        return {"weights": weights, "firsts": firsts, "steps": self._steps}
+        weights, firsts = ([round(value, 5) for value in values] for values in (self.weights, self.first_entries))
+        return {"weights": weights, "firsts": firsts, "steps": self._num_updates}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], horizon: int) -> "Forecaster":
-        made = cls(horizon)
-        if len(data.get("weights", ())) == len(START):
-            made.weights, made.firsts, made._steps = list(data["weights"]), list(data["firsts"]), int(data["steps"])
-        return made
+        forecaster = cls(horizon)
+        if len(data.get("weights", ())) == len(INITIAL_WEIGHTS):
+            forecaster.weights, forecaster.first_entries, forecaster._num_updates = list(data["weights"]), list(data["firsts"]), int(data["steps"])
+        return forecaster

@@ -3,24 +3,24 @@
 import math
 from collections.abc import Sequence
 
-from atoll.survival.mind import Mind
-from atoll.survival.worlds.world import Observation, Spot
+from atoll.survival.mind import AgentState
+from atoll.survival.worlds.world import Observation, Cell
 
 HUNT_RANGE = 4
-UNKNOWN, BITE = 0.18, 0.2  # damage that is assumed of what nobody has met, and of what hunts
+UNKNOWN_DAMAGE, HUNTER_DAMAGE = 0.18, 0.2  # damage that is assumed of what nobody has met, and of what hunts
 
 
-def distance(one: Spot, other: Spot) -> int:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+def distance(first: Cell, second: Cell) -> int:
+    return abs(first[0] - second[0]) + abs(first[1] - second[1])
 
 
-def hunters(mind: Mind, seen: Observation) -> list[Spot]:
+def find_hunters(agent: AgentState, observation: Observation) -> list[Cell]:
     """Returns where creatures are that are known to hunt."""
-    facts = mind.lore.facts
-    return [spot for spot, look in seen.looks.items() if look in facts and facts[look].hunts]
+    tile_stats = agent.beliefs.tile_stats
+    return [cell for cell, tile in observation.tiles.items() if tile in tile_stats and tile_stats[tile].hunts]
 
 
-def features(mind: Mind, seen: Observation, path: Sequence[Spot]) -> tuple[float, ...]:
+def extract_features(agent: AgentState, observation: Observation, path: Sequence[Cell]) -> tuple[float, ...]:
     """Returns what a forecast is made from, in the order of `fear.FEATURES`.
 
     Args:
@@ -28,62 +28,62 @@ def features(mind: Mind, seen: Observation, path: Sequence[Spot]) -> tuple[float
         seen: What there is now.
         path: The cells that will be entered, as far as that is planned.
     """
-    lore, horizon = mind.lore, mind.forecaster.horizon
-    looks = [mind.atlas.looks.get(spot, "") for spot in path[:horizon]]
-    safe = math.prod(1.0 - lore.risk(look, mind.prior) for look in looks if look not in ("", seen.here))
-    unknown = sum(look not in lore.facts or not lore.facts[look].entered for look in looks)
-    near = [distance(spot, seen.position) for spot in hunters(mind, seen)]
-    prowling = sum(max(0.0, 1.0 - (each - 1) / HUNT_RANGE) for each in near) * (1.5 if seen.is_dark else 1.0)
-    ends_on = looks[-1] if looks else seen.here
-    is_out = ends_on not in lore.refuges
-    is_bad = 1.0 if lore.is_dark_bad() or not lore.dark_ticks else 0.0
-    standing = lore.facts.get(seen.here)
+    beliefs, horizon = agent.beliefs, agent.forecaster.horizon
+    tiles = [agent.world_map.tiles.get(cell, "") for cell in path[:horizon]]
+    safe_probability = math.prod(1.0 - beliefs.get_risk(tile, agent.prior) for tile in tiles if tile not in ("", observation.current_tile))
+    unknown = sum(tile not in beliefs.tile_stats or not beliefs.tile_stats[tile].entered for tile in tiles)
+    distances = [distance(cell, observation.position) for cell in find_hunters(agent, observation)]
+    hunter_threat = sum(max(0.0, 1.0 - (gap - 1) / HUNT_RANGE) for gap in distances) * (1.5 if observation.is_dark else 1.0)
+    final_tile = tiles[-1] if tiles else observation.current_tile
+    is_unsheltered = final_tile not in beliefs.refuges
+    darkness_factor = 1.0 if beliefs.is_dark_harmful() or not beliefs.dark_ticks else 0.0
+    current_stats = beliefs.tile_stats.get(observation.current_tile)
     return (
         1.0,
-        1.0 - safe,
-        prowling,
-        max((math.exp(-_ticks_left(mind, name, level) / horizon) for name, level in seen.resources.items()), default=0),
-        float(any(level <= 0 for level in seen.resources.values())),
-        float(seen.is_dark and is_out) * is_bad,
-        float(not seen.is_dark and is_out and mind.ticks_to_dusk(seen.tick) < horizon) * is_bad,
-        float(bool(seen.harm)),
-        float(standing is not None and standing.hurt > 0.5 * standing.entered),
+        1.0 - safe_probability,
+        hunter_threat,
+        max((math.exp(-_estimate_ticks_left(agent, name, level) / horizon) for name, level in observation.resources.items()), default=0),
+        float(any(level <= 0 for level in observation.resources.values())),
+        float(observation.is_dark and is_unsheltered) * darkness_factor,
+        float(not observation.is_dark and is_unsheltered and agent.ticks_to_dusk(observation.tick) < horizon) * darkness_factor,
+        float(bool(observation.harm)),
+        float(current_stats is not None and current_stats.hurt > 0.5 * current_stats.entered),
         unknown / horizon,
     )
 
 
-def _ticks_left(mind: Mind, name: str, level: float) -> float:
-    return level / max(1e-4, mind.rates.get(name, 0.02))
+def _estimate_ticks_left(agent: AgentState, name: str, level: float) -> float:
+    return level / max(1e-4, agent.consumption_rates.get(name, 0.02))
 
 
-def exposure(mind: Mind, look: str) -> float:
+def estimate_damage(agent: AgentState, tile: str) -> float:
     """Returns the damage to expect from entering a look."""
-    fact = mind.lore.facts.get(look)
-    return mind.lore.risk(look, mind.prior) * (fact.mean_damage() if fact is not None else UNKNOWN)
+    stats = agent.beliefs.tile_stats.get(tile)
+    return agent.beliefs.get_risk(tile, agent.prior) * (stats.mean_damage() if stats is not None else UNKNOWN_DAMAGE)
 
 
-def tolls(mind: Mind, seen: Observation) -> dict[Spot, float]:
+def compute_hunter_costs(agent: AgentState, observation: Observation) -> dict[Cell, float]:
     """Returns the damage to expect besides in the cells around whoever hunts."""
-    found: dict[Spot, float] = {}
-    for x, y in hunters(mind, seen):
+    costs: dict[Cell, float] = {}
+    for x, y in find_hunters(agent, observation):
         for dx in range(-3, 4):
             for dy in range(abs(dx) - 3, 4 - abs(dx)):
                 gap = abs(dx) + abs(dy)
-                harm = BITE * (1.0 if gap == 0 else 0.5 if gap == 1 else 0.12) * (1.5 if seen.is_dark else 1.0)
-                found[x + dx, y + dy] = found.get((x + dx, y + dy), 0.0) + harm
-    return found
+                damage = HUNTER_DAMAGE * (1.0 if gap == 0 else 0.5 if gap == 1 else 0.12) * (1.5 if observation.is_dark else 1.0)
+                costs[x + dx, y + dy] = costs.get((x + dx, y + dy), 0.0) + damage
+    return costs
 
 
-def evasive(mind: Mind, seen: Observation) -> str:
+def choose_evasive_action(agent: AgentState, observation: Observation) -> str:
     """Returns the move, or the waiting, that exposes least."""
-    (x, y), near = seen.position, tolls(mind, seen)
-    best, least = "wait", exposure(mind, seen.here) + near.get(seen.position, 0.0) + 0.01
-    for name, (dx, dy) in mind.world.moves.items():
-        there = (x + dx, y + dy)
-        look = seen.looks.get(there)
-        if look is None or mind.lore.is_wall(look):
+    (x, y), hunter_costs = observation.position, compute_hunter_costs(agent, observation)
+    best, min_damage = "wait", estimate_damage(agent, observation.current_tile) + hunter_costs.get(observation.position, 0.0) + 0.01
+    for name, (dx, dy) in agent.world.moves.items():
+        target = (x + dx, y + dy)
+        tile = observation.tiles.get(target)
+        if tile is None or agent.beliefs.is_wall(tile):
             continue
-        found = exposure(mind, look) + near.get(there, 0.0)
-        if found < least:
-            best, least = name, found
-    return best if best in mind.world.actions else mind.world.actions[0]
+        damage = estimate_damage(agent, tile) + hunter_costs.get(target, 0.0)
+        if damage < min_damage:
+            best, min_damage = name, damage
+    return best if best in agent.world.actions else agent.world.actions[0]

@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 from atoll.survival import lore
-from atoll.survival.mind import Mind
-from atoll.survival.plan import Executed
+from atoll.survival.mind import AgentState
+from atoll.survival.plan import ExecutedAction
 from atoll.survival.worlds.world import FACING, Observation
 
-AMBIENT = frozenset({"hunger", "thirst", "cold", "fatigue"})  # felt inside the body, whatever one stands on
-PLAIN_NIGHTS = 2
-FATAL = 0.999  # damage of something that kills at a blow, wherever one then lies
+BODY_CAUSES = frozenset({"hunger", "thirst", "cold", "fatigue"})  # felt inside the body, whatever one stands on
+MIN_REFUGE_NIGHTS = 2
+FATAL_DAMAGE = 0.999  # damage of something that kills at a blow, wherever one then lies
 
 
 class Lesson(NamedTuple):
@@ -23,190 +23,190 @@ class Lesson(NamedTuple):
         contrary: What it proves wrong: the beginnings of such sentences.
     """
 
-    about: str
+    subject: str
     section: str
     text: str
     evidence: str
-    contrary: str = ""
+    refutes: str = ""
 
 
-def learn(mind: Mind, step: Executed) -> list[Lesson]:
+def learn(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     """Takes in what an action did."""
     before, after, name = step.before, step.after, step.action.name
-    ahead = _look_ahead(mind, step)
-    is_blow = before.position == after.position or after.harm.get(ahead or "", 0.0) >= FATAL
-    ran_into = ahead if is_blow else None
-    lessons = _creatures(mind, after, ran_into)
-    if name in mind.world.moves:
-        lessons += [] if after.refused else _moved(mind, step)
+    tile_ahead = _get_tile_ahead(agent, step)
+    is_collision = before.position == after.position or after.harm.get(tile_ahead or "", 0.0) >= FATAL_DAMAGE
+    ran_into = tile_ahead if is_collision else None
+    lessons = _learn_creatures(agent, after, ran_into)
+    if name in agent.world.moves:
+        lessons += [] if after.refused else _learn_move(agent, step)
     else:
-        lessons += _stayed(mind, before, after) + _used(mind, step)
-    return lessons + _night(mind, before, after)
+        lessons += _learn_stay(agent, before, after) + _learn_use(agent, step)
+    return lessons + _learn_night(agent, before, after)
 
 
-def hurt_by_ground(mind: Mind, seen: Observation) -> float:
+def get_ground_damage(agent: AgentState, observation: Observation) -> float:
     """Returns what the cell itself did: not hunger, not cold, not a creature."""
     return sum(
         amount
-        for cause, amount in seen.harm.items()
-        if cause not in AMBIENT and not (cause in mind.lore.facts and mind.lore.facts[cause].hunts)
+        for cause, amount in observation.harm.items()
+        if cause not in BODY_CAUSES and not (cause in agent.beliefs.tile_stats and agent.beliefs.tile_stats[cause].hunts)
     )
 
 
-def _moved(mind: Mind, step: Executed) -> list[Lesson]:
+def _learn_move(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     before, after = step.before, step.after
-    dx, dy = mind.world.moves[step.action.name]
-    there = (before.position[0] + dx, before.position[1] + dy)
-    look = before.looks.get(there)
-    if look is None:
+    dx, dy = agent.world.moves[step.action.name]
+    target = (before.position[0] + dx, before.position[1] + dy)
+    tile = before.tiles.get(target)
+    if tile is None:
         return []
-    fact = mind.lore.fact(look)
-    if look in after.harm and (
-        after.position != there or after.harm[look] >= FATAL
+    stats = agent.beliefs.get_tile_stats(tile)
+    if tile in after.harm and (
+        after.position != target or after.harm[tile] >= FATAL_DAMAGE
     ):  # it hurts whoever runs into it, and lets nobody through
-        fact.blocked += 1
-        fact.hurt, fact.damage, fact.cause = fact.hurt + 1, fact.damage + after.harm[look], look
-        text = lore.AVOID.format(look=look, cause=look, damage=after.harm[look])
-        seen = f"ran into it at {there}"
-        return [Lesson(look, "tactics", text, seen), Lesson(look, "recipes", lore.BLOCKS.format(look=look), seen)]
-    if after.position != there:
-        if mind.lore.fact(before.here).hurt:  # in a pit nobody moves, whatever lies before them
-            return _stayed(mind, before, after)
-        fact.blocked += 1
-        is_news = fact.blocked == 1 and not fact.entered
-        return [Lesson(look, "recipes", lore.BLOCKS.format(look=look), f"ran into it at {there}")] if is_news else []
-    return _entered(mind, look, after)
+        stats.blocked += 1
+        stats.hurt, stats.damage, stats.cause = stats.hurt + 1, stats.damage + after.harm[tile], tile
+        text = lore.AVOID.format(look=tile, cause=tile, damage=after.harm[tile])
+        evidence = f"ran into it at {target}"
+        return [Lesson(tile, "tactics", text, evidence), Lesson(tile, "recipes", lore.BLOCKS.format(look=tile), evidence)]
+    if after.position != target:
+        if agent.beliefs.get_tile_stats(before.current_tile).hurt:  # in a pit nobody moves, whatever lies before them
+            return _learn_stay(agent, before, after)
+        stats.blocked += 1
+        is_new = stats.blocked == 1 and not stats.entered
+        return [Lesson(tile, "recipes", lore.BLOCKS.format(look=tile), f"ran into it at {target}")] if is_new else []
+    return _learn_entry(agent, tile, after)
 
 
-def _entered(mind: Mind, look: str, after: Observation) -> list[Lesson]:
-    fact, damage = mind.lore.fact(look), hurt_by_ground(mind, after)
-    if not fact.entered:
-        mind.forecaster.meet(damage > 0)
-    fact.entered += 1
+def _learn_entry(agent: AgentState, tile: str, after: Observation) -> list[Lesson]:
+    stats, damage = agent.beliefs.get_tile_stats(tile), get_ground_damage(agent, after)
+    if not stats.entered:
+        agent.forecaster.record_first_entry(damage > 0)
+    stats.entered += 1
     if after.gained and damage <= 0:
-        use = mind.lore.use("enter", look)
-        use.tries, use.gains[after.gained[0]] = use.tries + 1, use.gains[after.gained[0]] + 1
-        text = lore.GIVES.format(action="enter", look=look, gain=after.gained[0])
-        return [Lesson(look, "recipes", text, f"it did at tick {after.tick}")]
+        effect = agent.beliefs.get_effect("enter", tile)
+        effect.tries, effect.gains[after.gained[0]] = effect.tries + 1, effect.gains[after.gained[0]] + 1
+        text = lore.GIVES.format(action="enter", look=tile, gain=after.gained[0])
+        return [Lesson(tile, "recipes", text, f"it did at tick {after.tick}")]
     if damage > 0:
-        fact.hurt, fact.damage = fact.hurt + 1, fact.damage + damage
-        fact.cause = next(cause for cause in after.harm if cause not in AMBIENT)
-        text = lore.AVOID.format(look=look, cause=fact.cause, damage=damage)
-        return [Lesson(look, "tactics", text, f"lost {damage:.2f} at tick {after.tick}", f"{look} is harmless")]
-    text, seen = lore.HARMLESS.format(look=look), f"entered unharmed at tick {after.tick}"
-    return [Lesson(look, "tactics", text, seen, f"Avoid {look}:")] if fact.entered == 1 or fact.hurt else []
+        stats.hurt, stats.damage = stats.hurt + 1, stats.damage + damage
+        stats.cause = next(cause for cause in after.harm if cause not in BODY_CAUSES)
+        text = lore.AVOID.format(look=tile, cause=stats.cause, damage=damage)
+        return [Lesson(tile, "tactics", text, f"lost {damage:.2f} at tick {after.tick}", f"{tile} is harmless")]
+    text, evidence = lore.HARMLESS.format(look=tile), f"entered unharmed at tick {after.tick}"
+    return [Lesson(tile, "tactics", text, evidence, f"Avoid {tile}:")] if stats.entered == 1 or stats.hurt else []
 
 
-def _stayed(mind: Mind, before: Observation, after: Observation) -> list[Lesson]:
-    damage = hurt_by_ground(mind, after)
-    if damage > 0 and before.here:
-        fact = mind.lore.fact(before.here)
-        fact.entered, fact.hurt, fact.damage = fact.entered + 1, fact.hurt + 1, fact.damage + damage
-        fact.cause = fact.cause or next(cause for cause in after.harm if cause not in AMBIENT)
+def _learn_stay(agent: AgentState, before: Observation, after: Observation) -> list[Lesson]:
+    damage = get_ground_damage(agent, after)
+    if damage > 0 and before.current_tile:
+        stats = agent.beliefs.get_tile_stats(before.current_tile)
+        stats.entered, stats.hurt, stats.damage = stats.entered + 1, stats.hurt + 1, stats.damage + damage
+        stats.cause = stats.cause or next(cause for cause in after.harm if cause not in BODY_CAUSES)
     return []
 
 
-def _look_ahead(mind: Mind, step: Executed) -> str | None:
+def _get_tile_ahead(agent: AgentState, step: ExecutedAction) -> str | None:
     """Returns what stood where a move led to."""
-    if step.action.name not in mind.world.moves:
+    if step.action.name not in agent.world.moves:
         return None
-    dx, dy = mind.world.moves[step.action.name]
-    return step.before.looks.get((step.before.position[0] + dx, step.before.position[1] + dy))
+    dx, dy = agent.world.moves[step.action.name]
+    return step.before.tiles.get((step.before.position[0] + dx, step.before.position[1] + dy))
 
 
-def _creatures(mind: Mind, after: Observation, ran_into: str | None) -> list[Lesson]:
+def _learn_creatures(agent: AgentState, after: Observation, ran_into: str | None) -> list[Lesson]:
     """A cause that is itself a look in sight is alive: it came to us, unless we ran into it."""
-    found = []
+    lessons = []
     for cause, amount in after.harm.items():
-        if cause in (after.here, ran_into) or (cause not in mind.atlas.names and cause not in after.looks.values()):
+        if cause in (after.current_tile, ran_into) or (cause not in agent.world_map.known_tiles and cause not in after.tiles.values()):
             continue
-        fact = mind.lore.fact(cause)
-        if not fact.hunts:
+        stats = agent.beliefs.get_tile_stats(cause)
+        if not stats.hunts:
             text = lore.HUNTS.format(look=cause)
-            found.append(Lesson(cause, "tactics", text, f"lost {amount:.2f} at tick {after.tick}"))
-        fact.hunts, fact.cause = True, cause
-        fact.entered, fact.hurt, fact.damage = fact.entered + 1, fact.hurt + 1, fact.damage + amount
-    return found
+            lessons.append(Lesson(cause, "tactics", text, f"lost {amount:.2f} at tick {after.tick}"))
+        stats.hunts, stats.cause = True, cause
+        stats.entered, stats.hurt, stats.damage = stats.entered + 1, stats.hurt + 1, stats.damage + amount
+    return lessons
 
 
-def _used(mind: Mind, step: Executed) -> list[Lesson]:
+def _learn_use(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     before, after, action = step.before, step.after, step.action.name
     if action == "wait":
         return []
-    if action not in mind.world.things:
-        recipe = mind.workshop.learn(action, before, after)
+    if action not in agent.world.things:
+        recipe = agent.recipe_book.learn(action, before, after)
         return [Lesson(action, "recipes", recipe.text, f"it did at tick {after.tick}")] if recipe else []
-    mind.workshop.had.update(after.gained)
-    look = step.action.target or thing_before(mind, before)
+    agent.recipe_book.gained_items.update(after.gained)
+    tile = step.action.target or get_action_target(agent, before)
     if after.refused:
-        return _refused(mind, step)
-    use = mind.lore.use(action, look)
-    use.tries += 1
+        return _learn_refusal(agent, step)
+    effect = agent.beliefs.get_effect(action, tile)
+    effect.tries += 1
     lessons = []
     for gain in dict.fromkeys(after.gained):
-        use.gains[gain] += 1
-        text = lore.GIVES.format(action=action, look=look, gain=gain)
-        seen = f"it did at tick {after.tick}"
-        lessons.append(Lesson(look, "recipes", text, seen, f"{action} at {look} gives nothing"))
-    if not use.gains and use.tries == mind.world.patience:
-        text = lore.NOTHING.format(action=action, look=look)
-        lessons.append(Lesson(look, "recipes", text, f"{mind.world.patience} tries without"))
+        effect.gains[gain] += 1
+        text = lore.GIVES.format(action=action, look=tile, gain=gain)
+        evidence = f"it did at tick {after.tick}"
+        lessons.append(Lesson(tile, "recipes", text, evidence, f"{action} at {tile} gives nothing"))
+    if not effect.gains and effect.tries == agent.world.patience:
+        text = lore.GIVES_NOTHING.format(action=action, look=tile)
+        lessons.append(Lesson(tile, "recipes", text, f"{agent.world.patience} tries without"))
     return lessons
 
 
-def _refused(mind: Mind, step: Executed) -> list[Lesson]:
+def _learn_refusal(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     """What the world does not do is remembered like what hurts."""
-    what, lost = str(step.action), sum(step.after.harm.values())
-    fact = mind.lore.fact(what)
-    fact.entered, fact.hurt, fact.damage, fact.cause = fact.entered + 1, fact.hurt + 1, fact.damage + lost, "refusal"
-    text = lore.AVOID.format(look=what, cause="refusal", damage=lost)
-    return [Lesson(what, "tactics", text, step.after.refused[:120])]
+    subject, damage = str(step.action), sum(step.after.harm.values())
+    stats = agent.beliefs.get_tile_stats(subject)
+    stats.entered, stats.hurt, stats.damage, stats.cause = stats.entered + 1, stats.hurt + 1, stats.damage + damage, "refusal"
+    text = lore.AVOID.format(look=subject, cause="refusal", damage=damage)
+    return [Lesson(subject, "tactics", text, step.after.refused[:120])]
 
 
-def thing_before(mind: Mind, seen: Observation) -> str:
+def get_action_target(agent: AgentState, observation: Observation) -> str:
     """Returns the look of what an action is done to."""
-    if mind.world.reach == FACING and seen.facing is not None:
-        return seen.looks.get(seen.facing, "nothing")
-    return seen.here or "nothing"
+    if agent.world.reach == FACING and observation.facing is not None:
+        return observation.tiles.get(observation.facing, "nothing")
+    return observation.current_tile or "nothing"
 
 
-def _night(mind: Mind, before: Observation, after: Observation) -> list[Lesson]:
-    known, lessons = mind.lore, list[Lesson]()
+def _learn_night(agent: AgentState, before: Observation, after: Observation) -> list[Lesson]:
+    beliefs, lessons = agent.beliefs, list[Lesson]()
     if before.is_dark and not after.is_dark:
-        mind.lit_since = after.tick
+        agent.day_start = after.tick
     if after.is_dark and not before.is_dark:
-        day = after.tick - mind.lit_since
-        if known.daylight is None:
-            known.daylight = day
-            seen = f"night fell at tick {after.tick}"
-            lessons.append(Lesson("daylight", "reflections", lore.DAYLIGHT.format(ticks=day), seen))
+        daylight_ticks = after.tick - agent.day_start
+        if beliefs.daylight is None:
+            beliefs.daylight = daylight_ticks
+            evidence = f"night fell at tick {after.tick}"
+            lessons.append(Lesson("daylight", "reflections", lore.DAYLIGHT.format(ticks=daylight_ticks), evidence))
     if not (before.is_dark and after.is_dark):
         return lessons
     if "cold" in after.harm:
-        was_bad = known.is_dark_bad()
-        known.dark_hurt, known.dark_ticks = known.dark_hurt + 1, known.dark_ticks + 1
-        if known.is_dark_bad() and not was_bad:
+        was_harmful = beliefs.is_dark_harmful()
+        beliefs.dark_harm_ticks, beliefs.dark_ticks = beliefs.dark_harm_ticks + 1, beliefs.dark_ticks + 1
+        if beliefs.is_dark_harmful() and not was_harmful:
             lessons.append(Lesson("dark", "reflections", lore.DARK, f"cold at tick {after.tick}"))
-    elif known.is_dark_bad() and after.here:
-        known.refuges[after.here] += 1
-        if known.refuges[after.here] == PLAIN_NIGHTS:
-            text = lore.REFUGE.format(look=after.here)
-            lessons.append(Lesson(after.here, "tactics", text, f"no cold there at tick {after.tick}"))
+    elif beliefs.is_dark_harmful() and after.current_tile:
+        beliefs.refuges[after.current_tile] += 1
+        if beliefs.refuges[after.current_tile] == MIN_REFUGE_NIGHTS:
+            text = lore.REFUGE.format(look=after.current_tile)
+            lessons.append(Lesson(after.current_tile, "tactics", text, f"no cold there at tick {after.tick}"))
     return lessons
 
 
-def renewed(mind: Mind, turned: list[tuple[str, str, int]]) -> list[Lesson]:
+def learn_renewals(agent: AgentState, tile_changes: list[tuple[str, str, int]]) -> list[Lesson]:
     """Learns what grows again: something changed back into what gives something.
 
     Where one faces things creatures walk about, and every cell would seem to grow them.
     """
-    if mind.world.reach == FACING:
+    if agent.world.reach == FACING:
         return []
     lessons = []
-    for before, now, ticks in turned:
-        is_source = any(look == now and use.gains for (_, look), use in mind.lore.uses.items())
-        if is_source and before not in mind.lore.renewals and before != now and not mind.lore.fact(before).hunts:
-            mind.lore.renewals[before] = (now, ticks)
-            text = lore.RENEWS.format(look=before, other=now, ticks=ticks)
-            lessons.append(Lesson(before, "recipes", text, f"seen after {ticks} ticks"))
+    for old_tile, new_tile, ticks in tile_changes:
+        is_source = any(tile == new_tile and effect.gains for (_, tile), effect in agent.beliefs.effects.items())
+        if is_source and old_tile not in agent.beliefs.renewals and old_tile != new_tile and not agent.beliefs.get_tile_stats(old_tile).hunts:
+            agent.beliefs.renewals[old_tile] = (new_tile, ticks)
+            text = lore.RENEWS.format(look=old_tile, other=new_tile, ticks=ticks)
+            lessons.append(Lesson(old_tile, "recipes", text, f"seen after {ticks} ticks"))
     return lessons

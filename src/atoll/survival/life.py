@@ -5,21 +5,21 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from atoll import playbook
-from atoll.candidate import JSON, NOTHING
-from atoll.survival.fear import Forecaster, Said
+from atoll.candidate import JSON, EMPTY
+from atoll.survival.fear import Forecaster, ForecastOutcome
 from atoll.survival.loop import FeedbackLoop, Roles
-from atoll.survival.mind import Mind, Temper
+from atoll.survival.mind import AgentState, AgentSettings
 from atoll.survival.plan import LoopSnapshot
-from atoll.survival.reins import Reins, Ruled, Telling
+from atoll.survival.reins import LiveControls, CheckedSettings, NotificationSettings
 from atoll.survival.roles.memory import Memory
-from atoll.survival.roles.shelf import Shelf
-from atoll.survival.worlds.world import Observation, Reporting, World
+from atoll.survival.roles.shelf import EpisodePlaybook
+from atoll.survival.worlds.world import Observation, ReportsMetrics, World
 
-PRIOR = 0.3  # where fear is measured after a life: what nobody tried
+UNKNOWN_RISK = 0.3  # where fear is measured after a life: what nobody tried
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class EpisodeSummary:
     """What a life was like.
 
     Attributes:
@@ -45,19 +45,19 @@ class Life:
     damage: float
     encounters: int
     avoided: int
-    said: tuple[Said, ...]
-    feared: int
-    right: int | None
+    forecasts: tuple[ForecastOutcome, ...]
+    num_feared: int
+    num_correct_fears: int | None
     corrections: int
     policy_changes: int
     unlocked: tuple[str, ...]
     book: playbook.Playbook
     state: Mapping[str, JSON]
     events: tuple[Mapping[str, JSON], ...] = ()
-    facts: Mapping[str, float] = NOTHING
-    counts: Mapping[str, int] = NOTHING
+    world_metrics: Mapping[str, float] = EMPTY
+    counts: Mapping[str, int] = EMPTY
 
-    def summary(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Returns it in plain numbers, as a journal keeps it."""
         return {
             "episode": self.episode,
@@ -72,132 +72,132 @@ class Life:
             "damage": round(self.damage, 4),
             "encounters": self.encounters,
             "avoided": self.avoided,
-            "said": [[round(each.forecast, 3), int(each.happened)] for each in self.said],
-            "feared": self.feared,
-            "right": self.right,
+            "said": [[round(forecast.forecast, 3), int(forecast.happened)] for forecast in self.forecasts],
+            "feared": self.num_feared,
+            "right": self.num_correct_fears,
             "corrections": self.corrections,
             "policy_changes": self.policy_changes,
             "unlocked": list(self.unlocked),
-            **({"facts": dict(self.facts)} if self.facts else {}),
+            **({"facts": dict(self.world_metrics)} if self.world_metrics else {}),
         }
 
 
-class Birth(NamedTuple):
+class EpisodeSetup(NamedTuple):
     """Somebody who is about to live."""
 
-    mind: Mind
+    agent: AgentState
     roles: Roles
 
 
 @dataclass(slots=True)
-class Living:
+class EpisodeRunner:
     """How lives are lived: who plays the roles, how long at most, and who is shown what."""
 
     curator: playbook.Curator
-    make_roles: Callable[[Mind, int], Roles]
-    temper: Temper = field(default_factory=Temper)
+    make_roles: Callable[[AgentState, int], Roles]
+    agent_settings: AgentSettings = field(default_factory=AgentSettings)
     horizon: int = 5
     max_turns: int = 10_000
-    is_told: bool = False
+    has_text: bool = False
     show: Callable[[LoopSnapshot], None] = lambda snapshot: None
-    reins: Reins = field(default_factory=Reins)
-    telling: Telling = field(default_factory=Telling)
+    controls: LiveControls = field(default_factory=LiveControls)
+    notification_settings: NotificationSettings = field(default_factory=NotificationSettings)
 
-    def live(
+    def run(
         self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int, episode: int = 0
-    ) -> Life:
+    ) -> EpisodeSummary:
         """Lives one life in the world of a seed, beginning with a playbook and what the last life left."""
-        born = self.birth(world, book, state, seed=seed)
-        lived = self.begin(born, world.reset(seed), episode)
-        while not lived.loop.seen.is_over and lived.loop.turn < self.max_turns:
-            lived.turn()
-        return lived.end()
+        setup = self.make_setup(world, book, state, seed=seed)
+        running = self.begin(setup, world.reset(seed), episode)
+        while not running.loop.observation.is_over and running.loop.turn < self.max_turns:
+            running.run_turn()
+        return running.end()
 
-    def birth(self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int) -> Birth:
+    def make_setup(self, world: World, book: playbook.Playbook, state: Mapping[str, Any], *, seed: int) -> EpisodeSetup:
         """Makes a mind and its roles."""
         memory = Memory.from_data(state.get("memory", {}))
         forecaster = Forecaster.from_data(state.get("fear", {}), self.horizon)
-        mind = Mind(world, self.temper, memory, Shelf(book, self.curator), forecaster)
-        return Birth(mind, self.make_roles(mind, seed))
+        agent = AgentState(world, self.agent_settings, memory, EpisodePlaybook(book, self.curator), forecaster)
+        return EpisodeSetup(agent, self.make_roles(agent, seed))
 
-    def begin(self, born: Birth, start: Observation, episode: int) -> "Lived":
+    def begin(self, setup: EpisodeSetup, start: Observation, episode: int) -> "RunningEpisode":
         """Begins a life with what is seen first."""
-        loop = FeedbackLoop(born.mind, born.roles, start, episode, is_told=self.is_told)
-        loop.telling = self.telling
-        return Lived(loop, self)
+        loop = FeedbackLoop(setup.agent, setup.roles, start, episode, has_text=self.has_text)
+        loop.notification_settings = self.notification_settings
+        return RunningEpisode(loop, self)
 
 
 @dataclass(slots=True)
-class Lived:
+class RunningEpisode:
     """A life under way: its loop, and what was counted so far."""
 
     loop: FeedbackLoop
-    living: Living
+    runner: EpisodeRunner
     reward: float = 0.0
     damage: float = 0.0
     unlocked: list[str] = field(default_factory=list)
-    heard: Mapping[str, JSON] = NOTHING
+    applied_settings: Mapping[str, JSON] = EMPTY
 
-    def turn(self) -> None:
+    def run_turn(self) -> None:
         """Lives one turn, under what is wished by now, and waits as long as is set."""
-        self._obey()
+        self._apply_live_settings()
         snapshot = self.loop.step()
         for step in snapshot.steps:
             if step.status != "blocked":
                 self.reward += step.after.reward
                 self.damage += sum(step.after.harm.values())
                 self.unlocked += step.after.unlocked
-        self.living.show(snapshot)
+        self.runner.show(snapshot)
         if not snapshot.observation.is_over:
-            self.living.reins.wait()
+            self.runner.controls.wait()
 
-    def _obey(self) -> None:
+    def _apply_live_settings(self) -> None:
         """Takes in what people outside wish: what changes is logged, so that the turns tell when it came into force."""
-        living, loop, wishes = self.living, self.loop, self.living.reins.wishes()
-        loop.is_told = living.is_told or living.reins.is_shown(wishes)
-        if wishes.settings == self.heard:
+        runner, loop, live_settings = self.runner, self.loop, self.runner.controls.read_settings()
+        loop.has_text = runner.has_text or runner.controls.is_shown(live_settings)
+        if live_settings.settings == self.applied_settings:
             return
-        self.heard = wishes.settings
-        ruled = Ruled(wishes.settings)
-        temper, telling = ruled.temper(loop.mind.temper), ruled.telling(loop.telling)
-        old, new = (
-            {**asdict(one), **asdict(two)} for one, two in ((loop.mind.temper, loop.telling), (temper, telling))
+        self.applied_settings = live_settings.settings
+        checked = CheckedSettings(live_settings.settings)
+        agent_settings, notification_settings = checked.apply_to_agent(loop.agent_state.settings), checked.apply_to_notifications(loop.notification_settings)
+        old_values, new_values = (
+            {**asdict(first), **asdict(second)} for first, second in ((loop.agent_state.settings, loop.notification_settings), (agent_settings, notification_settings))
         )
-        if changed := {name: value for name, value in new.items() if old[name] != value}:
-            loop.mind.temper, loop.telling = temper, telling
-            loop.roles.sentinel.log("steered", loop.seen.tick, **changed)
+        if changed := {name: value for name, value in new_values.items() if old_values[name] != value}:
+            loop.agent_state.settings, loop.notification_settings = agent_settings, notification_settings
+            loop.roles.sentinel.log("steered", loop.observation.tick, **changed)
 
-    def end(self) -> Life:
+    def end(self) -> EpisodeSummary:
         """Sums up, and writes a note for whoever lives next."""
         loop = self.loop
-        mind, seen = loop.mind, loop.seen
-        world = mind.world
-        end = f"died of {seen.cause}" if seen.cause else "lived on"
-        worst = ", ".join(f"{cause} {count} times" for cause, count in mind.memory.patterns())
-        mind.memory.note(f"Life {loop.episode}: {end} after {seen.tick} ticks; what hurt: {worst or 'nothing'}.")
-        feared, truth = mind.lore.feared(PRIOR), world.truth()
-        return Life(
+        agent, observation = loop.agent_state, loop.observation
+        world = agent.world
+        ending = f"died of {observation.cause}" if observation.cause else "lived on"
+        causes = ", ".join(f"{cause} {count} times" for cause, count in agent.memory.get_common_causes())
+        agent.memory.add_note(f"Life {loop.episode}: {ending} after {observation.tick} ticks; what hurt: {causes or 'nothing'}.")
+        feared_tiles, truth = agent.beliefs.list_feared(UNKNOWN_RISK), world.truth()
+        return EpisodeSummary(
             loop.episode,
-            self.reward if world.is_scored_by_reward else float(seen.tick),
-            seen.tick,
+            self.reward if world.is_scored_by_reward else float(observation.tick),
+            observation.tick,
             loop.turn,
             self.reward,
             dict(loop.roles.rewards.totals),
-            seen.cause,
-            sum(map(world.is_inside, mind.atlas.looks)) / world.num_cells if world.num_cells else 0.0,
-            mind.atlas.bits,
+            observation.cause,
+            sum(map(world.is_inside, agent.world_map.tiles)) / world.num_cells if world.num_cells else 0.0,
+            agent.world_map.bits,
             self.damage,
             loop.encounters,
             loop.avoided,
-            tuple(mind.forecaster.said),
-            len(feared),
-            None if truth is None else sum(truth.get(look, False) for look in feared),
-            mind.forecaster.corrections,
-            mind.shelf.applied,
+            tuple(agent.forecaster.outcomes),
+            len(feared_tiles),
+            None if truth is None else sum(truth.get(tile, False) for tile in feared_tiles),
+            agent.forecaster.corrections,
+            agent.episode_playbook.num_applied,
             tuple(dict.fromkeys(self.unlocked)),
-            mind.shelf.playbook,
-            {"memory": mind.memory.to_data(), "fear": mind.forecaster.to_data()},
+            agent.episode_playbook.playbook,
+            {"memory": agent.memory.to_data(), "fear": agent.forecaster.to_data()},
             tuple(loop.roles.sentinel.events),
-            dict(world.facts()) if isinstance(world, Reporting) else NOTHING,
-            {name: count for name, count in mind.shelf.counts.items() if count},
+            dict(world.facts()) if isinstance(world, ReportsMetrics) else EMPTY,
+            {name: count for name, count in agent.episode_playbook.counts.items() if count},
         )

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from atoll import errors, journal, store
 from atoll.evaluation import BlobRef
 from atoll.survival import measures, reins
-from atoll.survival.episodes import SNAPSHOTS, unpacked
+from atoll.survival.episodes import SNAPSHOTS, decompress_turns
 
-STEERED = reins.SETTINGS  # what can be set while somebody lives
+LIVE_SETTINGS = reins.SETTINGS  # what can be set while somebody lives
 NUM_BINS = 8
-FEW = 5  # turns that a bin of the curve needs to say anything
+MIN_BIN_TURNS = 5  # turns that a bin of the curve needs to say anything
 
 
-class Told(NamedTuple):
+class FinishedEpisode(NamedTuple):
     """A life that is over, in numbers.
 
     Attributes:
@@ -29,76 +29,76 @@ class Told(NamedTuple):
     snapshots: BlobRef | None
 
 
-def lived(kept: store.Store, run: str) -> Iterator[Told]:
+def iter_finished_episodes(run_store: store.Store, run: str) -> Iterator[FinishedEpisode]:
     """Yields the lives of a run that are over, in their order."""
-    return _told(kept.journal(run).of_kind("observed"))
+    return _iter_episodes(run_store.journal(run).read_kinds("observed"))
 
 
-def life(kept: store.Store, run: str, episode: int) -> Told | None:
+def get_episode(run_store: store.Store, run: str, episode: int) -> FinishedEpisode | None:
     """Returns one life that is over; None: it is not over, or there is none. A life has the number of its step."""
-    return next(_told(kept.journal(run).of_step(episode, "observed")), None)
+    return next(_iter_episodes(run_store.journal(run).read_step(episode, "observed")), None)
 
 
-def _told(records: Iterable[journal.Record]) -> Iterator[Told]:
+def _iter_episodes(records: Iterable[journal.Record]) -> Iterator[FinishedEpisode]:
     for record in records:
-        found = record.data["evaluation"]
-        if "episode" in (metrics := found.get("metrics", {})):
-            ref = found.get("artifacts", {}).get(SNAPSHOTS)
+        evaluation = record.data["evaluation"]
+        if "episode" in (metrics := evaluation.get("metrics", {})):
+            ref = evaluation.get("artifacts", {}).get(SNAPSHOTS)
             snapshots = None if ref is None else BlobRef(*ref)
-            told = {name: value for name, value in metrics.items() if name != "episode"}
-            yield Told(int(metrics["episode"]), found.get("score"), told, found.get("feedback", ""), snapshots)
+            other_metrics = {name: value for name, value in metrics.items() if name != "episode"}
+            yield FinishedEpisode(int(metrics["episode"]), evaluation.get("score"), other_metrics, evaluation.get("feedback", ""), snapshots)
 
 
-def turns(kept: store.Store, run: str, episode: int) -> Sequence[Mapping[str, Any]]:
+def load_turns(run_store: store.Store, run: str, episode: int) -> Sequence[Mapping[str, Any]]:
     """Returns the turns of a life that is over, as they were kept.
 
     Raises:
         NotFound: There is no such life, or its turns were not kept.
     """
-    found = life(kept, run, episode)
-    if found is not None and found.snapshots is not None:
-        return unpacked(kept.blobs().body(found.snapshots))
+    finished = get_episode(run_store, run, episode)
+    if finished is not None and finished.snapshots is not None:
+        return decompress_turns(run_store.blobs().load_blob(finished.snapshots))
     raise errors.NotFound(
         f"The turns of life {episode} of run {run} are not kept: those of the first three lives are, and of each power "
         "of two; --save-run keeps all."
     )
 
 
-def summaries(kept: store.Store, run: str, episodes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+def iter_summaries(run_store: store.Store, run: str, episodes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
     """Yields lives as they summed themselves up, forecasts included; those that are not there are left out."""
-    rows = kept.candidates(run)
+    rows = run_store.candidates(run)
     for episode in episodes:
         row = rows.find(f"{episode}.0")
-        if row is not None and isinstance(life := row.meta.get("life"), Mapping):
-            yield life
+        if row is not None and isinstance(summary := row.meta.get("life"), Mapping):
+            yield summary
 
 
-def reliability(lives: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def measure_forecasts(summaries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Returns what forecasts of damage were worth, with the bins of a reliability diagram."""
-    said = [(each[0], bool(each[1])) for life in lives for each in life.get("said", ())]
-    found = measures.calibration(said)
-    return {**found._asdict(), "bins": [each._asdict() for each in found.bins]}
+    forecasts = [(pair[0], bool(pair[1])) for summary in summaries for pair in summary.get("said", ())]
+    calibration = measures.compute_calibration(forecasts)
+    return {**calibration._asdict(), "bins": [item._asdict() for item in calibration.bins]}
 
 
-def curve(turns: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, float]]:
+def compute_exploration_curve(turns: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, float]]:
     """Returns how often somebody stepped where they had never been, by the danger that they foresaw."""
     visited: set[tuple[int, ...]] = set()
     counts: dict[int, list[float]] = {}
     for turn in turns:
-        spot, danger = (turn["episode"], *turn["state"]["position"]), float(turn["forecast"])
-        cell = counts.setdefault(min(NUM_BINS - 1, int(danger * NUM_BINS)), [0.0, 0.0, 0.0])
-        cell[0] += 1
-        cell[1] += danger
-        cell[2] += spot not in visited
-        visited.add(spot)
+        position, danger = (turn["episode"], *turn["state"]["position"]), float(turn["forecast"])
+        bin_counts = counts.setdefault(min(NUM_BINS - 1, int(danger * NUM_BINS)), [0.0, 0.0, 0.0])
+        bin_counts[0] += 1
+        bin_counts[1] += danger
+        bin_counts[2] += position not in visited
+        visited.add(position)
     return [
-        {"danger": total / size, "explored": fresh / size, "size": size}
-        for size, total, fresh in (counts[place] for place in sorted(counts))
-        if size >= FEW
+        {"danger": total / size, "explored": explored / size, "size": size}
+        for size, total, explored in (counts[index] for index in sorted(counts))
+        if size >= MIN_BIN_TURNS
     ]
 
 
-def read_turn(text: str) -> Mapping[str, Any]:
+def parse_turn(text: str) -> Mapping[str, Any]:
     """Reads a turn that a life under way showed."""
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    turn: Mapping[str, Any] = json.loads(text)
+    return turn

@@ -5,25 +5,25 @@ from typing import Any
 
 from atoll import errors, playbook
 
-EMPTY = "an empty playbook"
+EMPTY_PLAYBOOK = "an empty playbook"
 
 
-def shown(content: str) -> str:
+def format_candidate(content: str) -> str:
     """Returns the playbook as `atoll playbook show` prints it; what is none, as it is."""
     try:
-        return playbook.Playbook.load(content).text() or "It is empty."
+        return playbook.Playbook.load(content).to_text() or "It is empty."
     except errors.SetupError:
         return content
 
 
-def gist(content: str) -> str:
+def format_one_line(content: str) -> str:
     """Returns in a few words what became of the life that a playbook was written in."""
     try:
-        found = playbook.Playbook.load(content)
+        book = playbook.Playbook.load(content)
     except errors.SetupError:
         return content
-    lived: Any = json.loads(content).get("lived")
-    if not lived:
-        return f"a playbook of {len(found)} bullets" if len(found) else EMPTY
-    end = f"died of {lived['cause']}" if lived.get("cause") else "lived on"
-    return f"life {lived['episode']}: {lived['ticks']} ticks, {end}"
+    outcome: Any = json.loads(content).get("lived")
+    if not outcome:
+        return f"a playbook of {len(book)} bullets" if len(book) else EMPTY_PLAYBOOK
+    ending = f"died of {outcome['cause']}" if outcome.get("cause") else "lived on"
+    return f"life {outcome['episode']}: {outcome['ticks']} ticks, {ending}"

@@ -5,23 +5,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atoll import playbook
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.survival import foresight, learning
 from atoll.survival.learning import Lesson
-from atoll.survival.mind import Mind
-from atoll.survival.plan import ActionPlan, Brief, Executed, LoopSnapshot, Reflection
-from atoll.survival.reins import Telling
-from atoll.survival.roles.engine import ExecutionEngine, unharmed
+from atoll.survival.mind import AgentState
+from atoll.survival.plan import ActionPlan, PlanningContext, ExecutedAction, LoopSnapshot, Reflection
+from atoll.survival.reins import NotificationSettings
+from atoll.survival.roles.engine import ExecutionEngine, clear_effects
 from atoll.survival.roles.formatters import ResultFormatter, StateFormatter
-from atoll.survival.roles.presenter import notices
+from atoll.survival.roles.presenter import iter_notices
 from atoll.survival.roles.reflector import LessonReflector
 from atoll.survival.roles.rewards import RewardSynthesizer
 from atoll.survival.roles.sentinel import Sentinel
-from atoll.survival.roles.sketch import Sketch
+from atoll.survival.roles.sketch import StateChanges
 from atoll.survival.thinkers.thinker import Thinker
-from atoll.survival.worlds.world import Observation, Spot
+from atoll.survival.worlds.world import Observation, Cell
 
-type Reflecting = Callable[[playbook.Playbook, Sequence[Lesson]], Sequence[playbook.Delta]]
+type ReflectFunction = Callable[[playbook.Playbook, Sequence[Lesson]], Sequence[playbook.Delta]]
 
 
 @dataclass(slots=True)
@@ -29,12 +29,12 @@ class Roles:
     """The parts of the loop, each of which can be replaced."""
 
     thinker: Thinker
-    state: StateFormatter = field(default_factory=StateFormatter)
-    result: ResultFormatter = field(default_factory=ResultFormatter)
+    state_formatter: StateFormatter = field(default_factory=StateFormatter)
+    result_formatter: ResultFormatter = field(default_factory=ResultFormatter)
     sentinel: Sentinel = field(default_factory=Sentinel)
     rewards: RewardSynthesizer = field(default_factory=RewardSynthesizer)
-    reflector: Reflecting = field(default_factory=lambda: LessonReflector().reflect)
-    sketch: Sketch = field(default_factory=Sketch)
+    reflector: ReflectFunction = field(default_factory=lambda: LessonReflector().reflect)
+    state_changes: StateChanges = field(default_factory=StateChanges)
 
 
 class FeedbackLoop:
@@ -49,141 +49,141 @@ class FeedbackLoop:
         agent: Who this is, where several live at once.
     """
 
-    def __init__(self, mind: Mind, roles: Roles, start: Observation, episode: int = 0, *, is_told: bool = True) -> None:
-        self.mind, self.roles, self.episode, self.is_told = mind, roles, episode, is_told
-        self.telling, self.agent = Telling(), 0
+    def __init__(self, agent: AgentState, roles: Roles, start: Observation, episode: int = 0, *, has_text: bool = True) -> None:
+        self.agent_state, self.roles, self.episode, self.has_text = agent, roles, episode, has_text
+        self.notification_settings, self.agent_index = NotificationSettings(), 0
         self._engine = ExecutionEngine(roles.sentinel)
-        self.seen, self.turn = roles.sentinel.listen(start), 0
+        self.observation, self.turn = roles.sentinel.sanitize(start), 0
         self.encounters = self.avoided = 0
-        self._previous: Reflection | None = None
-        self._logged = 0
-        self.mind.perceive(self.seen)
+        self._previous_reflection: Reflection | None = None
+        self._num_logged = 0
+        self.agent_state.perceive(self.observation)
 
     def step(self) -> LoopSnapshot:
         """Lives one turn."""
-        brief = self._collect()
-        plan = self.roles.sentinel.admit(self.mind, self.roles.thinker.plan(self.mind, brief), brief.observation)
-        near = self._is_danger_near(brief.observation)
-        forecast = self._foresee(brief.observation, plan)
-        steps = self._engine.run(self.mind, plan, unharmed(brief.observation))
-        lessons = self._take_in(steps)
-        self.seen, self.turn = steps[-1].after, self.turn + 1
-        return self._look_back(brief, plan, steps, lessons, forecast, near)
+        context = self._collect()
+        plan = self.roles.sentinel.filter_plan(self.agent_state, self.roles.thinker.plan(self.agent_state, context), context.observation)
+        is_danger_near = self._is_danger_near(context.observation)
+        forecast = self._forecast_damage(context.observation, plan)
+        steps = self._engine.run(self.agent_state, plan, clear_effects(context.observation))
+        lessons = self._learn(steps)
+        self.observation, self.turn = steps[-1].after, self.turn + 1
+        return self._reflect(context, plan, steps, lessons, forecast, is_danger_near)
 
-    def _collect(self) -> Brief:
+    def _collect(self) -> PlanningContext:
         """Steps 1 and 2: what there is, what is remembered of it, in words."""
-        mind, seen = self.mind, self.seen
-        if not self.is_told:  # nobody reads the words: without a model and without a watcher they are left out
-            return Brief(seen, "", mind.world.candidates(seen), "", (), (), self._previous)
-        forecast = mind.forecaster.forecast(foresight.features(mind, seen, ()))
-        summary = self.roles.state.format(self.roles.state.slots(mind, seen, forecast))
-        words = [*dict.fromkeys(seen.looks.values()), *seen.resources]
-        excerpts = mind.shelf.excerpts(" ".join(words)) if mind.temper.has_playbook else ()
-        schema = self.roles.rewards.table(mind)
-        return Brief(
-            seen, summary, mind.world.candidates(seen), schema, mind.memory.relevant(words), excerpts, self._previous
+        agent, observation = self.agent_state, self.observation
+        if not self.has_text:  # nobody reads the words: without a model and without a watcher they are left out
+            return PlanningContext(observation, "", agent.world.candidates(observation), "", (), (), self._previous_reflection)
+        forecast = agent.forecaster.forecast(foresight.extract_features(agent, observation, ()))
+        summary = self.roles.state_formatter.format(self.roles.state_formatter.build_slots(agent, observation, forecast))
+        words = [*dict.fromkeys(observation.tiles.values()), *observation.resources]
+        excerpts = agent.episode_playbook.get_excerpts(" ".join(words)) if agent.settings.has_playbook else ()
+        schema = self.roles.rewards.format_scoreboard(agent)
+        return PlanningContext(
+            observation, summary, agent.world.candidates(observation), schema, agent.memory.find_relevant(words), excerpts, self._previous_reflection
         )
 
-    def _foresee(self, seen: Observation, plan: ActionPlan) -> float:
-        spot, path = seen.position, list[Spot]()
+    def _forecast_damage(self, observation: Observation, plan: ActionPlan) -> float:
+        cell, path = observation.position, list[Cell]()
         for action in plan.actions:
-            if action.name in self.mind.world.moves:
-                dx, dy = self.mind.world.moves[action.name]
-                spot = (spot[0] + dx, spot[1] + dy)
-                path.append(spot)
-        return self.mind.forecaster.state(seen.tick, foresight.features(self.mind, seen, path))
+            if action.name in self.agent_state.world.moves:
+                dx, dy = self.agent_state.world.moves[action.name]
+                cell = (cell[0] + dx, cell[1] + dy)
+                path.append(cell)
+        return self.agent_state.forecaster.issue_forecast(observation.tick, foresight.extract_features(self.agent_state, observation, path))
 
-    def _is_danger_near(self, seen: Observation) -> bool:
-        mind, (x, y) = self.mind, seen.position
-        beside = [seen.looks.get((x + dx, y + dy), "") for dx, dy in mind.world.moves.values()]
-        facts = mind.lore.facts
-        return any(look in facts and facts[look].hurt and mind.lore.risk(look, 0.0) > 0.5 for look in beside)
+    def _is_danger_near(self, observation: Observation) -> bool:
+        agent, (x, y) = self.agent_state, observation.position
+        neighbor_tiles = [observation.tiles.get((x + dx, y + dy), "") for dx, dy in agent.world.moves.values()]
+        tile_stats = agent.beliefs.tile_stats
+        return any(tile in tile_stats and tile_stats[tile].hurt and agent.beliefs.get_risk(tile, 0.0) > 0.5 for tile in neighbor_tiles)
 
-    def _take_in(self, steps: Sequence[Executed]) -> list[Lesson]:
+    def _learn(self, steps: Sequence[ExecutedAction]) -> list[Lesson]:
         """Learns from what was done, action by action."""
         lessons: list[Lesson] = []
         for step in steps:
             if step.status == "blocked":
                 continue
-            self.mind.forecaster.settle(step.after)
-            lessons += learning.learn(self.mind, step)
-            lessons += learning.renewed(self.mind, self.mind.perceive(step.after))
-            for what in (*step.after.gained, *step.after.unlocked):
-                self.mind.memory.explored(f"{what} by {step.action} at {step.before.here or 'nothing'}")
+            self.agent_state.forecaster.resolve(step.after)
+            lessons += learning.learn(self.agent_state, step)
+            lessons += learning.learn_renewals(self.agent_state, self.agent_state.perceive(step.after))
+            for item in (*step.after.gained, *step.after.unlocked):
+                self.agent_state.memory.add_discovery(f"{item} by {step.action} at {step.before.current_tile or 'nothing'}")
         return lessons
 
-    def _deltas(self, lessons: Sequence[Lesson], report: str) -> Sequence[playbook.Delta]:
+    def _propose_deltas(self, lessons: Sequence[Lesson], report: str) -> Sequence[playbook.Delta]:
         """Returns what the turn would change in the playbook: what was lived, and what a thinker says it means."""
-        if not self.mind.temper.has_playbook:
+        if not self.agent_state.settings.has_playbook:
             return ()
-        deltas = list(self.roles.reflector(self.mind.shelf.playbook, lessons))
-        for said in self._previous.lessons if self._previous else ():
-            deltas.append(playbook.add("reflections", said, evidence=report[:200], source="reflection"))
+        deltas = list(self.roles.reflector(self.agent_state.episode_playbook.playbook, lessons))
+        for lesson in self._previous_reflection.lessons if self._previous_reflection else ():
+            deltas.append(playbook.add("reflections", lesson, evidence=report[:200], source="reflection"))
         return deltas
 
-    def _look_back(
+    def _reflect(
         self,
-        brief: Brief,
+        context: PlanningContext,
         plan: ActionPlan,
-        steps: Sequence[Executed],
+        steps: Sequence[ExecutedAction],
         lessons: Sequence[Lesson],
         forecast: float,
-        near: bool,
+        is_danger_near: bool,
     ) -> LoopSnapshot:
         """Step 5: rewards, a report, a reflection, deltas; all of it in a snapshot."""
-        mind, roles = self.mind, self.roles
-        is_hurt = any(learning.hurt_by_ground(mind, step.after) for step in steps)
-        self.encounters += near or is_hurt
-        self.avoided += near and not is_hurt
-        rewards = roles.rewards.add(mind, steps, is_defended=near and not is_hurt)
-        bits = mind.atlas.bits
-        report = roles.result.format(steps, rewards["external"], bits, forecast) if self.is_told else ""
-        self._previous = roles.thinker.reflect(mind, report, steps)
-        for alert in self._previous.alerts:
-            mind.memory.alarm(alert, self.seen.tick)
-        verdicts = mind.shelf.apply(self._deltas(lessons, report))
-        events = tuple(roles.sentinel.events[self._logged :])
-        self._logged = len(roles.sentinel.events)
-        told = self.is_told
-        warnings = tuple(roles.rewards.warnings(mind, forecast)) if told else ()
+        agent, roles = self.agent_state, self.roles
+        is_hurt = any(learning.get_ground_damage(agent, step.after) for step in steps)
+        self.encounters += is_danger_near or is_hurt
+        self.avoided += is_danger_near and not is_hurt
+        rewards = roles.rewards.add(agent, steps, is_defended=is_danger_near and not is_hurt)
+        bits = agent.world_map.bits
+        report = roles.result_formatter.format(steps, rewards["external"], bits, forecast) if self.has_text else ""
+        self._previous_reflection = roles.thinker.reflect(agent, report, steps)
+        for alert in self._previous_reflection.alerts:
+            agent.memory.add_alert(alert, self.observation.tick)
+        verdicts = agent.episode_playbook.apply(self._propose_deltas(lessons, report))
+        events = tuple(roles.sentinel.events[self._num_logged :])
+        self._num_logged = len(roles.sentinel.events)
+        has_text = self.has_text
+        warnings = tuple(roles.rewards.find_warnings(agent, forecast)) if has_text else ()
         return LoopSnapshot(
             self.episode,
             self.turn,
-            self.seen,
-            brief.summary,
+            self.observation,
+            context.summary,
             plan,
             tuple(steps),
-            self._previous,
+            self._previous_reflection,
             forecast,
             rewards,
-            {**roles.rewards.board(), "curiosity": round(mind.coefficient, 3)} if told else {},
+            {**roles.rewards.get_scoreboard(), "curiosity": round(agent.curiosity_weight, 3)} if has_text else {},
             warnings,
-            tuple(verdict.to_data() for verdict in verdicts) if told else (),
-            mind.shelf.stats() if told else {},
+            tuple(verdict.to_data() for verdict in verdicts) if has_text else (),
+            agent.episode_playbook.stats() if has_text else {},
             events,
-            **(self._shown(brief, forecast, events, warnings) if told else {}),
+            **(self._build_view(context, forecast, events, warnings) if has_text else {}),
         )
 
-    def _shown(
-        self, brief: Brief, forecast: float, events: Sequence[Mapping[str, JSON]], warnings: Sequence[str]
+    def _build_view(
+        self, context: PlanningContext, forecast: float, events: Sequence[Mapping[str, JSON]], warnings: Sequence[str]
     ) -> dict[str, Any]:
         """Returns what only a watcher wants of a turn."""
-        mind, level = self.mind, self.telling.log_detail
-        score = self.roles.rewards.totals.get("external", 0.0) if mind.world.is_scored_by_reward else self.seen.tick
-        temper, telling = mind.temper, self.telling
-        limits = {"danger_threshold": temper.danger_threshold, "exploration_bonus": temper.exploration_bonus}
-        in_force = {**limits, "log_detail": telling.log_detail, "notifications": telling.notifications}
-        given = {
-            "candidates": [str(each) for each in brief.candidates],
-            "memory": list(brief.memory),
-            "playbook": list(brief.playbook),
-            "rewards": brief.reward_schema,
+        agent, detail = self.agent_state, self.notification_settings.log_detail
+        score = self.roles.rewards.totals.get("external", 0.0) if agent.world.is_scored_by_reward else self.observation.tick
+        settings, notification_settings = agent.settings, self.notification_settings
+        limits = {"danger_threshold": settings.danger_threshold, "exploration_bonus": settings.exploration_bonus}
+        current_settings = {**limits, "log_detail": notification_settings.log_detail, "notifications": notification_settings.notifications}
+        thinker_input = {
+            "candidates": [str(action) for action in context.candidates],
+            "memory": list(context.memory),
+            "playbook": list(context.playbook),
+            "rewards": context.reward_schema,
         }
-        alarms = notices(telling.notifications, self.seen, forecast, temper.danger_threshold, events, warnings)
+        alarms = iter_notices(notification_settings.notifications, self.observation, forecast, settings.danger_threshold, events, warnings)
         return {
-            "view": {**self.roles.sketch.draw(mind, self.seen, score), "in_force": in_force},
+            "view": {**self.roles.state_changes.collect(agent, self.observation, score), "in_force": current_settings},
             "notices": tuple(alarms),
-            "given": given if level == "verbose" else NOTHING,
-            "is_quiet": level == "quiet",
-            "agent": self.agent,
+            "given": thinker_input if detail == "verbose" else EMPTY,
+            "is_quiet": detail == "quiet",
+            "agent": self.agent_index,
         }

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from atoll import playbook
 
-MILD = 0.15  # damage that is assumed of a look that nobody has tried
-TRIES = 2  # without a gain after which an action is said to give nothing
+DEFAULT_DAMAGE = 0.15  # damage that is assumed of a look that nobody has tried
+MIN_TRIES = 2  # without a gain after which an action is said to give nothing
 
 
 @dataclass(slots=True)
-class Fact:
+class TileStats:
     """What is known of a look: how often it was entered, hurt, was run into, and what it did."""
 
     entered: float = 0.0
@@ -27,20 +27,20 @@ class Fact:
     hunts: bool = False
 
     def mean_damage(self) -> float:
-        return self.damage / self.hurt if self.hurt else MILD
+        return self.damage / self.hurt if self.hurt else DEFAULT_DAMAGE
 
 
 @dataclass(slots=True)
-class Use:
+class ActionEffect:
     """What is known of doing something to a look: tries, and what they gave."""
 
     tries: float = 0.0
     gains: Counter[str] = field(default_factory=Counter)
 
 
-type Deed = tuple[str, str]  # an action and the look, or the circumstances, that it is done to
+type ActionKey = tuple[str, str]  # an action and the look, or the circumstances, that it is done to
 
-AVOID, HARMLESS, GIVES, NOTHING = (
+AVOID, HARMLESS, GIVES, GIVES_NOTHING = (
     "Avoid {look}: it hurts ({cause}, {damage:.2f}).",
     "{look} is harmless: step on it freely.",
     "{action} at {look} gives {gain}.",
@@ -57,7 +57,7 @@ DARK, DAYLIGHT, RENEWS = (
     "{look} turns into {other} again within {ticks} ticks.",
 )
 
-_FORMS: Sequence[tuple[str, re.Pattern[str]]] = [
+_PATTERNS: Sequence[tuple[str, re.Pattern[str]]] = [
     (
         "avoid",
         re.compile(r"Avoid (?P<look>.+): it hurts \((?P<cause>[^,]+), (?P<damage>[0-9]{1,4}(?:[.][0-9]{1,9})?)\)\."),
@@ -75,7 +75,7 @@ _FORMS: Sequence[tuple[str, re.Pattern[str]]] = [
 
 
 @dataclass(slots=True)
-class Lore:
+class Beliefs:
     """Beliefs, from the playbook and from this life.
 
     Attributes:
@@ -88,90 +88,90 @@ class Lore:
         told: Ids of the bullets by the look or deed that they are about.
     """
 
-    facts: dict[str, Fact] = field(default_factory=dict)
-    uses: dict[Deed, Use] = field(default_factory=dict)
+    tile_stats: dict[str, TileStats] = field(default_factory=dict)
+    effects: dict[ActionKey, ActionEffect] = field(default_factory=dict)
     refuges: Counter[str] = field(default_factory=Counter)
-    dark_hurt: float = 0.0
+    dark_harm_ticks: float = 0.0
     dark_ticks: float = 0.0
     daylight: int | None = None
     renewals: dict[str, tuple[str, int]] = field(default_factory=dict)
-    told: dict[str, set[str]] = field(default_factory=dict)
-    _read: set[str] = field(default_factory=set)
+    bullet_ids: dict[str, set[str]] = field(default_factory=dict)
+    _read_ids: set[str] = field(default_factory=set)
 
-    def fact(self, look: str) -> Fact:
-        if look not in self.facts:
-            self.facts[look] = Fact()
-        return self.facts[look]
+    def get_tile_stats(self, tile: str) -> TileStats:
+        if tile not in self.tile_stats:
+            self.tile_stats[tile] = TileStats()
+        return self.tile_stats[tile]
 
-    def use(self, action: str, look: str) -> Use:
-        if (action, look) not in self.uses:
-            self.uses[action, look] = Use()
-        return self.uses[action, look]
+    def get_effect(self, action: str, tile: str) -> ActionEffect:
+        if (action, tile) not in self.effects:
+            self.effects[action, tile] = ActionEffect()
+        return self.effects[action, tile]
 
-    def read(self, bullets: Iterable[playbook.Bullet]) -> None:
+    def read_bullets(self, bullets: Iterable[playbook.Bullet]) -> None:
         """Believes what bullets say, the more the more often they helped; a bullet is read once in a life."""
         for bullet in bullets:
-            if bullet.id not in self._read:
-                self._read.add(bullet.id)
-                self._believe(bullet)
+            if bullet.id not in self._read_ids:
+                self._read_ids.add(bullet.id)
+                self._apply_bullet(bullet)
 
-    def _believe(self, bullet: playbook.Bullet) -> None:
-        for name, form in _FORMS:
-            found = form.fullmatch(bullet.content)
-            if found is None:
+    def _apply_bullet(self, bullet: playbook.Bullet) -> None:
+        for name, pattern in _PATTERNS:
+            parsed = pattern.fullmatch(bullet.content)
+            if parsed is None:
                 continue
-            said = found.groupdict()
-            self.told.setdefault(said.get("look") or name, set()).add(bullet.id)
-            sure, doubt = 1.0 + min(bullet.helpful, 20), float(min(bullet.harmful, 20))
+            groups = parsed.groupdict()
+            self.bullet_ids.setdefault(groups.get("look") or name, set()).add(bullet.id)
+            support, doubt = 1.0 + min(bullet.helpful, 20), float(min(bullet.harmful, 20))
             match name:
                 case "avoid":
-                    fact = self.fact(said["look"])
-                    fact.entered, fact.hurt = fact.entered + sure + doubt, fact.hurt + sure
-                    fact.damage, fact.cause = fact.damage + sure * float(said["damage"]), said["cause"]
+                    stats = self.get_tile_stats(groups["look"])
+                    stats.entered, stats.hurt = stats.entered + support + doubt, stats.hurt + support
+                    stats.damage, stats.cause = stats.damage + support * float(groups["damage"]), groups["cause"]
                 case "harmless":
-                    fact = self.fact(said["look"])
-                    fact.entered, fact.hurt = fact.entered + sure + doubt, fact.hurt + doubt
+                    stats = self.get_tile_stats(groups["look"])
+                    stats.entered, stats.hurt = stats.entered + support + doubt, stats.hurt + doubt
                 case "gives":
-                    use = self.use(said["action"], said["look"])
-                    use.tries, use.gains[said["gain"]] = use.tries + sure + doubt, use.gains[said["gain"]] + int(sure)
+                    effect = self.get_effect(groups["action"], groups["look"])
+                    effect.tries, effect.gains[groups["gain"]] = effect.tries + support + doubt, effect.gains[groups["gain"]] + int(support)
                 case "nothing":
-                    self.use(said["action"], said["look"]).tries += TRIES * sure
+                    self.get_effect(groups["action"], groups["look"]).tries += MIN_TRIES * support
                 case "blocks":
-                    self.fact(said["look"]).blocked += sure
+                    self.get_tile_stats(groups["look"]).blocked += support
                 case "hunts":
-                    self.fact(said["look"]).hunts = True
+                    self.get_tile_stats(groups["look"]).hunts = True
                 case "refuge":
-                    self.refuges[said["look"]] += int(sure)
+                    self.refuges[groups["look"]] += int(support)
                 case "dark":
-                    self.dark_hurt, self.dark_ticks = self.dark_hurt + 5 * sure, self.dark_ticks + 5 * (sure + doubt)
+                    self.dark_harm_ticks, self.dark_ticks = self.dark_harm_ticks + 5 * support, self.dark_ticks + 5 * (support + doubt)
                 case "daylight":
-                    self.daylight = int(said["ticks"])
+                    self.daylight = int(groups["ticks"])
                 case "renews":
-                    self.renewals[said["look"]] = (said["other"], int(said["ticks"]))
+                    self.renewals[groups["look"]] = (groups["other"], int(groups["ticks"]))
             return
 
-    def risk(self, look: str, prior: float) -> float:
+    def get_risk(self, tile: str, prior: float) -> float:
         """Returns the chance that entering a look hurts; `prior` for one that nobody has tried."""
-        fact = self.facts.get(look)
-        if fact is None:
+        stats = self.tile_stats.get(tile)
+        if stats is None:
             return prior
-        return (fact.hurt + prior) / (fact.entered + 1.0)
+        return (stats.hurt + prior) / (stats.entered + 1.0)
 
-    def is_wall(self, look: str) -> bool:
-        fact = self.facts.get(look)
-        return fact is not None and fact.blocked > fact.entered
+    def is_wall(self, tile: str) -> bool:
+        stats = self.tile_stats.get(tile)
+        return stats is not None and stats.blocked > stats.entered
 
-    def sources(self, gain: str) -> list[tuple[str, str, float]]:
+    def find_sources(self, gain: str) -> list[tuple[str, str, float]]:
         """Returns what gives something: (action, look, how often of the tries)."""
-        found = []
-        for (action, look), use in self.uses.items():
-            if use.gains[gain] and use.tries:
-                found.append((action, look, min(1.0, use.gains[gain] / use.tries)))
-        return found
+        sources = []
+        for (action, tile), effect in self.effects.items():
+            if effect.gains[gain] and effect.tries:
+                sources.append((action, tile, min(1.0, effect.gains[gain] / effect.tries)))
+        return sources
 
-    def is_dark_bad(self) -> bool:
-        return self.dark_hurt >= 2 and self.dark_hurt > 0.5 * self.dark_ticks
+    def is_dark_harmful(self) -> bool:
+        return self.dark_harm_ticks >= 2 and self.dark_harm_ticks > 0.5 * self.dark_ticks
 
-    def feared(self, prior: float, threshold: float = 0.5) -> list[str]:
+    def list_feared(self, prior: float, threshold: float = 0.5) -> list[str]:
         """Returns the looks that are held to hurt: the entries of the dictionary of fear."""
-        return [look for look, fact in self.facts.items() if fact.hurt and self.risk(look, prior) >= threshold]
+        return [tile for tile, stats in self.tile_stats.items() if stats.hurt and self.get_risk(tile, prior) >= threshold]

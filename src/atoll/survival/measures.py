@@ -38,60 +38,60 @@ class Calibration(NamedTuple):
 NO_FORECASTS = Calibration(0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0, ())
 
 
-def calibration(said: Sequence[tuple[float, bool]], num_bins: int = 10) -> Calibration:
+def compute_calibration(forecasts: Sequence[tuple[float, bool]], num_bins: int = 10) -> Calibration:
     """Measures forecasts against what happened."""
-    if not said:
+    if not forecasts:
         return NO_FORECASTS
-    count = len(said)
-    base = sum(happened for _, happened in said) / count
-    brier = sum((forecast - happened) ** 2 for forecast, happened in said) / count
-    spread = base * (1 - base)
-    bins = _bins(said, num_bins)
-    high = [happened for forecast, happened in said if forecast >= 0.5]
-    loss = -sum(math.log(max(1e-6, forecast if happened else 1 - forecast)) for forecast, happened in said) / count
+    count = len(forecasts)
+    base_rate = sum(happened for _, happened in forecasts) / count
+    brier = sum((forecast - happened) ** 2 for forecast, happened in forecasts) / count
+    base_variance = base_rate * (1 - base_rate)
+    bins = _make_bins(forecasts, num_bins)
+    high_outcomes = [happened for forecast, happened in forecasts if forecast >= 0.5]
+    log_loss = -sum(math.log(max(1e-6, forecast if happened else 1 - forecast)) for forecast, happened in forecasts) / count
     return Calibration(
         count,
-        base,
+        base_rate,
         brier,
-        1 - brier / spread if spread > 0 else 0.0,
-        loss,
-        auroc(said),
-        sum(high) / len(high) if high else 0.0,
-        sum(each.size * abs(each.forecast - each.happened) for each in bins) / count,
+        1 - brier / base_variance if base_variance > 0 else 0.0,
+        log_loss,
+        compute_auroc(forecasts),
+        sum(high_outcomes) / len(high_outcomes) if high_outcomes else 0.0,
+        sum(item.size * abs(item.forecast - item.happened) for item in bins) / count,
         bins,
     )
 
 
-def _bins(said: Sequence[tuple[float, bool]], num_bins: int) -> tuple[Bin, ...]:
+def _make_bins(forecasts: Sequence[tuple[float, bool]], num_bins: int) -> tuple[Bin, ...]:
     grouped: dict[int, list[tuple[float, bool]]] = {}
-    for each in said:
-        grouped.setdefault(min(num_bins - 1, int(each[0] * num_bins)), []).append(each)
-    found = []
+    for pair in forecasts:
+        grouped.setdefault(min(num_bins - 1, int(pair[0] * num_bins)), []).append(pair)
+    bins = []
     for _, group in sorted(grouped.items()):
         size = len(group)
-        found.append(Bin(sum(f for f, _ in group) / size, sum(h for _, h in group) / size, size))
-    return tuple(found)
+        bins.append(Bin(sum(f for f, _ in group) / size, sum(h for _, h in group) / size, size))
+    return tuple(bins)
 
 
-def auroc(said: Sequence[tuple[float, bool]]) -> float:
+def compute_auroc(forecasts: Sequence[tuple[float, bool]]) -> float:
     """Returns the area under the receiver's curve, ties counted half."""
-    ordered = sorted(said)
+    ordered = sorted(forecasts)
     positives = sum(happened for _, happened in ordered)
     negatives = len(ordered) - positives
     if not positives or not negatives:
         return 0.5
-    ranks, place = 0.0, 0
-    while place < len(ordered):
-        end = place
-        while end < len(ordered) and ordered[end][0] == ordered[place][0]:
+    rank_sum, start = 0.0, 0
+    while start < len(ordered):
+        end = start
+        while end < len(ordered) and ordered[end][0] == ordered[start][0]:
             end += 1
-        middle = (place + 1 + end) / 2
-        ranks += middle * sum(happened for _, happened in ordered[place:end])
-        place = end
-    return (ranks - positives * (positives + 1) / 2) / (positives * negatives)
+        mean_rank = (start + 1 + end) / 2
+        rank_sum += mean_rank * sum(happened for _, happened in ordered[start:end])
+        start = end
+    return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
 
 
-def cvar(returns: Sequence[float], alpha: float = 0.1) -> float:
+def compute_cvar(returns: Sequence[float], alpha: float = 0.1) -> float:
     """Returns the mean of the worst share of returns, at least one of them."""
     if not returns:
         return 0.0

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, field
 
-from atoll.survival.atlas import Atlas
-from atoll.survival.curiosity import Counts, RandomDistillation
+from atoll.survival.atlas import WorldMap
+from atoll.survival.curiosity import VisitCounts, RandomDistillation
 from atoll.survival.fear import Forecaster
-from atoll.survival.lore import Lore
+from atoll.survival.lore import Beliefs
 from atoll.survival.roles.memory import Memory
-from atoll.survival.roles.shelf import Shelf
-from atoll.survival.workshop import Workshop
+from atoll.survival.roles.shelf import EpisodePlaybook
+from atoll.survival.workshop import RecipeBook
 from atoll.survival.worlds.world import Observation, World
 
 
 @dataclass(frozen=True, slots=True)
-class Temper:
+class AgentSettings:
     """What an agent may feel and use, and how strongly.
 
     Attributes:
@@ -29,7 +29,7 @@ class Temper:
 
 
 @dataclass(slots=True)
-class Mind:
+class AgentState:
     """The state of one life, which the roles share.
 
     Attributes:
@@ -39,23 +39,23 @@ class Mind:
     """
 
     world: World
-    temper: Temper
+    settings: AgentSettings
     memory: Memory
-    shelf: Shelf
+    episode_playbook: EpisodePlaybook
     forecaster: Forecaster
-    lore: Lore = field(default_factory=Lore)
-    atlas: Atlas = field(default_factory=Atlas)
-    counts: Counts = field(default_factory=Counts)
+    beliefs: Beliefs = field(default_factory=Beliefs)
+    world_map: WorldMap = field(default_factory=WorldMap)
+    visit_counts: VisitCounts = field(default_factory=VisitCounts)
     distillation: RandomDistillation = field(default_factory=RandomDistillation)
-    workshop: Workshop = field(default_factory=Workshop)
-    coefficient: float = 1.0
-    rates: dict[str, float] = field(default_factory=dict)
-    lit_since: int = 0
-    _recalled: set[str] = field(default_factory=set)
+    recipe_book: RecipeBook = field(default_factory=RecipeBook)
+    curiosity_weight: float = 1.0
+    consumption_rates: dict[str, float] = field(default_factory=dict)
+    day_start: int = 0
+    _recalled_topics: set[str] = field(default_factory=set)
 
     @property
     def curiosity(self) -> float:
-        return self.coefficient * self.temper.exploration_bonus if self.temper.has_curiosity else 0.0
+        return self.curiosity_weight * self.settings.exploration_bonus if self.settings.has_curiosity else 0.0
 
     @property
     def prior(self) -> float:
@@ -63,21 +63,21 @@ class Mind:
 
     def recall(self, topic: str) -> None:
         """Looks up in the playbook what it says of something, once in a life."""
-        if self.temper.has_playbook and topic not in self._recalled:
-            self._recalled.add(topic)
-            bullets = self.shelf.about(topic)
-            self.lore.read(bullets)
-            self.workshop.read(bullets)
+        if self.settings.has_playbook and topic not in self._recalled_topics:
+            self._recalled_topics.add(topic)
+            bullets = self.episode_playbook.find_bullets(topic)
+            self.beliefs.read_bullets(bullets)
+            self.recipe_book.read_bullets(bullets)
 
-    def perceive(self, seen: Observation) -> list[tuple[str, str, int]]:
+    def perceive(self, observation: Observation) -> list[tuple[str, str, int]]:
         """Takes in a view; returns which looks turned into which, and after how long."""
-        for look in seen.looks.values():
-            if look not in self._recalled:
-                self.recall(look)
-        turned = self.atlas.see(seen)
-        return [(before, now, ticks) for _, before, now, ticks in turned]
+        for tile in observation.tiles.values():
+            if tile not in self._recalled_topics:
+                self.recall(tile)
+        changes = self.world_map.update(observation)
+        return [(old_tile, new_tile, ticks) for _, old_tile, new_tile, ticks in changes]
 
     def ticks_to_dusk(self, tick: int) -> float:
         """Returns how long it stays light, as far as anybody knows."""
-        day = self.lore.daylight
-        return float("inf") if day is None else max(0.0, self.lit_since + day - tick)
+        daylight = self.beliefs.daylight
+        return float("inf") if daylight is None else max(0.0, self.day_start + daylight - tick)

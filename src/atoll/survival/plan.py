@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 from atoll.survival.worlds.world import Action, Observation
 
 type Status = Literal["done", "refused", "blocked", "aborted", "evaded"]
@@ -30,7 +30,7 @@ class ActionPlan:
     def to_data(self) -> dict[str, JSON]:
         return {
             "goal": self.goal,
-            "actions": [str(each) for each in self.actions],
+            "actions": [str(action) for action in self.actions],
             "subgoals": list(self.subgoals),
             "risk": round(self.risk, 4),
             "expected_reward": round(self.expected_reward, 4),
@@ -62,13 +62,13 @@ class Reflection:
     def to_data(self) -> dict[str, JSON]:
         return {
             "text": self.text,
-            "alerts": [asdict(each) for each in self.alerts],
+            "alerts": [asdict(alert) for alert in self.alerts],
             "exploration": round(self.exploration, 4),
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class ExecutedAction:
     """One action as it went: what it was, what became of it, what was seen before and after."""
 
     action: Action
@@ -86,7 +86,7 @@ class Executed:
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class PlanningContext:
     """What a thinker is given to plan with.
 
     Attributes:
@@ -124,18 +124,18 @@ class LoopSnapshot:
     observation: Observation
     summary: str
     plan: ActionPlan
-    steps: tuple[Executed, ...]
+    steps: tuple[ExecutedAction, ...]
     reflection: Reflection
     forecast: float
-    rewards: Mapping[str, float] = NOTHING
-    scores: Mapping[str, JSON] = NOTHING
+    rewards: Mapping[str, float] = EMPTY
+    scores: Mapping[str, JSON] = EMPTY
     warnings: tuple[str, ...] = ()
     verdicts: tuple[Mapping[str, JSON], ...] = ()
     playbook: Mapping[str, JSON] = field(default_factory=dict)
     events: tuple[Mapping[str, JSON], ...] = ()
-    view: Mapping[str, JSON] = NOTHING
+    view: Mapping[str, JSON] = EMPTY
     notices: tuple[Mapping[str, JSON], ...] = ()
-    given: Mapping[str, JSON] = NOTHING
+    given: Mapping[str, JSON] = EMPTY
     is_quiet: bool = False
     agent: int = 0
 
@@ -158,17 +158,17 @@ class LoopSnapshot:
             "cause": self.observation.cause,
             "summary": "" if self.is_quiet else self.summary,
             "plan": plan,
-            "steps": [each.to_data() for each in self.steps],
+            "steps": [step.to_data() for step in self.steps],
             "reflection": reflection,
             "forecast": round(self.forecast, 4),
             "rewards": {name: round(value, 4) for name, value in self.rewards.items()},
             "scores": dict(self.scores),
             "warnings": list(self.warnings),
-            "deltas": [dict(each) for each in self.verdicts],
+            "deltas": [dict(verdict) for verdict in self.verdicts],
             "playbook": dict(self.playbook),
-            "events": [dict(each) for each in self.events],
+            "events": [dict(event) for event in self.events],
             "view": dict(self.view),
-            "notices": [dict(each) for each in self.notices],
+            "notices": [dict(notice) for notice in self.notices],
             **({"given": dict(self.given)} if self.given else {}),
             **({"agent": self.agent} if self.agent else {}),
         }

@@ -6,76 +6,76 @@ from statistics import fmean
 from typing import Any, Literal
 
 from atoll import playbook
-from atoll.survival.life import Life, Living
-from atoll.survival.mind import Mind
-from atoll.survival.plan import ActionPlan, Brief, Executed, Reflection
+from atoll.survival.life import EpisodeSummary, EpisodeRunner
+from atoll.survival.mind import AgentState
+from atoll.survival.plan import ActionPlan, PlanningContext, ExecutedAction, Reflection
 from atoll.survival.thinkers.thinker import Thinker
-from atoll.survival.worlds.table import Table
+from atoll.survival.worlds.table import SharedGrid
 
-type Party = Literal["cooperation", "competition"]
+type PartyMode = Literal["cooperation", "competition"]
 
 
 @dataclass(slots=True)
-class OneStep:
+class FirstActionThinker:
     """Takes only the first action of every plan: the others have their turn."""
 
     thinker: Thinker
 
-    def plan(self, mind: Mind, brief: Brief) -> ActionPlan:
-        plan = self.thinker.plan(mind, brief)
+    def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
+        plan = self.thinker.plan(agent, context)
         return replace(plan, actions=plan.actions[:1])
 
-    def reflect(self, mind: Mind, report: str, steps: Sequence[Executed]) -> Reflection:
-        return self.thinker.reflect(mind, report, steps)
+    def reflect(self, agent: AgentState, report: str, steps: Sequence[ExecutedAction]) -> Reflection:
+        return self.thinker.reflect(agent, report, steps)
 
 
-def live_together(
-    living: Living,
-    table: Table,
-    party: Party,
+def run_together(
+    runner: EpisodeRunner,
+    shared_grid: SharedGrid,
+    party: PartyMode,
     book: playbook.Playbook,
     state: Mapping[str, Any],
     *,
     seed: int,
     episode: int = 0,
-) -> list[Life]:
+) -> list[EpisodeSummary]:
     """Lives as many lives as there are seats, turn by turn.
 
     In co-operation they share what they believe and one playbook: what hurts one is feared by all. In competition
     everybody begins with the same playbook and keeps their own.
     """
-    table.lay(seed)
-    births = [living.birth(seat, book, state, seed=seed * 31 + number) for number, seat in enumerate(table.seats)]
-    for born in births:
-        born.roles.thinker = OneStep(born.roles.thinker)
+    shared_grid.reset_world(seed)
+    setups = [runner.make_setup(agent_grid, book, state, seed=seed * 31 + index) for index, agent_grid in enumerate(shared_grid.agent_grids)]
+    for born in setups:
+        born.roles.thinker = FirstActionThinker(born.roles.thinker)
         if party == "cooperation":
-            born.mind.lore, born.mind.shelf = births[0].mind.lore, births[0].mind.shelf
-    begun = [living.begin(born, seat.reset(seed), episode) for born, seat in zip(births, table.seats, strict=True)]
-    for number, lived in enumerate(begun):
-        lived.loop.agent = number
-    while not table.is_over:
-        table.begin_round()
-        first = table.terrain.tick % len(begun)
-        for lived in begun[first:] + begun[:first]:  # nobody is always first at the bush
-            if not lived.loop.seen.is_over:
-                lived.turn()
-        table.pass_time()  # where nobody did anything
-    return [lived.end() for lived in begun]
+            born.agent.beliefs, born.agent.episode_playbook = setups[0].agent.beliefs, setups[0].agent.episode_playbook
+    running_episodes = [runner.begin(setup, agent_grid.reset(seed), episode) for setup, agent_grid in zip(setups, shared_grid.agent_grids, strict=True)]
+    for number, lived in enumerate(running_episodes):
+        lived.loop.agent_index = number
+    while not shared_grid.is_over:
+        shared_grid.begin_round()
+        first = shared_grid.terrain.tick % len(running_episodes)
+        for lived in running_episodes[first:] + running_episodes[:first]:  # nobody is always first at the bush
+            if not lived.loop.observation.is_over:
+                lived.run_turn()
+        shared_grid.pass_time()  # where nobody did anything
+    return [running_episode.end() for running_episode in running_episodes]
 
 
-def summed(lives: Sequence[Life]) -> Life:
+def merge_summaries(summaries: Sequence[EpisodeSummary]) -> EpisodeSummary:
     """Returns the life that stands for all: the longest one's playbook and state, the means of what was counted."""
-    best = max(lives, key=lambda life: life.ticks)
+    best = max(summaries, key=lambda summary: summary.ticks)
     return replace(
         best,
-        score=fmean(life.score for life in lives),
-        ticks=round(fmean(life.ticks for life in lives)),
-        reward=fmean(life.reward for life in lives),
-        coverage=fmean(life.coverage for life in lives),
-        bits=fmean(life.bits for life in lives),
-        damage=fmean(life.damage for life in lives),
-        encounters=sum(life.encounters for life in lives),
-        avoided=sum(life.avoided for life in lives),
-        said=tuple(said for life in lives for said in life.said),
-        policy_changes=max(life.policy_changes for life in lives),
+        score=fmean(summary.score for summary in summaries),
+        ticks=round(fmean(summary.ticks for summary in summaries)),
+        reward=fmean(summary.reward for summary in summaries),
+        coverage=fmean(summary.coverage for summary in summaries),
+        bits=fmean(summary.bits for summary in summaries),
+        damage=fmean(summary.damage for summary in summaries),
+        encounters=sum(summary.encounters for summary in summaries),
+        avoided=sum(summary.avoided for summary in summaries),
+        forecasts=tuple(forecast for summary in summaries for forecast in summary.forecasts),
+        policy_changes=max(summary.policy_changes for summary in summaries),
     )

@@ -9,33 +9,33 @@ your `conftest.py` makes their failures tell more.
 """
 
 from atoll.testing.channels import FeedbackChannelSuite
-from atoll.testing.choosers import ChooserSuite
+from atoll.testing.choosers import SelectorSuite
 from atoll.testing.clock import FakeClock
-from atoll.testing.clusters import ClusterSuite, KeptSuite
-from atoll.testing.cuts import DyingJournal
+from atoll.testing.clusters import ClusterSuite, ListableClusterSuite
+from atoll.testing.cuts import FailingJournal
 from atoll.testing.executors import ExecutorSuite
-from atoll.testing.functions import settled, unscored
+from atoll.testing.functions import make_evaluated_function, make_failed_function
 from atoll.testing.gates import GateSuite
-from atoll.testing.histories import history
+from atoll.testing.histories import get_comparable_records
 from atoll.testing.inboxes import InboxSuite
 from atoll.testing.journals import JournalSuite
-from atoll.testing.judges import JudgeSuite
+from atoll.testing.judges import CandidateEvaluatorSuite
 from atoll.testing.llms import LLMSuite
 from atoll.testing.logs import LogSourceSuite
-from atoll.testing.naps import Naps
+from atoll.testing.naps import RandomDelays
 from atoll.testing.parameters import ParameterStoreContract
-from atoll.testing.pools import PoolSuite
+from atoll.testing.pools import PopulationSuite
 from atoll.testing.proposers import ProposerSuite
 from atoll.testing.sandboxes import SandboxSuite
-from atoll.testing.scripted import Place, ScriptedLLM
+from atoll.testing.scripted import CallPosition, ScriptedLLM
 from atoll.testing.server import Fault, ModelServer
 from atoll.testing.versions import VersionsSuite
 from atoll.testing.worlds import WorldSuite
 
 __all__ = [
-    "ChooserSuite",
+    "SelectorSuite",
     "ClusterSuite",
-    "DyingJournal",
+    "FailingJournal",
     "ExecutorSuite",
     "FakeClock",
     "Fault",
@@ -43,21 +43,21 @@ __all__ = [
     "GateSuite",
     "InboxSuite",
     "JournalSuite",
-    "JudgeSuite",
-    "KeptSuite",
+    "CandidateEvaluatorSuite",
+    "ListableClusterSuite",
     "LLMSuite",
     "LogSourceSuite",
     "ModelServer",
-    "Naps",
+    "RandomDelays",
     "ParameterStoreContract",
-    "Place",
-    "PoolSuite",
+    "CallPosition",
+    "PopulationSuite",
     "ProposerSuite",
     "SandboxSuite",
     "ScriptedLLM",
     "VersionsSuite",
     "WorldSuite",
-    "history",
-    "settled",
-    "unscored",
+    "get_comparable_records",
+    "make_evaluated_function",
+    "make_failed_function",
 ]

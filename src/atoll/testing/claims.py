@@ -18,13 +18,13 @@ def raises[T: BaseException](kind: type[T]) -> Iterator[list[T]]:
     raise AssertionError(f"{kind.__name__} was not raised")
 
 
-def at_once[T](call: Callable[[int], T], num_threads: int = 8) -> list[T]:
+def run_concurrently[T](call: Callable[[int], T], num_threads: int = 8) -> list[T]:
     """Calls `call(0)`, `call(1)`, ... from so many threads, as nearly at once as can be, and returns the results."""
     barrier = Barrier(num_threads)
 
-    def start(number: int) -> T:
+    def start(index: int) -> T:
         barrier.wait()
-        return call(number)
+        return call(index)
 
     with ThreadPoolExecutor(num_threads) as pool:
         return list(pool.map(start, range(num_threads)))

@@ -16,39 +16,39 @@ class GateSuite(ABC):
     def make(self) -> gate.Gate:
         """Returns the gate."""
 
-    def test_every_decision_has_a_verdict_a_reason_and_an_author(self) -> None:
+    def test_decision_has_verdict_reason_and_author(self) -> None:
         """No proposal makes it raise, with an evaluation or (as a screen) without, and every answer is whole."""
         decide = self.make()
-        for proposal in proposals():
+        for proposal in generate_proposals():
             decision = decide(proposal)
             assert decision.verdict in ("accept", "hold", "reject"), f"on {proposal}"
             assert decision.reason.strip(), f"on {proposal}"
-            assert decision.by.strip(), f"on {proposal}"
+            assert decision.decided_by.strip(), f"on {proposal}"
 
-    def test_it_leaves_the_version_to_the_pool(self) -> None:
+    def test_decision_has_no_version(self) -> None:
         """Only carrying a decision out makes a version."""
         decide = self.make()
-        assert all(decide(proposal).version is None for proposal in proposals())
+        assert all(decide(proposal).version is None for proposal in generate_proposals())
 
-    def test_the_same_proposal_gets_the_same_decision(self) -> None:
+    def test_same_proposal_gets_same_decision(self) -> None:
         """It decides from the proposal alone: a step that runs again after a crash hears the same."""
         first, second = self.make(), self.make()
-        before = [first(proposal) for proposal in proposals()]
+        first_decisions = [first(proposal) for proposal in generate_proposals()]
         # Pair by pair: pytest takes a minute to show how two long lists differ.
-        assert all(first(proposal) == was for proposal, was in zip(proposals(), before, strict=True))
-        backwards = reversed(list(zip(proposals(), before, strict=True)))
-        assert all(second(proposal) == was for proposal, was in backwards)
+        assert all(first(proposal) == first_decision for proposal, first_decision in zip(generate_proposals(), first_decisions, strict=True))
+        reversed_pairs = reversed(list(zip(generate_proposals(), first_decisions, strict=True)))
+        assert all(second(proposal) == first_decision for proposal, first_decision in reversed_pairs)
 
-    def test_it_may_be_asked_from_several_threads_at_once(self) -> None:
+    def test_gate_is_thread_safe(self) -> None:
         """Every worker asks the same gate."""
         decide = self.make()
-        alone = [decide(proposal) for proposal in proposals()]
-        assert claims.at_once(lambda _: [decide(proposal) for proposal in proposals()], 4) == [alone] * 4
+        expected = [decide(proposal) for proposal in generate_proposals()]
+        assert claims.run_concurrently(lambda _: [decide(proposal) for proposal in generate_proposals()], 4) == [expected] * 4
 
 
-def proposals() -> Iterator[gate.Proposal]:
+def generate_proposals() -> Iterator[gate.Proposal]:
     """Yields proposals of all kinds: good, bad, failed, not judged, with rivals that fit and that do not."""
-    rivals = (
+    parent_evaluations = (
         (),
         (Evaluation(1.0, (0.0, 1.0, 2.0)),),
         (Evaluation(1.0, (0.0, 1.0, 2.0)), Evaluation(0.0, (0.0, 0.0, 0.0))),
@@ -56,7 +56,7 @@ def proposals() -> Iterator[gate.Proposal]:
         (Evaluation(1.0),),
         (evaluation.failed("it did not run"),),
     )
-    found = (
+    evaluations = (
         None,
         Evaluation(1.0, (0.0, 1.0, 2.0)),
         Evaluation(2.0, (1.0, 2.0, 3.0)),
@@ -64,8 +64,8 @@ def proposals() -> Iterator[gate.Proposal]:
         Evaluation(2.0),
         evaluation.failed("it did not run"),
     )
-    kin = (Candidate("0.0", "def f(): pass"), Candidate("1.0", ""))
+    known_candidates = (Candidate("0.0", "def f(): pass"), Candidate("1.0", ""))
     for content in ("def f(): pass", "def f():  pass\n", "something new", ""):
-        for each in found:
-            for others in rivals:
-                yield gate.Proposal(Candidate("3.0", content, ("0.0", "1.0")), each, others, kin)
+        for result in evaluations:
+            for parents in parent_evaluations:
+                yield gate.Proposal(Candidate("3.0", content, ("0.0", "1.0")), result, parents, known_candidates)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from atoll import evaluation, function
-from atoll.evaluation import FREE, Evaluation
+from atoll.evaluation import ZERO_COST, Evaluation
 from atoll.testing import claims
 
 type AnySkeleton = function.Skeleton[..., Any]
 
-_BAD = (
+_BAD_SOURCES = (
     "def f(*args): raise RuntimeError('a bad one')",
     "def f(*args): return float('nan')",
     "def f(*args): return float('-inf')",
@@ -28,11 +28,11 @@ _BAD = (
 )
 
 
-class JudgeSuite(ABC):
+class CandidateEvaluatorSuite(ABC):
     """Subclass it, say how to make a judge and what a good draft is, and every test runs on yours."""
 
     @abstractmethod
-    def make(self) -> function.Judge:
+    def make(self) -> function.CandidateEvaluator:
         """Returns the judge."""
 
     @abstractmethod
@@ -41,46 +41,46 @@ class JudgeSuite(ABC):
 
     def bad(self) -> Sequence[AnySkeleton]:
         """Returns drafts that it gives no score; Python functions that raise, return no number or do not parse."""
-        return [function.PyAstSkeleton(source) for source in _BAD]
+        return [function.PyAstSkeleton(source) for source in _BAD_SOURCES]
 
-    def test_a_good_draft_gets_a_score(self) -> None:
+    def test_good_candidate_gets_score(self) -> None:
         """Its score is a finite number and there is no failure."""
-        found = self.make()(self.good())
-        assert found.failure is None
-        assert isinstance(found.score, float)
-        _check(found)
+        result = self.make()(self.good())
+        assert result.failure is None
+        assert isinstance(result.score, float)
+        _check_evaluation(result)
 
-    def test_a_bad_draft_gets_a_failure_and_never_raises(self) -> None:
+    def test_bad_candidate_gets_failure(self) -> None:
         """There is a reason instead of a score: a bad candidate is not an exception."""
-        judge = self.make()
+        evaluator = self.make()
         for skeleton in self.bad():
-            found = judge(skeleton)
-            assert found.score is None, f"{skeleton} has the score {found.score}"
-            assert found.failure is not None
-            assert found.failure.strip(), f"no reason for {skeleton}"
-            _check(found)
+            result = evaluator(skeleton)
+            assert result.score is None, f"{skeleton} has the score {result.score}"
+            assert result.failure is not None
+            assert result.failure.strip(), f"no reason for {skeleton}"
+            _check_evaluation(result)
 
-    def test_a_bad_draft_spoils_nothing_for_the_next(self) -> None:
+    def test_bad_candidates_do_not_affect_the_next(self) -> None:
         """The judge is as good after bad drafts as before."""
-        judge = self.make()
-        before = judge(self.good())
+        evaluator = self.make()
+        first_result = evaluator(self.good())
         for skeleton in self.bad():
-            judge(skeleton)
-        assert _untimed(judge(self.good())) == _untimed(before)
+            evaluator(skeleton)
+        assert _drop_cost(evaluator(self.good())) == _drop_cost(first_result)
 
-    def test_it_judges_in_several_threads_at_once(self) -> None:
+    def test_evaluator_is_thread_safe(self) -> None:
         """All workers share one judge, and each gets what it would get alone."""
-        judge = self.make()
-        alone = _untimed(judge(self.good()))
-        assert claims.at_once(lambda _: _untimed(judge(self.good())), 4) == [alone] * 4
+        evaluator = self.make()
+        expected = _drop_cost(evaluator(self.good()))
+        assert claims.run_concurrently(lambda _: _drop_cost(evaluator(self.good())), 4) == [expected] * 4
 
 
-def _check(found: Evaluation) -> None:
+def _check_evaluation(result: Evaluation) -> None:
     """Demands the invariants of an evaluation, and that the journal can hold it."""
-    assert (found.failure is None) == (found.score is not None)
-    assert all(math.isfinite(each) for each in (found.score or 0.0, *found.scores, *found.metrics.values()))
-    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(found), allow_nan=False))) == found
+    assert (result.failure is None) == (result.score is not None)
+    assert all(math.isfinite(value) for value in (result.score or 0.0, *result.scores, *result.metrics.values()))
+    assert evaluation.from_data(json.loads(json.dumps(evaluation.to_data(result), allow_nan=False))) == result
 
 
-def _untimed(found: Evaluation) -> Evaluation:
-    return replace(found, cost=FREE)
+def _drop_cost(result: Evaluation) -> Evaluation:
+    return replace(result, cost=ZERO_COST)

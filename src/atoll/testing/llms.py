@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from atoll import journal, llm
 from atoll.evaluation import Cost
-from atoll.journal import Ledger, Record
+from atoll.journal import CallCache, Record
 from atoll.testing import claims
 
 _NUM_THREADS = 8
@@ -34,53 +34,53 @@ class LLMSuite(ABC):
         """Returns the text that it must reply, or None if it may say anything."""
         return None
 
-    def test_a_reply_is_a_text_and_the_name_of_who_said_it(self) -> None:
+    def test_response_has_text_and_model_name(self) -> None:
         """Both are strings, and there is a name."""
-        reply = self.make()(self.PROMPTS[0])
-        self._check(self.PROMPTS[0], reply)
+        response = self.make()(self.PROMPTS[0])
+        self._check_response(self.PROMPTS[0], response)
 
-    def test_any_prompt_that_is_a_text_gets_a_reply(self) -> None:
+    def test_any_text_prompt_gets_response(self) -> None:
         """It may be long, have several lines and be in any script."""
         model = self.make()
         for prompt in self.PROMPTS[1:-_NUM_THREADS]:
-            self._check(prompt, model(prompt))
+            self._check_response(prompt, model(prompt))
 
-    def test_several_threads_at_once_get_a_reply_each(self) -> None:
+    def test_llm_is_thread_safe(self) -> None:
         """All workers share one model, and each gets the reply to its own prompt."""
         model, prompts = self.make(), self.PROMPTS[-_NUM_THREADS:]
-        for prompt, reply in zip(
-            prompts, claims.at_once(lambda number: model(prompts[number]), _NUM_THREADS), strict=True
+        for prompt, response in zip(
+            prompts, claims.run_concurrently(lambda index: model(prompts[index]), _NUM_THREADS), strict=True
         ):
-            self._check(prompt, reply)
+            self._check_response(prompt, response)
 
-    def test_a_reply_comes_back_whole_from_the_journal(self) -> None:
+    def test_response_is_restored_from_journal(self) -> None:
         """Inside of a step it is stored, and who asks again gets it from there and not from the model."""
-        model, records = llm.Durable(self.make()), _Records()
-        bought = _ask_in_step(model, self.PROMPTS[0], records)
-        assert _ask_in_step(model, self.PROMPTS[0], records) == bought
-        assert len(records.written) == 1
-        self._check(self.PROMPTS[0], bought)
+        model, memory_journal = llm.JournaledLLM(self.make()), _MemoryJournal()
+        response = _call_in_iteration(model, self.PROMPTS[0], memory_journal)
+        assert _call_in_iteration(model, self.PROMPTS[0], memory_journal) == response
+        assert len(memory_journal.written) == 1
+        self._check_response(self.PROMPTS[0], response)
 
-    def _check(self, prompt: str, reply: llm.Reply) -> None:
-        assert isinstance(reply, llm.Reply)
-        assert isinstance(reply.text, str)
-        assert isinstance(reply.model, str)
-        assert reply.model.strip(), "the model has no name"
-        _check_cost(reply.cost)
-        json.dumps([reply.text, reply.model, reply.cost.to_data()], allow_nan=False).encode()
+    def _check_response(self, prompt: str, response: llm.Response) -> None:
+        assert isinstance(response, llm.Response)
+        assert isinstance(response.text, str)
+        assert isinstance(response.model, str)
+        assert response.model.strip(), "the model has no name"
+        _check_cost(response.cost)
+        json.dumps([response.text, response.model, response.cost.to_data()], allow_nan=False).encode()
         expected = self.expected(prompt)
-        assert expected is None or reply.text == expected
+        assert expected is None or response.text == expected
 
 
 def _check_cost(cost: Cost) -> None:
     assert isinstance(cost, Cost)
-    assert all(math.isfinite(each) and each >= 0 for each in cost.to_data()), cost
+    assert all(math.isfinite(value) and value >= 0 for value in cost.to_data()), cost
     assert isinstance(cost.tokens_in, int)
     assert isinstance(cost.tokens_out, int)
     assert cost.calls == 0, "calls are counted by the step, not by the model"
 
 
-class _Records(journal.Nowhere):
+class _MemoryJournal(journal.NullJournal):
     """Keeps what one step has bought."""
 
     def __init__(self) -> None:
@@ -90,10 +90,10 @@ class _Records(journal.Nowhere):
         self.written.update((record.data["call"], record) for record in records)
 
 
-def _ask_in_step(model: llm.LLM, prompt: str, records: _Records) -> llm.Reply:
-    stored = {call: json.loads(json.dumps(record.data)) for call, record in records.written.items()}
-    token = Ledger.current.set(Ledger(1, 0, records, stored))
+def _call_in_iteration(model: llm.LLM, prompt: str, memory_journal: _MemoryJournal) -> llm.Response:
+    stored = {call: json.loads(json.dumps(record.data)) for call, record in memory_journal.written.items()}
+    token = CallCache.current.set(CallCache(1, 0, memory_journal, stored))
     try:
         return model(prompt)
     finally:
-        Ledger.current.reset(token)
+        CallCache.current.reset(token)

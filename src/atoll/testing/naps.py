@@ -4,11 +4,11 @@ import time
 from random import Random
 
 
-class Naps:
+class RandomDelays:
     """Sleeps for a time that depends on a seed and on the place only; up to `longest` seconds."""
 
-    def __init__(self, seed: int, longest: float = 0.002) -> None:
-        self._seed, self._longest = seed, longest
+    def __init__(self, seed: int, max_seconds: float = 0.002) -> None:
+        self._seed, self._max_seconds = seed, max_seconds
 
-    def __call__(self, *place: object) -> None:
-        time.sleep(Random(f"{self._seed}/{place}").random() * self._longest)
+    def __call__(self, *position: object) -> None:
+        time.sleep(Random(f"{self._seed}/{position}").random() * self._max_seconds)

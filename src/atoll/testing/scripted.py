@@ -6,10 +6,10 @@ from threading import Lock
 
 from atoll import errors, llm
 from atoll.evaluation import Cost
-from atoll.journal import Ledger
-from atoll.testing.naps import Naps
+from atoll.journal import CallCache
+from atoll.testing.naps import RandomDelays
 
-type Place = tuple[int, str]  # (step, call): the call is "0", "1", ...; one of a judge is "{label}/0", ...
+type CallPosition = tuple[int, str]  # (step, call): the call is "0", "1", ...; one of a judge is "{label}/0", ...
 type Script = Mapping[tuple[int, str | int], str] | Callable[[int, str, str], str] | int
 
 
@@ -24,7 +24,7 @@ class ScriptedLLM:
         script: Script = 0,
         *,
         failing: Collection[tuple[int, str | int]] = (),
-        naps: Naps | None = None,
+        delays: RandomDelays | None = None,
         cost: Cost = Cost(seconds=0.5, tokens_in=10, tokens_out=5, usd=0.001),  # noqa: B008 - frozen
     ) -> None:
         """Takes the script.
@@ -36,48 +36,48 @@ class ScriptedLLM:
             naps: How long it thinks, by place.
             cost: What every reply costs.
         """
-        self._script = {_place(*at): text for at, text in script.items()} if isinstance(script, Mapping) else script
-        self._failing, self._naps, self._cost = {_place(*at) for at in failing}, naps, cost
-        self._asked: list[Place] = []
+        self._script = {_make_position(*position): text for position, text in script.items()} if isinstance(script, Mapping) else script
+        self._failing_positions, self._delays, self._cost = {_make_position(*position) for position in failing}, delays, cost
+        self._requests: list[CallPosition] = []
         self._lock = Lock()
 
     @property
-    def asked(self) -> list[Place]:
+    def requests(self) -> list[CallPosition]:
         """The places of all requests, also of those that failed, in the order of arrival."""
         with self._lock:
-            return list(self._asked)
+            return list(self._requests)
 
     @property
     def num_requests(self) -> int:
-        return len(self.asked)
+        return len(self.requests)
 
-    def __call__(self, prompt: str) -> llm.Reply:
+    def __call__(self, prompt: str) -> llm.Response:
         """Returns the reply that the script has for this place.
 
         Raises:
             OSError: The place is a failing one.
             NotFound: The script has no text for the place.
         """
-        ledger = Ledger.current.get()
-        step, call = (0, "0") if ledger is None else ledger.place
+        call_cache = CallCache.current.get()
+        iteration, call = (0, "0") if call_cache is None else call_cache.position
         with self._lock:
-            self._asked.append((step, call))
-        if self._naps is not None:
-            self._naps(step, call)
-        if (step, call) in self._failing:
-            raise OSError(f"The script has the model fail at step {step}, call {call}.")
-        return llm.Reply(self._text(step, call, prompt), "scripted", self._cost)
+            self._requests.append((iteration, call))
+        if self._delays is not None:
+            self._delays(iteration, call)
+        if (iteration, call) in self._failing_positions:
+            raise OSError(f"The script has the model fail at step {iteration}, call {call}.")
+        return llm.Response(self._make_text(iteration, call, prompt), "scripted", self._cost)
 
-    def _text(self, step: int, call: str, prompt: str) -> str:
+    def _make_text(self, iteration: int, call: str, prompt: str) -> str:
         script = self._script
         if isinstance(script, int):
-            return repr(Random(f"{script}/{step}/{call}").random())
+            return repr(Random(f"{script}/{iteration}/{call}").random())
         if not isinstance(script, Mapping):
-            return script(step, call, prompt)
-        if (step, call) not in script:
-            raise errors.NotFound(f"The script has no reply for step {step}, call {call}.")
-        return script[step, call]
+            return script(iteration, call, prompt)
+        if (iteration, call) not in script:
+            raise errors.NotFound(f"The script has no reply for step {iteration}, call {call}.")
+        return script[iteration, call]
 
 
-def _place(step: int, call: str | int) -> Place:
-    return step, str(call)
+def _make_position(iteration: int, call: str | int) -> CallPosition:
+    return iteration, str(call)

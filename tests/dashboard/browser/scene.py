@@ -62,7 +62,7 @@ def opened(browser: Browser, place: filled.Filled) -> Iterator[Scene]:
     """Serves a store and opens a page; afterwards: it never complained, nothing of what it showed has run."""
     expect.set_options(timeout=LIMIT)
     with store.Store(place.path) as kept:
-        served = server.Served(kept, host="127.0.0.1", port=0, token=filled.TOKEN)
+        served = server.DashboardServer(kept, host="127.0.0.1", port=0, token=filled.TOKEN)
         thread = threading.Thread(target=served.run, daemon=True)
         thread.start()
         context = browser.new_context(viewport={"width": 1280, "height": 860})

@@ -42,7 +42,7 @@ class Stage:
         kept: The store behind it.
     """
 
-    def __init__(self, kept: store.Store, served: server.Served) -> None:
+    def __init__(self, kept: store.Store, served: server.DashboardServer) -> None:
         self.kept, self.login = kept, served.address
         parts = urlsplit(served.address)
         self.host = parts.netloc
@@ -54,7 +54,7 @@ class Stage:
 
 def hostile(kept: store.Store) -> None:
     """Stores candidates, an artifact, a prompt and a reply that want to be markup, and lines that want to be long."""
-    kept.create(HOSTILE, samples.plan(folder=f"/tasks/{MARKUP.replace('/', '')}"))
+    kept.create_run(HOSTILE, samples.plan(folder=f"/tasks/{MARKUP.replace('/', '')}"))
     blob = kept.blobs().put(f"{MARKUP}\n{BIDI}\n{LONG}".encode("utf-8", "replace"))
     written = [samples.started(MARKUP), founded(1.0, "start\n")]
     for step, text in enumerate((MARKUP, BIDI, LONG), 1):
@@ -70,7 +70,7 @@ def hostile(kept: store.Store) -> None:
 
 def elites(kept: store.Store) -> None:
     """Runs with cells by two features, and a front of two measures."""
-    kept.create(ELITES, samples.plan(system="programs"))
+    kept.create_run(ELITES, samples.plan(system="programs"))
     records = kept.journal(ELITES)
     records.write(samples.started())
 
@@ -89,8 +89,8 @@ class Live:
         section = {"danger_threshold": 0.7, "exploration_bonus": 1.0, "log_detail": "normal", "notifications": "all"}
         section |= {"tick_delay": None}
         plan = samples.plan(system="survival", survival=section)
-        kept.create(name, plan)
-        self._claim = kept.claim(name)
+        kept.create_run(name, plan)
+        self._claim = kept.lock_run(name)
         records, budget = kept.journal(name), control.Budget(iterations=5000)
         written = {"sandbox": "L0", "llm": "none", "workers": 1, "plan": plan, "budget": asdict(budget)}
         records.write(Record("started", 0, -1, written))
@@ -110,9 +110,9 @@ class Live:
 
 
 @contextmanager
-def served(kept: store.Store) -> Iterator[server.Served]:
+def served(kept: store.Store) -> Iterator[server.DashboardServer]:
     """Serves a store from a thread of its own."""
-    found = server.Served(kept, host="127.0.0.1", port=0, token=TOKEN)
+    found = server.DashboardServer(kept, host="127.0.0.1", port=0, token=TOKEN)
     thread = threading.Thread(target=found.run, daemon=True)
     thread.start()
     try:

@@ -48,7 +48,7 @@ def test_a_parameter_is_compared_locked_and_rolled_back(scene):
     scene.sign("unlock risk/penalty", "ann", "released", "Unlock")
     expect(page.get_by_role("form", name="lock risk/penalty", exact=True)).to_be_visible()
     known = governed.StoredParameters(scene.kept)
-    assert (known.get("risk/penalty"), known.lock_of("risk/penalty")) == ((0.5, 3), None)
+    assert (known.get("risk/penalty"), known.get_lock("risk/penalty")) == ((0.5, 3), None)
     page.get_by_label("also playbooks, proposals, rollouts, tools and what runs were told").check()
     expect(page.get_by_role("link", name="playbook/cook")).to_be_visible()
 
@@ -63,7 +63,7 @@ def test_rollouts_have_intervals_and_are_aborted_and_the_log_is_verified(scene):
     expect(page.get_by_text("rolled back", exact=True)).to_be_visible()
     page.get_by_role("tab", name="Audit").click()
     expect(page.get_by_text("changes are what was written")).to_be_visible()
-    with scene.kept.database.writing() as connection:
+    with scene.kept.database.begin_write() as connection:
         connection.exec_driver_sql("update changes set reason = 'another' where seq = 3")
     page.get_by_role("button", name="Verify again").click()
     expect(page.get_by_text("The log is not what was written.")).to_be_visible()
@@ -75,7 +75,7 @@ def test_without_the_token_nothing_is_sent(scene):
     page.reload()
     form = f"Decide on {scene.place.proposals[0]}"
     expect(scene.sign(form, "carol", "so", "Approve")).to_have_text("A change needs the token.")
-    assert governed.Evolution(governed.StoredParameters(scene.kept)).proposals.get(scene.place.proposals[0]).status == (
+    assert governed.Evolver(governed.StoredParameters(scene.kept)).proposals.get(scene.place.proposals[0]).status == (
         "pending"
     )
 

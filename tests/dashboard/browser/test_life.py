@@ -36,7 +36,7 @@ def test_a_finished_life_is_gone_through_turn_by_turn(scene, tmp_path):
         expect(page.get_by_role("heading", name=title)).to_be_visible()
     page.get_by_role("combobox", name="Life", exact=True).select_option("2")
     expect(page.locator("output")).to_contain_text("life 2")
-    turns = [dict(each) for each in lives.turns(scene.kept, scene.place.lives, 1)]
+    turns = [dict(each) for each in lives.load_turns(scene.kept, scene.place.lives, 1)]
     turns[0]["plan"]["goal"] = turns[-1]["plan"]["goal"] = filled.HOSTILE
     saved = scenes.file_of(tmp_path, "no turn\n" + "".join(f"{json.dumps(each)}\n" for each in turns))
     page.get_by_label("Turns saved by --save-run").set_input_files(saved)
@@ -48,9 +48,9 @@ def test_a_life_under_way_is_followed_and_steered(scene):
     layers = [config.parse_set(each) for each in ("run.iterations=1", "tick_delay=0.3", "run.seed=4")]
     plan = config.load(filled.EXAMPLES / "survival", layers)
     with runs.Session(scene.kept, plan) as session:
-        thread = threading.Thread(target=session.go)
+        thread = threading.Thread(target=session.run)
         thread.start()
-        page = scene.go(f"/runs/{session.run}/life")
+        page = scene.go(f"/runs/{session.run_id}/life")
         expect(page.get_by_role("meter", name="life")).to_be_visible()
         expect(page.get_by_role("option", name="life 1, under way")).to_be_attached()
         first = page.locator("output").inner_text()
@@ -60,8 +60,8 @@ def test_a_life_under_way_is_followed_and_steered(scene):
         page.get_by_label("Notifications").select_option("all")
         page.get_by_role("button", name="Apply").click()
         expect(page.locator(".notices")).to_contain_text("danger_threshold 0.15")
-        scene.kept.inbox(session.run).post("set", tick_delay=0)
+        scene.kept.inbox(session.run_id).post("set", tick_delay=0)
         thread.join(120)
         assert not thread.is_alive()
-        number = len(lives.turns(scene.kept, session.run, 1))
+        number = len(lives.load_turns(scene.kept, session.run_id, 1))
         expect(page.locator("output")).to_contain_text(f"of {number}")

@@ -15,7 +15,7 @@ def test_bullets_verdicts_size_and_what_waits(scene):
     expect(timeline.locator(".badge")).to_have_text(["held", "applied", "rejected", "applied", "applied"])
     expect(timeline).to_contain_text("there is no bullet 'x-00001'")
     expect(timeline.locator(".hidden-mark").first).to_have_text("RLO")
-    (held,) = playbook.Store(scene.kept.versions(), key="playbook/cook").waiting()
+    (held,) = playbook.PlaybookStore(scene.kept.versions(), key="playbook/cook").list_held()
     form = f"Decide on {held.id}"
     expect(scene.sign(form, "ann", " ", "Apply")).to_have_text("Say why: a decision has a reason.")
     scene.sign(form, "ann", "they were rubber", "Apply")
@@ -28,7 +28,7 @@ def test_bullets_verdicts_size_and_what_waits(scene):
     page.get_by_role("button", name="Go back to version 1").click()
     scene.sign("Go back to version 1", "ann", "it got worse", "Roll back")
     expect(timeline).to_contain_text("back to 1")
-    notes = playbook.Store(scene.kept.versions(), key="playbook/cook")
+    notes = playbook.PlaybookStore(scene.kept.versions(), key="playbook/cook")
     assert notes.version == 5
     assert next(each.content for each in notes.current().bullets.values()) == "Boil eggs for 7 minutes."
 

@@ -23,7 +23,7 @@ def live(shown: Stage) -> Iterator[str]:
 
 
 def orders(shown: Stage, run: str) -> list[Record]:
-    return list(shown.kept.journal(run).of_kind("controlled"))
+    return list(shown.kept.journal(run).read_kinds("controlled"))
 
 
 def evaluations(page: Page) -> int:

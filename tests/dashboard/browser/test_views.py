@@ -56,7 +56,7 @@ def test_the_overview_draws_islands_and_tells_budget_and_improvements(page: Page
     page.get_by_label("Over", exact=True).select_option("evaluations")
     page.get_by_role("button", name="island 0 best").click()
     expect(lines).to_have_count(3)
-    best = shown.kept.candidates(stage.FINISHED).best()[0]
+    best = shown.kept.candidates(stage.FINISHED).list_best()[0]
     rows = page.get_by_role("table", name="Improvements").get_by_role("row")
     expect(rows.nth(1)).to_contain_text(best.id)
     page.get_by_text("As a table").click()
@@ -75,7 +75,7 @@ def test_a_chart_is_read_by_keys_and_says_its_values(page: Page, shown: Stage):
 def test_the_lineage_is_walked_by_keys_to_the_best_and_opened(page: Page, shown: Stage):
     page.goto(shown.at(f"runs/{stage.FINISHED}/lineage"))
     expect(page.get_by_role("status").filter(has_text="151 candidates")).to_be_visible()
-    best = shown.kept.candidates(stage.FINISHED).best()[0]
+    best = shown.kept.candidates(stage.FINISHED).list_best()[0]
     page.locator("canvas").focus()
     page.keyboard.press("b")
     chosen = page.get_by_role("status", name="Chosen candidate")

@@ -23,7 +23,7 @@ def fill(store: governed.Parameters, count: int = 100) -> None:
 
 
 def lines(store: governed.Parameters) -> list[str]:
-    return [audit.line(each) for each in store.ledger.entries()]
+    return [audit.format_line(each) for each in store.ledger.iter_entries()]
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,8 @@ def log() -> list[str]:
     return lines(store)
 
 
-def verify(log: list[str], *anchors: audit.Anchor) -> audit.Report:
-    return audit.verify(audit.read_lines(log), anchors)
+def verify(log: list[str], *anchors: audit.Anchor) -> audit.AuditReport:
+    return audit.verify(audit.parse_lines(log), anchors)
 
 
 def test_a_log_that_nobody_touched_verifies(log):
@@ -51,21 +51,21 @@ def test_one_flipped_byte_anywhere_in_a_log_of_100_lines_is_found(log):
             flipped[offset] ^= 1 << (offset % 8)
             if not _is_found(bytes(flipped), place + 1, last):
                 missed.append((place, offset))
-        last = audit.read_line(line).hash
+        last = audit.parse_line(line).hash
     assert not missed
 
 
 def _is_found(line: bytes, seq: int, last: str) -> bool:
     try:
-        found = audit.read_line(line.decode())
+        found = audit.parse_line(line.decode())
     except (ValueError, TypeError):
         return True
-    return found.seq != seq or found.chained(last).hash != found.hash
+    return found.seq != seq or found.with_hash(last).hash != found.hash
 
 
 @pytest.mark.parametrize("offset", [0, 1, 100, 5_000, -300, -40, -2, -1])
 def test_a_flipped_byte_in_the_file_is_found_by_the_store(tmp_path, offset):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         fill(store)
         path = tmp_path / "%audit.jsonl"
         body = bytearray(path.read_bytes())
@@ -162,15 +162,15 @@ def test_a_log_that_was_written_anew_is_found_by_an_anchor():
 def test_a_signed_anchor_cannot_be_made_up():
     store = governed.MemoryParameters()
     store.set("key", 1, "because", author="ann")
-    signed = audit.Anchor.read(store.anchor(b"secret").line())
-    signed.check(b"secret")
+    signed = audit.Anchor.parse(store.anchor(b"secret").to_line())
+    signed.check_signature(b"secret")
     for forged in (signed._replace(seq=0), signed._replace(hash="1" * 64), signed._replace(signature="")):
         with pytest.raises(errors.ChainBroken):
-            forged.check(b"secret")
+            forged.check_signature(b"secret")
 
 
 def test_files_that_do_not_say_what_the_log_says_are_found(tmp_path):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
         for name in ("current.json", "history/v1.json"):
@@ -202,7 +202,7 @@ TAMPERED = [
 
 @pytest.fixture
 def kept(tmp_path):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.alias("key", "first", 1, "tried", author="ann")
         store.set("key", 2, "because", author="ann")
@@ -258,15 +258,15 @@ def test_what_was_planted_in_a_file_is_found_though_the_chain_holds(tmp_path, pl
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:
         file.executescript(PLANTED[planted])
     with governed.StoredParameters(tmp_path / "s.db") as store:
-        assert audit.verify(store.ledger.entries()).seq == 10  # the rows alone say nothing
+        assert audit.verify(store.ledger.iter_entries()).seq == 10  # the rows alone say nothing
         with pytest.raises(errors.ChainBroken, match=planted):
             store.verify()
 
 
 def test_a_store_with_logs_runs_and_statistics_of_its_own_verifies(tmp_path):
     with stores.open(tmp_path / "s.db") as kept:
-        kept.journal(kept.create())
-        logs.StoredLog(kept)
+        kept.journal(kept.create_run())
+        logs.SQLLog(kept)
         governed.StoredParameters(kept).set("a", 1, "a start", author="ann")
         assert governed.StoredParameters(kept).verify().seq == 1
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:

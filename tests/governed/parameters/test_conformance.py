@@ -34,13 +34,13 @@ class TestFilesParameters(testing.ParameterStoreContract):
     opened: list[Any]
 
     def make(self) -> governed.ParameterStore:
-        self.opened.append(governed.FilesParameters(self.home / str(len(self.opened))))
+        self.opened.append(governed.FileParameters(self.home / str(len(self.opened))))
         made: governed.ParameterStore = self.opened[-1]
         return made
 
     def reopen(self, store: governed.ParameterStore) -> governed.ParameterStore:
-        assert isinstance(store, governed.FilesParameters)
-        return governed.FilesParameters(store.root)
+        assert isinstance(store, governed.FileParameters)
+        return governed.FileParameters(store.root)
 
 
 class TestStoredParameters(testing.ParameterStoreContract):

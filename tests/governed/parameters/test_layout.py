@@ -29,7 +29,7 @@ def test_a_folder_never_leaves_its_root(key):
 @hypothesis.given(KEYS)
 def test_a_short_name_says_its_key(key):
     name = layout.folder_name(key)
-    assert layout.CUT in name or unquote(name) == key
+    assert layout.TRUNCATION_MARK in name or unquote(name) == key
 
 
 @hypothesis.given(st.lists(KEYS, min_size=2, max_size=8, unique=True))
@@ -56,7 +56,7 @@ def test_keys_are_escaped_as_a_part_of_a_path_in_a_url(key, name):
 
 
 def test_the_files_are_those_of_the_document(tmp_path):
-    with governed.FilesParameters(tmp_path / "new" / "root") as store:
+    with governed.FileParameters(tmp_path / "new" / "root") as store:
         store.set("a/b", 0.5, "a start", author="ann")
         store.set("a/b", 0.25, "better", author="bob")
         store.lock("a/b", "frozen", author="ann")
@@ -72,7 +72,7 @@ def test_the_files_are_those_of_the_document(tmp_path):
 
 
 def test_an_unlock_takes_the_lock_away(tmp_path):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.lock("key", "frozen", author="ann")
         store.unlock("key", "thawed", author="ann")
@@ -81,7 +81,7 @@ def test_an_unlock_takes_the_lock_away(tmp_path):
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 10_000, "日" * 10_000, "a\0b", "\ud800"])
 def test_a_refused_key_leaves_nothing_on_disk(tmp_path, key):
-    with governed.FilesParameters(tmp_path) as store, pytest.raises(refusals.InvalidKey):
+    with governed.FileParameters(tmp_path) as store, pytest.raises(refusals.InvalidKey):
         store.set(key, 1, "because", author="ann")
     assert list(tmp_path.rglob("*")) == []
 
@@ -89,10 +89,10 @@ def test_a_refused_key_leaves_nothing_on_disk(tmp_path, key):
 @pytest.mark.parametrize("key", [".", "..", "../../etc/passwd", "日" * 300, "/", "a/../../b"])
 def test_a_wild_key_stays_inside(tmp_path, key):
     root = tmp_path / "root"
-    with governed.FilesParameters(root) as store:
+    with governed.FileParameters(root) as store:
         store.set(key, 1, "because", author="ann")
     assert [path.name for path in tmp_path.iterdir()] == ["root"]
-    with governed.FilesParameters(root) as store:
+    with governed.FileParameters(root) as store:
         assert list(store.list()) == [key]
 
 
@@ -112,7 +112,7 @@ def written_by_go(root: Path, key: str, *values: object, is_lower: bool = False)
 def test_a_folder_of_the_original_is_taken_over_with_its_history(tmp_path, is_lower):
     written_by_go(tmp_path, "a/b", 1, 2, is_lower=is_lower)
     written_by_go(tmp_path, "c", {"x": [1]}, is_lower=is_lower)
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         assert list(store.list()) == ["a/b", "c"]
         assert [(change.value, change.reason) for change in store.history("a/b")] == [(1, "r1"), (2, "r2")]
         assert store.history("a/b")[0].timestamp.isoformat() == "2025-01-01T10:00:00.123456+00:00"
@@ -125,16 +125,16 @@ def test_a_history_with_a_gap_is_told(tmp_path):
     folder = written_by_go(tmp_path, "key", 1, 2, 3)
     (folder / "history" / "v2.json").unlink()
     with pytest.raises(errors.SetupError, match="has a gap"):
-        governed.FilesParameters(tmp_path)
+        governed.FileParameters(tmp_path)
 
 
 def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
-    log = tmp_path / layout.AUDIT
+    log = tmp_path / layout.AUDIT_FILE
     whole = log.read_bytes()
     log.write_bytes(whole + whole[: len(whole) // 2])
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         assert store.get("key") == (1, 1)
         assert store.verify().seq == 1
         store.set("key", 2, "because", author="ann")
@@ -146,26 +146,26 @@ def without_its_end(log: Path) -> None:
 
 
 def test_a_last_line_without_its_end_is_a_change_all_the_same(tmp_path):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("new", 2, "because", author="ann")
-    without_its_end(tmp_path / layout.AUDIT)
-    assert folder.verify(tmp_path).seq == 2
-    with governed.FilesParameters(tmp_path) as store:
+    without_its_end(tmp_path / layout.AUDIT_FILE)
+    assert folder.verify_folder(tmp_path).seq == 2
+    with governed.FileParameters(tmp_path) as store:
         assert store.get("new") == (2, 1)
         store.set("new", 3, "because", author="ann")
         assert store.verify().seq == 3
-        without_its_end(tmp_path / layout.AUDIT)  # under the feet of a store that is open
+        without_its_end(tmp_path / layout.AUDIT_FILE)  # under the feet of a store that is open
         store.set("new", 4, "because", author="ann")
         assert store.verify().seq == 4
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_log_that_is_cut_under_an_open_store_is_not_written_on(tmp_path, count):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
-        log = tmp_path / layout.AUDIT
+        log = tmp_path / layout.AUDIT_FILE
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:count]))
         with pytest.raises(errors.StoreFailed, match="from a copy"):
             store.set("key", 3, "because", author="ann")
@@ -173,22 +173,22 @@ def test_a_log_that_is_cut_under_an_open_store_is_not_written_on(tmp_path, count
 
 @pytest.mark.parametrize("forged", [False, True])
 def test_folders_whose_log_is_gone_are_not_taken_over_anew(tmp_path, forged):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
-    (tmp_path / layout.AUDIT).unlink()
+    (tmp_path / layout.AUDIT_FILE).unlink()
     if forged:
-        (tmp_path / layout.LOCK).unlink()
+        (tmp_path / layout.LOCK_FILE).unlink()
     with pytest.raises(errors.StoreFailed, match="put it back from a copy"):
-        governed.FilesParameters(tmp_path)
+        governed.FileParameters(tmp_path)
     with pytest.raises(refusals.ChainBroken, match="the log says nothing"):
-        folder.verify(tmp_path)
+        folder.verify_folder(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["key", "key/history"])
 def test_a_folder_that_is_a_link_is_refused_before_anything_is_written(tmp_path, name):
     root, outside = tmp_path / "root", tmp_path / "outside"
     outside.mkdir()
-    with governed.FilesParameters(root) as store:
+    with governed.FileParameters(root) as store:
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).symlink_to(outside)
         with pytest.raises(errors.StoreFailed, match="is a link"):
@@ -198,7 +198,7 @@ def test_a_folder_that_is_a_link_is_refused_before_anything_is_written(tmp_path,
 
 
 def test_a_change_whose_files_could_not_be_written_is_made_up_for(tmp_path):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         (tmp_path / "key").write_text("in the way")
         with pytest.raises(OSError, match="key"):
             store.set("key", 1, "because", author="ann")
@@ -209,13 +209,13 @@ def test_a_change_whose_files_could_not_be_written_is_made_up_for(tmp_path):
 
 
 def test_folders_that_a_dead_writer_left_out_are_made_up_for(tmp_path):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
     folder = tmp_path / "key"
     (folder / "current.json").write_bytes((folder / "history" / "v1.json").read_bytes())
     (folder / "history" / "v2.json").unlink()
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         assert store.verify().seq == 2
         store.set("other", 1, "because", author="ann")
     assert json.loads((folder / "current.json").read_text())["version"] == 2
@@ -223,10 +223,10 @@ def test_folders_that_a_dead_writer_left_out_are_made_up_for(tmp_path):
 
 
 def test_a_damaged_line_in_the_middle_stops_everybody(tmp_path):
-    with governed.FilesParameters(tmp_path) as store:
+    with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
-    log = tmp_path / layout.AUDIT
+    log = tmp_path / layout.AUDIT_FILE
     log.write_bytes(log.read_bytes().replace(b"because", b"bec\nuse", 1))
-    with governed.FilesParameters(tmp_path) as store, pytest.raises(errors.StoreFailed, match="audit verify"):
+    with governed.FileParameters(tmp_path) as store, pytest.raises(errors.StoreFailed, match="audit verify"):
         store.get("key")

@@ -95,6 +95,6 @@ def test_a_transaction_with_one_bad_value_changes_nothing():
 def test_a_way_back_is_open_though_the_rules_changed():
     store = governed.MemoryParameters()
     store.set("n", "old", "because", author="ann")
-    strict = governed.Parameters(store.ledger.book, check=governed.Rules({"n": {"type": "integer"}}))
+    strict = governed.Parameters(store.ledger.change_log, check=governed.Rules({"n": {"type": "integer"}}))
     strict.set("n", 1, "because", author="ann")
     assert strict.rollback("n", 1, "worse", author="ann") == 3

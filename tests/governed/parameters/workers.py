@@ -18,7 +18,7 @@ _context.set_forkserver_preload(["atoll.store", "atoll.governed"])
 def opened(path: str) -> governed.Parameters:
     """Opens a database, of a file or of a server, or a folder."""
     is_store = path.endswith(".db") or "://" in path
-    return governed.StoredParameters(path) if is_store else governed.FilesParameters(Path(path))
+    return governed.StoredParameters(path) if is_store else governed.FileParameters(Path(path))
 
 
 @contextlib.contextmanager

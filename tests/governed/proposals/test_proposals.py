@@ -11,7 +11,7 @@ import pytest
 from atoll import errors
 from atoll.governed import proposals
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.proposals import Decided, Decider, Policy, Proposal, Proposals, SecretFound, settle
+from atoll.governed.proposals import AlreadyDecided, Decider, Policy, Proposal, Proposals, SecretFound, run_decider
 from atoll.testing import claims
 
 CONTENT: Mapping[str, Any] = {"key": "speed", "value": 3}
@@ -62,7 +62,7 @@ def test_an_approval_is_a_decision_with_a_name_and_a_reason(desk: Proposals) -> 
 @pytest.mark.parametrize("name", ["agent", "Agent", " agent ", "AGENT"])
 def test_nobody_approves_a_change_of_their_own(desk: Proposals, name: str) -> None:  # G83
     made = submitted(desk)
-    with pytest.raises(Decided, match="a change of their own"):
+    with pytest.raises(AlreadyDecided, match="a change of their own"):
         desk.decide(made.id, name, approve=True, reason="I like it")
     assert desk.get(made.id).status == "pending"
 
@@ -70,7 +70,7 @@ def test_nobody_approves_a_change_of_their_own(desk: Proposals, name: str) -> No
 def test_a_second_decision_is_a_conflict(desk: Proposals) -> None:
     made = submitted(desk)
     desk.decide(made.id, "ann", approve=False, reason="no")
-    with pytest.raises(Decided, match="is rejected, not pending"):
+    with pytest.raises(AlreadyDecided, match="is rejected, not pending"):
         desk.decide(made.id, "bob", approve=True, reason="yes")
 
 
@@ -79,16 +79,16 @@ def test_an_edit_takes_all_approvals_back(desk: Proposals) -> None:
     desk.decide(made.id, "ann", approve=True, reason="fine")
     edited = desk.edit(made.id, {"key": "speed", "value": 4}, "agent", "better")
     assert (edited.status, edited.reviews) == ("pending", ())
-    with pytest.raises(Decided, match="was edited since"):
+    with pytest.raises(AlreadyDecided, match="was edited since"):
         desk.decide(made.id, "bob", approve=True, reason="fine", content_hash=made.content_hash)
-    with pytest.raises(Decided, match="not approved"):
+    with pytest.raises(AlreadyDecided, match="not approved"):
         desk.apply(made.id, lambda each: "never")
 
 
 def test_who_edits_a_proposal_cannot_approve_it(desk: Proposals) -> None:
     made = submitted(desk)
     desk.edit(made.id, {"key": "speed", "value": 4}, "ann", "better")
-    with pytest.raises(Decided, match="a change of their own"):
+    with pytest.raises(AlreadyDecided, match="a change of their own"):
         desk.decide(made.id, "ann", approve=True, reason="mine")
 
 
@@ -96,14 +96,14 @@ def test_who_wrote_it_cannot_approve_it_after_somebody_elses_edit(desk: Proposal
     made = submitted(desk)
     desk.edit(made.id, CONTENT, "helper", "same words")
     for name in ("agent", "helper"):
-        with pytest.raises(Decided, match="a change of their own"):
+        with pytest.raises(AlreadyDecided, match="a change of their own"):
             desk.decide(made.id, name, approve=True, reason="mine")
 
 
 @pytest.mark.parametrize("name", ["ag\u200bent", "\uff41gent", "age\u00adnt", "agent\ufe0f", "POLICY"])
 def test_a_name_that_looks_like_the_authors_is_the_authors(desk: Proposals, name: str) -> None:
     made = submitted(desk)
-    with pytest.raises(Decided):
+    with pytest.raises(AlreadyDecided):
         desk.decide(made.id, name, approve=True, reason="I like it")
 
 
@@ -118,7 +118,7 @@ def test_what_is_carried_out_cannot_be_edited_meanwhile(desk: Proposals) -> None
     desk.decide(made.id, "ann", approve=True, reason="ok")
 
     def carry_out(each: Proposal) -> str:
-        with pytest.raises(Decided, match="is applying"):
+        with pytest.raises(AlreadyDecided, match="is applying"):
             desk.edit(made.id, {"key": "speed", "value": 99}, "agent", "quickly")
         return "speed@1"
 
@@ -150,9 +150,9 @@ def test_nothing_but_a_decision_makes_it_approved(store: MemoryParameters) -> No
     statuses: list[Any] = ["approved", "applied", "pending"]
     for status in statuses:
         with pytest.raises(errors.SetupError, match="is not closed as"):
-            desk.end(made.id, status, "agent", "me")
-    with pytest.raises(Decided):
-        desk.let_pass(made.id, "please")
+            desk.close(made.id, status, "agent", "me")
+    with pytest.raises(AlreadyDecided):
+        desk.auto_approve(made.id, "please")
     with pytest.raises(errors.SetupError, match="no risk"):
         desk.submit("optimize", "x", CONTENT, "agent", risk="nonsense")  # type: ignore[arg-type]
 
@@ -167,14 +167,14 @@ def test_a_quorum_needs_different_people(store: MemoryParameters) -> None:
     desk = Proposals(store, Policy(quorum={"high": 2}))
     made = desk.submit("new_tool", "A tool", {"name": "x"}, "agent")
     assert desk.decide(made.id, "ann", approve=True, reason="ok").status == "pending"
-    with pytest.raises(Decided, match="has decided already"):
+    with pytest.raises(AlreadyDecided, match="has decided already"):
         desk.decide(made.id, "Ann", approve=True, reason="ok again")
     assert desk.decide(made.id, "bob", approve=True, reason="ok").status == "approved"
 
 
 def test_only_named_approvers_decide(store: MemoryParameters) -> None:
     desk = Proposals(store, Policy(approvers=("ann",)))
-    with pytest.raises(Decided, match="none of its approvers"):
+    with pytest.raises(AlreadyDecided, match="none of its approvers"):
         desk.decide(submitted(desk).id, "bob", approve=True, reason="ok")
 
 
@@ -182,7 +182,7 @@ def test_nobody_decides_in_time_and_it_is_expired(desk: Proposals, clock: Clock)
     made = submitted(desk)
     clock.at += timedelta(days=7)
     assert desk.get(made.id).status == "expired"
-    with pytest.raises(Decided, match="is expired"):
+    with pytest.raises(AlreadyDecided, match="is expired"):
         desk.decide(made.id, "ann", approve=True, reason="late")
 
 
@@ -196,7 +196,7 @@ def test_it_is_carried_out_once(desk: Proposals) -> None:
         return "speed@3"
 
     assert desk.apply(made.id, carry_out).outcome == "speed@3"
-    with pytest.raises(Decided, match="is applied"):
+    with pytest.raises(AlreadyDecided, match="is applied"):
         desk.apply(made.id, carry_out)
     assert done == [made.id]
 
@@ -217,11 +217,11 @@ def test_of_many_who_decide_at_once_one_is_heard(desk: Proposals) -> None:
     def decide(number: int) -> bool:
         try:
             desk.decide(made.id, f"person {number}", approve=number % 2 == 0, reason="so")
-        except Decided:
+        except AlreadyDecided:
             return False
         return True
 
-    assert sum(claims.at_once(decide, 8)) == 1
+    assert sum(claims.run_concurrently(decide, 8)) == 1
     assert len(desk.get(made.id).reviews) == 1
 
 
@@ -272,28 +272,28 @@ def _never(proposal: Proposal) -> bool:
 
 class TestDeciders:
     def test_without_one_everything_is_rejected(self, desk: Proposals) -> None:  # G83
-        assert settle(desk, submitted(desk), None).status == "rejected"
+        assert run_decider(desk, submitted(desk), None).status == "rejected"
 
     def test_later_leaves_it_pending(self, desk: Proposals) -> None:
-        assert settle(desk, submitted(desk), proposals.LATER).status == "pending"
+        assert run_decider(desk, submitted(desk), proposals.DEFER).status == "pending"
 
     @pytest.mark.parametrize(("answer", "status"), [(True, "approved"), (False, "rejected"), (1, "rejected")])
     def test_a_function_decides(self, desk: Proposals, answer: Any, status: str) -> None:
-        assert settle(desk, submitted(desk), Decider("ann", lambda each: answer)).status == status
+        assert run_decider(desk, submitted(desk), Decider("ann", lambda each: answer)).status == status
 
     def test_one_that_raises_has_rejected_with_its_error(self, desk: Proposals) -> None:
         def approve(proposal: Proposal) -> bool:
             raise RuntimeError("no network")
 
-        done = settle(desk, submitted(desk), Decider("ann", approve))
+        done = run_decider(desk, submitted(desk), Decider("ann", approve))
         assert (done.status, done.reviews[0].reason) == ("rejected", "ann failed: RuntimeError: no network")
 
     def test_one_that_takes_too_long_has_rejected(self, desk: Proposals) -> None:
-        done = settle(desk, submitted(desk), Decider("ann", _never, seconds=0.05))
+        done = run_decider(desk, submitted(desk), Decider("ann", _never, seconds=0.05))
         assert (done.status, "within 0.05 seconds" in done.reviews[0].reason) == ("rejected", True)
 
     def test_the_author_is_no_decider(self, desk: Proposals) -> None:
-        assert settle(desk, submitted(desk), Decider("agent", lambda each: True)).status == "rejected"
+        assert run_decider(desk, submitted(desk), Decider("agent", lambda each: True)).status == "rejected"
 
     @pytest.mark.parametrize(
         ("kind", "content", "status"),
@@ -309,7 +309,7 @@ class TestDeciders:
         self, store: MemoryParameters, kind: Any, content: Mapping[str, Any], status: str
     ) -> None:  # G84
         desk = Proposals(store, Policy(auto_approve_read_only=True))
-        assert settle(desk, desk.submit(kind, "A skill", content, "agent"), None).status == status
+        assert run_decider(desk, desk.submit(kind, "A skill", content, "agent"), None).status == status
 
 
 class TestWebhook:
@@ -337,7 +337,7 @@ class TestWebhook:
         body = self.message(first, clock)
         inbox.accept(body, proposals.sign(body, KEY))
         for each in (body, self.message(second, clock)):  # the nonce was used, whatever it says now
-            with pytest.raises(proposals.Forged, match="came before"):
+            with pytest.raises(proposals.InvalidSignature, match="came before"):
                 inbox.accept(each, proposals.sign(each, KEY))
         assert desk.get(second.id).status == "pending"
 
@@ -357,7 +357,7 @@ class TestWebhook:
     ) -> None:
         made = submitted(desk)
         body = self.message(made, clock, **changes)
-        with pytest.raises(proposals.Forged):
+        with pytest.raises(proposals.InvalidSignature):
             proposals.SignedDecisions(desk, store, KEY, clock=clock).accept(body, proposals.sign(body, KEY))
         assert desk.get(made.id).status == "pending"
 
@@ -367,7 +367,7 @@ class TestWebhook:
         signature = proposals.sign(body, KEY)
         for place in range(0, len(body), 7):
             forged = body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :]
-            with pytest.raises(proposals.Forged):
+            with pytest.raises(proposals.InvalidSignature):
                 proposals.SignedDecisions(desk, store, KEY, clock=clock).accept(forged, signature)
         assert desk.get(made.id).status == "pending"
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from atoll import errors
 from atoll.governed import skills
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.skills import SkillDefinition, SkillLearner, SkillRefused
+from atoll.governed.skills import SkillDefinition, SkillLearner, InvalidSkill
 from atoll.governed.skills.skill import check_name
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)
 NAMES = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True)
-STEPS = st.builds(skills.Step, st.integers(1, 9), TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
-LESSONS = st.builds(skills.Lesson, TEXTS, TEXTS, st.integers(0, 99), st.lists(TEXTS, max_size=2).map(tuple), TEXTS)
+STEPS = st.builds(skills.SkillStep, st.integers(1, 9), TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
+LESSONS = st.builds(skills.SkillOrigin, TEXTS, TEXTS, st.integers(0, 99), st.lists(TEXTS, max_size=2).map(tuple), TEXTS)
 SKILLS = st.builds(
     SkillDefinition,
     NAMES,
@@ -38,29 +38,29 @@ SKILLS = st.builds(
 
 @given(SKILLS)
 def test_a_skill_comes_back_from_its_file_as_it_was(skill: SkillDefinition) -> None:
-    assert skills.parse(skills.text_of(skill)) == skill
+    assert skills.parse_skill(skills.format_skill(skill)) == skill
 
 
 @given(st.text())
 def test_any_title_becomes_a_name(title: str) -> None:
-    check_name(skills.slug(title))
+    check_name(skills.make_slug(title))
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     for each in (text, f"---\n{text}\n---\n", f"---\nname: a\ndescription: {text!r}\n---\n{text}"):
-        with contextlib.suppress(SkillRefused):
-            skills.parse(each)
+        with contextlib.suppress(InvalidSkill):
+            skills.parse_skill(each)
 
 
 def test_a_folder_is_called_as_its_skill(tmp_path: Path) -> None:
     skill = SkillDefinition("greet", "Greets people.", "somebody comes in.", scripts={"hello.sh": "echo hello\n"})
-    path = skills.write(skill, tmp_path)
+    path = skills.write_skill(skill, tmp_path)
     assert path == tmp_path / "greet" / "SKILL.md"
-    assert skills.read(path.parent) == skill
+    assert skills.read_skill(path.parent) == skill
     path.parent.rename(tmp_path / "other")
-    with pytest.raises(SkillRefused, match="they must be one"):
-        skills.read(tmp_path / "other")
+    with pytest.raises(InvalidSkill, match="they must be one"):
+        skills.read_skill(tmp_path / "other")
 
 
 def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
@@ -69,18 +69,18 @@ def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "private.txt").write_text("private")
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets.\n---\n")
     (folder / "scripts" / "a.sh").symlink_to(tmp_path / "private.txt")
-    with pytest.raises(SkillRefused, match="cannot be read"):
-        skills.read(folder)
+    with pytest.raises(InvalidSkill, match="cannot be read"):
+        skills.read_skill(folder)
     (folder / "SKILL.md").unlink()
     os.mkfifo(folder / "SKILL.md")
-    with pytest.raises(SkillRefused, match="no plain file"):
-        skills.read(folder / "SKILL.md")
+    with pytest.raises(InvalidSkill, match="no plain file"):
+        skills.read_skill(folder / "SKILL.md")
 
 
 def test_a_skill_is_written_into_a_new_folder_only(tmp_path: Path) -> None:
     (tmp_path / "greet").mkdir()
-    with pytest.raises(SkillRefused, match="is there already"):
-        skills.write(SkillDefinition("greet", "Greets."), tmp_path)
+    with pytest.raises(InvalidSkill, match="is there already"):
+        skills.write_skill(SkillDefinition("greet", "Greets."), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_a_skill_is_written_into_a_new_folder_only(tmp_path: Path) -> None:
     ],
 )
 def test_a_definition_of_odd_kinds_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(SkillRefused):
-        SkillLearner(MemoryParameters()).keep(made(**changes), "why", "ann", "t1")
+    with pytest.raises(InvalidSkill):
+        SkillLearner(MemoryParameters()).save(made(**changes), "why", "ann", "t1")
 
 
 def test_a_foreign_skill_is_read() -> None:
-    found = skills.parse(
+    found = skills.parse_skill(
         "---\nname: pdf-forms\ndescription: Fills in forms. Use when a PDF has fields.\nlicense: MIT\n"
         "allowed-tools: [Bash, Read]\nmetadata:\n  author: example\n---\n# Forms\n\n1. Look.\n"
     )
@@ -133,8 +133,8 @@ def test_a_foreign_skill_is_read() -> None:
     ],
 )
 def test_a_head_that_breaks_a_rule_is_refused(head: str, sentence: str) -> None:
-    with pytest.raises(SkillRefused, match=sentence):
-        skills.parse(f"---\n{head}\n---\nbody\n")
+    with pytest.raises(InvalidSkill, match=sentence):
+        skills.parse_skill(f"---\n{head}\n---\nbody\n")
 
 
 def made(**changes: Any) -> dict[str, Any]:
@@ -143,11 +143,11 @@ def made(**changes: Any) -> dict[str, Any]:
 
 def test_uses_are_counted_and_kept_by_the_next_version() -> None:  # G101
     learner = SkillLearner(MemoryParameters())
-    learner.keep(made(), "learnt", "ann", "t1")
+    learner.save(made(), "learnt", "ann", "t1")
     for success in (True, True, False, True):
         used = learner.record_usage("greet", success)
     assert (used.usage_count, used.success_rate) == (4, 0.75)
-    learner.keep(made(description="Greets everybody.", usage_count=99, success_rate=1.0), "better", "ann", "t2")
+    learner.save(made(description="Greets everybody.", usage_count=99, success_rate=1.0), "better", "ann", "t2")
     found = learner.find("greet")
     assert (found.version, found.usage_count, found.success_rate) == (2, 4, 0.75)
     assert learner.format_for_system_prompt() == "Skills that were learnt:\n- greet: Greets everybody."
@@ -156,7 +156,7 @@ def test_uses_are_counted_and_kept_by_the_next_version() -> None:  # G101
 def test_a_skill_that_cannot_be_read_hides_no_other() -> None:  # G97
     store = MemoryParameters()
     learner = SkillLearner(store)
-    learner.keep(made(), "learnt", "ann", "t1")
+    learner.save(made(), "learnt", "ann", "t1")
     store.set("skills/odd", {"name": "Odd"}, "by hand", author="ann")
     found = learner.load_all()
     assert ([each.name for each in found.items], len(found.errors)) == (["greet"], 1)

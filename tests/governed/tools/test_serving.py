@@ -8,7 +8,7 @@ import pytest
 
 from atoll import executor, sandbox
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.tools import Toolbox, Workshop
+from atoll.governed.tools import ToolBuilder, ToolRunner
 
 mcp = pytest.importorskip("mcp")
 
@@ -24,17 +24,17 @@ SAY: dict[str, Any] = {
 
 
 @pytest.fixture
-def workshop() -> Iterator[Workshop]:
-    opened = Workshop(executor.Place(sandbox.Limits(seconds=10.0)))
+def workshop() -> Iterator[ToolRunner]:
+    opened = ToolRunner(executor.ExecutorConfig(sandbox.Limits(seconds=10.0)))
     yield opened
     opened.close()
 
 
-def test_a_client_lists_and_calls_what_was_approved(workshop: Workshop) -> None:
+def test_a_client_lists_and_calls_what_was_approved(workshop: ToolRunner) -> None:
     from atoll.governed.tools import serving
 
-    box = Toolbox(MemoryParameters())
-    box.keep(SAY, "useful", "ann", "t1")
+    box = ToolBuilder(MemoryParameters())
+    box.save(SAY, "useful", "ann", "t1")
 
     async def talk() -> None:
         async with mcp.Client(serving.make_server(box, workshop)) as client:
@@ -48,7 +48,7 @@ def test_a_client_lists_and_calls_what_was_approved(workshop: Workshop) -> None:
             assert wrong.is_error
             missing = await client.call_tool("nothing", {})
             assert missing.is_error
-            await asyncio.to_thread(box.keep, {**SAY, "name": "more"}, "useful", "ann", "t2")
+            await asyncio.to_thread(box.save, {**SAY, "name": "more"}, "useful", "ann", "t2")
             assert [each.name for each in (await client.list_tools()).tools] == ["more", "say"]  # without a restart
 
     asyncio.run(talk())

@@ -7,8 +7,8 @@ import pytest
 
 from atoll import errors, executor, sandbox
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.tools import RuntimeTool, Toolbox, ToolRefused, Workshop
-from atoll.governed.tools.definition import argv, from_json, variables
+from atoll.governed.tools import RuntimeTool, ToolBuilder, InvalidTool, ToolRunner
+from atoll.governed.tools.definition import build_argv, from_json, build_environment
 
 TEXT: Mapping[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -28,48 +28,48 @@ def store() -> MemoryParameters:
 
 
 @pytest.fixture
-def box(store: MemoryParameters) -> Toolbox:
-    return Toolbox(store, built_in=["read"])
+def box(store: MemoryParameters) -> ToolBuilder:
+    return ToolBuilder(store, builtin_names=["read"])
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
-    opened = Workshop(executor.Place(sandbox.Limits(seconds=10.0)))
+def workshop() -> Iterator[ToolRunner]:
+    opened = ToolRunner(executor.ExecutorConfig(sandbox.Limits(seconds=10.0)))
     yield opened
     opened.close()
 
 
-def run(content: Mapping[str, Any], inputs: Any, workshop: Workshop, box: Toolbox) -> tuple[str, bool]:
+def run(content: Mapping[str, Any], inputs: Any, workshop: ToolRunner, box: ToolBuilder) -> tuple[str, bool]:
     return RuntimeTool(from_json(content), workshop, box).execute(inputs)
 
 
 @pytest.mark.parametrize("text", ['"; rm -rf /tmp/x; echo "', "$(id)", "`id`", "a b\nc", "* ~ && true", "-n", "日本 🏝"])
-def test_an_input_of_a_command_is_one_argument_whatever_it_holds(text: str, workshop: Workshop, box: Toolbox) -> None:
+def test_an_input_of_a_command_is_one_argument_whatever_it_holds(text: str, workshop: ToolRunner, box: ToolBuilder) -> None:
     content = defined(command="printf '%s|' -- said:{{ .text }} end")
     output, is_error = run(content, {"text": text}, workshop, box)
     assert (output, is_error) == (f"--|said:{text}|end|", False)
 
 
-def test_a_script_gets_its_inputs_as_variables(workshop: Workshop, box: Toolbox) -> None:  # G91
+def test_a_script_gets_its_inputs_as_variables(workshop: ToolRunner, box: ToolBuilder) -> None:  # G91
     schema = {"type": "object", "properties": {"user-name": {"type": "string"}, "n": {"type": "array"}}}
     content = scripted('echo "$TOOL_INPUT_USER_NAME has $TOOL_INPUT_N"', input_schema=schema)
     assert run(content, {"user-name": "'ann' $HOME", "n": [1, 2]}, workshop, box) == ("'ann' $HOME has [1, 2]\n", False)
 
 
-def test_a_script_sees_nothing_of_its_caller(workshop: Workshop, box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_sees_nothing_of_its_caller(workshop: ToolRunner, box: ToolBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
     output, _ = run(scripted("export -p; cat /etc/passwd; ls ~"), {"text": ""}, workshop, box)
     assert "planted" not in output
     assert "root:x" not in output
 
 
-def test_a_program_that_was_not_named_cannot_be_started(workshop: Workshop, box: Toolbox) -> None:
+def test_a_program_that_was_not_named_cannot_be_started(workshop: ToolRunner, box: ToolBuilder) -> None:
     _output, is_error = run(scripted("cat /dev/null"), {"text": ""}, workshop, box)
     assert is_error
     assert run(scripted("cat /dev/null && echo ok", programs=["cat"]), {"text": ""}, workshop, box) == ("ok\n", False)
 
 
-def test_what_goes_wrong_is_an_output(workshop: Workshop, box: Toolbox) -> None:
+def test_what_goes_wrong_is_an_output(workshop: ToolRunner, box: ToolBuilder) -> None:
     assert run(scripted("echo so; exit 3"), {"text": ""}, workshop, box) == ("so\n", True)
     output, is_error = run(defined(), {"text": 5}, workshop, box)
     assert is_error
@@ -79,18 +79,18 @@ def test_what_goes_wrong_is_an_output(workshop: Workshop, box: Toolbox) -> None:
     assert "no program 'no-such-program-at-all'" in output
 
 
-def test_a_long_output_is_cut_in_its_middle(workshop: Workshop, box: Toolbox) -> None:
+def test_a_long_output_is_cut_in_its_middle(workshop: ToolRunner, box: ToolBuilder) -> None:
     output, _ = run(scripted("for i in {1..20000}; do echo line $i; done"), {"text": ""}, workshop, box)
     assert output.startswith("line 1\n")
     assert output.endswith("line 20000\n")
     assert len(output) < 25_000
 
 
-def test_a_composite_hands_on_what_came_before(workshop: Workshop, box: Toolbox) -> None:  # G93
-    box.keep(scripted('echo -n "<$TOOL_INPUT_TEXT>"', name="wrap"), "useful", "ann", "t1")
+def test_a_composite_hands_on_what_came_before(workshop: ToolRunner, box: ToolBuilder) -> None:  # G93
+    box.save(scripted('echo -n "<$TOOL_INPUT_TEXT>"', name="wrap"), "useful", "ann", "t1")
     steps = [{"tool": "wrap", "input": {"text": "{{.text}}!"}}, {"tool": "wrap", "input": {"text": "{{.previous}}"}}]
     content = defined(name="twice", execution_type="composite", command="", steps=steps)
-    assert run(box.checked(content).to_json(), {"text": "a"}, workshop, box) == ("<<a!>>", False)
+    assert run(box.prepare(content).to_json(), {"text": "a"}, workshop, box) == ("<<a!>>", False)
 
 
 @pytest.mark.parametrize(
@@ -124,39 +124,39 @@ def test_a_composite_hands_on_what_came_before(workshop: Workshop, box: Toolbox)
     ],
 )
 def test_a_definition_that_cannot_work_is_refused(
-    box: Toolbox, store: MemoryParameters, changes: dict[str, Any], sentence: str
+    box: ToolBuilder, store: MemoryParameters, changes: dict[str, Any], sentence: str
 ) -> None:
-    with pytest.raises(ToolRefused, match=sentence):
-        box.keep(defined(**changes), "why", "ann", "t1")
+    with pytest.raises(InvalidTool, match=sentence):
+        box.save(defined(**changes), "why", "ann", "t1")
     assert list(store.changes()) == []
 
 
-def test_a_circle_of_composites_is_refused(box: Toolbox, workshop: Workshop) -> None:
+def test_a_circle_of_composites_is_refused(box: ToolBuilder, workshop: ToolRunner) -> None:
     def calling(name: str, other: str) -> dict[str, Any]:
         steps = [{"tool": other, "input": {"text": "{{.text}}"}}]
         return defined(name=name, execution_type="composite", command="", steps=steps)
 
-    with pytest.raises(ToolRefused, match="no such tool"):
-        box.keep(calling("one", "two"), "why", "ann", "t1")
-    box.keep(defined(name="one"), "why", "ann", "t2")
-    box.keep(calling("two", "one"), "why", "ann", "t3")
-    with pytest.raises(ToolRefused, match="in a circle: one > two > one"):
-        box.keep(calling("one", "two"), "why", "ann", "t4")
+    with pytest.raises(InvalidTool, match="no such tool"):
+        box.save(calling("one", "two"), "why", "ann", "t1")
+    box.save(defined(name="one"), "why", "ann", "t2")
+    box.save(calling("two", "one"), "why", "ann", "t3")
+    with pytest.raises(InvalidTool, match="in a circle: one > two > one"):
+        box.save(calling("one", "two"), "why", "ann", "t4")
     _output, is_error = run(calling("two", "two"), {"text": "a"}, workshop, box)  # as if it had got in all the same
     assert is_error
 
 
-def test_an_iteration_is_a_new_version_and_the_old_one_stays(box: Toolbox, store: MemoryParameters) -> None:  # G90
-    assert box.keep(defined(), "first", "ann", "t1") == "tools/say@1"
-    assert box.keep(defined(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
-    assert box.keep(defined(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
+def test_an_iteration_is_a_new_version_and_the_old_one_stays(box: ToolBuilder, store: MemoryParameters) -> None:  # G90
+    assert box.save(defined(), "first", "ann", "t1") == "tools/say@1"
+    assert box.save(defined(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
+    assert box.save(defined(command="printf {{.text}}"), "better", "ann", "t2") == "tools/say@2"
     assert (box.find("say").version, box.find("say").command) == (2, "printf {{.text}}")
     store.rollback("tools/say", 1, "it was worse", author="ann")
     assert box.find("say").command == "echo {{.text}}"
 
 
-def test_a_tool_that_cannot_be_read_hides_no_other(box: Toolbox, store: MemoryParameters) -> None:  # G96, G97
-    box.keep(defined(), "why", "ann", "t1")
+def test_a_tool_that_cannot_be_read_hides_no_other(box: ToolBuilder, store: MemoryParameters) -> None:  # G96, G97
+    box.save(defined(), "why", "ann", "t1")
     store.set("tools/odd", {"name": "odd"}, "by hand", author="ann")
     found = box.load_all()
     assert [each.name for each in found.items] == ["say"]
@@ -166,6 +166,6 @@ def test_a_tool_that_cannot_be_read_hides_no_other(box: Toolbox, store: MemoryPa
 
 
 def test_a_nul_is_refused() -> None:
-    for make in (lambda: argv("echo {{.text}}", {"text": "a\x00b"}), lambda: variables({"text": "a\x00b"})):
-        with pytest.raises(ToolRefused, match="NUL"):
+    for make in (lambda: build_argv("echo {{.text}}", {"text": "a\x00b"}), lambda: build_environment({"text": "a\x00b"})):
+        with pytest.raises(InvalidTool, match="NUL"):
             make()

@@ -27,15 +27,15 @@ def test_bad_data_is_named_in_one_sentence(columns, table, target, sentence):
 
 def test_a_small_subset_is_part_of_a_larger_one():
     data = fit.Data(("x",), np.arange(100.0)[:, None], np.arange(100.0))
-    assert set(data.subset(10).y) < set(data.subset(40).y) < set(data.y)
-    assert data.subset(100) is data
-    assert data.subset(10) is data.subset(10)
+    assert set(data.get_subset(10).y) < set(data.get_subset(40).y) < set(data.y)
+    assert data.get_subset(100) is data
+    assert data.get_subset(10) is data.get_subset(10)
 
 
 def test_a_column_that_never_changes_is_named_and_does_no_harm():
     table = np.column_stack([np.arange(50.0), np.full(50, 3.0)])
     data = fit.Data(("x", "c"), table, 2 * table[:, 0] + 6)
-    assert data.constant_columns() == ["c"]
+    assert data.find_constant_columns() == ["c"]
     expression = fit.parse("params[0]*x + params[1]*c + params[2]", data.names).expression
     assert fit.fit(expression, data, rng=np.random.default_rng(0)).nmse < 1e-24
 
@@ -44,5 +44,5 @@ def test_the_columns_that_are_kept_are_limited(monkeypatch):
     monkeypatch.setattr("atoll.llmsr.fit.data._CACHE_BYTES", 0)
     data = fit.Data(("x",), np.arange(10.0)[:, None], np.arange(10.0))
     for number in range(200):
-        data.column(fit.Binary("+", fit.Variable(0), fit.Constant(number)))
+        data.evaluate(fit.Binary("+", fit.Variable(0), fit.Constant(number)))
     assert len(data._cache) == 64

@@ -13,11 +13,11 @@ DATA = fit.Data(("x", "v"), X, np.zeros(40))
 def check_gradient(expression, params):
     program = fit.Program(expression)
     params = np.array(params)
-    exact = program.gradient(DATA, params)
+    exact = program.compute_gradient(DATA, params)
     for row, index in enumerate(program.params):
         step = np.zeros(len(params))
         step[index] = 1e-6
-        difference = (program.values(DATA, params + step) - program.values(DATA, params - step)) / 2e-6
+        difference = (program.evaluate(DATA, params + step) - program.evaluate(DATA, params - step)) / 2e-6
         np.testing.assert_allclose(exact[row], difference, rtol=2e-6, atol=1e-8)
 
 
@@ -48,18 +48,18 @@ def test_a_subexpression_that_occurs_twice_is_computed_once():
 def test_what_has_no_parameter_is_kept_for_other_expressions():
     data = fit.Data(("x", "v"), X, np.zeros(40))
     term = fit.Unary("sin", fit.Binary("*", fit.Variable(0), fit.Variable(1)))
-    assert data.column(term) is data.column(fit.Unary("sin", fit.Binary("*", fit.Variable(0), fit.Variable(1))))
+    assert data.evaluate(term) is data.evaluate(fit.Unary("sin", fit.Binary("*", fit.Variable(0), fit.Variable(1))))
 
 
 @pytest.mark.parametrize("exponent", [-3.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 7.0, 16.0])
 def test_small_powers_are_products(exponent):
-    product = algebra.power(fit.Variable(0), exponent)
+    product = algebra.make_power(fit.Variable(0), exponent)
     assert product is not None
     np.testing.assert_allclose(fit.predict(product, (), X), X[:, 0] ** exponent, rtol=1e-13)
 
 
 def test_other_powers_are_left_to_numpy():
-    assert algebra.power(fit.Variable(0), 1.37) is None
+    assert algebra.make_power(fit.Variable(0), 1.37) is None
     found = fit.predict(fit.Binary("**", fit.Variable(0), fit.Constant(1.37)), (), X)
     np.testing.assert_allclose(found, X[:, 0] ** 1.37, rtol=1e-14)
 
@@ -81,5 +81,5 @@ def test_parameters_that_are_linear_together_are_taken_out(text, linear, nonline
     assert (set(split.terms), split.nonlinear) == (linear, nonlinear)
     params = [0.7, -0.4, 1.3]
     total = sum(params[index] * fit.predict(term, params, X) for index, term in split.terms.items())
-    rest = fit.predict(split.rest, params, X) if split.rest else 0.0
+    rest = fit.predict(split.remainder, params, X) if split.remainder else 0.0
     np.testing.assert_allclose(total + rest, fit.predict(expression, params, X), rtol=1e-12)

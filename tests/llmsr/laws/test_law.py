@@ -22,13 +22,13 @@ LAW = law.Law(TERMS, (2.0, -1.5, 0.25, -3.0, 0.75))
 
 
 def test_a_law_reads_back_from_its_text_as_it_was():
-    equation = fit.parse(LAW.text(NAMES), NAMES)
+    equation = fit.parse(LAW.to_text(NAMES), NAMES)
     assert fit.predict(equation.expression, (), COLUMNS.T) == pytest.approx(LAW.predict(COLUMNS), rel=1e-12)
 
 
 def test_a_law_is_a_python_function_that_gives_the_same():
     names: dict[str, Any] = {"np": np}
-    exec(LAW.source(NAMES), names)
+    exec(LAW.to_source(NAMES), names)
     assert names["equation"](*COLUMNS) == pytest.approx(LAW.predict(COLUMNS), rel=1e-12)
 
 
@@ -39,22 +39,22 @@ def test_a_law_survives_json_to_the_last_bit():
 def test_a_law_without_terms_is_zero_and_has_one_node():
     nothing = law.Law((), ())
     assert not nothing.predict(COLUMNS).any()
-    assert (nothing.size, nothing.text(NAMES)) == (1, "0.0")
+    assert (nothing.size, nothing.to_text(NAMES)) == (1, "0.0")
 
 
 def test_powers_of_one_variable_are_joined_and_equal_terms_stand_once():
     linear, square = Factor("pow", (0,)), Factor("pow", (0,), 2.0)
-    assert law.merged([(linear, square), (square, linear)]) == ((Factor("pow", (0,), 3.0),),)
+    assert law.merge_terms([(linear, square), (square, linear)]) == ((Factor("pow", (0,), 3.0),),)
 
 
 def all_kinds() -> list[Factor]:
-    kinds = {each.shape: each for each in grid.factors(COLUMNS, domain.Domain.of(COLUMNS))}
+    kinds = {each.shape: each for each in grid.make_factors(COLUMNS, domain.Domain.from_columns(COLUMNS))}
     return list(kinds.values())
 
 
 @pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.text(NAMES))
 def test_slopes_are_those_of_differences(kind):
-    read = factor.argument_of(kind, COLUMNS)
+    read = factor.compute_argument(kind, COLUMNS)
     _, slopes = factor.evaluate(kind, kind.theta, read)
     assert len(slopes) == len(kind.theta)
     for place, slope in enumerate(slopes):
@@ -76,7 +76,7 @@ def test_constants_are_found_to_the_last_digits():
     found = projection.fit(start, rows, steps=40, tolerance=1e-12)
     assert found is not None
     assert found.error < 1e-24
-    assert law.theta_of(found.law.terms) == pytest.approx([-0.7, 1.3, 3.0])
+    assert law.collect_theta(found.law.terms) == pytest.approx([-0.7, 1.3, 3.0])
 
 
 def test_terms_that_cannot_be_told_apart_have_no_fit():
@@ -109,22 +109,22 @@ class TestDomain:
         assert self.RANGES.is_safe(safe)
 
     def test_the_declared_ranges_are_wider_than_the_data_and_keep_its_sign(self):
-        assert domain.Domain.of(np.array([[1.0, 5.0], [-1.0, 1.0]])).declared == [(0.1, 9.0), (-3.0, 3.0)]
+        assert domain.Domain.from_columns(np.array([[1.0, 5.0], [-1.0, 1.0]])).declared == [(0.1, 9.0), (-3.0, 3.0)]
 
     def test_a_kink_outside_of_the_data_becomes_a_straight_line(self):
         bent: law.Terms = ((Factor("abs", (0,), theta=(-7.0,)),),)
         assert not self.RANGES.accepts(bent)
-        assert self.RANGES.simplified(bent) == ((Factor("pow", (0,)),),)
+        assert self.RANGES.simplify(bent) == ((Factor("pow", (0,)),),)
 
     def test_a_wave_that_turns_between_neighbouring_values_is_invention(self):
-        few = domain.Domain.of(np.array([[0.0, 1.0, 2.0, 3.0]]))
-        assert few.is_telling(Factor("sin", (0,), theta=(1.5,)))
-        assert not few.is_telling(Factor("sin", (0,), theta=(2.0,)))
-        assert not few.is_telling(Factor("exp", (0,), 2.0, True, 1, (-16.0, 1.5)))
+        few = domain.Domain.from_columns(np.array([[0.0, 1.0, 2.0, 3.0]]))
+        assert few.is_identifiable(Factor("sin", (0,), theta=(1.5,)))
+        assert not few.is_identifiable(Factor("sin", (0,), theta=(2.0,)))
+        assert not few.is_identifiable(Factor("exp", (0,), 2.0, True, 1, (-16.0, 1.5)))
 
     def test_safe_laws_are_finite_all_over_the_declared_ranges(self):
         rng, columns = Random(0), np.random.default_rng(0).uniform(-2.0, 2.0, (2, 40))
-        ranges = domain.Domain.of(columns)
-        made = rng.sample(grid.factors(columns, ranges), 200)
+        ranges = domain.Domain.from_columns(columns)
+        made = rng.sample(grid.make_factors(columns, ranges), 200)
         far = np.array([np.random.default_rng(1).uniform(*each, 2000) for each in ranges.declared])
-        assert all(np.isfinite(factor.values_of(each, far)).all() for each in made)
+        assert all(np.isfinite(factor.compute_values(each, far)).all() for each in made)

@@ -11,11 +11,11 @@ SECRET = ("golden_plan", "cities", "durations", "pred_5shot_pro")
 
 
 def test_a_search_sees_no_solution():
-    assert not set(SECRET) & set(data.VISIBLE)
+    assert not set(SECRET) & set(data.VISIBLE_FIELDS)
 
 
 def test_parts_are_shuffled_by_the_seed(rows_file):
-    orders = {seed: [list(each.moves) for each in data.read(rows_file, seed)] for seed in (0, 0, 1)}
+    orders = {seed: [list(each.moves) for each in data.load_problems(rows_file, seed)] for seed in (0, 0, 1)}
     assert orders[0] != orders[1]
     assert [sorted(map(str, each)) for each in orders[0]] == [sorted(map(str, each)) for each in orders[1]]
 
@@ -23,7 +23,7 @@ def test_parts_are_shuffled_by_the_seed(rows_file):
 def test_the_direction_of_flights_comes_from_the_parse_where_the_data_brings_one(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     row["parsed_constraints"] = {"direct_flights": [{"from": "A", "to": "B"}]}
-    problem = data.of_row(row)
+    problem = data.parse_row(row)
     assert isinstance(problem, trip.Trip)
     assert problem.flights == {("A", "B")}
 
@@ -36,7 +36,7 @@ def test_a_bad_file_is_told_in_a_sentence(tmp_path, text, told):
     path = tmp_path / "bad.jsonl"
     path.write_text(text)
     with pytest.raises(errors.SetupError, match=told):
-        data.read(path)
+        data.load_problems(path)
 
 
 def test_a_trip_is_solved_by_exactly_the_golden_order(rows_file):
@@ -64,8 +64,8 @@ def test_a_day_with_one_meeting_too_many_is_not_solved_by_the_number_of_the_othe
 
 def test_a_trip_on_other_days_is_not_solved(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
-    stays = trip.read(row["golden_plan"])
-    late = trip.write([trip.Stay(each.city, each.first + 1, each.last + 1) for each in stays])
+    stays = trip.parse_stays(row["golden_plan"])
+    late = trip.format_stays([trip.Stay(each.city, each.first_day + 1, each.last_day + 1) for each in stays])
     assert grading.grade(row, late) is False
 
 
@@ -75,8 +75,8 @@ def test_another_process_grades(rows_file):
         row["id"]: "\n".join(row["golden_plan"]) if isinstance(row["golden_plan"], list) else row["golden_plan"]
         for row in rows
     }
-    assert grading.graded(rows_file, plans) == dict.fromkeys(plans, True)
-    assert grading.graded(rows_file, dict.fromkeys(plans, "nothing")) == dict.fromkeys(plans, False)
+    assert grading.grade_in_subprocess(rows_file, plans) == dict.fromkeys(plans, True)
+    assert grading.grade_in_subprocess(rows_file, dict.fromkeys(plans, "nothing")) == dict.fromkeys(plans, False)
 
 
 def test_without_solutions_in_the_file_the_plans_are_the_same(rows_file, tmp_path, monkeypatch, capsys):

@@ -37,17 +37,17 @@ def day():
 
 def test_a_day_is_read_from_its_words(day):
     assert day.friends["Ann"] == meeting.Friend("Ann", "Hill", 570, 660, 60)
-    assert (day.start, day.begins, day.minutes["Hill", "Pier"]) == ("Pier", 540, 12)
+    assert (day.start, day.start_time, day.minutes["Hill", "Pier"]) == ("Pier", 540, 12)
 
 
 def test_all_friends_met_is_solved_and_earns_1_each(day):
     found = day.judge(GOOD)
-    assert (found.score, found.is_solved, day.num_met(GOOD)) == (2, True, 2)
+    assert (found.score, found.is_solved, day.count_met(GOOD)) == (2, True, 2)
 
 
 def test_a_trace_becomes_a_plan_in_which_everybody_is_met_as_early_as_possible(day):
     assert day.write([Task("meet", "Ann"), Task("meet", "Bob")]) == GOOD
-    assert day.parse(f"SOLUTION: {' '.join(GOOD.splitlines())}") == GOOD
+    assert day.parse_plan(f"SOLUTION: {' '.join(GOOD.splitlines())}") == GOOD
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_a_conflict_is_told_and_costs_2(day, before, after, told):
 
 def test_a_plan_that_cannot_be_read_loses_10(day):
     assert day.judge("Let us stay at home.").score == -10
-    assert day.parse("Let us stay at home.") is None
+    assert day.parse_plan("Let us stay at home.") is None
 
 
 def test_times_are_read_and_written():
     for minutes in itertools.chain(range(0, 1440, 37), (0, 720, 1439)):
-        assert meeting.minute(meeting.clock(minutes)) == minutes
+        assert meeting.parse_time(meeting.format_time(minutes)) == minutes
 
 
 def test_what_is_no_day_is_refused_with_a_sentence():
@@ -85,9 +85,9 @@ def test_what_is_no_day_is_refused_with_a_sentence():
 
 
 def test_the_solution_of_a_day_that_is_made_up_is_the_best_of_all_orders():
-    (row,) = making.make("meeting", 1, 4, 9)
+    (row,) = making.generate_rows("meeting", 1, 4, 9)
     problem = meeting.from_text(row["id"], row["prompt_0shot"])
     orders = (order for k in range(1, 5) for order in itertools.permutations(problem.moves, k))
-    assert problem.num_met("\n".join(row["golden_plan"])) == max(
-        problem.num_met(problem.write(each)) for each in orders
+    assert problem.count_met("\n".join(row["golden_plan"])) == max(
+        problem.count_met(problem.format_plan(each)) for each in orders
     )

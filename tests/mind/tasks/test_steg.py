@@ -48,7 +48,7 @@ def test_traces_of_places_and_filling_make_a_text_that_is_solved(poem):
 
 
 def test_a_message_that_is_made_up_can_be_read_again():
-    row = steg.make("s", 6, Random(0))
+    row = steg.generate_row("s", 6, Random(0))
     assert len(steg.from_text("s", row["prompt_0shot"]).numbers) == 6
     with pytest.raises(errors.SetupError, match="no message to hide"):
         steg.from_text("s", "Say nothing.")

@@ -41,7 +41,7 @@ def test_a_plan_that_satisfies_everything_scores_0_and_is_solved(problem):
 
 def test_a_trace_and_its_plan_are_two_forms_of_one_thing(problem):
     assert problem.write(problem.trace(GOOD)) == GOOD
-    assert problem.parse(f"Here is the trip:\n\n{GOOD}\nEnjoy!") == GOOD
+    assert problem.parse_plan(f"Here is the trip:\n\n{GOOD}\nEnjoy!") == GOOD
 
 
 def test_every_fault_is_named_and_costs_a_point(problem):
@@ -73,7 +73,7 @@ def test_what_is_no_trip_is_refused_with_a_sentence():
 
 
 def test_trips_that_are_made_up_have_exactly_one_solution():
-    for row in making.make("trip", 3, 6, 5):
+    for row in making.generate_rows("trip", 3, 6, 5):
         problem = trip.from_text(row["id"], row["prompt_0shot"])
-        assert making.num_solutions(problem) == 1
-        assert problem.judge(row["golden_plan"]).is_solved
+        assert making.count_solutions(problem) == 1
+        assert problem.evaluate(row["golden_plan"]).is_solved

@@ -8,7 +8,7 @@ import pytest
 
 from atoll.mind import workspace
 from atoll.mind.actions import Edit, Read, Run
-from atoll.mind.workspace import Refused
+from atoll.mind.workspace import WorkspaceError
 from atoll.mind.worldline import Plan
 from tests.mind.workspace import repositories
 from tests.mind.workspace.test_kind import W0, kind_of, ran
@@ -139,9 +139,9 @@ def test_a_file_is_no_folder_and_a_folder_no_file(kind):
 
 @pytest.mark.parametrize("name", ["../up", "a b", "a/b", "", ".hidden", "a..b", "x.lock", "-f", "a\n", "x" * 90, "é"])
 def test_a_worldline_or_run_is_named_so_that_it_leads_nowhere(kind, name):
-    with pytest.raises(Refused, match="cannot name a worldline"):
+    with pytest.raises(WorkspaceError, match="cannot name a worldline"):
         kind.fork(W0, Plan(), name)
-    with pytest.raises(Refused, match="cannot name a run"):
+    with pytest.raises(WorkspaceError, match="cannot name a run"):
         workspace.Workspace(kind.workspace.repository.folder, name)
 
 
@@ -183,8 +183,8 @@ def test_nothing_that_a_repository_names_is_started(tmp_path):
     at = space.fork("1.0")
     space.write("1.0", [at], {"sums.py": repositories.MENDED.encode(), ".gitattributes": b"* filter=a=b\n"}, "Mend")
     space.numstat("1.0")
-    space.repository.diff(space.base, space.tip("1.0"))
-    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
+    space.repository.diff(space.base, space.get_tip("1.0"))
+    space.decide("1.0", "approve", "Reviewer", commit=space.get_tip("1.0"))
     space.merge("1.0")
     space.archive("1.0")
     space.close()
@@ -197,11 +197,11 @@ def test_a_merge_that_would_need_a_program_of_the_repository_is_refused(tmp_path
     space = workspace.Workspace(folder, "run", uncommitted="ignore")
     at = space.fork("1.0")
     space.write("1.0", [at], {"sums.py": repositories.MENDED.encode()}, "Mend")
-    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
+    space.decide("1.0", "approve", "Reviewer", commit=space.get_tip("1.0"))
     ours = space.objects.commit([at], {"sums.py": b"# ours\n"}, "Differ", "user", space.date)
     space.repository.git("update-ref", "refs/heads/main", ours)
     space.repository.git("reset", "-q", "--hard", "main")
-    with pytest.raises(Refused, match=r"both changed sums\.py"):
+    with pytest.raises(WorkspaceError, match=r"both changed sums\.py"):
         space.merge("1.0")
     space.close()
     assert not mark.exists(), mark.read_text()
@@ -217,9 +217,9 @@ def test_alternates_and_replacements_of_a_repository_start_nothing_and_change_no
     repositories.git(folder, "update-ref", f"refs/replace/{blob}", alien)
     mark.unlink(missing_ok=True)
     space = workspace.Workspace(folder, "run", uncommitted="ignore")
-    node = space.objects.at(space.base, "sums.py")
+    node = space.objects.find_node(space.base, "sums.py")
     assert node is not None
-    assert space.objects.body(node.sha).decode() == repositories.BROKEN
+    assert space.objects.read_content(node.sha).decode() == repositories.BROKEN
     space.close()
     assert not mark.exists(), mark.read_text()
 
@@ -234,7 +234,7 @@ def test_a_submodule_stays_as_it_is(tmp_path):
     assert "another repository" in line.tool_history[1].output
     assert kind.test(line).score == 1.0
     assert [each.path for each in kind.workspace.numstat("1.0")] == ["sums.py"]
-    kind.workspace.decide("1.0", "approve", "Reviewer", commit=kind.workspace.tip("1.0"))
+    kind.workspace.decide("1.0", "approve", "Reviewer", commit=kind.workspace.get_tip("1.0"))
     kind.workspace.merge("1.0")
     kind.close()
     assert (folder / "sub/x.py").read_text() == "x = 1\n"
@@ -263,7 +263,7 @@ def test_a_repository_that_cannot_be_used_is_refused_with_what_to_do(tmp_path):
         inside: "no git repository",  # the repository further up is not meant
     }
     for folder, why in told.items():
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(WorkspaceError, match=why):
             workspace.Workspace(folder, "run")
 
 
@@ -273,8 +273,8 @@ def test_a_detached_head_can_be_forked_from_and_not_merged_into(tmp_path):
     space = workspace.Workspace(folder, "run")
     at = space.fork("1.0")
     space.write("1.0", [at], {"sums.py": b"\n"}, "Empty it")
-    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
-    with pytest.raises(Refused, match="detached HEAD"):
+    space.decide("1.0", "approve", "Reviewer", commit=space.get_tip("1.0"))
+    with pytest.raises(WorkspaceError, match="detached HEAD"):
         space.merge("1.0")
     space.close()
 
@@ -286,7 +286,7 @@ def test_the_environment_of_the_user_does_not_reach_git(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     before = repositories.look(other)
     space = workspace.Workspace(folder, "run")
-    assert space.repository.common == Path(os.path.realpath(folder / ".git"))
+    assert space.repository.common_dir == Path(os.path.realpath(folder / ".git"))
     space.fork("1.0")
     space.close()
     assert repositories.look(other) == before

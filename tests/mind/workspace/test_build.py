@@ -28,9 +28,9 @@ FILE: sums.py
 LIMITS = sandbox.Limits(seconds=20.0)
 
 
-def parts(folder: Path, model=None) -> system.Parts:
-    place = executor.Place(LIMITS, is_unsafe=True)
-    return system.Parts(folder, model, place, 1, 0, store.MemoryBlobs())
+def parts(folder: Path, model=None) -> system.BuildContext:
+    place = executor.ExecutorConfig(LIMITS, is_unsafe=True)
+    return system.BuildContext(folder, model, place, 1, 0, store.MemoryBlobs())
 
 
 def task_folder(tmp_path: Path) -> Path:
@@ -77,11 +77,11 @@ def test_a_run_names_the_reference_of_its_best_worldline_and_how_to_look_at_it(t
 
 def test_the_best_plan_is_kept_in_place_of_another_that_was_judged_as_good(tmp_path):
     folder = repositories.made(tmp_path / "project")
-    about = build.subject(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
+    about = build.load_problem_set(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
     (problem,) = about.problems
-    first, second = (problem.parse(REPLY.replace("a + b", text)) or "" for text in ("a + b", "b + a"))
-    assert problem.judge(first).score == problem.judge(second).score == 0
-    ref = about.keep({problem.id: second})["ref"]
+    first, second = (problem.parse_plan(REPLY.replace("a + b", text)) or "" for text in ("a + b", "b + a"))
+    assert problem.evaluate(first).score == problem.evaluate(second).score == 0
+    ref = about.save_best({problem.id: second})["ref"]
     about.close()
     assert repositories.git(folder, "for-each-ref", "--format=%(refname)", "refs/atoll").split() == [ref]
     assert "+    return b + a" in repositories.git(folder, "diff", f"HEAD...{ref}")
@@ -112,21 +112,21 @@ def test_a_plain_folder_is_mended_in_a_copy(tmp_path, monkeypatch, capsys):
 
 def test_a_model_is_told_what_fails_and_its_edits_are_tried(tmp_path):
     folder = repositories.made(tmp_path / "project")
-    about = build.subject(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
+    about = build.load_problem_set(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
     (problem,) = about.problems
     assert "-1 != 5" in problem.text
     assert "FILE: sums.py" in problem.text
-    plan = problem.parse(REPLY)
+    plan = problem.parse_plan(REPLY)
     assert plan is not None
-    verdict = problem.judge(plan)
+    verdict = problem.evaluate(plan)
     assert verdict.is_solved
-    assert "git diff HEAD...refs/atoll/" in verdict.feedback()
-    wrong = problem.judge(problem.parse(REPLY.replace("a + b", "a * b")) or "")
+    assert "git diff HEAD...refs/atoll/" in verdict.format_feedback()
+    wrong = problem.evaluate(problem.parse_plan(REPLY.replace("a + b", "a * b")) or "")
     assert (wrong.score, wrong.progress, wrong.is_solved) == (-1.0, 0.5, False)
-    assert "6 != 5" in wrong.feedback()
-    refused = problem.judge("FILE: tests/test_sums.py\n<<<<<<< SEARCH\n=======\npass\n>>>>>>> REPLACE")
-    assert "task.protected" in refused.feedback()
-    regressing = problem.judge(problem.parse(REPLY.replace("return a - b", "return 2 * a").replace("a + b", "1")) or "")
+    assert "6 != 5" in wrong.format_feedback()
+    refused = problem.evaluate("FILE: tests/test_sums.py\n<<<<<<< SEARCH\n=======\npass\n>>>>>>> REPLACE")
+    assert "task.protected" in refused.format_feedback()
+    regressing = problem.evaluate(problem.parse_plan(REPLY.replace("return a - b", "return 2 * a").replace("a + b", "1")) or "")
     assert regressing.contradiction == 1.0
     about.close()
     assert repositories.leftovers(folder) == []
@@ -145,21 +145,21 @@ def test_a_conversation_with_a_scripted_model_mends_it(tmp_path):
         Options(num_islands=1, num_gens=2, num_convs=1),
         parts(tmp_path, testing.ScriptedLLM(script)),
     )
-    evolver = system.Evolver(built.config, built.report, built.close)
+    evolver = system.SystemEvolver(built.config, built.report, built.close)
     evolver.run()
-    assert built.finish is not None
-    assert built.finish(evolver)["solved"] == 1
+    assert built.summarize_result is not None
+    assert built.summarize_result(evolver)["solved"] == 1
     assert any("6 != 5" in prompt for prompt in asked)
 
 
 def test_tests_that_never_end_fail_by_themselves(tmp_path):
     repositories.made(tmp_path / "project")
-    about = build.subject(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
+    about = build.load_problem_set(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
     (problem,) = about.problems
-    loop = problem.parse(REPLY.replace("    return a + b", "    while True: pass"))
-    verdict = problem.judge(loop or "")
+    loop = problem.parse_plan(REPLY.replace("    return a + b", "    while True: pass"))
+    verdict = problem.evaluate(loop or "")
     assert verdict.progress == 0.5
-    assert "it took longer than" in verdict.feedback()
+    assert "it took longer than" in verdict.format_feedback()
     about.close()
 
 
@@ -175,5 +175,5 @@ def test_tests_that_never_end_fail_by_themselves(tmp_path):
 def test_a_set_up_that_cannot_work_is_one_sentence(tmp_path, task, why):
     folder = repositories.made(tmp_path / "project")
     with pytest.raises(errors.SetupError, match=why):
-        build.subject(task, Options(), parts(tmp_path))
+        build.load_problem_set(task, Options(), parts(tmp_path))
     assert repositories.leftovers(folder) == []

@@ -11,15 +11,15 @@ from atoll.mind.worldline import BASE, Plan, Worldline
 from tests.mind.workspace import repositories
 
 MEND = Edit("sums.py", "a - b", "a + b")
-PLACE = executor.Place(sandbox.Limits(seconds=20.0), is_unsafe=True)
+PLACE = executor.ExecutorConfig(sandbox.Limits(seconds=20.0), is_unsafe=True)
 W0 = Worldline(BASE)
 
 
-def kind_of(folder: Path, **options) -> workspace.WorkspaceKind:
+def kind_of(folder: Path, **options) -> workspace.GitBackend:
     space = workspace.Workspace(folder, "run")
-    terms = workspace.Terms(commands=options.pop("commands", ("python",)))
-    checks = workspace.Checks(space, PLACE, terms)
-    return workspace.WorkspaceKind(space, checks, **options)
+    terms = workspace.RunnerConfig(commands=options.pop("commands", ("python",)))
+    checks = workspace.WorkspaceRunner(space, PLACE, terms)
+    return workspace.GitBackend(space, checks, **options)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def kind(shared):
     assert repositories.leftovers(shared) == []
 
 
-def ran(kind: workspace.WorkspaceKind, worldline_id: str, *actions, parent: Worldline = W0) -> Worldline:
+def ran(kind: workspace.GitBackend, worldline_id: str, *actions, parent: Worldline = W0) -> Worldline:
     plan = Plan(actions, parents=(parent.worldline_id,))
     return kind.run(kind.fork(parent, plan, worldline_id), plan)
 
@@ -109,9 +109,9 @@ def test_protected_files_stay_as_they_are(kind):
 
 
 def test_a_worldline_whose_tests_never_end_is_a_failure_and_no_exception(tmp_path):
-    place = executor.Place(sandbox.Limits(seconds=1.0), is_unsafe=True)
+    place = executor.ExecutorConfig(sandbox.Limits(seconds=1.0), is_unsafe=True)
     space = workspace.Workspace(repositories.made(tmp_path / "project"), "run")
-    kind = workspace.WorkspaceKind(space, workspace.Checks(space, place))
+    kind = workspace.GitBackend(space, workspace.WorkspaceRunner(space, place))
     line = ran(kind, "1.0", Edit("sums.py", "    return 2 * a", "    while True: pass"))
     assert "longer than 1 s" in str(kind.test(line).failure)
     kind.close()
@@ -129,8 +129,8 @@ def test_pytest_finds_and_runs_tests_too(tmp_path):
         "test_it.py": "import sums\ndef test_it():\n    assert sums.add(1, 1) == 2\n",
     }
     space = workspace.Workspace(repositories.made(tmp_path / "project", files), "run")
-    checks = workspace.Checks(space, PLACE, workspace.Terms("pytest"))
-    kind = workspace.WorkspaceKind(space, checks)
+    checks = workspace.WorkspaceRunner(space, PLACE, workspace.RunnerConfig("pytest"))
+    kind = workspace.GitBackend(space, checks)
     assert kind.test(W0).score == 0.0
     assert "assert 0 == 2" in kind.test(W0).feedback
     assert kind.test(ran(kind, "1.0", MEND)).score == 1.0

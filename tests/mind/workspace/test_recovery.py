@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from atoll.mind import workspace
-from atoll.mind.workspace import Refused
+from atoll.mind.workspace import WorkspaceError
 from tests.mind.workspace import repositories
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,8 +79,8 @@ def half_merged(folder: Path) -> tuple[str, Path]:
         "tests/__init__.py": "#\n",
     }
     commit = space.write("1.0", [at], {path: text.encode() for path, text in files.items()}, "Mend")
-    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
-    tree = space.repository.merged_tree(at, commit)
+    space.decide("1.0", "approve", "Reviewer", commit=space.get_tip("1.0"))
+    tree = space.repository.merge_trees(at, commit)
     new = space.repository.commit_tree(tree, (at, commit), "Merge worldline 1.0", "Reviewer")
     space.close()
     intent = {"branch": "refs/heads/main", "old": at, "new": new, "worldline_id": "1.0", "commit": commit}
@@ -112,7 +112,7 @@ def test_another_run_finishes_it_too(tmp_path):
 def test_a_merge_that_was_cut_short_leaves_what_somebody_changed_since(tmp_path):
     _, folder = half_merged(repositories.made(tmp_path / "project"))
     (folder / "sums.py").write_text("# mine\n")
-    with pytest.raises(Refused, match=r"sums\.py was changed since"):
+    with pytest.raises(WorkspaceError, match=r"sums\.py was changed since"):
         workspace.Workspace(folder, "run")
     assert (folder / "sums.py").read_text() == "# mine\n"
     assert (folder / "a/new.py").read_text() == "x = 1\n" * 4
@@ -145,7 +145,7 @@ def test_wrecks_of_worktrees_and_stale_locks_are_cleared_away(tmp_path):
     space = workspace.Workspace(folder, "run")
     space.write("1.0", [space.fork("1.0")], {"sums.py": b""}, "Empty it")
     space.repository.git("update-ref", "refs/heads/atoll/run/2.0", space.base)
-    space._claim.close()  # as a kill does
+    space._lock.close()  # as a kill does
     for wreck in ("atoll-run-7", "atoll-run-8"):
         (folder / ".git/worktrees" / wreck).mkdir()
     (folder / ".git/worktrees/atoll-run-8/locked").write_text("initializing")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from atoll.mind import workspace
-from atoll.mind.workspace import Refused
+from atoll.mind.workspace import WorkspaceError
 from tests.mind.workspace import repositories
 
 SIGNATURES = {
@@ -44,7 +44,7 @@ def merged(folder: Path, **settings) -> None:
     space = workspace.Workspace(folder, "run", **settings)
     at = space.fork("1.0")
     space.write("1.0", [at], {"sums.py": repositories.MENDED.encode()}, "Mend")
-    space.decide("1.0", "approve", "Reviewer", commit=space.tip("1.0"))
+    space.decide("1.0", "approve", "Reviewer", commit=space.get_tip("1.0"))
     space.merge("1.0")
     space.archive("1.0")
     space.close()
@@ -103,7 +103,7 @@ def test_a_snapshot_does_not_ask_a_submodule(tmp_path):
 def test_a_repository_whose_configuration_includes_files_is_refused(tmp_path, key):
     folder = repositories.made(tmp_path / "project")
     repositories.git(folder, "config", key, str(tmp_path / "more"))
-    with pytest.raises(Refused, match="includes files"):
+    with pytest.raises(WorkspaceError, match="includes files"):
         workspace.Workspace(folder, "run")
 
 
@@ -114,7 +114,7 @@ def test_a_repository_whose_configuration_includes_files_is_refused(tmp_path, ke
 def test_a_repository_that_names_a_program_which_nothing_overrules_is_refused(tmp_path, key):
     folder = repositories.made(tmp_path / "project")
     repositories.git(folder, "config", key, "evil")
-    with pytest.raises(Refused, match=r"names a program .* remove that line"):
+    with pytest.raises(WorkspaceError, match=r"names a program .* remove that line"):
         workspace.Workspace(folder, "run")
 
 
@@ -146,5 +146,5 @@ def test_a_file_that_the_configuration_names_is_not_read(tmp_path):
     (tmp_path / "ignored").write_text("*\n")
     repositories.git(folder, "config", "core.excludesFile", str(tmp_path / "ignored"))
     (folder / "new.py").write_text("x = 1\n")
-    with pytest.raises(Refused, match=r"new\.py"):
+    with pytest.raises(WorkspaceError, match=r"new\.py"):
         workspace.Workspace(folder, "run")

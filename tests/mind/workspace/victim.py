@@ -12,14 +12,14 @@ from atoll.mind import workspace
 from atoll.mind.actions import Edit
 from atoll.mind.worldline import BASE, Plan, Worldline
 
-PLACE = executor.Place(sandbox.Limits(seconds=20.0), is_unsafe=True)
+PLACE = executor.ExecutorConfig(sandbox.Limits(seconds=20.0), is_unsafe=True)
 
 
 def main(folder: Path, num_worldlines: int) -> None:
     log = os.open(folder.parent / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     done = {line.split()[0] for line in (folder.parent / "log").read_text().splitlines()}
-    space = workspace.Workspace(folder, "run", num_desks=2)
-    kind = workspace.WorkspaceKind(space, workspace.Checks(space, PLACE))
+    space = workspace.Workspace(folder, "run", num_worktrees=2)
+    kind = workspace.GitBackend(space, workspace.WorkspaceRunner(space, PLACE))
     os.write(log, b"open\n")
     for number in range(num_worldlines):
         if str(number) not in done:
@@ -28,7 +28,7 @@ def main(folder: Path, num_worldlines: int) -> None:
     kind.close()
 
 
-def _live(kind: workspace.WorkspaceKind, number: int) -> None:
+def _live(kind: workspace.GitBackend, number: int) -> None:
     space, name = kind.workspace, f"{number}.0"
     merged = {each.worldline_id for each in space.approvals if each.verdict == "merged"}
     if name in merged:
@@ -38,7 +38,7 @@ def _live(kind: workspace.WorkspaceKind, number: int) -> None:
     if number % 4 == 0:
         assert kind.test(line).score == 0.5
     if number % 3 == 0:
-        space.decide(name, "approve", "Reviewer", commit=space.tip(name))
+        space.decide(name, "approve", "Reviewer", commit=space.get_tip(name))
         space.merge(name)
         space.archive(name)
     elif number % 3 == 1:

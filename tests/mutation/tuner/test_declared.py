@@ -5,7 +5,7 @@ import pytest
 from atoll import errors
 from atoll.mutation import tunable
 from atoll.mutation.tuner import declared
-from atoll.mutation.tuner.declared import literals
+from atoll.mutation.tuner.declared import find_literals
 
 SOURCE = """\
 from atoll.mutation import tunable
@@ -26,7 +26,7 @@ def test_it_is_inert():
 
 def test_calls_and_comments_are_found_in_the_order_of_the_source():
     found = declared(SOURCE)
-    shown = [(each.name, each.start, each.low, each.high, each.is_whole, each.choices) for each in found.tunables]
+    shown = [(each.name, each.start, each.low, each.high, each.is_integer, each.choices) for each in found.tunables]
     assert shown == [
         ("decay", 0.5, 0, 1, False, ()),
         ("size", 3, 1, 10, True, ()),
@@ -36,7 +36,7 @@ def test_calls_and_comments_are_found_in_the_order_of_the_source():
 
 
 def test_new_values_are_written_and_stay_tunable():
-    text = declared(SOURCE).written((0.25, 7, "first", 1.5))
+    text = declared(SOURCE).write_point((0.25, 7, "first", 1.5))
     assert "decay = 0.25  # tunable: 0..1" in text
     assert "size: int = 7  # tunable: 1..10" in text
     assert 'mode = \'first\'  # tunable: "best", "first"' in text
@@ -45,7 +45,7 @@ def test_new_values_are_written_and_stay_tunable():
 
 
 def test_what_does_not_change_stays_as_it_is_spelled():
-    assert declared(SOURCE).written((0.5, 3, "best", -2.0)) == SOURCE
+    assert declared(SOURCE).write_point((0.5, 3, "best", -2.0)) == SOURCE
 
 
 def test_a_source_without_any_has_none():
@@ -70,9 +70,9 @@ def test_a_bad_declaration_is_named_in_one_sentence(line, message):
 
 
 def test_numbers_are_found_on_request_but_no_indices():
-    found = literals("def f(el, x):\n    return el[1] * 2.5 + x ** 2 - -3\n")
+    found = find_literals("def f(el, x):\n    return el[1] * 2.5 + x ** 2 - -3\n")
     assert [each.start for each in found.tunables] == [2.5, 2.0, -3.0]
-    assert found.written((2.5, 1.5, 4.0)) == "def f(el, x):\n    return el[1] * 2.5 + x ** 1.5 - 4.0\n"
+    assert found.write_point((2.5, 1.5, 4.0)) == "def f(el, x):\n    return el[1] * 2.5 + x ** 1.5 - 4.0\n"
 
 
 def test_a_text_that_is_no_python_has_none():
@@ -85,12 +85,12 @@ def test_numbers_that_functions_take_by_default_are_found_between_the_markers():
         "# EVOLVE-BLOCK-START\ndef f(x, steps=100, rate=0.5, *, is_on=True, order=1, size=8):\n    return x * 3.0\n"
         "# EVOLVE-BLOCK-END\ndef g(y=7):\n    return y\n"
     )
-    found = literals(source)
-    assert [(each.start, each.is_whole) for each in found.tunables] == [
+    found = find_literals(source)
+    assert [(each.start, each.is_integer) for each in found.tunables] == [
         (100, True),
         (0.5, False),
         (8, True),
         (3.0, False),
     ]
     assert (found.tunables[0].low, found.tunables[0].high) == (1, 400)
-    assert "steps=250, rate=0.5," in found.written((250, 0.5, 8, 3.0))
+    assert "steps=250, rate=0.5," in found.write_point((250, 0.5, 8, 3.0))

@@ -21,14 +21,14 @@ def closeness(skeleton: object) -> evaluation.Evaluation:
 
 def judged_task(
     parent: function.Function, seed: int = 0, allowance: int | None = None
-) -> tuple[function.Task, list[str]]:
+) -> tuple[function.ProposalContext, list[str]]:
     drafts: list[str] = []
 
     def judge(fns):
         drafts.extend(str(each.skeleton()) for each in fns)
         return [closeness(each.skeleton()) for each in fns]
 
-    return task(parent, seed=seed)._replace(judge=judge, allowance=allowance), drafts
+    return task(parent, seed=seed)._replace(evaluate=judge, max_evaluations=allowance), drafts
 
 
 class TestTuner(testing.ProposerSuite):
@@ -38,7 +38,7 @@ class TestTuner(testing.ProposerSuite):
         return mutation.Tuner(budget=3)
 
     def initial(self, model: llm.LLM) -> function.Function:
-        return function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(SOURCE), judge=closeness))
+        return function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(SOURCE), candidate_evaluator=closeness))
 
 
 def test_the_child_holds_the_constants_that_were_found_and_records_its_parent():
@@ -75,7 +75,7 @@ def test_constants_that_cannot_be_bettered_give_no_child():
 
 def test_numbers_are_tuned_on_request():
     source = "def f(x):\n    return 4.0 * x\n"
-    given = task(fn(source, -16.0))._replace(judge=lambda fns: [_by_number(each) for each in fns])
+    given = task(fn(source, -16.0))._replace(evaluate=lambda fns: [_by_number(each) for each in fns])
     [child] = mutation.Tuner(with_literals=True, budget=25).propose(given)
     [found] = re.findall(r"return (\S+) \*", str(child.skeleton()))
     assert float(found) == pytest.approx(1.0, abs=0.05)
@@ -94,7 +94,7 @@ def test_bad_options_are_named(options):
 
 
 def test_drafts_count_in_the_budget():
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(SOURCE), judge=closeness))
+    initial = function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(SOURCE), candidate_evaluator=closeness))
     config = cluster.EvolverConfig(
         cluster.IslandConfig(1, 1, initial, mutation.Tuner()),
         schedule=cluster.RoundRobin(1),
@@ -103,7 +103,7 @@ def test_drafts_count_in_the_budget():
     )
     evolver = cluster.Evolver(config)
     evolver.run()
-    assert evolver.spending.evaluations == 25
+    assert evolver.usage.evaluations == 25
 
 
 def _by_number(each: function.Function) -> evaluation.Evaluation:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import mutation
-from atoll.mutation.tuner import Found, Space, Tunable, declared, digits, minimise
-from atoll.mutation.tuner.rounding import Rounding
+from atoll.mutation.tuner import BestPoint, Space, Tunable, declared, digits, minimize
+from atoll.mutation.tuner.rounding import PointRounder
 from tests.mutation.tasks import fn
 from tests.mutation.tuner.test_engine import SOURCE, judged_task
 
@@ -16,20 +16,20 @@ from tests.mutation.tuner.test_engine import SOURCE, judged_task
     [(0.2613, 0.3391, 0.3), (9.7, 10.4, 10.0), (-34.2, -33.9, -34.0), (-0.2, 5.0, 0.0), (1e-9, 3e-9, 2e-9)],
 )
 def test_the_roundest_number_of_a_range_is_found(low, high, made):
-    assert digits.roundest(low, high) == made
+    assert digits.find_roundest(low, high) == made
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_the_roundest_number_lies_in_its_range_and_has_no_more_digits_than_its_ends(one, other):
     low, high = sorted((one, other))
-    made = digits.roundest(low, high)
+    made = digits.find_roundest(low, high)
     assert low <= made <= high
-    assert digits.digits_of(made) <= max(digits.digits_of(low), digits.digits_of(high))
+    assert digits.count_digits(made) <= max(digits.count_digits(low), digits.count_digits(high))
 
 
 def test_numbers_are_rounded_where_the_score_does_not_fall():
     space = Space([Tunable("a", 0.5, 0, 1), Tunable("b", 0.5, 0, 1)])
-    rounding = Rounding(space, Found((0.3174213, 0.7718282), 1.0, 9))
+    rounding = PointRounder(space, BestPoint((0.3174213, 0.7718282), 1.0, 9))
     while (point := rounding.ask()) is not None:
         a, b = (float(str(each)) for each in point)
         rounding.tell(point, 1.0 if a > 0.25 and 0.769 < b < 0.775 else 0.5)
@@ -38,8 +38,8 @@ def test_numbers_are_rounded_where_the_score_does_not_fall():
 
 
 def test_choices_whole_numbers_and_failures_are_left_alone():
-    space = Space([Tunable("n", 3, 1, 90, is_whole=True), Tunable("m", "a", choices=("a", "b")), Tunable("x", 0, 0, 1)])
-    rounding = Rounding(space, Found((77, "b", 0.1234567), 1.0, 9))
+    space = Space([Tunable("n", 3, 1, 90, is_integer=True), Tunable("m", "a", choices=("a", "b")), Tunable("x", 0, 0, 1)])
+    rounding = PointRounder(space, BestPoint((77, "b", 0.1234567), 1.0, 9))
     while (point := rounding.ask()) is not None:
         assert point[:2] == (77, "b")
         rounding.tell(point, None)
@@ -59,5 +59,5 @@ def test_a_search_writes_no_more_digits_than_it_needs():
         spelled.append(f"{x} {y}")
         return (x - 0.4) ** 2 + (y - 0.6) ** 2
 
-    minimise(noted, [Tunable("x", 0.9, 0, 1), Tunable("y", 0.9, 0, 1)], budget=12)
+    minimize(noted, [Tunable("x", 0.9, 0, 1), Tunable("y", 0.9, 0, 1)], budget=12)
     assert max(len(each) for each in spelled[:10]) <= len("0.123 0.345")

@@ -37,7 +37,7 @@ def test_a_file_of_a_folder_replaces_ours_and_the_others_stay(tmp_path):
     mine, ours = Templates.read(tmp_path), Templates.read()
     assert mine.texts["diff_user"] == "Mine: {current_program}"
     assert mine.texts["full_rewrite_user"] == ours.texts["full_rewrite_user"]
-    assert mine.drawn(Random(0))["hint"] == "only this"
+    assert mine.draw_variations(Random(0))["hint"] == "only this"
 
 
 def test_openevolves_names_are_all_there():
@@ -47,9 +47,9 @@ def test_openevolves_names_are_all_there():
 
 def test_variations_are_drawn_from_the_generator_of_the_step():
     templates = Templates.read()
-    drawn = {templates.drawn(Random(seed))["goal"] for seed in range(50)}
+    drawn = {templates.draw_variations(Random(seed))["goal"] for seed in range(50)}
     assert drawn == set(templates.variations["goal"])
-    assert templates.drawn(Random(3)) == templates.drawn(Random(3))
+    assert templates.draw_variations(Random(3)) == templates.draw_variations(Random(3))
 
 
 def test_a_folder_that_is_none_and_words_that_are_none_are_refused(tmp_path):

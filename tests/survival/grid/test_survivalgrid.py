@@ -25,35 +25,35 @@ def live(preset: str, policy: grid.Policy, seed: int) -> tuple[int, str | None, 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_waiting_dies_and_knowing_everything_lives_clearly_longer_than_greed(preset):
-    waited = [live(preset, grid.Wait(), seed) for seed in SEEDS]
-    greedy = [live(preset, grid.Greedy(seed), seed)[0] for seed in SEEDS]
-    ceiling = [live(preset, grid.Ceiling(), seed)[0] for seed in SEEDS]
+    waited = [live(preset, grid.WaitPolicy(), seed) for seed in SEEDS]
+    greedy = [live(preset, grid.GreedyPolicy(seed), seed)[0] for seed in SEEDS]
+    ceiling = [live(preset, grid.OraclePolicy(), seed)[0] for seed in SEEDS]
     assert all(cause for _, cause, _ in waited)
     assert fmean(ticks for ticks, _, _ in waited) * 1.3 < fmean(greedy)
     assert fmean(greedy) * 2 < fmean(ceiling)
 
 
 def test_dice_die_in_a_hundred_ticks():
-    assert fmean(live("meadow", grid.Dice(seed), seed)[0] for seed in SEEDS) < 100
+    assert fmean(live("meadow", grid.RandomPolicy(seed), seed)[0] for seed in SEEDS) < 100
 
 
 def test_the_same_seed_gives_the_same_life():
-    assert live("tundra", grid.Greedy(1), 7) == live("tundra", grid.Greedy(1), 7)
+    assert live("tundra", grid.GreedyPolicy(1), 7) == live("tundra", grid.GreedyPolicy(1), 7)
 
 
 def test_what_signs_mean_is_drawn_per_family_and_agrees_within_it():
-    preset = grid.find("meadow")
-    assert grid.meanings(preset, 3) == grid.meanings(preset, 3)
-    assert len({tuple(sorted(grid.meanings(preset, family).items())) for family in range(20)}) > 15
+    preset = grid.get_preset("meadow")
+    assert grid.assign_meanings(preset, 3) == grid.assign_meanings(preset, 3)
+    assert len({tuple(sorted(grid.assign_meanings(preset, family).items())) for family in range(20)}) > 15
     assert all(
-        set(Counter(grid.meanings(preset, family).values())) == {*grid.HAZARDS, "nothing"} for family in range(9)
+        set(Counter(grid.assign_meanings(preset, family).values())) == {*grid.HAZARDS, "nothing"} for family in range(9)
     )
 
 
 def test_worlds_of_one_family_differ_in_their_maps_and_agree_on_signs():
-    one, other = (grid.make_terrain(grid.find("caldera"), seed, 4) for seed in (1, 2))
-    assert one.marks != other.marks
-    assert one.signs == other.signs
+    one, other = (grid.make_terrain(grid.get_preset("caldera"), seed, 4) for seed in (1, 2))
+    assert one.cell_signs != other.cell_signs
+    assert one.sign_meanings == other.sign_meanings
 
 
 def test_no_view_tells_what_a_sign_means():
@@ -66,13 +66,13 @@ def test_no_view_tells_what_a_sign_means():
 def test_at_night_one_sees_less():
     world = grid.SurvivalGrid("meadow")
     world.reset(seed=1)
-    by_day = len(grid.visible(world.terrain, world.body))
+    by_day = len(grid.get_visible_tiles(world.terrain, world.body))
     world.terrain.tick = world.preset.day
-    assert len(grid.visible(world.terrain, world.body)) < by_day
+    assert len(grid.get_visible_tiles(world.terrain, world.body)) < by_day
 
 
 def test_a_bush_feeds_once_and_grows_again():
-    terrain = grid.make_terrain(grid.find("meadow"), 1, 1)
+    terrain = grid.make_terrain(grid.get_preset("meadow"), 1, 1)
     bush = next(spot for spot, thing in terrain.things.items() if thing == "bush")
     assert (terrain.gather(bush), terrain.gather(bush)) == ("food", None)
     terrain.beasts = []

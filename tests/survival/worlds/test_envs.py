@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from atoll.survival import results
-from atoll.survival.workshop import Workshop
+from atoll.survival.workshop import RecipeBook
 from atoll.survival.worlds.world import Action
 from tests.survival.lives import live, seen
 
@@ -36,11 +36,11 @@ def world():
 @needs_envs
 class TestCrafter:
     def test_one_sees_nine_by_seven_and_no_more(self, world):
-        assert len(world.reset(1).looks) == 63
+        assert len(world.reset(1).tiles) == 63
 
     def test_the_same_seed_gives_the_same_world(self, world):
-        first = world.reset(1).looks
-        assert world.reset(1).looks == first
+        first = world.reset(1).tiles
+        assert world.reset(1).tiles == first
 
     def test_moves_turn_and_go(self, world):
         before = world.reset(1)
@@ -56,20 +56,20 @@ class TestCrafter:
 
 class TestWorkshop:
     def test_what_failed_with_as_much_is_not_tried_again(self):
-        shop = Workshop()
+        shop = RecipeBook()
         shop.learn("make", seen(held={"wood": 1}), seen())
         assert not shop.is_promising("make", seen(held={"wood": 1}))
         assert shop.is_promising("make", seen(held={"wood": 2}))
 
     def test_a_success_is_a_recipe_that_can_be_read_again(self):
-        shop = Workshop()
+        shop = RecipeBook()
         recipe = shop.learn("make", seen(held={"wood": 3}), seen(held={"wood": 1}, gained=("table",)))
         assert recipe is not None
         assert recipe.text == "make with 2 wood near anything gives table."
-        assert recipe.missing({"wood": 1}) == ["wood"]
+        assert recipe.find_missing({"wood": 1}) == ["wood"]
 
 
 def test_the_score_of_crafter_is_the_published_formula():
-    assert results.crafter_score([[]]) == pytest.approx(0.0)
+    assert results.compute_crafter_score([[]]) == pytest.approx(0.0)
     names = [f"achievement {number}" for number in range(22)]
-    assert results.crafter_score([names]) == pytest.approx(100.0)
+    assert results.compute_crafter_score([names]) == pytest.approx(100.0)

@@ -4,28 +4,28 @@ from random import Random
 
 from atoll.survival import grid
 from atoll.survival.worlds.gridworld import GridWorld
-from atoll.survival.worlds.table import Table
+from atoll.survival.worlds.table import SharedGrid
 from atoll.survival.worlds.world import Action
 
 WAIT, GATHER = Action("wait"), Action("gather")
 
 
 def laid(preset, num_seats, seed=3):
-    table = Table(preset, 1, num_seats)
-    table.lay(seed)
+    table = SharedGrid(preset, 1, num_seats)
+    table.reset_world(seed)
     return table
 
 
 def round_of(table, *actions):
     """Lets every living seat act, in order."""
     table.begin_round()
-    deeds = zip(table.seats, table.bodies, actions, strict=True)
+    deeds = zip(table.agent_grids, table.bodies, actions, strict=True)
     return [seat.act(action) if body.is_alive else None for seat, body, action in deeds]
 
 
 def test_a_table_for_one_is_the_world_of_one_alone():
     table, world, rng = laid("caldera", 1), GridWorld("caldera", 1), Random(0)
-    assert table.seats[0].reset(3) == world.reset(3)
+    assert table.agent_grids[0].reset(3) == world.reset(3)
     while not table.is_over:
         action = Action(rng.choice(grid.ACTIONS))
         (seen,) = round_of(table, action)
@@ -51,7 +51,7 @@ def test_what_one_eats_the_other_does_not_find():
     table = laid("meadow", 2)
     bush = next(spot for spot, thing in table.terrain.things.items() if thing == "bush")
     for body in table.bodies:
-        body.spot, body.food = bush, 0.2
+        body.cell, body.food = bush, 0.2
     assert [seen.gained for seen in round_of(table, GATHER, GATHER)] == [("food",), ()]
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from atoll import errors, store
 from atoll.dashboard import paging, plain, texts
-from atoll.dashboard.given import MAX_TEXT, After, Kept, Limit, RunId
+from atoll.dashboard.given import MAX_TEXT, After, StoreDep, Limit, RunId
 from atoll.evaluation import BlobRef
 from atoll.runs import looks, progress
 from atoll.store import census, events
@@ -88,7 +88,7 @@ class Candidate(CandidateRow):
 
 @router.get("/candidates")
 def list_candidates(
-    kept: Kept,
+    run_store: StoreDep,
     run: RunId,
     sort: Literal["newest", "oldest", "best", "worst"] = "newest",
     island: Annotated[int | None, Query(ge=-1, le=1 << 31)] = None,
@@ -103,64 +103,64 @@ def list_candidates(
     """Lists candidates by step or by score, filtered."""
     kinds: tuple[type | tuple[type, ...], ...] = (int, bool, int)
     kinds = ((int, float), *kinds) if sort in ("best", "worst") else kinds
-    place = paging.place(after, *kinds) if after else None
-    wanted = census.Filter(island, failed, drafts, verdict, min_score, id)
-    found = census.Census(kept, run).page(wanted, sort, place, limit)
-    end = paging.cursor(*census.key_of(found[-1], sort)) if len(found) == limit else None
-    return CandidatePage(candidates=[_row(each) for each in found], next=end)
+    position = paging.parse_cursor(after, *kinds) if after else None
+    row_filter = census.CandidateFilter(island, failed, drafts, verdict, min_score, id)
+    heads = census.CandidateQueries(run_store, run).list_page(row_filter, sort, position, limit)
+    next_cursor = paging.make_cursor(*census.get_sort_key(heads[-1], sort)) if len(heads) == limit else None
+    return CandidatePage(candidates=[_make_row(head) for head in heads], next=next_cursor)
 
 
 @router.get("/candidates/{id}")
-def show_candidate(kept: Kept, run: RunId, id: CandidateId) -> Candidate:
+def show_candidate(run_store: StoreDep, run: RunId, id: CandidateId) -> Candidate:
     """Shows one candidate with its source, its differences to its parents, and how it came about."""
-    row = progress.candidate(kept, run, id)
-    head = census.Census(kept, run).find([row.id])[row.id]
-    record = events.Events(kept, run)
-    calls = _calls(record, head)
-    shown = looks.shown(looks.system_of(kept, run), row.content)
+    row = progress.find_candidate(run_store, run, id)
+    head = census.CandidateQueries(run_store, run).find([row.id])[row.id]
+    queries = events.RecordQueries(run_store, run)
+    calls = _list_calls(queries, head)
+    display_text = looks.format_candidate(looks.get_system_name(run_store, run), row.content)
     return Candidate(
-        **_row(head).model_dump(),
-        parents=list(map(texts.sound, row.parents)),
-        content=texts.cut(row.content),
-        shown=texts.cut(shown) if shown != row.content else None,
-        diffs=_differences(kept, run, row),
+        **_make_row(head).model_dump(),
+        parents=list(map(texts.replace_invalid, row.parents)),
+        content=texts.truncate(row.content),
+        shown=texts.truncate(display_text) if display_text != row.content else None,
+        diffs=_compare_with_parents(run_store, run, row),
         scores=list(row.scores[:MAX_SCORES]),
         num_scores=len(row.scores),
-        metrics=plain.data(row.metrics),
-        feedback=texts.cut(row.feedback),
-        failure=texts.cut(row.failure) if row.failure is not None else None,
-        meta=plain.data(row.meta),
-        artifacts=_artifacts(record, head, run),
-        reason=texts.cut(row.reason) if row.reason is not None else None,
-        by=None if row.by is None else plain.text(row.by),
+        metrics=plain.to_json_data(row.metrics),
+        feedback=texts.truncate(row.feedback),
+        failure=texts.truncate(row.failure) if row.failure is not None else None,
+        meta=plain.to_json_data(row.meta),
+        artifacts=_list_artifacts(queries, head, run),
+        reason=texts.truncate(row.reason) if row.reason is not None else None,
+        by=None if row.by is None else plain.limit_text(row.by),
         calls=calls[:MAX_CALLS],
         num_calls=len(calls),
     )
 
 
 @router.get("/candidates/{id}/source", response_class=PlainTextResponse)
-def source(kept: Kept, run: RunId, id: CandidateId, offset: Offset = 0) -> Response:
+def download_source(run_store: StoreDep, run: RunId, id: CandidateId, offset: Offset = 0) -> Response:
     """Returns the source as plain text, from an offset in characters on; `X-Size` is the length of the whole."""
-    content = progress.candidate(kept, run, id).content
-    return _text(content[offset : offset + MAX_BODY], f"{id}.txt", len(content))
+    content = progress.find_candidate(run_store, run, id).content
+    return _make_text_response(content[offset : offset + MAX_BODY], f"{id}.txt", len(content))
 
 
 @router.get("/candidates/{id}/artifacts/{name}", response_class=PlainTextResponse)
-def artifact(
-    kept: Kept, run: RunId, id: CandidateId, name: Annotated[str, Path(max_length=MAX_TEXT)], offset: Offset = 0
+def download_artifact(
+    run_store: StoreDep, run: RunId, id: CandidateId, name: Annotated[str, Path(max_length=MAX_TEXT)], offset: Offset = 0
 ) -> Response:
     """Returns an artifact as plain text to be saved, whatever it is; `X-Size` is the length of the whole, in bytes."""
-    row = progress.candidate(kept, run, id)
-    head = census.Census(kept, run).find([row.id])[row.id]
-    named = {texts.sound(each): ref for each, ref in _refs(events.Events(kept, run), head).items()}
-    found = named.get(name)
-    if found is None:
+    row = progress.find_candidate(run_store, run, id)
+    head = census.CandidateQueries(run_store, run).find([row.id])[row.id]
+    refs = {texts.replace_invalid(artifact_name): ref for artifact_name, ref in _load_artifact_refs(events.RecordQueries(run_store, run), head).items()}
+    blob_ref = refs.get(name)
+    if blob_ref is None:
         raise errors.NotFound(f"Candidate {row.id} has no artifact {name}.")
-    body = kept.blobs().body(found)
-    return _text(body[offset : offset + MAX_BODY].decode("utf-8", "replace"), name, len(body))
+    body = run_store.blobs().load_blob(blob_ref)
+    return _make_text_response(body[offset : offset + MAX_BODY].decode("utf-8", "replace"), name, len(body))
 
 
-def _row(head: census.Head) -> CandidateRow:
+def _make_row(head: census.CandidateHead) -> CandidateRow:
     return CandidateRow(
         id=head.id,
         step=head.step,
@@ -172,54 +172,54 @@ def _row(head: census.Head) -> CandidateRow:
     )
 
 
-def _differences(kept: store.Store, run: str, row: store.Row) -> list[texts.Difference]:
-    rows = kept.candidates(run)
-    parents = [found for id in dict.fromkeys(row.parents[:MAX_PARENTS]) if (found := rows.find(id))]
-    return [texts.difference(parent.id, parent.content, row.content) for parent in parents]
+def _compare_with_parents(run_store: store.Store, run: str, row: store.Row) -> list[texts.Difference]:
+    rows = run_store.candidates(run)
+    parents = [parent_row for id in dict.fromkeys(row.parents[:MAX_PARENTS]) if (parent_row := rows.find(id))]
+    return [texts.compare_texts(parent.id, parent.content, row.content) for parent in parents]
 
 
-def _refs(record: events.Events, head: census.Head) -> Mapping[str, BlobRef]:
-    data = _data(record, head)
-    found = (data.get("evaluation") or {}).get("artifacts") or {}
-    return {name: BlobRef(*ref) for name, ref in found.items()}
+def _load_artifact_refs(queries: events.RecordQueries, head: census.CandidateHead) -> Mapping[str, BlobRef]:
+    data = _load_data(queries, head)
+    artifacts = (data.get("evaluation") or {}).get("artifacts") or {}
+    return {name: BlobRef(*ref) for name, ref in artifacts.items()}
 
 
-def _artifacts(record: events.Events, head: census.Head, run: str) -> list[Artifact]:
-    found = list(_refs(record, head).items())[:MAX_ARTIFACTS]
+def _list_artifacts(queries: events.RecordQueries, head: census.CandidateHead, run: str) -> list[Artifact]:
+    refs = list(_load_artifact_refs(queries, head).items())[:MAX_ARTIFACTS]
     base = f"/api/runs/{run}/candidates/{head.id}/artifacts"
     return [
         Artifact(
-            name=texts.sound(name),
+            name=texts.replace_invalid(name),
             size=ref.size,
-            head=texts.sound(ref.head[:MAX_HEAD]),
-            url=f"{base}/{texts.quoted(name)}",
+            head=texts.replace_invalid(ref.head[:MAX_HEAD]),
+            url=f"{base}/{texts.quote_name(name)}",
         )
-        for name, ref in found
+        for name, ref in refs
     ]
 
 
-def _data(record: events.Events, head: census.Head) -> Mapping[str, Any]:
+def _load_data(queries: events.RecordQueries, head: census.CandidateHead) -> Mapping[str, Any]:
     """Returns the data that hold a candidate: those of its judgement, or its place among the children of its step."""
-    found = record.at([head.seq])
-    data = record.whole(found[0]) if found else {}
+    records = queries.list_by_seq([head.seq])
+    data = queries.load_data(records[0]) if records else {}
     if data.get("id") == head.id:
         return data
-    return next((each for each in data.get("children", ()) if each.get("id") == head.id), {})
+    return next((child for child in data.get("children", ()) if child.get("id") == head.id), {})
 
 
-def _calls(record: events.Events, head: census.Head) -> list[Call]:
+def _list_calls(queries: events.RecordQueries, head: census.CandidateHead) -> list[Call]:
     if head.step == 0:
         return []
-    return [_call(record.whole(each)) for each in record.of_step(head.step, "replied", head.seq)]
+    return [_make_call(queries.load_data(call_record)) for call_record in queries.iter_step(head.step, "replied", head.seq)]
 
 
-def _call(data: Mapping[str, Any]) -> Call:
+def _make_call(data: Mapping[str, Any]) -> Call:
     usage: Sequence[Any] = data.get("usage") or (0.0, 0, 0, 0.0, 0)
     return Call(
-        call=plain.text(str(data.get("call", ""))),
-        model=plain.text(str(data.get("model") or ""), 300),
-        prompt=texts.cut(str(data.get("prompt") or "")),
-        reply=texts.cut(str(data.get("text") or "")),
+        call=plain.limit_text(str(data.get("call", ""))),
+        model=plain.limit_text(str(data.get("model") or ""), 300),
+        prompt=texts.truncate(str(data.get("prompt") or "")),
+        reply=texts.truncate(str(data.get("text") or "")),
         seconds=usage[0],
         tokens_in=usage[1],
         tokens_out=usage[2],
@@ -227,7 +227,7 @@ def _call(data: Mapping[str, Any]) -> Call:
     )
 
 
-def _text(text: str, name: str, size: int) -> Response:
+def _make_text_response(text: str, name: str, size: int) -> Response:
     """Returns foreign text so that no browser takes it for anything else."""
-    headers = {"content-disposition": f"attachment; filename*=UTF-8''{texts.quoted(name)}", "x-size": str(size)}
-    return PlainTextResponse(texts.sound(text), headers=headers)
+    headers = {"content-disposition": f"attachment; filename*=UTF-8''{texts.quote_name(name)}", "x-size": str(size)}
+    return PlainTextResponse(texts.replace_invalid(text), headers=headers)

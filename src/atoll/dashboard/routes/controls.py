@@ -10,17 +10,17 @@ from pydantic import BaseModel, Field
 
 from atoll import control, errors, store
 from atoll.dashboard import plain
-from atoll.dashboard.given import Kept, Limit, RunId
+from atoll.dashboard.given import StoreDep, Limit, RunId
 from atoll.runs import orders
 
 LIMITS = tuple(field.name for field in fields(control.Budget))
 COUNTS = ("iterations", "evaluations", "calls", "tokens")
-NOBODY = "dashboard"  # who asks, where nobody says a name
+DEFAULT_AUTHOR = "dashboard"  # who asks, where nobody says a name
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["control"])
 
 
-class Order(plain.Body):
+class ControlRequest(plain.RequestBody):
     """What is asked of a run.
 
     `limits` belong to `budget`, and raise; `values` belong to `set`, such as `danger_threshold`, `exploration_bonus`,
@@ -30,11 +30,11 @@ class Order(plain.Body):
     action: Literal["pause", "resume", "stop", "budget", "set"]
     limits: Annotated[dict[str, float], Field(max_length=10, default_factory=dict)]
     values: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
-    by: Annotated[str, Field(max_length=200, description="Who asks.")] = NOBODY
+    by: Annotated[str, Field(max_length=200, description="Who asks.")] = DEFAULT_AUTHOR
     reason: Annotated[str, Field(max_length=2000, description="Why.")] = ""
 
 
-class Answer(BaseModel):
+class ControlResponse(BaseModel):
     """What was left for the run: it obeys with its next step, and says so in its journal as `controlled`."""
 
     run: str
@@ -43,7 +43,7 @@ class Answer(BaseModel):
     is_alive: bool
 
 
-class Asked(BaseModel):
+class LoggedRequest(BaseModel):
     """An order in the log of the store."""
 
     n: int
@@ -53,44 +53,44 @@ class Asked(BaseModel):
     order: dict[str, Any]
 
 
-class Log(BaseModel):
+class ControlLog(BaseModel):
     run: str
-    orders: list[Asked]
+    orders: list[LoggedRequest]
 
 
 @router.post("/control")
-def steer(kept: Kept, run: RunId, order: Order) -> Answer:
+def control_run(run_store: StoreDep, run: RunId, body: ControlRequest) -> ControlResponse:
     """Asks something of a run; who asked what is written into the store's log of changes."""
-    told = orders.tell(kept, run, [_post(order)], by=order.by.strip() or NOBODY, reason=order.reason.strip())
-    return Answer(run=run, message=told.sentence(), numbers=list(told.numbers), is_alive=told.is_alive)
+    receipt = orders.send_commands(run_store, run, [_to_command(body)], author=body.by.strip() or DEFAULT_AUTHOR, reason=body.reason.strip())
+    return ControlResponse(run=run, message=receipt.describe(), numbers=list(receipt.numbers), is_alive=receipt.is_alive)
 
 
 @router.get("/control")
-def asked(kept: Kept, run: RunId, limit: Limit = 100) -> Log:
+def list_requests(run_store: StoreDep, run: RunId, limit: Limit = 100) -> ControlLog:
     """Lists what was asked of a run, newest first: who, when, what and why."""
-    found = kept.book().history(f"{orders.KEY}{run}", limit)
-    return Log(run=run, orders=[_asked(each) for each in reversed(found)])
+    entries = run_store.change_log().list_history(f"{orders.KEY_PREFIX}{run}", limit)
+    return ControlLog(run=run, orders=[_to_logged_request(entry) for entry in reversed(entries)])
 
 
-def _post(order: Order) -> orders.Post:
-    if order.action != "budget" and order.limits:
+def _to_command(body: ControlRequest) -> orders.RequestedCommand:
+    if body.action != "budget" and body.limits:
         raise errors.SetupError("Limits belong to the action 'budget'.")
-    if order.action != "set" and order.values:
+    if body.action != "set" and body.values:
         raise errors.SetupError("Values belong to the action 'set'.")
-    match order.action:
+    match body.action:
         case "pause" | "resume":
-            return order.action, {}
+            return body.action, {}
         case "stop":
             return "stop", {"reason": "stopped by the dashboard"}
         case "budget":
-            return "raise", _limits(order.limits)
+            return "raise", _check_limits(body.limits)
         case "set":
-            if not order.values:
+            if not body.values:
                 raise errors.SetupError("'set' needs what to change, in `values`.")
-            return "set", order.values
+            return "set", body.values
 
 
-def _limits(limits: dict[str, float]) -> dict[str, float]:
+def _check_limits(limits: dict[str, float]) -> dict[str, float]:
     if not limits:
         raise errors.SetupError("'budget' needs the new limits, in `limits`.")
     for name, limit in limits.items():
@@ -101,6 +101,6 @@ def _limits(limits: dict[str, float]) -> dict[str, float]:
     return {name: int(limit) if name in COUNTS else limit for name, limit in limits.items()}
 
 
-def _asked(entry: store.Entry) -> Asked:
-    said: Any = json.loads(json.loads(entry.value or '"{}"'))
-    return Asked(n=entry.n or 0, by=entry.author, at=entry.at, reason=entry.reason, order=plain.data(said))
+def _to_logged_request(entry: store.ChangeEntry) -> LoggedRequest:
+    request_data: Any = json.loads(json.loads(entry.value or '"{}"'))
+    return LoggedRequest(n=entry.n or 0, by=entry.author, at=entry.at, reason=entry.reason, order=plain.to_json_data(request_data))

@@ -8,18 +8,18 @@ from pydantic import BaseModel
 
 from atoll import errors, runs
 from atoll.dashboard import paging, texts
-from atoll.dashboard.finding import Finders
-from atoll.dashboard.given import MAX_TEXT, After, Kept, Limit
-from atoll.runs.gists import gist
-from atoll.store.events import Event, Events
+from atoll.dashboard.finding import RecordSearchCache
+from atoll.dashboard.given import MAX_TEXT, After, StoreDep, Limit
+from atoll.runs.gists import summarize_record
+from atoll.store.events import NumberedRecord, RecordQueries
 
-LOOK_SECONDS = 0.15  # before an answer says how far it came
+SEARCH_SECONDS = 0.15  # before an answer says how far it came
 
 router = APIRouter(tags=["events"])
 
 RunQuery = Annotated[str, Query(max_length=MAX_TEXT, description="A run's id, or `latest`.")]
 Kinds = Annotated[str, Query(max_length=MAX_TEXT, description="Kinds of records, with commas; empty: all.")]
-Words = Annotated[str, Query(max_length=MAX_TEXT, description="A text that stands in the record; either case.")]
+SearchText = Annotated[str, Query(max_length=MAX_TEXT, description="A text that stands in the record; either case.")]
 
 
 class EventRow(BaseModel):
@@ -48,7 +48,7 @@ class EventPage(BaseModel):
     next: str | None
 
 
-class WholeEvent(EventRow):
+class FullEvent(EventRow):
     """A record with its data as JSON text, cut where that is very long."""
 
     run: str
@@ -58,53 +58,53 @@ class WholeEvent(EventRow):
 @router.get("/events")
 def list_events(
     request: Request,
-    kept: Kept,
+    run_store: StoreDep,
     run: RunQuery = "latest",
     kind: Kinds = "",
-    q: Words = "",
+    q: SearchText = "",
     limit: Limit = 100,
     after: After = None,
 ) -> EventPage:
     """Lists the records of a run, newest first, of some kinds or with some words in them."""
-    found_run = runs.find(kept, run)
-    finders: Finders = request.app.state.finders
-    finder = finders.of(found_run)
-    end = finder.events.end()
-    before = paging.place(after, int)[0] if after else end + 1
-    kinds = [name for each in kind.split(",") if (name := each.strip())]
+    run_id = runs.find_run(run_store, run)
+    search_cache: RecordSearchCache = request.app.state.finders
+    search = search_cache.get(run_id)
+    end = search.queries.get_end()
+    before = paging.parse_cursor(after, int)[0] if after else end + 1
+    kinds = [name for part in kind.split(",") if (name := part.strip())]
     # The journal is written in ASCII: what stands in it is searched as it stands there.
-    page = finder.page(kinds, escaped(q), before, limit, LOOK_SECONDS)
+    page = search.search(kinds, escape_text(q), before, limit, SEARCH_SECONDS)
     return EventPage(
-        run=found_run,
-        events=[row(each) for each in page.events],
+        run=run_id,
+        events=[make_row(event) for event in page.events],
         total=end,
-        looked=page.looked,
+        looked=page.oldest_searched,
         is_done=page.is_done,
-        next=None if page.is_done else paging.cursor(page.looked),
+        next=None if page.is_done else paging.make_cursor(page.oldest_searched),
     )
 
 
 @router.get("/events/{run}/{seq}")
 def show_event(
-    kept: Kept, run: Annotated[str, Path(max_length=MAX_TEXT)], seq: Annotated[int, Path(ge=1, le=1 << 60)]
-) -> WholeEvent:
+    run_store: StoreDep, run: Annotated[str, Path(max_length=MAX_TEXT)], seq: Annotated[int, Path(ge=1, le=1 << 60)]
+) -> FullEvent:
     """Shows one record with its data."""
-    found_run = runs.find(kept, run)
-    events = Events(kept, found_run)
-    found = events.at([seq])
-    if not found:
-        raise errors.NotFound(f"Run {found_run} has no record {seq}.")
-    data = json.dumps(events.whole(found[0]), indent=2, ensure_ascii=False)
-    return WholeEvent(**row(found[0]).model_dump(), run=found_run, data=texts.cut(data))
+    run_id = runs.find_run(run_store, run)
+    queries = RecordQueries(run_store, run_id)
+    records = queries.list_by_seq([seq])
+    if not records:
+        raise errors.NotFound(f"Run {run_id} has no record {seq}.")
+    data = json.dumps(queries.load_data(records[0]), indent=2, ensure_ascii=False)
+    return FullEvent(**make_row(records[0]).model_dump(), run=run_id, data=texts.truncate(data))
 
 
-def row(event: Event) -> EventRow:
+def make_row(event: NumberedRecord) -> EventRow:
     """Returns a record as a line."""
     return EventRow(
-        seq=event.seq, kind=event.kind, step=event.step, island=event.island, gist=gist(event), size=len(event.data)
+        seq=event.seq, kind=event.kind, step=event.step, island=event.island, gist=summarize_record(event), size=len(event.data)
     )
 
 
-def escaped(words: str) -> str:
+def escape_text(text: str) -> str:
     """Returns a text as it stands inside a JSON string in ASCII."""
-    return json.dumps(words)[1:-1]
+    return json.dumps(text)[1:-1]

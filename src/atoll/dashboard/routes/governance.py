@@ -8,7 +8,7 @@ from pydantic import Field
 
 from atoll import errors, governed, store
 from atoll.dashboard import differences, plain
-from atoll.dashboard.given import Kept, Limit, Remembered
+from atoll.dashboard.given import StoreDep, Limit, CacheDep
 from atoll.governed import reserved, rollout, standings
 from atoll.governed.proposals.proposal import Proposal, Status
 from atoll.store import refusals
@@ -20,208 +20,208 @@ KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 
-class Decision(plain.Said):
+class ProposalDecision(plain.AuthorAndReason):
     """A decision on a proposal as it was looked at."""
 
     approve: bool
     content_hash: Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class Change(plain.Said):
+class ParameterChange(plain.AuthorAndReason):
     """A change of a parameter's lock, or the end of its rollout."""
 
     key: Key
 
 
-class Rollback(Change):
+class ParameterRollback(ParameterChange):
     """Back to an old value, as a new version."""
 
     version: Annotated[int, Field(ge=1, le=2**53)]
 
 
-def parameters(kept: store.Store) -> governed.Parameters:
+def open_parameters(run_store: store.Store) -> governed.Parameters:
     """Returns the parameters of a store that stays open."""
-    return governed.StoredParameters(kept)
+    return governed.StoredParameters(run_store)
 
 
-def evolution(kept: store.Store) -> governed.Evolution:
-    return governed.Evolution(parameters(kept), governed.LATER)
+def make_evolver(run_store: store.Store) -> governed.Evolver:
+    return governed.Evolver(open_parameters(run_store), governed.DEFER)
 
 
 @router.get("/proposals")
-def proposals(kept: Kept, status: Status | None = None, limit: Limit = 100) -> dict[str, Any]:
+def list_proposals(run_store: StoreDep, status: Status | None = None, limit: Limit = 100) -> dict[str, Any]:
     """Lists proposals, the newest first; those that wait come before the others."""
-    made = evolution(kept)
-    found = [each for each in made.history() if status in (None, each.status)][::-1]
-    ordered = sorted(found, key=lambda each: each.status != "pending")
-    told = [_row(made, each) for each in ordered[:limit]]
-    return {"proposals": told, "total": len(found), "waiting": sum(each.status == "pending" for each in found)}
+    evolver = make_evolver(run_store)
+    matching = [proposal for proposal in evolver.history() if status in (None, proposal.status)][::-1]
+    ordered = sorted(matching, key=lambda proposal: proposal.status != "pending")
+    rows = [_proposal_to_json(evolver, proposal) for proposal in ordered[:limit]]
+    return {"proposals": rows, "total": len(matching), "waiting": sum(proposal.status == "pending" for proposal in matching)}
 
 
 @router.get("/proposals/{proposal}")
-def proposal(kept: Kept, proposal: str) -> dict[str, Any]:
+def proposal(run_store: StoreDep, proposal: str) -> dict[str, Any]:
     """Shows one proposal: what would change, why, who said what of it, and what a decision takes."""
-    made = evolution(kept)
-    found = made.proposals.get(proposal)
-    needed = made.proposals.policy.needed(found)
-    told = plain.data(found.to_json(), MAX_VALUE)
-    told |= {"value_before": plain.data(made.value_before(found), MAX_VALUE), "needed": needed}
-    return {**told, "approvals": len(found.approvals), "approvers": list(made.proposals.policy.approvers)}
+    evolver = make_evolver(run_store)
+    current = evolver.proposals.get(proposal)
+    needed = evolver.proposals.policy.get_quorum(current)
+    response = plain.to_json_data(current.to_json(), MAX_VALUE)
+    response |= {"value_before": plain.to_json_data(evolver.get_current_value(current), MAX_VALUE), "needed": needed}
+    return {**response, "approvals": len(current.approvals), "approvers": list(evolver.proposals.policy.approvers)}
 
 
 @router.post("/proposals/{proposal}/decision")
-def decide(kept: Kept, proposal: str, said: Decision) -> dict[str, Any]:
+def decide(run_store: StoreDep, proposal: str, body: ProposalDecision) -> dict[str, Any]:
     """Approves or rejects a proposal; when enough have approved, it is carried out.
 
     Refused: no reason, no name, the author's own proposal, another content than the one that was looked at, or one
     that was decided or has expired.
     """
-    made = evolution(kept)
-    done = made.proposals.decide(
-        proposal, said.by, approve=said.approve, reason=said.reason, content_hash=said.content_hash
+    evolver = make_evolver(run_store)
+    decided = evolver.proposals.decide(
+        proposal, body.by, approve=body.approve, reason=body.reason, content_hash=body.content_hash
     )
-    done = made.apply(done.id) if done.status == "approved" else done
-    return _row(made, done)
+    decided = evolver.apply(decided.id) if decided.status == "approved" else decided
+    return _proposal_to_json(evolver, decided)
 
 
-def _row(made: governed.Evolution, found: Proposal) -> dict[str, Any]:
-    needed = made.proposals.policy.needed(found)
-    told = {name: getattr(found, name) for name in ("id", "type", "title", "author", "risk", "status", "outcome")}
-    times = {name: getattr(found, name).isoformat() for name in ("created_at", "expires_at")}
-    counts = {"approvals": len(found.approvals), "needed": needed, "content_hash": found.content_hash}
-    row: dict[str, Any] = plain.data({**told, **times, **counts}, 2000)
+def _proposal_to_json(evolver: governed.Evolver, proposal: Proposal) -> dict[str, Any]:
+    needed = evolver.proposals.policy.get_quorum(proposal)
+    fields = {name: getattr(proposal, name) for name in ("id", "type", "title", "author", "risk", "status", "outcome")}
+    times = {name: getattr(proposal, name).isoformat() for name in ("created_at", "expires_at")}
+    counts = {"approvals": len(proposal.approvals), "needed": needed, "content_hash": proposal.content_hash}
+    row: dict[str, Any] = plain.to_json_data({**fields, **times, **counts}, 2000)
     return row
 
 
 @router.get("/parameters")
 def list_parameters(
-    kept: Kept,
+    run_store: StoreDep,
     prefix: Annotated[str, Query(max_length=512)] = "",
     after: Annotated[str, Query(max_length=512)] = "",
     everything: bool = False,
     limit: Limit = 100,
 ) -> dict[str, Any]:
     """Lists parameters by key: version, value, lock, aliases; without what has a place of its own, unless asked for."""
-    known = parameters(kept)
-    keys = [key for key in known.list(prefix) if key > after and (everything or not key.startswith(reserved.PREFIXES))]
-    rows = [_parameter(known, key) for key in keys[:limit]]
+    params = open_parameters(run_store)
+    keys = [key for key in params.list(prefix) if key > after and (everything or not key.startswith(reserved.RESERVED_PREFIXES))]
+    rows = [_parameter_to_json(params, key) for key in keys[:limit]]
     return {"parameters": rows, "total": len(keys), "next": keys[limit - 1] if len(keys) > limit else None}
 
 
-def _parameter(known: governed.Parameters, key: str) -> dict[str, Any]:
-    value, version = known.get(key)
-    lock = known.lock_of(key)
-    locked = None if lock is None else {"by": lock.author, "reason": lock.reason, "at": lock.timestamp.isoformat()}
-    aliases = dict(known.aliases(key))
-    return {"key": key, "version": version, "value": plain.text(_shown(value), 2000), "lock": locked} | {
+def _parameter_to_json(params: governed.Parameters, key: str) -> dict[str, Any]:
+    value, version = params.get(key)
+    lock = params.get_lock(key)
+    lock_data = None if lock is None else {"by": lock.author, "reason": lock.reason, "at": lock.timestamp.isoformat()}
+    aliases = dict(params.aliases(key))
+    return {"key": key, "version": version, "value": plain.limit_text(_format_value(value), 2000), "lock": lock_data} | {
         "aliases": aliases
     }
 
 
 @router.get("/parameters/history")
-def history(kept: Kept, key: KeyQuery, limit: Limit = 50) -> dict[str, Any]:
+def list_parameter_history(run_store: StoreDep, key: KeyQuery, limit: Limit = 50) -> dict[str, Any]:
     """Lists the newest versions of a parameter, newest first, and whether it is locked."""
-    known = parameters(kept)
+    params = open_parameters(run_store)
     changes = [
         {
-            "version": each.version,
-            "value": plain.text(_shown(each.value), MAX_VALUE),
-            "kind": each.kind,
-            "target": each.target,
-            "reason": plain.text(each.reason, 2000),
-            "author": plain.text(each.author, 200),
-            "at": each.timestamp.isoformat(),
+            "version": change.version,
+            "value": plain.limit_text(_format_value(change.value), MAX_VALUE),
+            "kind": change.kind,
+            "target": change.target,
+            "reason": plain.limit_text(change.reason, 2000),
+            "author": plain.limit_text(change.author, 200),
+            "at": change.timestamp.isoformat(),
         }
-        for each in reversed(known.history(key, limit))
+        for change in reversed(params.history(key, limit))
     ]
-    return {**_parameter(known, key), "changes": changes}
+    return {**_parameter_to_json(params, key), "changes": changes}
 
 
 @router.get("/parameters/difference")
-def difference(
-    kept: Kept, key: KeyQuery, new: Annotated[int, Query(ge=1, le=2**53)], old: Annotated[int, Query(ge=1, le=2**53)]
+def compare_versions(
+    run_store: StoreDep, key: KeyQuery, new: Annotated[int, Query(ge=1, le=2**53)], old: Annotated[int, Query(ge=1, le=2**53)]
 ) -> dict[str, Any]:
     """Compares two versions of a parameter, as a patch of their text."""
-    known = parameters(kept)
-    before, after = (_shown(known.get(f"{key}@{each}").value, indent=2).splitlines() for each in (old, new))
-    lines, _ = differences.unified(before, after, f"{key}@{old}", f"{key}@{new}")
-    return {"key": key, "old": old, "new": new, "patch": plain.text("\n".join(lines))}
+    params = open_parameters(run_store)
+    before, after = (_format_value(params.get(f"{key}@{version}").value, indent=2).splitlines() for version in (old, new))
+    lines, _ = differences.make_unified_diff(before, after, f"{key}@{old}", f"{key}@{new}")
+    return {"key": key, "old": old, "new": new, "patch": plain.limit_text("\n".join(lines))}
 
 
 @router.post("/parameters/lock")
-def lock(kept: Kept, said: Change) -> dict[str, Any]:
+def lock(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
     """Refuses changes of a parameter, but for rollbacks, until it is unlocked."""
-    known = parameters(kept)
-    known.lock(said.key, said.reason, author=said.by)
-    return _parameter(known, said.key)
+    params = open_parameters(run_store)
+    params.lock(body.key, body.reason, author=body.by)
+    return _parameter_to_json(params, body.key)
 
 
 @router.post("/parameters/unlock")
-def unlock(kept: Kept, said: Change) -> dict[str, Any]:
+def unlock(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
     """Lets changes of a parameter in again."""
-    known = parameters(kept)
-    known.unlock(said.key, said.reason, author=said.by)
-    return _parameter(known, said.key)
+    params = open_parameters(run_store)
+    params.unlock(body.key, body.reason, author=body.by)
+    return _parameter_to_json(params, body.key)
 
 
 @router.post("/parameters/rollback")
-def rollback(kept: Kept, said: Rollback) -> dict[str, Any]:
+def rollback(run_store: StoreDep, body: ParameterRollback) -> dict[str, Any]:
     """Makes an old value the newest again, as a new version; of a locked parameter too."""
-    reserved.check_free(said.key)
-    known = parameters(kept)
-    known.rollback(said.key, said.version, said.reason, author=said.by)
-    return _parameter(known, said.key)
+    reserved.check_not_reserved(body.key)
+    params = open_parameters(run_store)
+    params.rollback(body.key, body.version, body.reason, author=body.by)
+    return _parameter_to_json(params, body.key)
 
 
 @router.get("/rollouts")
-def rollouts(kept: Kept) -> dict[str, Any]:
+def list_rollouts(run_store: StoreDep) -> dict[str, Any]:
     """Shows where rollouts stand, with the intervals of what they guard, and the shadow runs that were kept."""
-    known = parameters(kept)
-    told = [plain.data(standings.told(each), 2000) for each in standings.rollouts(known)]
-    return {"rollouts": told, "shadows": [plain.data(each, 2000) for each in standings.shadows(known)]}
+    params = open_parameters(run_store)
+    rows = [plain.to_json_data(standings.rollout_to_json(status), 2000) for status in standings.load_rollouts(params)]
+    return {"rollouts": rows, "shadows": [plain.to_json_data(shadow, 2000) for shadow in standings.load_shadow_results(params)]}
 
 
 @router.post("/rollouts/abort")
-def abort(kept: Kept, said: Change) -> dict[str, Any]:
+def abort(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
     """Rolls a rollout back by hand, whatever its stage."""
-    told: dict[str, Any] = plain.data(
-        standings.told(rollout.Rollout(parameters(kept), said.key).abort(said.reason, author=said.by)), 2000
+    response: dict[str, Any] = plain.to_json_data(
+        standings.rollout_to_json(rollout.Rollout(open_parameters(run_store), body.key).abort(body.reason, author=body.by)), 2000
     )
-    return told
+    return response
 
 
 @router.get("/audit")
-def audit(kept: Kept, memo: Remembered) -> dict[str, Any]:
+def verify_audit_log(run_store: StoreDep, cache: CacheDep) -> dict[str, Any]:
     """Checks the log of all changes from its first to its last, and shows the newest.
 
     A long log is not checked anew each time that somebody asks: what took a second holds for five.
     """
-    return memo.get("audit", object(), lambda: _verified(kept))
+    return cache.get("audit", object(), lambda: _verify_log(run_store))
 
 
-def _verified(kept: store.Store) -> dict[str, Any]:
-    known = parameters(kept)
+def _verify_log(run_store: store.Store) -> dict[str, Any]:
+    params = open_parameters(run_store)
     try:
-        found = known.verify()
+        log_end = params.verify()
     except refusals.ChainBroken as error:
         return {"is_whole": False, "problem": str(error), "changes": None, "hash": None, "newest": []}
-    newest = known.changes(after=max(0, found.seq - 50))
+    newest = params.changes(after=max(0, log_end.seq - 50))
     rows = [
         {
-            "seq": each.seq,
-            "key": each.key,
-            "kind": each.kind,
-            "version": each.version,
-            "author": plain.text(each.author, 200),
-            "reason": plain.text(each.reason, 500),
-            "at": each.timestamp.isoformat(),
+            "seq": change.seq,
+            "key": change.key,
+            "kind": change.kind,
+            "version": change.version,
+            "author": plain.limit_text(change.author, 200),
+            "reason": plain.limit_text(change.reason, 500),
+            "at": change.timestamp.isoformat(),
         }
-        for each in newest
+        for change in newest
     ]
-    return {"is_whole": True, "problem": None, "changes": found.seq, "hash": found.hash, "newest": rows[::-1]}
+    return {"is_whole": True, "problem": None, "changes": log_end.seq, "hash": log_end.hash, "newest": rows[::-1]}
 
 
-def _shown(value: Any, indent: int | None = None) -> str:
+def _format_value(value: Any, indent: int | None = None) -> str:
     """Returns a text as it is, and all else as JSON."""
     try:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent)

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from atoll.dashboard import curves, plain, portraits, texts
-from atoll.dashboard.finding import Finder, Finders
-from atoll.dashboard.given import Looking, Remembered, RunId
-from atoll.dashboard.standing import Look
+from atoll.dashboard.finding import RecordSearch, RecordSearchCache
+from atoll.dashboard.given import StatusReaderDep, CacheDep, RunId
+from atoll.dashboard.standing import RunStatusReader
 from atoll.store import census as counting
 from atoll.store import decoding
 
-LOOK_SECONDS = 0.2
+READ_SECONDS = 0.2
 MAX_MOVES = 300
 MAX_CLUSTERS = 30  # of an island
 MAX_ISLANDS = 1000
@@ -93,35 +93,35 @@ class Islands(BaseModel):
 
 
 @router.get("/islands")
-def islands(request: Request, run: RunId, looking: Looking, memo: Remembered) -> Islands:
+def show_islands(request: Request, run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Islands:
     """Shows what lives on each island, the migrations and the resets."""
-    look = looking(run, LOOK_SECONDS)
-    finders: Finders = request.app.state.finders
-    return memo.get(("islands", run), look.digest.end, lambda: _shown(run, look, finders.of(run)))
+    status = read_status(run, READ_SECONDS)
+    search_cache: RecordSearchCache = request.app.state.finders
+    return cache.get(("islands", run), status.totals.end, lambda: _build_islands(run, status, search_cache.get(run)))
 
 
-def _shown(run: str, look: Look, finder: Finder) -> Islands:
-    census = look.census
-    found, is_whole = portraits.portraits(census, LOOK_SECONDS)
-    names = portraits.features_of(look.run.config, found)
-    moves, looked = _moves(finder)
+def _build_islands(run: str, status: RunStatusReader, search: RecordSearch) -> Islands:
+    queries = status.candidate_queries
+    candidates, is_complete = portraits.load_features(queries, READ_SECONDS)
+    feature_names = portraits.choose_features(status.run.config, candidates)
+    moves, oldest_searched = _find_moves(search)
     return Islands(
         run=run,
-        islands=_islands(census, curves.num_islands(look.digest), found, names, moves),
-        features=[_feature(name, found) for name in names],
+        islands=_make_rows(queries, curves.get_num_islands(status.totals), candidates, feature_names, moves),
+        features=[_make_feature(name, candidates) for name in feature_names],
         moves=moves,
-        looked=looked,
-        is_whole=is_whole,
+        looked=oldest_searched,
+        is_whole=is_complete,
     )
 
 
-def _islands(census: counting.Census, num: int, found: Any, names: list[str], moves: list[Move]) -> list[Island]:
-    counts = {each.island: each for each in census.counts()}
-    cells, clusters = portraits.bins(found, names), census.clusters(MAX_CLUSTERS)
+def _make_rows(queries: counting.CandidateQueries, num_islands: int, candidates: Any, feature_names: list[str], moves: list[Move]) -> list[Island]:
+    counts = {row.island: row for row in queries.count_by_island()}
+    cells, clusters = portraits.bin_features(candidates, feature_names), queries.list_clusters(MAX_CLUSTERS)
     rows = []
-    for index in sorted({*range(min(num, MAX_ISLANDS)), *counts})[:MAX_ISLANDS]:
-        best, count = census.best(island=index), counts.get(index)
-        front = portraits.front([each for each in found if each.island == index])
+    for index in sorted({*range(min(num_islands, MAX_ISLANDS)), *counts})[:MAX_ISLANDS]:
+        best, count = queries.list_best(island=index), counts.get(index)
+        front = portraits.find_front([candidate for candidate in candidates if candidate.island == index])
         rows.append(
             Island(
                 island=index,
@@ -132,29 +132,29 @@ def _islands(census: counting.Census, num: int, found: Any, names: list[str], mo
                 accepted=count.accepted if count else 0,
                 migrants=sum(move.island == index and move.kind == "migrated" for move in moves),
                 resets=sum(move.island == index and move.kind == "reset" for move in moves),
-                clusters=[Cluster(**each._asdict()) for each in clusters.get(index, ())],
-                cells=[Cell(**each._asdict()) for each in cells.get(str(index), ())],
-                front=[_point(each) for each in front],
+                clusters=[Cluster(**cluster._asdict()) for cluster in clusters.get(index, ())],
+                cells=[Cell(**cell._asdict()) for cell in cells.get(str(index), ())],
+                front=[_make_point(candidate) for candidate in front],
             )
         )
     return rows
 
 
-def _point(each: portraits.Portrait) -> Point:
-    return Point(id=each.id, score=each.score, metrics=plain.data(each.measures), scores=list(each.scores[:100]))
+def _make_point(candidate: portraits.CandidateFeatures) -> Point:
+    return Point(id=candidate.id, score=candidate.score, metrics=plain.to_json_data(candidate.metrics), scores=list(candidate.scores[:100]))
 
 
-def _feature(name: str, found: Any) -> Feature:
-    values = [each.measures[name] for each in found if name in each.measures]
-    return Feature(name=texts.sound(name), low=min(values, default=0.0), high=max(values, default=0.0))
+def _make_feature(name: str, candidates: Any) -> Feature:
+    values = [candidate.metrics[name] for candidate in candidates if name in candidate.metrics]
+    return Feature(name=texts.replace_invalid(name), low=min(values, default=0.0), high=max(values, default=0.0))
 
 
-def _moves(finder: Finder) -> tuple[list[Move], int]:
+def _find_moves(search: RecordSearch) -> tuple[list[Move], int]:
     """Returns the newest migrations and resets, and how far back they were looked for."""
-    page = finder.page(("migrated", "reset"), "", finder.events.end() + 1, MAX_MOVES, LOOK_SECONDS)
+    page = search.search(("migrated", "reset"), "", search.queries.get_end() + 1, MAX_MOVES, READ_SECONDS)
     moves = []
     for event in page.events:
-        data = decoding.anything.read(event.data)
+        data = decoding.dict_reader.read(event.data)
         fn, founders = data.get("fn") or {}, data.get("founders") or []
         moves.append(
             Move(
@@ -163,8 +163,8 @@ def _moves(finder: Finder) -> tuple[list[Move], int]:
                 step=event.step,
                 island=event.island,
                 origin=fn.get("island"),
-                candidates=[texts.sound(str(each.get("id"))) for each in (founders or [fn])][:20],
+                candidates=[texts.replace_invalid(str(candidate.get("id"))) for candidate in (founders or [fn])][:20],
                 score=(fn.get("evaluation") or {}).get("score"),
             )
         )
-    return moves, page.looked
+    return moves, page.oldest_searched

@@ -10,80 +10,80 @@ from pydantic import Field
 
 from atoll import config, errors, store
 from atoll.dashboard import plain
-from atoll.dashboard.given import Kept, Limit, Remembered, RunId
+from atoll.dashboard.given import StoreDep, Limit, CacheDep, RunId
 from atoll.runs import contact
 
 router = APIRouter(prefix="/api/runs/{run}/life", tags=["life"])
 
-SHOWN = 500  # lives that an overview lists, the newest
-MEASURED = 60  # lives whose forecasts make the reliability diagram, the newest
-DRAWN = 6  # kept lives whose turns make the curve of fear and curiosity, the newest
+MAX_LISTED_EPISODES = 500  # lives that an overview lists, the newest
+NUM_RELIABILITY_EPISODES = 60  # lives whose forecasts make the reliability diagram, the newest
+NUM_CURVE_EPISODES = 6  # kept lives whose turns make the curve of fear and curiosity, the newest
 MAX_TEXT = 8000
 
 
-def reader(kept: store.Store, run: str) -> Any:
+def get_episode_reader(run_store: store.Store, run: str) -> Any:
     """Returns what reads the lives of a run.
 
     Raises:
         SetupError: Its steps are no lives.
     """
-    system = kept.run(run).config.get("system", "")
-    found = config.lives(system)
-    if found is None:
+    system = run_store.get_run(run).config.get("system", "")
+    episode_reader = config.get_episode_reader(system)
+    if episode_reader is None:
         raise errors.SetupError(f"Run {run} has no lives: its system is {system or 'unknown'}.")
-    return found
+    return episode_reader
 
 
 @router.get("")
-def overview(kept: Kept, run: RunId, memo: Remembered) -> dict[str, Any]:
+def show_episodes(run_store: StoreDep, run: RunId, cache: CacheDep) -> dict[str, Any]:
     """Shows the lives of a run: the newest in numbers, how reliable forecasts were, and what is set."""
-    lives, is_live = reader(kept, run), kept.is_written(run)
-    summed = memo.get(("life", run), kept.candidates(run).count(), lambda: _summed(kept, run, lives))
-    under_way = contact.shown(kept, run) if is_live else None
-    return {"run": run, "is_live": is_live, "under_way": under_way, "settings": in_force(kept, run), **summed}
+    episode_reader, is_live = get_episode_reader(run_store, run), run_store.has_writer(run)
+    summary = cache.get(("life", run), run_store.candidates(run).count(), lambda: _summarize(run_store, run, episode_reader))
+    current_episode = contact.find_shown_step(run_store, run) if is_live else None
+    return {"run": run, "is_live": is_live, "under_way": current_episode, "settings": get_current_settings(run_store, run), **summary}
 
 
-def _summed(kept: store.Store, run: str, lives: Any) -> dict[str, Any]:
-    told = deque(lives.lived(kept, run), maxlen=SHOWN)
-    newest = [each.episode for each in told][-MEASURED:]
-    drawn = [each for each in told if each.snapshots is not None][-DRAWN:]
-    curves = [turn for each in drawn for turn in lives.turns(kept, run, each.episode)]
+def _summarize(run_store: store.Store, run: str, episode_reader: Any) -> dict[str, Any]:
+    episodes = deque(episode_reader.iter_finished_episodes(run_store, run), maxlen=MAX_LISTED_EPISODES)
+    newest_ids = [episode.episode for episode in episodes][-NUM_RELIABILITY_EPISODES:]
+    curve_episodes = [episode for episode in episodes if episode.snapshots is not None][-NUM_CURVE_EPISODES:]
+    curve_turns = [turn for episode in curve_episodes for turn in episode_reader.load_turns(run_store, run, episode.episode)]
     rows = [
         {
-            "episode": each.episode,
-            "score": each.score,
-            **each.metrics,
-            "how": each.feedback,
-            "has_turns": each.snapshots is not None,
+            "episode": episode.episode,
+            "score": episode.score,
+            **episode.metrics,
+            "how": episode.feedback,
+            "has_turns": episode.snapshots is not None,
         }
-        for each in told
+        for episode in episodes
     ]
-    summaries = list(lives.summaries(kept, run, newest))
+    summaries = list(episode_reader.iter_summaries(run_store, run, newest_ids))
     return {
-        "lives": plain.data(rows, MAX_TEXT),
-        "reliability": plain.data(lives.reliability(summaries)),
-        "curve": plain.data(lives.curve(curves)),
+        "lives": plain.to_json_data(rows, MAX_TEXT),
+        "reliability": plain.to_json_data(episode_reader.measure_forecasts(summaries)),
+        "curve": plain.to_json_data(episode_reader.compute_exploration_curve(curve_turns)),
     }
 
 
-def in_force(kept: store.Store, run: str) -> dict[str, Any]:
+def get_current_settings(run_store: store.Store, run: str) -> dict[str, Any]:
     """Returns what can be steered and how it is set: as the run began, and as somebody has changed it since."""
-    own = kept.run(run).config.get("survival", {})
-    return {name: own.get(name) for name in reader(kept, run).STEERED} | heard(kept, run)
+    survival_config = run_store.get_run(run).config.get("survival", {})
+    return {name: survival_config.get(name) for name in get_episode_reader(run_store, run).LIVE_SETTINGS} | get_live_settings(run_store, run)
 
 
-def heard(kept: store.Store, run: str) -> dict[str, Any]:
+def get_live_settings(run_store: store.Store, run: str) -> dict[str, Any]:
     """Returns what a run of lives was told since it began; it obeys between turns, and its journal says so later."""
-    lives = config.lives(kept.run(run).config.get("system", ""))
-    if lives is None:
+    episode_reader = config.get_episode_reader(run_store.get_run(run).config.get("system", ""))
+    if episode_reader is None:
         return {}
-    told = [command.data for command in kept.inbox(run).read(0) if command.kind == "set"]
-    return {name: value for data in told for name, value in data.items() if name in lives.STEERED}
+    changes = [command.data for command in run_store.inbox(run).read(0) if command.kind == "set"]
+    return {name: value for data in changes for name, value in data.items() if name in episode_reader.LIVE_SETTINGS}
 
 
 @router.get("/turns/{episode}")
-def turns(
-    kept: Kept,
+def list_turns(
+    run_store: StoreDep,
     run: RunId,
     episode: Annotated[int, Field(ge=1, le=2**53)],
     after: Annotated[int, Query(ge=0, le=2**53, description="The `next` of the page before.")] = 0,
@@ -94,45 +94,45 @@ def turns(
     A life under way shows itself where a model plans or where there is a delay between turns; other lives take less
     than a second, and are shown while they last only to who says that they watch.
     """
-    lives = reader(kept, run)
-    over = lives.life(kept, run, episode)
-    if over is None or over.snapshots is None:
-        shown = contact.parts(kept, run, episode, after) if contact.shown(kept, run) == episode else []
-        if not shown and over is not None:
-            raise errors.NotFound(_missing(episode))
-        page = shown[:limit]
-        found: Sequence[Any] = [lives.read_turn(text) for _, text in page]
-        place = page[-1][0] if page else after
+    episode_reader = get_episode_reader(run_store, run)
+    finished = episode_reader.get_episode(run_store, run, episode)
+    if finished is None or finished.snapshots is None:
+        parts = contact.list_shown_parts(run_store, run, episode, after) if contact.find_shown_step(run_store, run) == episode else []
+        if not parts and finished is not None:
+            raise errors.NotFound(_describe_missing(episode))
+        page = parts[:limit]
+        page_turns: Sequence[Any] = [episode_reader.parse_turn(text) for _, text in page]
+        next_position = page[-1][0] if page else after
     else:
-        found = list(_turns(kept, run, episode)[after : after + limit])
-        place = after + len(found)
+        page_turns = list(_load_turns(run_store, run, episode)[after : after + limit])
+        next_position = after + len(page_turns)
     return {
         "run": run,
         "episode": episode,
-        "is_over": over is not None,
-        "is_kept": over is not None and over.snapshots is not None,
-        "next": place,
-        "has_more": len(found) == limit,
-        "turns": plain.data(found, MAX_TEXT),
+        "is_over": finished is not None,
+        "is_kept": finished is not None and finished.snapshots is not None,
+        "next": next_position,
+        "has_more": len(page_turns) == limit,
+        "turns": plain.to_json_data(page_turns, MAX_TEXT),
     }
 
 
 @functools.lru_cache(maxsize=4)
-def _turns(kept: store.Store, run: str, episode: int) -> Sequence[Any]:
+def _load_turns(run_store: store.Store, run: str, episode: int) -> Sequence[Any]:
     """Reads the turns of a life that is over, which never change: a page is a part of them."""
-    found: Sequence[Any] = reader(kept, run).turns(kept, run, episode)
-    return found
+    loaded_turns: Sequence[Any] = get_episode_reader(run_store, run).load_turns(run_store, run, episode)
+    return loaded_turns
 
 
 @router.post("/watch")
-def watch(kept: Kept, run: RunId) -> dict[str, Any]:
+def watch(run_store: StoreDep, run: RunId) -> dict[str, Any]:
     """Says that somebody looks, so that lives without a delay are shown too while they last; holds for 30 seconds."""
-    reader(kept, run)
-    contact.watch(kept, run)
-    return {"run": run, "under_way": contact.shown(kept, run)}
+    get_episode_reader(run_store, run)
+    contact.mark_watched(run_store, run)
+    return {"run": run, "under_way": contact.find_shown_step(run_store, run)}
 
 
-def _missing(episode: int) -> str:
+def _describe_missing(episode: int) -> str:
     return (
         f"The turns of life {episode} are not kept: those of the first three lives are, and of each power of two; "
         "'atoll run --save-run DIR' keeps all, and this page opens such files."

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
 from atoll.dashboard import paging, texts
-from atoll.dashboard.given import MAX_TEXT, After, Kept, RunId
+from atoll.dashboard.given import MAX_TEXT, After, StoreDep, RunId
 from atoll.runs import progress
 from atoll.store import census, decoding
 
 MAX_NODES = 10_000
 MAX_PATH = 1000
-MAX_KNOWN = 20_000
+MAX_CACHED_ANCESTORS = 20_000
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["candidates"])
 
@@ -49,24 +49,24 @@ class Lineage(BaseModel):
 class Ancestor(NamedTuple):
     """A candidate with its parents and the best of them with its record; none of that ever changes."""
 
-    head: census.Head
+    head: census.CandidateHead
     parents: list[str]
-    best: tuple[census.Head, str] | None
+    best: tuple[census.CandidateHead, str] | None
 
 
-class _Born(msgspec.Struct):
+class _CandidateRecord(msgspec.Struct):
     id: str = ""
     parents: list[str] = []
-    children: list["_Born"] = []
+    children: list["_CandidateRecord"] = []
 
 
-_born = decoding.Reader(_Born)
+_record_reader = decoding.JSONReader(_CandidateRecord)
 
 
 @router.get("/lineage")
-def lineage(
+def show_lineage(
     request: Request,
-    kept: Kept,
+    run_store: StoreDep,
     run: RunId,
     limit: Annotated[int, Query(ge=1, le=MAX_NODES, description="How many nodes at most.")] = 2000,
     first: Annotated[int | None, Query(ge=0, le=1 << 40, description="From which step; default: the newest.")] = None,
@@ -75,33 +75,33 @@ def lineage(
     after: After = None,
 ) -> Lineage:
     """Returns candidates with their parents, and the line to the best or to another one."""
-    rows = census.Census(kept, run)
-    last_step, total = rows.last_step(), rows.count()
-    start = paging.place(after, int)[0] if after else first
-    wanted = census.Filter(is_draft=None if drafts else False)
-    if start is None:
-        found = list(reversed(rows.page(wanted, "newest", None, limit)))
+    queries = census.CandidateQueries(run_store, run)
+    last_step, total = queries.get_last_step(), queries.count()
+    first_step = paging.parse_cursor(after, int)[0] if after else first
+    row_filter = census.CandidateFilter(is_draft=None if drafts else False)
+    if first_step is None:
+        heads = list(reversed(queries.list_page(row_filter, "newest", None, limit)))
     else:
-        found = list(rows.page(wanted, "oldest", (start - 1, True, 2**31), limit))
-    steps = [head.step for head in found]
-    is_more = len(found) == limit and bool(steps) and steps[-1] < last_step
+        heads = list(queries.list_page(row_filter, "oldest", (first_step - 1, True, 2**31), limit))
+    steps = [head.step for head in heads]
+    has_more = len(heads) == limit and bool(steps) and steps[-1] < last_step
     # A step that did not fit whole is shown again on the next page.
-    following = (steps[-1] if steps[-1] > steps[0] else steps[-1] + 1) if is_more else None
+    next_step = (steps[-1] if steps[-1] > steps[0] else steps[-1] + 1) if has_more else None
     return Lineage(
-        nodes=_nodes(found, parents_of(rows, found)),
-        path=_path(kept, rows, run, to, _known(request, run)),
+        nodes=_make_nodes(heads, load_parents(queries, heads)),
+        path=_trace_path(run_store, queries, run, to, _get_cached_ancestors(request, run)),
         first=steps[0] if steps else 0,
         last=steps[-1] if steps else 0,
         total_steps=last_step,
         total_candidates=total,
-        next=paging.cursor(following) if following is not None else None,
+        next=paging.make_cursor(next_step) if next_step is not None else None,
     )
 
 
-def _nodes(heads: Sequence[census.Head], parents: Mapping[str, list[str]]) -> Nodes:
+def _make_nodes(heads: Sequence[census.CandidateHead], parents: Mapping[str, list[str]]) -> Nodes:
     return Nodes(
         ids=[head.id for head in heads],
-        parents=[list(map(texts.sound, parents.get(head.id, []))) for head in heads],
+        parents=[list(map(texts.replace_invalid, parents.get(head.id, []))) for head in heads],
         scores=[head.score for head in heads],
         islands=[head.island for head in heads],
         steps=[head.step for head in heads],
@@ -109,55 +109,55 @@ def _nodes(heads: Sequence[census.Head], parents: Mapping[str, list[str]]) -> No
     )
 
 
-def parents_of(rows: census.Census, heads: Sequence[census.Head]) -> dict[str, list[str]]:
+def load_parents(queries: census.CandidateQueries, heads: Sequence[census.CandidateHead]) -> dict[str, list[str]]:
     """Returns the parents of candidates, read from the records that hold them."""
-    found: dict[str, list[str]] = {}
-    for text in rows.contents(heads).values():
-        found |= _parents(text)
-    return found
+    parents: dict[str, list[str]] = {}
+    for text in queries.load_contents(heads).values():
+        parents |= _parse_parents(text)
+    return parents
 
 
-def _parents(text: str) -> dict[str, list[str]]:
-    born = _born.read(text)
-    return {each.id: list(dict.fromkeys(each.parents)) for each in (*born.children, born) if each.id}
+def _parse_parents(text: str) -> dict[str, list[str]]:
+    record = _record_reader.read(text)
+    return {candidate.id: list(dict.fromkeys(candidate.parents)) for candidate in (*record.children, record) if candidate.id}
 
 
-def _known(request: Request, run: str) -> dict[str, Ancestor]:
+def _get_cached_ancestors(request: Request, run: str) -> dict[str, Ancestor]:
     """Returns the ancestors of a run that were looked up already; a long line is walked once."""
-    found: dict[str, dict[str, Ancestor]] = request.app.state.ancestors
-    if sum(map(len, found.values())) > MAX_KNOWN:
-        found.clear()
-    return found.setdefault(run, {})
+    ancestors_by_run: dict[str, dict[str, Ancestor]] = request.app.state.ancestors
+    if sum(map(len, ancestors_by_run.values())) > MAX_CACHED_ANCESTORS:
+        ancestors_by_run.clear()
+    return ancestors_by_run.setdefault(run, {})
 
 
-def _path(kept: Kept, rows: census.Census, run: str, to: str, known: dict[str, Ancestor]) -> Nodes:
+def _trace_path(run_store: StoreDep, queries: census.CandidateQueries, run: str, to: str, ancestors: dict[str, Ancestor]) -> Nodes:
     """Returns the line from a candidate to the start; empty where nothing has a score yet."""
-    best = rows.best() if to == progress.BEST else []
-    first = progress.candidate(kept, run, to).id if to != progress.BEST else best[0].id if best else None
-    found = rows.born([first]) if first else {}
+    best = queries.list_best() if to == progress.BEST else []
+    start_id = progress.find_candidate(run_store, run, to).id if to != progress.BEST else best[0].id if best else None
+    records = queries.find_with_records([start_id]) if start_id else {}
     path: list[Ancestor] = []
-    seen: set[str] = set()
-    here = next(iter(found.values()), None)
-    while here is not None and here[0].id not in seen and len(path) < MAX_PATH:
-        head, text = here
-        seen.add(head.id)
-        if head.id in known:
-            path.append(known[head.id])
+    visited: set[str] = set()
+    current = next(iter(records.values()), None)
+    while current is not None and current[0].id not in visited and len(path) < MAX_PATH:
+        head, text = current
+        visited.add(head.id)
+        if head.id in ancestors:
+            path.append(ancestors[head.id])
         else:
-            names = _parents(text).get(head.id, [])
-            path.append(Ancestor(head, names, _best(rows, names)))
-            known[head.id] = path[-1]
-        here = path[-1].best
-    return _nodes([each.head for each in path], {each.head.id: each.parents for each in path})
+            parent_ids = _parse_parents(text).get(head.id, [])
+            path.append(Ancestor(head, parent_ids, _find_best_parent(queries, parent_ids)))
+            ancestors[head.id] = path[-1]
+        current = path[-1].best
+    return _make_nodes([ancestor.head for ancestor in path], {ancestor.head.id: ancestor.parents for ancestor in path})
 
 
-def _best(rows: census.Census, names: Sequence[str]) -> tuple[census.Head, str] | None:
+def _find_best_parent(queries: census.CandidateQueries, parent_ids: Sequence[str]) -> tuple[census.CandidateHead, str] | None:
     """Returns the best of some parents; of equal ones the last, as engines put the best last."""
-    if not names:
+    if not parent_ids:
         return None
-    aliases = {name: head.id for name, head in rows.find([name for name in names if "@" in name]).items()}
-    ids = [aliases.get(name, name) for name in names]
-    found = rows.born(ids)
+    aliases = {name: head.id for name, head in queries.find([name for name in parent_ids if "@" in name]).items()}
+    ids = [aliases.get(name, name) for name in parent_ids]
+    records = queries.find_with_records(ids)
     return max(
-        (found[id] for id in reversed(ids) if id in found), key=lambda each: progress.score_of(each[0]), default=None
+        (records[id] for id in reversed(ids) if id in records), key=lambda record: progress.get_sort_score(record[0]), default=None
     )

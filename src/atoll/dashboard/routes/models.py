@@ -4,10 +4,10 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from atoll.dashboard import texts
-from atoll.dashboard.calls import RECENT, Calls, Model
-from atoll.dashboard.given import Kept, Looking, RunId
+from atoll.dashboard.calls import NUM_RECENT, LLMTotals, LLMStats
+from atoll.dashboard.given import StoreDep, StatusReaderDep, RunId
 
-LOOK_SECONDS = 0.25
+READ_SECONDS = 0.25
 MAX_FAILURES = 50
 
 router = APIRouter(prefix="/api/runs/{run}", tags=["models"])
@@ -55,42 +55,42 @@ class Models(BaseModel):
 
 
 @router.get("/models")
-def models(request: Request, kept: Kept, run: RunId, looking: Looking) -> Models:
+def list_models(request: Request, run_store: StoreDep, run: RunId, read_status: StatusReaderDep) -> Models:
     """Shows what was asked of models and what it took."""
-    found: dict[str, Calls] = request.app.state.calls
-    calls = found.get(run) or found.setdefault(run, Calls(kept, run))
-    calls.advance(LOOK_SECONDS)
-    look = looking(run, 0.0)
-    shares = calls.shares()
-    better = [calls.advised(each.step) for each in look.census.improvements()] if shares else []
-    rows = [_row(name, each, shares, better.count(name)) for name, each in calls.models.items()]
-    settings = (look.digest.started.get("plan") or {}).get("llm")
+    totals_by_run: dict[str, LLMTotals] = request.app.state.calls
+    totals = totals_by_run.get(run) or totals_by_run.setdefault(run, LLMTotals(run_store, run))
+    totals.advance(READ_SECONDS)
+    status = read_status(run, 0.0)
+    shares = totals.compute_shares()
+    improving_models = [totals.get_advised(improvement.step) for improvement in status.candidate_queries.list_improvements()] if shares else []
+    rows = [_make_row(name, stats, shares, improving_models.count(name)) for name, stats in totals.models.items()]
+    settings = (status.totals.started.get("plan") or {}).get("llm")
     return Models(
         run=run,
         route=str(settings.get("route", "")) if isinstance(settings, dict) else "",
         models=sorted(rows, key=lambda row: -row.calls),
-        failures=[Failure(reason=texts.sound(each), count=n) for each, n in calls.failures.most_common(MAX_FAILURES)],
-        is_counted=calls.is_counted,
-        counted=calls.seq / calls.end if calls.end else 1.0,
+        failures=[Failure(reason=texts.replace_invalid(reason), count=count) for reason, count in totals.failures.most_common(MAX_FAILURES)],
+        is_counted=totals.is_counted,
+        counted=totals.seq / totals.end if totals.end else 1.0,
     )
 
 
-def _row(name: str, model: Model, shares: dict[str, float], improvements: int) -> ModelRow:
-    p50, p95, p99 = model.quantiles(0.5, 0.95, 0.99)
+def _make_row(name: str, stats: LLMStats, shares: dict[str, float], improvements: int) -> ModelRow:
+    p50, p95, p99 = stats.compute_quantiles(0.5, 0.95, 0.99)
     return ModelRow(
-        model=texts.sound(name[:300]),
-        calls=model.calls,
-        failures=model.failures,
-        latency_mean=sum(model.seconds) / len(model.seconds) if model.seconds else None,
+        model=texts.replace_invalid(name[:300]),
+        calls=stats.calls,
+        failures=stats.failures,
+        latency_mean=sum(stats.seconds) / len(stats.seconds) if stats.seconds else None,
         latency_p50=p50,
         latency_p95=p95,
         latency_p99=p99,
-        tokens_in=model.tokens_in,
-        tokens_out=model.tokens_out,
-        cost_usd=model.usd,
-        chosen=model.chosen,
+        tokens_in=stats.tokens_in,
+        tokens_out=stats.tokens_out,
+        cost_usd=stats.usd,
+        chosen=stats.chosen,
         share=shares.get(name, 0.0) if shares else None,
         improvements=improvements,
-        reward=improvements / model.chosen if model.chosen else None,
-        latencies=list(model.seconds[-RECENT:]),
+        reward=improvements / stats.chosen if stats.chosen else None,
+        latencies=list(stats.seconds[-NUM_RECENT:]),
     )

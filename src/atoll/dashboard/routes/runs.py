@@ -8,11 +8,11 @@ from pydantic import BaseModel
 
 import atoll
 from atoll.dashboard import curves, paging, plain, security
-from atoll.dashboard.given import After, Kept, Limit, Looking, Remembered, RunId
+from atoll.dashboard.given import After, StoreDep, Limit, StatusReaderDep, CacheDep, RunId
 from atoll.dashboard.routes import life
-from atoll.dashboard.standing import RunRow, Used
+from atoll.dashboard.standing import RunRow, RunUsage
 from atoll.runs import baselines
-from atoll.store.census import Census
+from atoll.store.census import CandidateQueries
 
 LIST_SECONDS = 0.1  # spent at most on adding up journals, for a list and for one run
 RUN_SECONDS = 0.15
@@ -63,7 +63,7 @@ class BaselineSummary(BaseModel):
 class Overview(RunRow):
     """One run with all that the first view shows besides its curves."""
 
-    used: Used
+    used: RunUsage
     config: dict[str, Any]
     setup: dict[str, Any]
     settings: dict[str, Any]
@@ -93,69 +93,69 @@ class Improvements(BaseModel):
 
 
 @router.get("/session")
-def session(request: Request, kept: Kept) -> Session:
+def show_session(request: Request, run_store: StoreDep) -> Session:
     """Says whose store this is, and whether this browser may change anything."""
-    return Session(version=atoll.__version__, store=kept.database.name, can_change=security.can_change(request.scope))
+    return Session(version=atoll.__version__, store=run_store.database.name, can_change=security.can_change(request.scope))
 
 
 @router.get("/runs")
-def list_runs(kept: Kept, looking: Looking, limit: Limit = 100, after: After = None) -> RunPage:
+def list_runs(run_store: StoreDep, read_status: StatusReaderDep, limit: Limit = 100, after: After = None) -> RunPage:
     """Lists the runs, newest first."""
-    found = kept.runs()
-    first = paging.place(after, int)[0] if after else 0
-    shown = found[max(0, first) : max(0, first) + limit]
+    all_runs = run_store.list_runs()
+    first = paging.parse_cursor(after, int)[0] if after else 0
+    page_runs = all_runs[max(0, first) : max(0, first) + limit]
     deadline = time.monotonic() + LIST_SECONDS
-    rows = [looking(run.id, max(0.0, deadline - time.monotonic())).row() for run in shown]
-    more = first + limit < len(found)
-    return RunPage(runs=rows, total=len(found), next=paging.cursor(first + limit) if more else None)
+    rows = [read_status(run.id, max(0.0, deadline - time.monotonic())).make_row() for run in page_runs]
+    has_more = first + limit < len(all_runs)
+    return RunPage(runs=rows, total=len(all_runs), next=paging.make_cursor(first + limit) if has_more else None)
 
 
 @router.get("/runs/{run}")
-def overview(kept: Kept, run: RunId, looking: Looking, memo: Remembered) -> Overview:
+def show_run(run_store: StoreDep, run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Overview:
     """Shows how a run stands, what it was given and what it has found."""
-    look = looking(run, RUN_SECONDS)
-    digest = look.digest
-    num_failed = memo.get(("failed", run), digest.end, kept.candidates(run).num_failed)
+    status = read_status(run, RUN_SECONDS)
+    totals = status.totals
+    num_failed = cache.get(("failed", run), totals.end, run_store.candidates(run).count_failed)
     return Overview(
-        **look.row().model_dump(),
-        used=look.used(num_failed),
-        config=plain.data(look.run.config),
-        setup=plain.data({**digest.setup, **{name: digest.started.get(name) for name in ("llm", "sandbox")}}),
-        settings=plain.data({**digest.settings, **life.heard(kept, run)}),
-        sessions=digest.sessions,
-        islands=memo.get(("counts", run), digest.end, lambda: _islands(look.census, curves.num_islands(digest))),
-        baselines=_baselines(kept, run, looking),
-        result=plain.data(digest.result),
-        eta_seconds=digest.eta_seconds() if look.status()[0] == "running" else None,
-        writer=kept.holder(run),
+        **status.make_row().model_dump(),
+        used=status.compute_usage(num_failed),
+        config=plain.to_json_data(status.run.config),
+        setup=plain.to_json_data({**totals.setup, **{name: totals.started.get(name) for name in ("llm", "sandbox")}}),
+        settings=plain.to_json_data({**totals.settings, **life.get_live_settings(run_store, run)}),
+        sessions=totals.sessions,
+        islands=cache.get(("counts", run), totals.end, lambda: _summarize_islands(status.candidate_queries, curves.get_num_islands(totals))),
+        baselines=_summarize_baselines(run_store, run, read_status),
+        result=plain.to_json_data(totals.result),
+        eta_seconds=totals.estimate_remaining_seconds() if status.get_status()[0] == "running" else None,
+        writer=run_store.get_writer_pid(run),
     )
 
 
 @router.get("/runs/{run}/curve")
-def curve(run: RunId, looking: Looking, memo: Remembered) -> curves.Curve:
+def show_curve(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> curves.Curve:
     """Draws best and mean of every island over evaluations and over cost, thinned out to a few hundred points."""
-    look = looking(run, CURVE_SECONDS)
-    stamp = look.digest.seq, look.digest.end
-    return memo.get(("curve", run), stamp, lambda: curves.curve(look.census, look.digest))
+    status = read_status(run, CURVE_SECONDS)
+    stamp = status.totals.seq, status.totals.end
+    return cache.get(("curve", run), stamp, lambda: curves.compute_curve(status.candidate_queries, status.totals))
 
 
 @router.get("/runs/{run}/improvements")
-def improvements(run: RunId, looking: Looking, memo: Remembered) -> Improvements:
+def list_improvements(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> Improvements:
     """Lists the candidates that were each better than all before."""
-    look = looking(run, CURVE_SECONDS)
-    found = memo.get(("improvements", run), look.digest.end, look.census.improvements)
+    status = read_status(run, CURVE_SECONDS)
+    all_improvements = cache.get(("improvements", run), status.totals.end, status.candidate_queries.list_improvements)
     rows = []
-    for each in found[-MAX_IMPROVEMENTS:]:
-        evaluations, usd, tokens = look.digest.at_step(each.step)
-        rows.append(Improvement(**each._asdict(), evaluations=evaluations, cost_usd=usd, tokens=tokens))
-    return Improvements(improvements=rows, total=len(found))
+    for improvement in all_improvements[-MAX_IMPROVEMENTS:]:
+        evaluations, usd, tokens = status.totals.get_usage_at(improvement.step)
+        rows.append(Improvement(**improvement._asdict(), evaluations=evaluations, cost_usd=usd, tokens=tokens))
+    return Improvements(improvements=rows, total=len(all_improvements))
 
 
-def _islands(census: Census, num_islands: int) -> list[IslandSummary]:
-    counts = {each.island: each for each in census.counts()}
+def _summarize_islands(queries: CandidateQueries, num_islands: int) -> list[IslandSummary]:
+    counts = {row.island: row for row in queries.count_by_island()}
     rows = []
     for island in sorted({*range(min(num_islands, 1000)), *counts}):
-        best, count = census.best(island=island), counts.get(island)
+        best, count = queries.list_best(island=island), counts.get(island)
         rows.append(
             IslandSummary(
                 island=island,
@@ -170,15 +170,15 @@ def _islands(census: Census, num_islands: int) -> list[IslandSummary]:
     return rows
 
 
-def _baselines(kept: Kept, run: str, looking: Looking) -> list[BaselineSummary]:
-    rows = [(each.config["baseline"], each.id) for each in kept.runs() if each.config.get(baselines.OF) == run]
-    return [_baseline(name, looking(id, BASELINE_SECONDS).row()) for name, id in rows]
+def _summarize_baselines(run_store: StoreDep, run: str, read_status: StatusReaderDep) -> list[BaselineSummary]:
+    rows = [(baseline_run.config["baseline"], baseline_run.id) for baseline_run in run_store.list_runs() if baseline_run.config.get(baselines.BASELINE_OF) == run]
+    return [_make_baseline_summary(name, read_status(id, BASELINE_SECONDS).make_row()) for name, id in rows]
 
 
-def _baseline(name: str, row: RunRow) -> BaselineSummary:
+def _make_baseline_summary(name: str, row: RunRow) -> BaselineSummary:
     return BaselineSummary(
         name=name,
-        title=baselines.NAMES.get(name, name),
+        title=baselines.TITLES.get(name, name),
         run=row.id,
         best_score=row.best_score,
         evaluations=row.evaluations,

@@ -10,13 +10,13 @@ from pydantic import BaseModel
 
 from atoll import config, runs, store
 from atoll.dashboard import paging, plain
-from atoll.dashboard.given import After, Kept, Limit, Remembered
+from atoll.dashboard.given import After, StoreDep, Limit, CacheDep
 from atoll.dashboard.routes.events import RunQuery
 from atoll.runs import contact
-from atoll.store.events import Events
+from atoll.store.events import RecordQueries
 
 MAX_TEXT = 8000
-MAX_LIVES = 5000  # the newest, that are looked through for their turns
+MAX_SCANNED_EPISODES = 5000  # the newest, that are looked through for their turns
 
 router = APIRouter(tags=["life"])
 
@@ -32,48 +32,48 @@ class Snapshots(BaseModel):
 
 
 @router.get("/snapshots")
-def snapshots(
-    kept: Kept, memo: Remembered, run: RunQuery = "latest", limit: Limit = 100, after: After = None
+def list_snapshots(
+    run_store: StoreDep, cache: CacheDep, run: RunQuery = "latest", limit: Limit = 100, after: After = None
 ) -> Snapshots:
     """Shows the turns of the lives that were kept, and of the one under way; `after` goes on where a page ended."""
-    found = runs.find(kept, run)
-    reader = config.lives(kept.run(found).config.get("system", ""))
-    is_live = kept.is_written(found)
-    if reader is None:
-        return Snapshots(run=found, snapshots=[], is_live=is_live, has_more=False, next=None)
-    episode, turn = paging.place(after, int, int) if after else (0, 0)
+    run_id = runs.find_run(run_store, run)
+    episode_reader = config.get_episode_reader(run_store.get_run(run_id).config.get("system", ""))
+    is_live = run_store.has_writer(run_id)
+    if episode_reader is None:
+        return Snapshots(run=run_id, snapshots=[], is_live=is_live, has_more=False, next=None)
+    episode, turn = paging.parse_cursor(after, int, int) if after else (0, 0)
     turns: list[dict[str, Any]] = []
-    end = Events(kept, found).end()
-    over = memo.get(("kept lives", found), end, lambda: _kept_lives(kept, found, reader))
-    shown = contact.shown(kept, found)
-    under_way = [shown] if shown is not None and shown not in over else []
-    for number in (each for each in sorted([*over, *under_way]) if each >= episode):
-        lived = _turns(kept, found, reader, number, is_over=number in over)
-        first = turn if number == episode else 0
-        chosen = lived[first : first + limit - len(turns)]
-        turns += [plain.data({"episode": number, **each}, MAX_TEXT) for each in chosen]
-        if chosen:
-            episode, turn = number, first + len(chosen)
+    end = RecordQueries(run_store, run_id).get_end()
+    finished = cache.get(("kept lives", run_id), end, lambda: _list_saved_episodes(run_store, run_id, episode_reader))
+    current_episode = contact.find_shown_step(run_store, run_id)
+    unfinished = [current_episode] if current_episode is not None and current_episode not in finished else []
+    for episode_id in (item for item in sorted([*finished, *unfinished]) if item >= episode):
+        episode_turns = _read_turns(run_store, run_id, episode_reader, episode_id, is_finished=episode_id in finished)
+        first = turn if episode_id == episode else 0
+        page = episode_turns[first : first + limit - len(turns)]
+        turns += [plain.to_json_data({"episode": episode_id, **snapshot}, MAX_TEXT) for snapshot in page]
+        if page:
+            episode, turn = episode_id, first + len(page)
         if len(turns) >= limit:
             break
     return Snapshots(
-        run=found, snapshots=turns, is_live=is_live, has_more=len(turns) >= limit, next=paging.cursor(episode, turn)
+        run=run_id, snapshots=turns, is_live=is_live, has_more=len(turns) >= limit, next=paging.make_cursor(episode, turn)
     )
 
 
-def _kept_lives(kept: store.Store, run: str, reader: Any) -> list[int]:
+def _list_saved_episodes(run_store: store.Store, run: str, episode_reader: Any) -> list[int]:
     """Returns the numbers of the lives that are over and whose turns are kept."""
-    told = deque(reader.lived(kept, run), maxlen=MAX_LIVES)
-    return [each.episode for each in told if each.snapshots is not None]
+    episodes = deque(episode_reader.iter_finished_episodes(run_store, run), maxlen=MAX_SCANNED_EPISODES)
+    return [episode.episode for episode in episodes if episode.snapshots is not None]
 
 
-def _turns(kept: store.Store, run: str, reader: Any, episode: int, *, is_over: bool) -> Sequence[Any]:
-    if is_over:
-        return _kept_turns(kept, run, reader, episode)
-    return [reader.read_turn(text) for _, text in contact.parts(kept, run, episode)]
+def _read_turns(run_store: store.Store, run: str, episode_reader: Any, episode: int, *, is_finished: bool) -> Sequence[Any]:
+    if is_finished:
+        return _load_saved_turns(run_store, run, episode_reader, episode)
+    return [episode_reader.parse_turn(text) for _, text in contact.list_shown_parts(run_store, run, episode)]
 
 
 @functools.lru_cache(maxsize=16)
-def _kept_turns(kept: store.Store, run: str, reader: Any, episode: int) -> tuple[Any, ...]:
+def _load_saved_turns(run_store: store.Store, run: str, episode_reader: Any, episode: int) -> tuple[Any, ...]:
     """Reads the turns of a life that is over; they never change."""
-    return tuple(reader.turns(kept, run, episode))
+    return tuple(episode_reader.load_turns(run_store, run, episode))

@@ -9,26 +9,26 @@ from threading import Lock
 from typing import Any
 
 from atoll import errors
-from atoll.executor.ray.terms import Terms
+from atoll.executor.ray.terms import RayConfig
 
 LOCAL = "local"
 # Read by Ray when it is imported, and by the processes that it starts. An address that is told is always obeyed.
-_QUIET = {
+_QUIET_ENV = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else every worker is started by `uv run`, if this process was
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 # Despite its name this has Ray listen on the loopback alone, on every system: nobody else joins a cluster of our own.
-_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_LOOPBACK_ENV = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
-_STARTS = 3  # Ray gives a node of its own 30 seconds, which a busy machine may not have
-_LOOK_SECONDS = 10.0
+_MAX_STARTS = 3  # Ray gives a node of its own 30 seconds, which a busy machine may not have
+_CONNECT_SECONDS = 10.0
 
 _lock = Lock()
-_uses: dict[str, int] = {}  # of a connection that this module made, by its address
+_use_counts: dict[str, int] = {}  # of a connection that this module made, by its address
 
 
-class Connection:
+class RayConnection:
     """Holds this process's connection to a cluster; the last one that was opened here ends it.
 
     A process has one connection: one that somebody else made is used, and left alone.
@@ -41,31 +41,31 @@ class Connection:
         SetupError: Ray is not installed, or there is no cluster.
     """
 
-    def __init__(self, terms: Terms, num_seats: int) -> None:
-        self.address = terms.address or os.environ.get("RAY_ADDRESS") or LOCAL
-        self.ray = _library(is_alone=self.address == LOCAL)
+    def __init__(self, ray_config: RayConfig, num_actors: int) -> None:
+        self.address = ray_config.address or os.environ.get("RAY_ADDRESS") or LOCAL
+        self.ray = _import_ray(is_local=self.address == LOCAL)
         _require_listener(self.address)
         with _lock:
-            self._is_ours = bool(_uses) or not self.ray.is_initialized()
+            self._is_ours = bool(_use_counts) or not self.ray.is_initialized()
             if not self.ray.is_initialized():
-                self._connect(terms, num_seats)
+                self._connect(ray_config, num_actors)
             if self._is_ours:
-                _uses[self.address] = _uses.get(self.address, 0) + 1
+                _use_counts[self.address] = _use_counts.get(self.address, 0) + 1
 
-    def _connect(self, terms: Terms, num_seats: int) -> None:
+    def _connect(self, ray_config: RayConfig, num_actors: int) -> None:
         # A cluster of our own has what the seats ask for: nobody else could start a node for it.
-        cpus = max(ceil(terms.cpus * num_seats), os.cpu_count() or 1)
-        own = {"num_cpus": cpus, "resources": {name: each * num_seats for name, each in terms.resources.items()}}
-        alone = {**own, "include_dashboard": False} if self.address == LOCAL else {}
-        quiet = {"log_to_driver": False, "configure_logging": False}
-        for _ in range(_STARTS if self.address == LOCAL else 1):
-            found = errors.attempt(lambda: self.ray.init(address=self.address, **quiet, **alone))
-            if not isinstance(found, errors.Caught):
+        cpus = max(ceil(ray_config.cpus * num_actors), os.cpu_count() or 1)
+        local_resources = {"num_cpus": cpus, "resources": {name: amount * num_actors for name, amount in ray_config.resources.items()}}
+        local_options = {**local_resources, "include_dashboard": False} if self.address == LOCAL else {}
+        logging_options = {"log_to_driver": False, "configure_logging": False}
+        for _ in range(_MAX_STARTS if self.address == LOCAL else 1):
+            result = errors.capture(lambda: self.ray.init(address=self.address, **logging_options, **local_options))
+            if not isinstance(result, errors.CaughtException):
                 return
             self.ray.shutdown()
-        raise _missing(self.address, str(found.error))
+        raise _make_error(self.address, str(result.error))
 
-    def nodes(self) -> set[str]:
+    def list_live_nodes(self) -> set[str]:
         """Returns the nodes that live, as far as Ray knows."""
         return {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
 
@@ -75,18 +75,18 @@ class Connection:
             if not self._is_ours:
                 return
             self._is_ours = False
-            _uses[self.address] -= 1
-            if not _uses[self.address]:
-                del _uses[self.address]
+            _use_counts[self.address] -= 1
+            if not _use_counts[self.address]:
+                del _use_counts[self.address]
                 self.ray.shutdown()
 
 
-def _missing(address: str, why: str) -> errors.SetupError:
-    said = " ".join(why.split())[:160]
+def _make_error(address: str, reason: str) -> errors.SetupError:
+    message = " ".join(reason.split())[:160]
     if address == LOCAL:
-        return errors.SetupError(f"Ray cannot be started on this machine ({said}): try again, or judge without it.")
+        return errors.SetupError(f"Ray cannot be started on this machine ({message}): try again, or judge without it.")
     return errors.SetupError(
-        f"There is no Ray cluster at {address} ({said}): start one with 'ray start --head --port=6379', on other "
+        f"There is no Ray cluster at {address} ({message}): start one with 'ray start --head --port=6379', on other "
         "machines with 'ray start --address=HOST:6379', or leave executor.address out."
     )
 
@@ -100,18 +100,18 @@ def _require_listener(address: str) -> None:
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and "://" not in address:
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _LOOK_SECONDS).close()
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
         except OSError as error:
-            raise _missing(address, error.strerror or str(error)) from error
+            raise _make_error(address, error.strerror or str(error)) from error
 
 
-def _library(*, is_alone: bool) -> Any:
+def _import_ray(*, is_local: bool) -> Any:
     """Imports Ray, which says nothing by itself.
 
     Raises:
         SetupError: It is not installed.
     """
-    for name, value in (_QUIET | (_ALONE if is_alone else {})).items():
+    for name, value in (_QUIET_ENV | (_LOOPBACK_ENV if is_local else {})).items():
         os.environ.setdefault(name, value)
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from atoll import errors, sandbox
-from atoll.executor.ray.luggage import Luggage, Unpacked
+from atoll.executor.ray.luggage import TaskFiles, ExtractedFiles
 from atoll.sandbox import parcel
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ActorConfig:
     """What every seat is made with; the job and the files come beside it, once for each node.
 
     Attributes:
@@ -28,11 +28,11 @@ class Order:
     require: str | None
     is_unsafe: bool
     is_trusted: bool
-    profile: sandbox.Profile
-    luggage: Luggage
+    permissions: sandbox.Permissions
+    task_files: TaskFiles
 
 
-class Opened(NamedTuple):
+class ActorStatus(NamedTuple):
     """How a seat started: its jail's level and its node, or why it has none, in one sentence."""
 
     failure: str | None
@@ -40,7 +40,7 @@ class Opened(NamedTuple):
     node: str = ""
 
 
-class Seat:
+class EvaluationActor:
     """Runs in a worker of Ray's; no candidate sees that worker's environment, since every jail clears it.
 
     Args:
@@ -50,72 +50,72 @@ class Seat:
         node: The node that it is on.
     """
 
-    def __init__(self, order: Order, job: bytes, files: bytes, node: str) -> None:
-        self._order, self._job, self._files, self._node = order, job, files, node
+    def __init__(self, config: ActorConfig, packed_job: bytes, archive: bytes, node: str) -> None:
+        self._config, self._packed_job, self._archive, self._node = config, packed_job, archive, node
         self._holds: dict[int, sandbox.Hold] = {}
-        self._dropped: set[int] = set()
-        self._there = Unpacked(Luggage(), b"")
-        self._box: sandbox.Slots | None = None
+        self._cancelled: set[int] = set()
+        self._extracted = ExtractedFiles(TaskFiles(), b"")
+        self._pool: sandbox.ProcessPool | None = None
 
-    def open(self) -> Opened:
+    def open(self) -> ActorStatus:
         """Makes the jail and the job in it; what goes wrong is said and not raised."""
         try:
-            self._box = self._made()
-            self._box.warm()
+            self._pool = self._open_pool()
+            self._pool.warm()
         except errors.AtollError as error:
-            return Opened(str(error))
-        return Opened(None, self._box.level, self._node)
+            return ActorStatus(str(error))
+        return ActorStatus(None, self._pool.level, self._node)
 
-    def _made(self) -> sandbox.Slots:
-        order = self._order
-        self._there = Unpacked(order.luggage, self._files)
-        make_job = errors.attempt(lambda: parcel.unpack(self._job, self._there.path))
-        if isinstance(make_job, errors.Caught):
+    def _open_pool(self) -> sandbox.ProcessPool:
+        config = self._config
+        self._extracted = ExtractedFiles(config.task_files, self._archive)
+        make_job = errors.capture(lambda: parcel.unpack_job(self._packed_job, self._extracted.resolve))
+        if isinstance(make_job, errors.CaughtException):
             raise errors.SetupError(
                 f"The job cannot be made on node {platform.node()}: {make_job}. Install there what it imports."
             )
-        for program in (path for path in order.profile.programs if os.path.isabs(path) and not os.path.exists(path)):
+        for program in (path for path in config.permissions.programs if os.path.isabs(path) and not os.path.exists(path)):
             raise errors.SetupError(f"Node {platform.node()} has no {program}, which the evaluation starts.")
         return sandbox.open(
             make_job,
-            order.limits,
-            require=order.require,
-            unsafe=order.is_unsafe,
-            trusted=order.is_trusted,
-            profile=replace(order.profile, reads=tuple(map(self._here, order.profile.reads))),
+            config.limits,
+            require=config.require,
+            unsafe=config.is_unsafe,
+            trusted=config.is_trusted,
+            permissions=replace(config.permissions, read_paths=tuple(map(self._resolve, config.permissions.read_paths))),
         )
 
-    def _here(self, path: str) -> str:
-        place = self._order.luggage.place_of(path)
-        return path if place is None else self._there.path(place)
+    def _resolve(self, path: str) -> str:
+        location = self._config.task_files.locate(path)
+        return path if location is None else self._extracted.resolve(location)
 
-    def run(self, number: int, request: str) -> sandbox.Answer:
+    def run(self, request_id: int, request: str) -> sandbox.SandboxResult:
         """Judges one request of JSON; its number is what cancels it."""
-        assert self._box, "a seat is opened first"
-        hold = self._holds[number] = sandbox.Hold()
-        if number in self._dropped:
+        assert self._pool, "a seat is opened first"
+        hold = self._holds[request_id] = sandbox.Hold()
+        if request_id in self._cancelled:
             hold.cancel()
         try:
-            answer = self._box.run(json.loads(request), hold)
+            result = self._pool.run(json.loads(request), hold)
         finally:
-            del self._holds[number]
-            self._dropped.discard(number)
+            del self._holds[request_id]
+            self._cancelled.discard(request_id)
         return replace(
-            answer,
-            failure=answer.failure and self._there.at_home(answer.failure),
-            output=self._there.at_home(answer.output),
+            result,
+            failure=result.failure and self._extracted.restore_paths(result.failure),
+            output=self._extracted.restore_paths(result.output),
         )
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, request_id: int) -> None:
         """Ends a request that runs, or that comes next; called beside `run`."""
-        self._dropped.add(number)
-        if hold := self._holds.get(number):
+        self._cancelled.add(request_id)
+        if hold := self._holds.get(request_id):
             hold.cancel()
 
-    def is_there(self) -> bool:
+    def is_alive(self) -> bool:
         return True
 
     def close(self) -> None:
         """Ends the jail and its processes."""
-        if self._box:
-            self._box.close()
+        if self._pool:
+            self._pool.close()

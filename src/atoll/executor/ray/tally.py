@@ -3,7 +3,7 @@
 from threading import Lock
 
 
-class Tally:
+class RayStats:
     """What became of the evaluations that were sent out; several threads count.
 
     Attributes:
@@ -16,7 +16,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._dead: set[str] = set()
+        self._dead_nodes: set[str] = set()
         self.evaluations = self.again = self.seats_lost = self.nodes_lost = self.given_up = 0
 
     def count(self, *, evaluations: int = 0, again: int = 0, seats_lost: int = 0, given_up: int = 0) -> None:
@@ -26,17 +26,17 @@ class Tally:
             self.seats_lost += seats_lost
             self.given_up += given_up
 
-    def mourn(self, node: str) -> None:
+    def record_dead_node(self, node: str) -> None:
         """Counts a node that died, once."""
         with self._lock:
-            self._dead.add(node)
-            self.nodes_lost = len(self._dead)
+            self._dead_nodes.add(node)
+            self.nodes_lost = len(self._dead_nodes)
 
     def to_data(self) -> dict[str, int]:
         names = ("evaluations", "again", "seats_lost", "nodes_lost", "given_up")
         return {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
-        said = f"{self.evaluations:,} evaluations on the cluster, {self.again:,} sent again"
-        lost = {"seats lost": self.seats_lost, "nodes lost": self.nodes_lost, "candidates given up": self.given_up}
-        return ", ".join([said, *(f"{count:,} {name}" for name, count in lost.items() if count)])
+        summary = f"{self.evaluations:,} evaluations on the cluster, {self.again:,} sent again"
+        losses = {"seats lost": self.seats_lost, "nodes lost": self.nodes_lost, "candidates given up": self.given_up}
+        return ", ".join([summary, *(f"{count:,} {name}" for name, count in losses.items() if count)])

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atoll.candidate import NOTHING
+from atoll.candidate import EMPTY
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RayConfig:
     """How a run uses a cluster; one seat judges one candidate at a time.
 
     Attributes:
@@ -26,15 +26,15 @@ class Terms:
     cpus: float = 1.0
     gpus: float = 0.0
     memory_mb: int | None = None
-    resources: Mapping[str, float] = NOTHING
+    resources: Mapping[str, float] = EMPTY
     attempts: int = 3
     wait_seconds: float = 300.0
 
-    def options(self) -> dict[str, Any]:
+    def make_ray_options(self) -> dict[str, Any]:
         """Returns what Ray is told of a seat."""
-        told: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus, "resources": dict(self.resources)}
-        return told | ({"memory": self.memory_mb * 2**20} if self.memory_mb else {})
+        options: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus, "resources": dict(self.resources)}
+        return options | ({"memory": self.memory_mb * 2**20} if self.memory_mb else {})
 
     def __str__(self) -> str:
-        wanted = {"CPUs": self.cpus, "GPUs": self.gpus, "MiB": self.memory_mb or 0, **self.resources}
-        return ", ".join(f"{amount:g} {name}" for name, amount in wanted.items() if amount)
+        requirements = {"CPUs": self.cpus, "GPUs": self.gpus, "MiB": self.memory_mb or 0, **self.resources}
+        return ", ".join(f"{amount:g} {name}" for name, amount in requirements.items() if amount)

@@ -1,20 +1,20 @@
 """Evaluators: how good a candidate is, and in what."""
 
-from atoll.governed.evaluators.cascade import CascadeEvaluator, Step
+from atoll.governed.evaluators.cascade import CascadeEvaluator, CascadeStage
 from atoll.governed.evaluators.evaluator import ConcurrencySafe, Evaluator, is_concurrency_safe, score_all
 from atoll.governed.evaluators.func import FuncEvaluator
 from atoll.governed.evaluators.rule import Rule, RuleEvaluator
-from atoll.governed.evaluators.weighted import Bound, WeightedEvaluator
+from atoll.governed.evaluators.weighted import ParameterWeight, WeightedEvaluator
 
 __all__ = [
-    "Bound",
+    "ParameterWeight",
     "CascadeEvaluator",
     "ConcurrencySafe",
     "Evaluator",
     "FuncEvaluator",
     "Rule",
     "RuleEvaluator",
-    "Step",
+    "CascadeStage",
     "WeightedEvaluator",
     "is_concurrency_safe",
     "score_all",

@@ -8,11 +8,11 @@ from atoll import errors, evaluation
 from atoll.candidate import Candidate
 from atoll.governed.evaluators.evaluator import Evaluator, is_concurrency_safe
 
-LEVEL = "level"  # of the breakdown: how many evaluators a candidate passed
+LEVEL_METRIC = "level"  # of the breakdown: how many evaluators a candidate passed
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CascadeStage:
     """An evaluator, and the least score that lets a candidate go on to the next."""
 
     evaluator: Evaluator
@@ -25,22 +25,22 @@ class CascadeEvaluator:
     Thresholds may be parameters: make the steps anew when they change.
     """
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        if not steps:
+    def __init__(self, stages: Sequence[CascadeStage]) -> None:
+        if not stages:
             raise errors.SetupError("A cascade needs a step at least.")
-        self._steps = tuple(steps)
-        self.is_concurrency_safe = all(is_concurrency_safe(step.evaluator) for step in steps)
+        self._stages = tuple(stages)
+        self.is_concurrency_safe = all(is_concurrency_safe(stage.evaluator) for stage in stages)
 
     def score(self, candidate: Candidate) -> evaluation.Evaluation:
         metrics: dict[str, float] = {}
-        spent = evaluation.FREE
-        for level, step in enumerate(self._steps, 1):
-            found = step.evaluator.score(candidate)
-            metrics.update(found.metrics)
-            spent += found.cost
-            is_last = level == len(self._steps)
-            if found.score is None or is_last or found.score < step.threshold:
-                has_passed = is_last and found.score is not None and found.score >= step.threshold
-                metrics[LEVEL] = float(level if has_passed else level - 1)
-                return replace(found, metrics=metrics, cost=spent)
+        total_cost = evaluation.ZERO_COST
+        for level, stage in enumerate(self._stages, 1):
+            result = stage.evaluator.score(candidate)
+            metrics.update(result.metrics)
+            total_cost += result.cost
+            is_last = level == len(self._stages)
+            if result.score is None or is_last or result.score < stage.threshold:
+                has_passed = is_last and result.score is not None and result.score >= stage.threshold
+                metrics[LEVEL_METRIC] = float(level if has_passed else level - 1)
+                return replace(result, metrics=metrics, cost=total_cost)
         raise AssertionError("the last step returns")

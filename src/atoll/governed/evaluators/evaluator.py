@@ -34,4 +34,4 @@ def score_all(evaluator: Evaluator, candidates: Sequence[Candidate], *, workers:
     if workers > 1 and len(candidates) > 1 and is_concurrency_safe(evaluator):
         with ThreadPoolExecutor(min(workers, len(candidates))) as pool:
             return list(pool.map(evaluator.score, candidates))
-    return [evaluator.score(each) for each in candidates]
+    return [evaluator.score(candidate) for candidate in candidates]

@@ -33,13 +33,13 @@ class FuncEvaluator:
         Raises:
             Cancelled: It was told to stop.
         """
-        cancellation.check(self._stop)
-        found = errors.attempt(lambda: self._fn(candidate), passing=(cancellation.Cancelled, errors.SetupError))
-        if isinstance(found, errors.Caught):
-            return evaluation.failed(str(found))
-        match found:
-            case (number, Mapping() as breakdown):
-                return evaluation.clean(evaluation.Evaluation(number, metrics=dict(breakdown)))
-            case (number, None):
-                return evaluation.clean(number)
-        return evaluation.clean(found)
+        cancellation.check_cancelled(self._stop)
+        result = errors.capture(lambda: self._fn(candidate), reraise=(cancellation.Cancelled, errors.SetupError))
+        if isinstance(result, errors.CaughtException):
+            return evaluation.failed(str(result))
+        match result:
+            case (score_value, Mapping() as breakdown):
+                return evaluation.validate(evaluation.Evaluation(score_value, metrics=dict(breakdown)))
+            case (score_value, None):
+                return evaluation.validate(score_value)
+        return evaluation.validate(result)

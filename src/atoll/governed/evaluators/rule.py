@@ -24,22 +24,22 @@ class RuleEvaluator:
         then: Scores what breaks none; without it the score is 1.
     """
 
-    def __init__(self, rules: Sequence[Rule], then: Evaluator | None = None) -> None:
+    def __init__(self, rules: Sequence[Rule], evaluator: Evaluator | None = None) -> None:
         if not rules:
             raise errors.SetupError("A rule evaluator needs a rule at least.")
-        self._rules, self._then = tuple(rules), then
-        self.is_concurrency_safe = then is None or is_concurrency_safe(then)
+        self._rules, self._evaluator = tuple(rules), evaluator
+        self.is_concurrency_safe = evaluator is None or is_concurrency_safe(evaluator)
 
     def score(self, candidate: Candidate) -> evaluation.Evaluation:
-        broken = [said for rule in self._rules if (said := _broken(rule, candidate))]
-        if broken:
-            return evaluation.failed(f"broke {'; '.join(broken)}", feedback="\n".join(broken))
-        found = self._then.score(candidate) if self._then else evaluation.Evaluation(1.0)
-        return replace(found, metrics={**found.metrics, "num_rules": float(len(self._rules))})
+        violations = [violation for rule in self._rules if (violation := _describe_violation(rule, candidate))]
+        if violations:
+            return evaluation.failed(f"broke {'; '.join(violations)}", feedback="\n".join(violations))
+        result = self._evaluator.score(candidate) if self._evaluator else evaluation.Evaluation(1.0)
+        return replace(result, metrics={**result.metrics, "num_rules": float(len(self._rules))})
 
 
-def _broken(rule: Rule, candidate: Candidate) -> str:
-    held = errors.attempt(lambda: rule.holds(candidate))
-    if isinstance(held, errors.Caught):
-        return f"{rule.name} ({held})"
-    return "" if held else rule.name
+def _describe_violation(rule: Rule, candidate: Candidate) -> str:
+    outcome = errors.capture(lambda: rule.holds(candidate))
+    if isinstance(outcome, errors.CaughtException):
+        return f"{rule.name} ({outcome})"
+    return "" if outcome else rule.name

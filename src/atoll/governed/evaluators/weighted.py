@@ -10,20 +10,20 @@ from atoll.candidate import Candidate
 
 type Feature = Callable[[Candidate], float]
 
-CLIPPED = "clipped:"  # before the name of a feature in the breakdown, where features are clipped
+CLIPPED_PREFIX = "clipped:"  # before the name of a feature in the breakdown, where features are clipped
 
 
-class Values(Protocol):
+class ParameterReader(Protocol):
     """What is needed of a store of parameters to read weights from it."""
 
     def get(self, key: str, /) -> tuple[Any, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ParameterWeight:
     """A weight that is a parameter: every score takes the value that the store holds at that moment."""
 
-    store: Values
+    store: ParameterReader
     key: str
 
     def read(self) -> float:
@@ -57,12 +57,12 @@ class WeightedEvaluator:
     def __init__(
         self,
         features: Mapping[str, Feature] | Sequence[tuple[str, Feature]],
-        weights: Mapping[str, float | Bound],
+        weights: Mapping[str, float | ParameterWeight],
         *,
         clip: bool = False,
     ) -> None:
         pairs = list(features.items() if isinstance(features, Mapping) else features)
-        if problems := _problems([name for name, _ in pairs], weights):
+        if problems := _find_problems([name for name, _ in pairs], weights):
             raise errors.SetupError(f"A weighted evaluator cannot be made: {'; '.join(problems)}.")
         self._features, self._weights, self._clip = dict(pairs), dict(weights), clip
 
@@ -73,7 +73,7 @@ class WeightedEvaluator:
     def weights(self) -> Mapping[str, float]:
         """Returns a copy of the weights as they are now."""
         return {
-            name: weight.read() if isinstance(weight, Bound) else float(weight)
+            name: weight.read() if isinstance(weight, ParameterWeight) else float(weight)
             for name, weight in self._weights.items()
         }
 
@@ -83,18 +83,18 @@ class WeightedEvaluator:
         for name, value in raw.items():
             if not math.isfinite(value):
                 return evaluation.failed(f"the feature {name} is {value}, which is no finite number")
-        used = {name: min(max(value, 0.0), 1.0) for name, value in raw.items()} if self._clip else raw
+        effective = {name: min(max(value, 0.0), 1.0) for name, value in raw.items()} if self._clip else raw
         weights = self.weights()
-        metrics = {**raw, **{f"{CLIPPED}{name}": value for name, value in used.items()}} if self._clip else raw
-        return evaluation.Evaluation(math.fsum(used[name] * weights[name] for name in used), metrics=metrics)
+        metrics = {**raw, **{f"{CLIPPED_PREFIX}{name}": value for name, value in effective.items()}} if self._clip else raw
+        return evaluation.Evaluation(math.fsum(effective[name] * weights[name] for name in effective), metrics=metrics)
 
 
-def _problems(names: Sequence[str], weights: Mapping[str, float | Bound]) -> Sequence[str]:
-    found = [] if names else ["there is no feature"]
-    found += [f"the feature {name} is there twice" for name in sorted({n for n in names if names.count(n) > 1})]
-    found += [f"the feature {name} has no weight" for name in sorted(set(names) - set(weights))]
-    found += [f"the weight {name} has no feature" for name in sorted(set(weights) - set(names))]
+def _find_problems(names: Sequence[str], weights: Mapping[str, float | ParameterWeight]) -> Sequence[str]:
+    problems = [] if names else ["there is no feature"]
+    problems += [f"the feature {name} is there twice" for name in sorted({n for n in names if names.count(n) > 1})]
+    problems += [f"the feature {name} has no weight" for name in sorted(set(names) - set(weights))]
+    problems += [f"the weight {name} has no feature" for name in sorted(set(weights) - set(names))]
     for name, weight in sorted(weights.items()):
-        if not isinstance(weight, Bound) and not math.isfinite(weight):
-            found.append(f"the weight {name} is {weight}")
-    return found
+        if not isinstance(weight, ParameterWeight) and not math.isfinite(weight):
+            problems.append(f"the weight {name} is {weight}")
+    return problems

@@ -1,25 +1,25 @@
 """The evolver of parameters: proposes values from evidence, and applies what was approved."""
 
-from atoll.governed.evolver.approval import Approval, Approved, Change, Proposed, refusal
-from atoll.governed.evolver.evolver import Applied, ParameterEvolver
-from atoll.governed.evolver.model import ModelProposer
+from atoll.governed.evolver.approval import Approval, HasApproval, ParameterProposal, HasProposal, get_refusal_reason
+from atoll.governed.evolver.evolver import ApplyResult, ParameterEvolver
+from atoll.governed.evolver.model import LLMProposer
 from atoll.governed.evolver.proposer import Proposer, Suggestion
-from atoll.governed.evolver.smoothing import EMA
-from atoll.governed.evolver.steering import PID
-from atoll.governed.evolver.thompson import Thompson
+from atoll.governed.evolver.smoothing import EMAProposer
+from atoll.governed.evolver.steering import PIDProposer
+from atoll.governed.evolver.thompson import ThompsonProposer
 
 __all__ = [
-    "EMA",
-    "PID",
-    "Applied",
+    "EMAProposer",
+    "PIDProposer",
+    "ApplyResult",
     "Approval",
-    "Approved",
-    "Change",
-    "ModelProposer",
+    "HasApproval",
+    "ParameterProposal",
+    "LLMProposer",
     "ParameterEvolver",
-    "Proposed",
+    "HasProposal",
     "Proposer",
     "Suggestion",
-    "Thompson",
-    "refusal",
+    "ThompsonProposer",
+    "get_refusal_reason",
 ]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from atoll import errors
 
 
-class Proposed(Protocol):
+class HasProposal(Protocol):
     """A change that waits for approval, or has it."""
 
     @property
@@ -36,7 +36,7 @@ class Proposed(Protocol):
         """Of everything that was reviewed: an edit makes it another one."""
 
 
-class Approved(Protocol):
+class HasApproval(Protocol):
     """What somebody decided about a proposal."""
 
     @property
@@ -56,7 +56,7 @@ class Approved(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ParameterProposal:
     """A proposal to set one parameter."""
 
     id: str
@@ -85,12 +85,12 @@ class Approval:
     reason: str
 
     @classmethod
-    def of(cls, proposal: Proposed, *, is_approved: bool, by: str, reason: str) -> "Approval":
+    def for_proposal(cls, proposal: HasProposal, *, is_approved: bool, approver: str, reason: str) -> "Approval":
         """Decides about a proposal as it is now."""
-        return cls(proposal.id, proposal.content_hash, is_approved, by, reason)
+        return cls(proposal.id, proposal.content_hash, is_approved, approver, reason)
 
 
-def refusal(proposal: Proposed, approval: Approved) -> str:
+def get_refusal_reason(proposal: HasProposal, approval: HasApproval) -> str:
     """Returns why an approval does not carry a proposal; empty if it does."""
     if approval.proposal_id != proposal.id:
         return f"the approval is about {approval.proposal_id}"

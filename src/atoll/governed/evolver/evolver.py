@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atoll import errors
-from atoll.governed.evolver.approval import Approval, Approved, Change, Proposed, refusal
+from atoll.governed.evolver.approval import Approval, HasApproval, ParameterProposal, HasProposal, get_refusal_reason
 from atoll.governed.evolver.proposer import Proposer, Suggestion
 from atoll.governed.feedback.record import Feedback
 from atoll.governed.parameters.store import ParameterStore
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ApplyResult:
     """What became of a proposal.
 
     Attributes:
@@ -43,11 +43,11 @@ class ParameterEvolver:
     def __init__(
         self, store: ParameterStore, proposer: Proposer, *, name: str = "evolver", audit_log: AuditLog | None = None
     ) -> None:
-        for what, given in (("store", store), ("proposer", proposer)):
-            if given is None:
-                raise errors.SetupError(f"A parameter evolver needs a {what}: give one.")
+        for label, dependency in (("store", store), ("proposer", proposer)):
+            if dependency is None:
+                raise errors.SetupError(f"A parameter evolver needs a {label}: give one.")
         self._store, self._proposer, self.name = store, proposer, name
-        self._tell: AuditLog = audit_log or _log.info
+        self._write_audit: AuditLog = audit_log or _log.info
 
     def propose(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
         """Returns the proposer's value for a parameter and its confidence; changes nothing.
@@ -58,15 +58,15 @@ class ParameterEvolver:
         value, confidence = self._proposer(key, evidence)
         return Suggestion(value, min(max(float(confidence), 0.0), 1.0))
 
-    def change(self, key: str, value: Any, *, id: str) -> Change:
+    def make_proposal(self, key: str, value: Any, *, proposal_id: str) -> ParameterProposal:
         """Returns a proposal to set a key, based on the version that it has now."""
         try:
             version = self._store.get(key).version
         except errors.NotFound:
             version = 0
-        return Change(id, key, value, self.name, version)
+        return ParameterProposal(proposal_id, key, value, self.name, version)
 
-    def apply(self, proposal: Proposed, approval: Approved) -> Applied:
+    def apply(self, proposal: HasProposal, approval: HasApproval) -> ApplyResult:
         """Sets the parameter if the approval carries the proposal; a rejection leaves the store as it is.
 
         The version says who proposed it, and its reason is that of the approval. The same proposal again changes
@@ -77,10 +77,10 @@ class ParameterEvolver:
             VersionConflict: The parameter has moved on since the proposal was made.
             ParameterLocked: It is locked.
         """
-        why = refusal(proposal, approval)
-        if why:
-            self._tell(f"{proposal.key}: proposal {proposal.id} of {proposal.author} was not applied: {why}")
-            return Applied(None, why)
+        reason = get_refusal_reason(proposal, approval)
+        if reason:
+            self._write_audit(f"{proposal.key}: proposal {proposal.id} of {proposal.author} was not applied: {reason}")
+            return ApplyResult(None, reason)
         version = self._store.set(
             proposal.key,
             proposal.value,
@@ -89,11 +89,11 @@ class ParameterEvolver:
             expected_version=proposal.expected_version,
             token=f"proposal {proposal.id} {proposal.content_hash}",
         )
-        said = f"proposal {proposal.id} of {proposal.author}, approved by {approval.by}, is version {version}"
-        self._tell(f"{proposal.key}: {said}: {approval.reason}")
-        return Applied(version)
+        summary = f"proposal {proposal.id} of {proposal.author}, approved by {approval.by}, is version {version}"
+        self._write_audit(f"{proposal.key}: {summary}: {approval.reason}")
+        return ApplyResult(version)
 
-    def decide(self, key: str, value: Any, approved: bool, reason: str, *, by: str) -> Applied:
+    def decide(self, key: str, value: Any, approved: bool, reason: str, *, approver: str) -> ApplyResult:
         """Applies or rejects a value in one call, for those who keep no proposals."""
-        proposal = self.change(key, value, id=f"{key} by {by}")
-        return self.apply(proposal, Approval.of(proposal, is_approved=approved, by=by, reason=reason))
+        proposal = self.make_proposal(key, value, proposal_id=f"{key} by {approver}")
+        return self.apply(proposal, Approval.for_proposal(proposal, is_approved=approved, approver=approver, reason=reason))

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import pydantic
 
 from atoll import llm
-from atoll.governed.evolver.proposer import Suggestion, in_order
+from atoll.governed.evolver.proposer import Suggestion, select_evidence
 from atoll.governed.feedback.record import Feedback
 from atoll.governed.statistics import Moments
 
-NUM_SHOWN = 20  # measurements in the prompt, the newest; the others are summed up
+MAX_SHOWN = 20  # measurements in the prompt, the newest; the others are summed up
 
 _PROMPT = """A parameter of a running system is to be improved. Propose its next value.
 
@@ -31,7 +31,7 @@ class _Answer(pydantic.BaseModel):
     rationale: str = ""
 
 
-class ModelProposer:
+class LLMProposer:
     """Asks a model for the next value; its answer is a suggestion like any other, and needs approval like any other.
 
     Args:
@@ -48,13 +48,13 @@ class ModelProposer:
     def __init__(
         self,
         model: llm.LLM,
-        read: Callable[[str], Any],
+        read_value: Callable[[str], Any],
         *,
-        about: str = "",
+        description: str = "",
         metric: str = "",
         check: Callable[[Any], object] | None = None,
     ) -> None:
-        self._model, self._read, self._about, self._metric, self._check = model, read, about, metric, check
+        self._llm, self._read_value, self._description, self._metric, self._check = model, read_value, description, metric, check
         self.rationale = ""
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
@@ -64,29 +64,29 @@ class ModelProposer:
             NoReply: The model gave none.
             Unreadable: What it replied cannot be used.
         """
-        found = in_order(evidence, self._metric)
-        answer = llm.ask_json(self._model, self._prompt(key, found), _Answer)
+        records = select_evidence(evidence, self._metric)
+        answer = llm.ask_json(self._llm, self._build_prompt(key, records), _Answer)
         self.rationale = answer.rationale
         if self._check is not None:
             try:
                 self._check(answer.value)
             except ValueError as error:
-                raise llm.Unreadable(f"The model proposed {answer.value!r:.80} for {key}: {error}", "") from error
+                raise llm.InvalidResponse(f"The model proposed {answer.value!r:.80} for {key}: {error}", "") from error
         return Suggestion(answer.value, answer.confidence)
 
-    def _prompt(self, key: str, found: Sequence[Feedback]) -> str:
-        metrics = sorted({each.metric for each in found})
-        summary = {metric: _summary([each.value for each in found if each.metric == metric]) for metric in metrics}
-        lines = [f"{each.timestamp.isoformat()} {each.metric} = {each.value:.6g}" for each in found[-NUM_SHOWN:]]
+    def _build_prompt(self, key: str, records: Sequence[Feedback]) -> str:
+        metrics = sorted({record.metric for record in records})
+        summary = {metric: _summarize([record.value for record in records if record.metric == metric]) for metric in metrics}
+        lines = [f"{record.timestamp.isoformat()} {record.metric} = {record.value:.6g}" for record in records[-MAX_SHOWN:]]
         return _PROMPT.format(
             key=key,
-            value=json.dumps(self._read(key)),
-            about=self._about,
+            value=json.dumps(self._read_value(key)),
+            about=self._description,
             summary=json.dumps(summary),
             lines="\n".join(lines),
         )
 
 
-def _summary(values: Sequence[float]) -> dict[str, float]:
-    moments = Moments.of(values)
+def _summarize(values: Sequence[float]) -> dict[str, float]:
+    moments = Moments.from_values(values)
     return {"count": moments.count, "mean": round(moments.mean, 6), "sd": round(moments.deviation, 6)}

@@ -20,18 +20,18 @@ class Proposer(Protocol):
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion: ...
 
 
-def in_order(evidence: Sequence[Feedback], metric: str) -> Sequence[Feedback]:
+def select_evidence(evidence: Sequence[Feedback], metric: str) -> Sequence[Feedback]:
     """Returns the evidence on one metric, or on all for an empty one, oldest first.
 
     Raises:
         SetupError: There is none.
     """
-    found = sorted((each for each in evidence if metric in ("", each.metric)), key=lambda each: each.timestamp)
-    if not found:
+    records = sorted((record for record in evidence if metric in ("", record.metric)), key=lambda record: record.timestamp)
+    if not records:
         raise errors.SetupError(f"There is no evidence{f' on {metric}' if metric else ''}: nothing can be proposed.")
-    return found
+    return records
 
 
-def saturating(count: float, half: float = 10.0) -> float:
+def compute_confidence(count: float, half_count: float = 10.0) -> float:
     """Returns a confidence that grows with the evidence: 0.5 after `half` measurements."""
-    return count / (count + half)
+    return count / (count + half_count)

@@ -6,12 +6,12 @@ from datetime import timedelta
 from itertools import pairwise
 
 from atoll import errors
-from atoll.governed.evolver.proposer import Suggestion, in_order, saturating
+from atoll.governed.evolver.proposer import Suggestion, select_evidence, compute_confidence
 from atoll.governed.feedback.record import Feedback
 
 
 @dataclass(frozen=True, slots=True)
-class PID:
+class PIDProposer:
     """Suggests `value + kp * error + ki * integral + kd * slope`, the error being target minus measured.
 
     The sum of errors is held where the suggestion would leave its bounds, so that it does not wind up.
@@ -25,7 +25,7 @@ class PID:
         unit: The time in which integral and slope count.
     """
 
-    read: Callable[[str], float]
+    read_value: Callable[[str], float]
     target: float
     metric: str = ""
     kp: float = 0.5
@@ -40,19 +40,19 @@ class PID:
             raise errors.SetupError(f"PID needs low <= high and a unit above 0, not {self.low}, {self.high}.")
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
-        found, value = in_order(evidence, self.metric), self.read(key)
+        records, value = select_evidence(evidence, self.metric), self.read_value(key)
         integral = slope = 0.0
-        suggested = self._bounded(value + self.kp * (self.target - found[0].value))
-        for before, each in pairwise(found):
-            error, last = self.target - each.value, self.target - before.value
-            passed = (each.timestamp - before.timestamp) / self.unit
-            slope = (error - last) / passed if passed else slope
-            grown = integral + error * passed
-            wanted = value + self.kp * error + self.ki * grown + self.kd * slope
-            suggested = self._bounded(wanted)
-            if suggested == wanted:
-                integral = grown
-        return Suggestion(suggested, saturating(sum(each.confidence for each in found)))
+        suggested = self._clamp(value + self.kp * (self.target - records[0].value))
+        for previous, current in pairwise(records):
+            error, previous_error = self.target - current.value, self.target - previous.value
+            elapsed = (current.timestamp - previous.timestamp) / self.unit
+            slope = (error - previous_error) / elapsed if elapsed else slope
+            new_integral = integral + error * elapsed
+            unclamped = value + self.kp * error + self.ki * new_integral + self.kd * slope
+            suggested = self._clamp(unclamped)
+            if suggested == unclamped:
+                integral = new_integral
+        return Suggestion(suggested, compute_confidence(sum(record.confidence for record in records)))
 
-    def _bounded(self, value: float) -> float:
+    def _clamp(self, value: float) -> float:
         return min(max(value, self.low), self.high)

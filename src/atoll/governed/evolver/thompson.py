@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from atoll import errors
-from atoll.governed.evolver.proposer import Suggestion, in_order
+from atoll.governed.evolver.proposer import Suggestion, select_evidence
 from atoll.governed.feedback.record import Feedback
 from atoll.governed.statistics import Moments
 
@@ -15,7 +15,7 @@ NUM_DRAWS = 400  # to tell how likely a value is the best
 
 
 @dataclass(frozen=True, slots=True)
-class Thompson:
+class ThompsonProposer:
     """Suggests one of some values by a draw from what is believed of each.
 
     Feedback says by `meta[field]` which value it is about; what names none is left out. Beliefs are normal, with the
@@ -39,19 +39,19 @@ class Thompson:
             raise errors.SetupError("Thompson sampling needs two values at least to choose from.")
 
     def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
-        found = [each for each in in_order(evidence, self.metric) if each.meta and self.field in each.meta]
-        overall = Moments.of(each.value for each in found)
+        records = [record for record in select_evidence(evidence, self.metric) if record.meta and self.field in record.meta]
+        overall = Moments.from_values(record.value for record in records)
         arms = [
-            Moments.of(each.value for each in found if each.meta and each.meta[self.field] == value)
+            Moments.from_values(record.value for record in records if record.meta and record.meta[self.field] == value)
             for value in self.values
         ]
         spread = overall.deviation or 1.0
-        rng = Random(f"{self.seed}/{key}/{len(found)}")
+        rng = Random(f"{self.seed}/{key}/{len(records)}")
         draws = [[self._draw(arm, overall.mean, spread, rng) for arm in arms] for _ in range(NUM_DRAWS)]
-        best = [max(range(len(arms)), key=drawn.__getitem__) for drawn in draws]
+        best = [max(range(len(arms)), key=sample.__getitem__) for sample in draws]
         return Suggestion(self.values[best[0]], best.count(best[0]) / NUM_DRAWS)
 
     @staticmethod
     def _draw(arm: Moments, mean: float, spread: float, rng: Random) -> float:
-        believed = (arm.mean * arm.count + mean) / (arm.count + 1)
-        return rng.gauss(believed, spread / math.sqrt(arm.count + 1))
+        posterior_mean = (arm.mean * arm.count + mean) / (arm.count + 1)
+        return rng.gauss(posterior_mean, spread / math.sqrt(arm.count + 1))

@@ -1,7 +1,7 @@
 """Feedback: measurements that come in by report and go out by query."""
 
-from atoll.governed.feedback.channel import FeedbackChannel, Listed
-from atoll.governed.feedback.database import StoredFeedback
+from atoll.governed.feedback.channel import FeedbackChannel, ListsEntities
+from atoll.governed.feedback.database import SQLFeedback
 from atoll.governed.feedback.files import FileFeedback
 from atoll.governed.feedback.memory import MemoryFeedback
 from atoll.governed.feedback.record import EntityRequired, Feedback, MetricRequired
@@ -11,8 +11,8 @@ __all__ = [
     "Feedback",
     "FeedbackChannel",
     "FileFeedback",
-    "Listed",
+    "ListsEntities",
     "MemoryFeedback",
     "MetricRequired",
-    "StoredFeedback",
+    "SQLFeedback",
 ]

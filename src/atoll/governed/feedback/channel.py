@@ -41,8 +41,8 @@ class FeedbackChannel(Protocol):
 
 
 @runtime_checkable
-class Listed(Protocol):
+class ListsEntities(Protocol):
     """A channel that knows whose feedback it has."""
 
-    def entities(self) -> Sequence[str]:
+    def list_entities(self) -> Sequence[str]:
         """Returns all entities, sorted."""

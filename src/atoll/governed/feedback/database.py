@@ -5,16 +5,16 @@ from datetime import datetime
 from typing import Any
 
 from atoll import store
-from atoll.governed.feedback.record import Feedback, check, check_entity, decode, encode
+from atoll.governed.feedback.record import Feedback, check_measurement, check_entity, decode, encode
 from atoll.governed.logs import moments
-from atoll.governed.logs.entry import in_utc
+from atoll.governed.logs.entry import to_utc
 from atoll.governed.logs.files import now
 from atoll.store import timeline
 
 STREAM = "feedback"
 
 
-class StoredFeedback:
+class SQLFeedback:
     """A channel in a store: `StoredFeedback(store.open("atoll.db"))`; an index finds an entity's rows.
 
     Args:
@@ -22,8 +22,8 @@ class StoredFeedback:
         clock: Stamps what is reported.
     """
 
-    def __init__(self, kept: store.Store, *, stream: str = STREAM, clock: Callable[[], datetime] = now) -> None:
-        self._timeline, self._clock = timeline.Timeline(kept.database, stream), clock
+    def __init__(self, run_store: store.Store, *, stream: str = STREAM, clock: Callable[[], datetime] = now) -> None:
+        self._stream, self._clock = timeline.EventStream(run_store.database, stream), clock
 
     def report(
         self,
@@ -36,10 +36,10 @@ class StoredFeedback:
         decision_id: str | None = None,
         observed_at: datetime | None = None,
     ) -> Feedback:
-        noted = dict(meta) if meta else None
-        made = Feedback(in_utc(self._clock()), entity, metric, value, confidence, noted, decision_id, observed_at)
-        self.add(made)
-        return made
+        meta_copy = dict(meta) if meta else None
+        record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
+        self.add(record)
+        return record
 
     def add(self, *records: Feedback) -> None:
         """Writes records that have their times already, in one commit: what is imported.
@@ -49,20 +49,20 @@ class StoredFeedback:
             StoreFailed: They could not be written.
         """
         for each in records:
-            check(each.entity, each.metric, each.value, each.confidence)
-        self._timeline.append(
+            check_measurement(each.entity, each.metric, each.value, each.confidence)
+        self._stream.append(
             [
-                timeline.Moment(
-                    moments.to_micros(each.timestamp), each.entity, each.metric, encode(each).decode().rstrip("\n")
+                timeline.StreamEvent(
+                    moments.to_micros(record.timestamp), record.entity, record.metric, encode(record).decode().rstrip("\n")
                 )
-                for each in records
+                for record in records
             ]
         )
 
     def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
         check_entity(entity)
-        found = self._timeline.of(entity, moments.to_micros(since), metric)
-        return [decode(row.data.encode()) for row in found]
+        rows = self._stream.list_by_entity(entity, moments.to_micros(since), metric)
+        return [decode(row.data.encode()) for row in rows]
 
-    def entities(self) -> Sequence[str]:
-        return self._timeline.entities()
+    def list_entities(self) -> Sequence[str]:
+        return self._stream.list_entities()

@@ -9,13 +9,13 @@ from urllib.parse import unquote
 
 import msgspec
 
-from atoll.governed.feedback.record import Feedback, check, check_entity, decode, decode_lines, encode
+from atoll.governed.feedback.record import Feedback, check_measurement, check_entity, decode, decode_lines, encode
 from atoll.governed.logs import days
-from atoll.governed.logs.appending import Appender
-from atoll.governed.logs.entry import in_utc
+from atoll.governed.logs.appending import LineAppender
+from atoll.governed.logs.entry import to_utc
 from atoll.governed.logs.files import now
-from atoll.governed.logs.issues import Issues, Policy
-from atoll.governed.logs.lines import Block, Lines
+from atoll.governed.logs.issues import ReadIssues, IssuePolicy
+from atoll.governed.logs.lines import LineBlock, LineReader
 from atoll.governed.parameters import layout
 
 
@@ -35,14 +35,14 @@ class FileFeedback:
         self,
         folder: str | os.PathLike[str],
         *,
-        on_issue: Policy = "raise",
+        on_issue: IssuePolicy = "raise",
         with_lock: bool = False,
         clock: Callable[[], datetime] = now,
     ) -> None:
         self.folder = os.fspath(folder)
         os.makedirs(self.folder, exist_ok=True)
-        self.issues, self._clock = Issues(on_issue), clock
-        self._appender = Appender(with_lock=with_lock)
+        self.issues, self._clock = ReadIssues(on_issue), clock
+        self._appender = LineAppender(with_lock=with_lock)
 
     def report(
         self,
@@ -55,58 +55,58 @@ class FileFeedback:
         decision_id: str | None = None,
         observed_at: datetime | None = None,
     ) -> Feedback:
-        check(entity, metric, value, confidence)
-        noted = dict(meta) if meta else None
-        made = Feedback(in_utc(self._clock()), entity, metric, value, confidence, noted, decision_id, observed_at)
-        path = os.path.join(self.folder, layout.folder_name(entity), days.name_of(made.timestamp))
-        self._appender.append(path, encode(made))
-        return made
+        check_measurement(entity, metric, value, confidence)
+        meta_copy = dict(meta) if meta else None
+        record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
+        path = os.path.join(self.folder, layout.folder_name(entity), days.make_file_name(record.timestamp))
+        self._appender.append(path, encode(record))
+        return record
 
     def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
         check_entity(entity)
-        folder, begin = os.path.join(self.folder, layout.folder_name(entity)), in_utc(since)
-        found = [
-            each
-            for name in days.listed(folder, since=begin.date())
-            for block in Lines(os.path.join(folder, name)).blocks()
-            for each in self._records(os.path.join(folder, name), block)
-            if each.timestamp >= begin and (not metric or each.metric == metric)
+        folder, start = os.path.join(self.folder, layout.folder_name(entity)), to_utc(since)
+        records = [
+            record
+            for name in days.list_day_files(folder, since=start.date())
+            for block in LineReader(os.path.join(folder, name)).iter_blocks()
+            for record in self._decode_block(os.path.join(folder, name), block)
+            if record.timestamp >= start and (not metric or record.metric == metric)
         ]
-        found.sort(key=attrgetter("timestamp"))
-        return found
+        records.sort(key=attrgetter("timestamp"))
+        return records
 
-    def entities(self) -> Sequence[str]:
+    def list_entities(self) -> Sequence[str]:
         """Returns all entities, sorted."""
-        found = [self._entity(each.name) for each in os.scandir(self.folder) if each.is_dir()]
-        return sorted(entity for entity in found if entity)
+        names = [self._read_entity(folder.name) for folder in os.scandir(self.folder) if folder.is_dir()]
+        return sorted(entity for entity in names if entity)
 
-    def _entity(self, folder: str) -> str:
-        if layout.CUT not in folder:
+    def _read_entity(self, folder: str) -> str:
+        if layout.TRUNCATION_MARK not in folder:
             return unquote(folder)
         path = os.path.join(self.folder, folder)
-        lines = (block for name in days.listed(path) for block in Lines(os.path.join(path, name)).blocks())
-        return next((each.entity for block in lines for each in self._records(path, block)), "")
+        blocks = (block for name in days.list_day_files(path) for block in LineReader(os.path.join(path, name)).iter_blocks())
+        return next((record.entity for block in blocks for record in self._decode_block(path, block)), "")
 
-    def _records(self, path: str, block: Block) -> Sequence[Feedback]:
+    def _decode_block(self, path: str, block: LineBlock) -> Sequence[Feedback]:
         try:
-            found = decode_lines(block.body)
+            records = decode_lines(block.data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return list(self._one_by_one(path, block))
+            return list(self._decode_each_line(path, block))
         return [
-            each
-            if each.timestamp.tzinfo is not None
-            else msgspec.structs.replace(each, timestamp=in_utc(each.timestamp))
-            for each in found
+            record
+            if record.timestamp.tzinfo is not None
+            else msgspec.structs.replace(record, timestamp=to_utc(record.timestamp))
+            for record in records
         ]
 
-    def _one_by_one(self, path: str, block: Block) -> Iterator[Feedback]:
+    def _decode_each_line(self, path: str, block: LineBlock) -> Iterator[Feedback]:
         offset = block.offset
-        for line in block.body.split(b"\n"):
+        for line in block.data.split(b"\n"):
             if line.strip():
                 try:
                     yield decode(line)
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                    self.issues.take(path, offset, line, error)
+                    self.issues.add(path, offset, line, error)
             offset += len(line) + 1
 
     def close(self) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from atoll.governed.feedback.record import Feedback, check, check_entity, encode
-from atoll.governed.logs.entry import in_utc
+from atoll.governed.feedback.record import Feedback, check_measurement, check_entity, encode
+from atoll.governed.logs.entry import to_utc
 from atoll.governed.logs.files import now
 
 
@@ -14,13 +14,13 @@ class MemoryFeedback:
 
     def __init__(self, *records: Feedback, clock: Callable[[], datetime] = now) -> None:
         self._clock = clock
-        self._kept: dict[str, list[Feedback]] = {}
+        self._records: dict[str, list[Feedback]] = {}
         self.add(*records)
 
     def add(self, *records: Feedback) -> None:
-        for each in records:
-            check(each.entity, each.metric, each.value, each.confidence)
-            self._kept.setdefault(each.entity, []).append(each)
+        for record in records:
+            check_measurement(record.entity, record.metric, record.value, record.confidence)
+            self._records.setdefault(record.entity, []).append(record)
 
     def report(
         self,
@@ -33,16 +33,16 @@ class MemoryFeedback:
         decision_id: str | None = None,
         observed_at: datetime | None = None,
     ) -> Feedback:
-        noted = dict(meta) if meta else None
-        made = Feedback(in_utc(self._clock()), entity, metric, value, confidence, noted, decision_id, observed_at)
-        encode(made)  # refuses what no other channel could keep
-        self.add(made)
-        return made
+        meta_copy = dict(meta) if meta else None
+        record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
+        encode(record)  # refuses what no other channel could keep
+        self.add(record)
+        return record
 
     def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
         check_entity(entity)
-        found = (each for each in self._kept.get(entity, ()) if each.timestamp >= in_utc(since))
-        return sorted((each for each in found if metric in ("", each.metric)), key=lambda each: each.timestamp)
+        recent = (record for record in self._records.get(entity, ()) if record.timestamp >= to_utc(since))
+        return sorted((record for record in recent if metric in ("", record.metric)), key=lambda record: record.timestamp)
 
-    def entities(self) -> Sequence[str]:
-        return sorted(self._kept)
+    def list_entities(self) -> Sequence[str]:
+        return sorted(self._records)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from atoll import errors
-from atoll.governed.logs.entry import in_utc
+from atoll.governed.logs.entry import to_utc
 
 
 class EntityRequired(errors.SetupError):
@@ -42,7 +42,7 @@ class Feedback(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     observed_at: datetime | None = None
 
 
-class _Foreign(
+class _GoFeedback(
     msgspec.Struct,
     rename={
         "timestamp": "Timestamp",
@@ -67,11 +67,11 @@ class _Foreign(
     observed_at: datetime | None = None
 
 
-_ours, _foreign = msgspec.json.Decoder(Feedback), msgspec.json.Decoder(_Foreign)
+_decoder, _go_decoder = msgspec.json.Decoder(Feedback), msgspec.json.Decoder(_GoFeedback)
 _encoder = msgspec.json.Encoder()
 
 
-def check(entity: str, metric: str, value: float, confidence: float) -> None:
+def check_measurement(entity: str, metric: str, value: float, confidence: float) -> None:
     """Refuses what is no measurement.
 
     Raises:
@@ -93,14 +93,14 @@ def check_entity(entity: str) -> None:
         raise EntityRequired("Feedback needs an entity: say whom it concerns.")
 
 
-def encode(found: Feedback) -> bytes:
+def encode(record: Feedback) -> bytes:
     """Returns the line of a measurement, with its end.
 
     Raises:
         SetupError: Its meta holds what is no plain data.
     """
     try:
-        return _encoder.encode(found) + b"\n"
+        return _encoder.encode(record) + b"\n"
     except (TypeError, msgspec.MsgspecError, RecursionError) as error:
         raise errors.SetupError(f"The meta of feedback must be plain data: {error}.") from error
 
@@ -113,15 +113,15 @@ def decode(line: bytes) -> Feedback:
         RecursionError: It is nested beyond all measure.
     """
     try:
-        found = _ours.decode(line)
+        record = _decoder.decode(line)
     except msgspec.ValidationError:
         try:
-            found = Feedback(*msgspec.structs.astuple(_foreign.decode(line)))
+            record = Feedback(*msgspec.structs.astuple(_go_decoder.decode(line)))
         except msgspec.ValidationError:
-            found = _ours.decode(line)  # its words are about the names that we document
-    if found.timestamp.tzinfo is UTC:
-        return found
-    return msgspec.structs.replace(found, timestamp=in_utc(found.timestamp))
+            record = _decoder.decode(line)  # its words are about the names that we document
+    if record.timestamp.tzinfo is UTC:
+        return record
+    return msgspec.structs.replace(record, timestamp=to_utc(record.timestamp))
 
 
 def decode_lines(lines: bytes) -> list[Feedback]:
@@ -130,4 +130,4 @@ def decode_lines(lines: bytes) -> list[Feedback]:
     Raises:
         msgspec.MsgspecError: One of them is not so.
     """
-    return _ours.decode_lines(lines)
+    return _decoder.decode_lines(lines)

@@ -1,11 +1,11 @@
 """Logs: decisions as they were made, in files, in a database or in memory."""
 
-from atoll.governed.logs.database import StoredLog
+from atoll.governed.logs.database import SQLLog
 from atoll.governed.logs.entry import LogEntry
 from atoll.governed.logs.files import FileLog
-from atoll.governed.logs.issues import Unreadable
+from atoll.governed.logs.issues import InvalidLogLine
 from atoll.governed.logs.memory import MemoryLog
-from atoll.governed.logs.source import LogSource, Reading, ReadIssue, Resumable
+from atoll.governed.logs.source import LogSource, LogReader, ReadIssue, Resumable
 
 __all__ = [
     "FileLog",
@@ -13,8 +13,8 @@ __all__ = [
     "LogSource",
     "MemoryLog",
     "ReadIssue",
-    "Reading",
+    "LogReader",
     "Resumable",
-    "StoredLog",
-    "Unreadable",
+    "SQLLog",
+    "InvalidLogLine",
 ]

@@ -6,10 +6,10 @@ from collections import OrderedDict
 
 from atoll import errors
 
-MAX_OPEN = 16  # files kept open: several days, or several entities
+MAX_OPEN_FILES = 16  # files kept open: several days, or several entities
 
 
-class Appender:
+class LineAppender:
     """Appends whole lines, each by ONE write to a file opened with O_APPEND: no line is torn and none is lost.
 
     Measured with 8 writers on a local file system (`scripts/bench governed_logs`). A network file system promises no
@@ -27,40 +27,40 @@ class Appender:
             StoreFailed: It could not be written, or not whole: the disk is full, say.
         """
         try:
-            file, is_sealed = self._open(path)
-            line = line if is_sealed else b"\n" + line
-            written = self._locked_write(file, line) if self._with_lock else os.write(file, line)
+            fd, ends_with_newline = self._open(path)
+            line = line if ends_with_newline else b"\n" + line
+            num_written = self._write_with_lock(fd, line) if self._with_lock else os.write(fd, line)
         except OSError as error:
             raise errors.StoreFailed(f"{path} could not be written: {error.strerror}.") from error
-        if written != len(line):
+        if num_written != len(line):
             self._close(path)  # opened again, its half line is given an end
-            raise errors.StoreFailed(f"{path} took {written} of {len(line)} bytes: make room on its disk.")
+            raise errors.StoreFailed(f"{path} took {num_written} of {len(line)} bytes: make room on its disk.")
 
     def _open(self, path: str) -> tuple[int, bool]:
-        file = self._files.get(path)
-        if file is not None and os.fstat(file).st_nlink:  # else somebody deleted it, and lines would go nowhere
-            return file, True
+        fd = self._files.get(path)
+        if fd is not None and os.fstat(fd).st_nlink:  # else somebody deleted it, and lines would go nowhere
+            return fd, True
         self._close(path)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        file = self._files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        if len(self._files) > MAX_OPEN:
+        fd = self._files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        if len(self._files) > MAX_OPEN_FILES:
             os.close(self._files.popitem(last=False)[1])
-        size = os.fstat(file).st_size
+        size = os.fstat(fd).st_size
         # A writer that died, or met a full disk, left a half line: it gets an end, and readers report it.
-        return file, not size or os.pread(file, 1, size - 1) == b"\n"
+        return fd, not size or os.pread(fd, 1, size - 1) == b"\n"
 
     @staticmethod
-    def _locked_write(file: int, line: bytes) -> int:
-        fcntl.lockf(file, fcntl.LOCK_EX)
+    def _write_with_lock(fd: int, line: bytes) -> int:
+        fcntl.lockf(fd, fcntl.LOCK_EX)
         try:
-            return os.write(file, line)
+            return os.write(fd, line)
         finally:
-            fcntl.lockf(file, fcntl.LOCK_UN)
+            fcntl.lockf(fd, fcntl.LOCK_UN)
 
     def _close(self, path: str) -> None:
-        file = self._files.pop(path, None)
-        if file is not None:
-            os.close(file)
+        fd = self._files.pop(path, None)
+        if fd is not None:
+            os.close(fd)
 
     def close(self) -> None:
         """Closes all files; a later line opens its file again."""

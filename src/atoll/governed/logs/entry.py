@@ -32,7 +32,7 @@ class LogEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     policy_version: str | None = None
 
 
-class _Foreign(
+class _GoLogEntry(
     msgspec.Struct,
     rename={
         "timestamp": "Timestamp",
@@ -57,15 +57,15 @@ class _Foreign(
     policy_version: str | None = None
 
 
-_ours, _foreign = msgspec.json.Decoder(LogEntry), msgspec.json.Decoder(_Foreign)
+_decoder, _go_decoder = msgspec.json.Decoder(LogEntry), msgspec.json.Decoder(_GoLogEntry)
 _encoder = msgspec.json.Encoder()
 
 
-def in_utc(moment: datetime) -> datetime:
+def to_utc(timestamp: datetime) -> datetime:
     """Returns a moment in UTC; one without a zone is taken for UTC."""
-    if moment.tzinfo is UTC:
-        return moment
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    if timestamp.tzinfo is UTC:
+        return timestamp
+    return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
 
 
 def encode(entry: LogEntry) -> bytes:
@@ -88,13 +88,13 @@ def decode(line: bytes) -> LogEntry:
         RecursionError: It is nested beyond all measure.
     """
     try:
-        entry = _ours.decode(line)
+        entry = _decoder.decode(line)
     except msgspec.ValidationError:
         try:
-            entry = LogEntry(*msgspec.structs.astuple(_foreign.decode(line)))
+            entry = LogEntry(*msgspec.structs.astuple(_go_decoder.decode(line)))
         except msgspec.ValidationError:
-            entry = _ours.decode(line)  # its words are about the names that we document
-    return entry if entry.timestamp.tzinfo is UTC else msgspec.structs.replace(entry, timestamp=in_utc(entry.timestamp))
+            entry = _decoder.decode(line)  # its words are about the names that we document
+    return entry if entry.timestamp.tzinfo is UTC else msgspec.structs.replace(entry, timestamp=to_utc(entry.timestamp))
 
 
 def decode_lines(lines: bytes) -> list[LogEntry]:
@@ -103,4 +103,4 @@ def decode_lines(lines: bytes) -> list[LogEntry]:
     Raises:
         msgspec.MsgspecError: One of them is not so: `decode` finds out which.
     """
-    return _ours.decode_lines(lines)
+    return _decoder.decode_lines(lines)

@@ -8,11 +8,11 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from atoll.governed.logs import days
-from atoll.governed.logs.appending import Appender
-from atoll.governed.logs.entry import LogEntry, decode, decode_lines, encode, in_utc
-from atoll.governed.logs.issues import Issues, Policy
-from atoll.governed.logs.lines import Block, Lines
-from atoll.governed.logs.source import Place, ReadIssue
+from atoll.governed.logs.appending import LineAppender
+from atoll.governed.logs.entry import LogEntry, decode, decode_lines, encode, to_utc
+from atoll.governed.logs.issues import ReadIssues, IssuePolicy
+from atoll.governed.logs.lines import LineBlock, LineReader
+from atoll.governed.logs.source import LogPosition, ReadIssue
 
 POLL_SECONDS = 0.05
 
@@ -38,15 +38,15 @@ class FileLog:
         self,
         folder: str | os.PathLike[str],
         *,
-        on_issue: Policy = "raise",
+        on_issue: IssuePolicy = "raise",
         with_lock: bool = False,
         clock: Callable[[], datetime] = now,
     ) -> None:
         self.folder = os.fspath(folder)
         os.makedirs(self.folder, exist_ok=True)
         self._on_issue, self._clock = on_issue, clock
-        self._appender = Appender(with_lock=with_lock)
-        Issues(on_issue)  # refuses what is no policy, now and not at the first bad line
+        self._appender = LineAppender(with_lock=with_lock)
+        ReadIssues(on_issue)  # refuses what is no policy, now and not at the first bad line
 
     def append(self, entry: LogEntry) -> LogEntry:
         """Appends an entry and returns it as it was written: in UTC, stamped now if it came without a time.
@@ -56,15 +56,15 @@ class FileLog:
             StoreFailed: It could not be written.
         """
         if entry.timestamp.tzinfo is not UTC or entry.timestamp.year == 1:
-            moment = self._clock() if entry.timestamp.year == 1 else entry.timestamp
-            entry = msgspec.structs.replace(entry, timestamp=in_utc(moment))
-        self._appender.append(os.path.join(self.folder, days.name_of(entry.timestamp)), encode(entry))
+            timestamp = self._clock() if entry.timestamp.year == 1 else entry.timestamp
+            entry = msgspec.structs.replace(entry, timestamp=to_utc(timestamp))
+        self._appender.append(os.path.join(self.folder, days.make_file_name(entry.timestamp)), encode(entry))
         return entry
 
-    def days(self) -> Sequence[date]:
+    def list_days(self) -> Sequence[date]:
         """Returns the UTC days that have entries, oldest first."""
-        names = (name for name in days.listed(self.folder) if os.path.getsize(os.path.join(self.folder, name)))
-        return [day for name in names if (day := days.day_of(name))]
+        names = (name for name in days.list_day_files(self.folder) if os.path.getsize(os.path.join(self.folder, name)))
+        return [day for name in names if (day := days.parse_day(name))]
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
         """Yields the entries from `since` to `until`, both included, day by day in the order they were written.
@@ -72,10 +72,10 @@ class FileLog:
         Raises:
             Unreadable: A line is no entry, and the policy is to stop.
         """
-        return iter(self.begin(since, until))
+        return iter(self.open_reader(since, until))
 
-    def begin(self, since: datetime, until: datetime, *, after: Place = None) -> "FileReading":
-        return FileReading(self.folder, in_utc(since), in_utc(until), Issues(self._on_issue), after)
+    def open_reader(self, since: datetime, until: datetime, *, after: LogPosition = None) -> "FileLogReader":
+        return FileLogReader(self.folder, to_utc(since), to_utc(until), ReadIssues(self._on_issue), after)
 
     def follow(
         self, since: datetime | None = None, *, timeout: float | None = None, poll_seconds: float = POLL_SECONDS
@@ -86,100 +86,100 @@ class FileLog:
             since: Also what is there already from then on; None: only what comes.
             timeout: Ends when so many seconds pass without an entry.
         """
-        offsets: dict[str, int] = {} if since else {name: self._end(name) for name in days.listed(self.folder)}
-        begin = in_utc(since) if since else datetime.min.replace(tzinfo=UTC)
-        heard = time.monotonic()
+        offsets: dict[str, int] = {} if since else {name: self._get_size(name) for name in days.list_day_files(self.folder)}
+        start = to_utc(since) if since else datetime.min.replace(tzinfo=UTC)
+        last_entry_time = time.monotonic()
         while True:
-            for entry in self._fresh(begin, offsets):
+            for entry in self._read_new(start, offsets):
                 yield entry
-                heard = time.monotonic()
-            if timeout is not None and time.monotonic() - heard >= timeout:
+                last_entry_time = time.monotonic()
+            if timeout is not None and time.monotonic() - last_entry_time >= timeout:
                 return
             time.sleep(poll_seconds)
 
-    def _fresh(self, since: datetime, offsets: dict[str, int]) -> Iterator[LogEntry]:
-        for name in days.listed(self.folder, since=since.date()):
-            reading = FileReading(self.folder, since, datetime.max.replace(tzinfo=UTC), Issues(self._on_issue))
-            if self._end(name) > offsets.get(name, 0):
-                yield from reading.of_file(name, offsets.get(name, 0))
-                offsets[name] = reading.offset
+    def _read_new(self, since: datetime, offsets: dict[str, int]) -> Iterator[LogEntry]:
+        for name in days.list_day_files(self.folder, since=since.date()):
+            reader = FileLogReader(self.folder, since, datetime.max.replace(tzinfo=UTC), ReadIssues(self._on_issue))
+            if self._get_size(name) > offsets.get(name, 0):
+                yield from reader.read_file(name, offsets.get(name, 0))
+                offsets[name] = reader.offset
 
-    def _end(self, name: str) -> int:
+    def _get_size(self, name: str) -> int:
         return os.path.getsize(os.path.join(self.folder, name))
 
     def close(self) -> None:
         self._appender.close()
 
 
-class FileReading:
+class FileLogReader:
     """A reading of day files under way.
 
     Attributes:
         offset: Behind the last complete line of the file that was read last.
     """
 
-    def __init__(self, folder: str, since: datetime, until: datetime, issues: Issues, after: Place = None) -> None:
+    def __init__(self, folder: str, since: datetime, until: datetime, issues: ReadIssues, after: LogPosition = None) -> None:
         self._folder, self._since, self._until, self._issues = folder, since, until, issues
         self._name: str = after[0] if after else ""
         self.offset: int = after[1] if after else 0
-        self._block, self._num_taken = Block(self.offset, b""), 0
+        self._block, self._num_lines_read = LineBlock(self.offset, b""), 0
         self.num_in_progress = 0
 
     @property
     def issues(self) -> Sequence[ReadIssue]:
-        return self._issues.kept
+        return self._issues.first_issues
 
     @property
     def num_issues(self) -> int:
         return self._issues.count
 
     @property
-    def place(self) -> Place:
+    def position(self) -> LogPosition:
         """Returns the file and the byte behind the line of the entry that was yielded last."""
         end = 0
-        for _ in range(self._num_taken):
-            end = self._block.body.index(b"\n", end) + 1
+        for _ in range(self._num_lines_read):
+            end = self._block.data.index(b"\n", end) + 1
         return [self._name, self._block.offset + end]
 
     def __iter__(self) -> Iterator[LogEntry]:
         first, offset = self._name, self.offset
-        for name in days.listed(self._folder, self._since.date(), self._until.date()):
+        for name in days.list_day_files(self._folder, self._since.date(), self._until.date()):
             if name >= first:
-                yield from self.of_file(name, offset if name == first else 0)
+                yield from self.read_file(name, offset if name == first else 0)
 
-    def of_file(self, name: str, offset: int) -> Iterator[LogEntry]:
+    def read_file(self, name: str, offset: int) -> Iterator[LogEntry]:
         """Yields what stands in one file behind an offset."""
         since, until, path = self._since, self._until, os.path.join(self._folder, name)
-        lines, self._name = Lines(path, offset), name
-        self._block, self._num_taken = Block(offset, b""), 0
-        for block in lines.blocks():
+        reader, self._name = LineReader(path, offset), name
+        self._block, self._num_lines_read = LineBlock(offset, b""), 0
+        for block in reader.iter_blocks():
             self._block = block
-            for number, entry in self._entries(path, block):
+            for line_number, entry in self._decode_block(path, block):
                 if since <= entry.timestamp <= until:
-                    self._num_taken = number
+                    self._num_lines_read = line_number
                     yield entry
-        self.offset = lines.offset
-        self._block, self._num_taken = Block(lines.offset, b""), 0
-        self.num_in_progress += lines.rest > 0
+        self.offset = reader.offset
+        self._block, self._num_lines_read = LineBlock(reader.offset, b""), 0
+        self.num_in_progress += reader.num_partial_bytes > 0
 
-    def _entries(self, path: str, block: Block) -> Iterator[tuple[int, LogEntry]]:
+    def _decode_block(self, path: str, block: LineBlock) -> Iterator[tuple[int, LogEntry]]:
         """Returns the entries of a block, each with the number of lines up to its end."""
         try:
-            entries = decode_lines(block.body)
+            entries = decode_lines(block.data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return self._one_by_one(path, block)
-        if len(entries) == block.body.count(b"\n") and {entry.timestamp.tzinfo for entry in entries} <= {UTC}:
+            return self._decode_each_line(path, block)
+        if len(entries) == block.data.count(b"\n") and {entry.timestamp.tzinfo for entry in entries} <= {UTC}:
             return enumerate(entries, 1)
-        return self._one_by_one(path, block)  # empty lines, or times of other zones
+        return self._decode_each_line(path, block)  # empty lines, or times of other zones
 
-    def _one_by_one(self, path: str, block: Block) -> Iterator[tuple[int, LogEntry]]:
+    def _decode_each_line(self, path: str, block: LineBlock) -> Iterator[tuple[int, LogEntry]]:
         offset = block.offset
-        for number, line in enumerate(block.body.split(b"\n"), 1):
+        for line_number, line in enumerate(block.data.split(b"\n"), 1):
             if line.strip():
                 try:
                     entry = decode(line)
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                    self._issues.take(path, offset, line, error)
+                    self._issues.add(path, offset, line, error)
                 else:
-                    yield number, entry
+                    yield line_number, entry
             offset += len(line) + 1

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from atoll.governed.logs.entry import LogEntry, in_utc
+from atoll.governed.logs.entry import LogEntry, to_utc
 
 
 class MemoryLog:
@@ -16,5 +16,5 @@ class MemoryLog:
         self._entries.append(entry)
 
     def read(self, since: datetime, until: datetime) -> Iterator[LogEntry]:
-        begin, end = in_utc(since), in_utc(until)
-        return (each for each in list(self._entries) if begin <= in_utc(each.timestamp) <= end)
+        start, end = to_utc(since), to_utc(until)
+        return (entry for entry in list(self._entries) if start <= to_utc(entry.timestamp) <= end)

@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
-from atoll.governed.logs.entry import in_utc
+from atoll.governed.logs.entry import to_utc
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
-def to_micros(moment: datetime) -> int:
-    return (in_utc(moment) - EPOCH) // MICROSECOND
+def to_micros(timestamp: datetime) -> int:
+    return (to_utc(timestamp) - EPOCH) // MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:

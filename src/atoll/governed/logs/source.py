@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from atoll.governed.logs.entry import LogEntry
 
-type Place = Any  # plain data that only the source understands
+type LogPosition = Any  # plain data that only the source understands
 
 
 class ReadIssue(NamedTuple):
@@ -36,13 +36,13 @@ class LogSource(Protocol):
         """Yields the decisions from `since` to `until`, both included."""
 
 
-class Reading(Protocol):
+class LogReader(Protocol):
     """A reading under way, which also tells where it stands and what it could not read."""
 
     def __iter__(self) -> Iterator[LogEntry]: ...
 
     @property
-    def place(self) -> Place:
+    def position(self) -> LogPosition:
         """Where to go on after the entry that was yielded last."""
 
     @property
@@ -62,5 +62,5 @@ class Reading(Protocol):
 class Resumable(Protocol):
     """A source that can go on where an earlier reading stopped, without reading again what came before."""
 
-    def begin(self, since: datetime, until: datetime, *, after: Place = None) -> Reading:
+    def open_reader(self, since: datetime, until: datetime, *, after: LogPosition = None) -> LogReader:
         """Starts a reading, from the first entry or after a place."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from atoll.governed.ope.logged import Logged
+from atoll.governed.ope.logged import LoggedData
 
 
 class Diagnostics(NamedTuple):
@@ -21,8 +21,8 @@ class Diagnostics(NamedTuple):
     overlap: float
 
 
-def diagnose(logged: Logged) -> Diagnostics:
+def diagnose(logged: LoggedData) -> Diagnostics:
     weights = logged.weights
-    squares = float((weights**2).sum())
-    effective = float(weights.sum()) ** 2 / squares if squares else 0.0
-    return Diagnostics(len(weights), effective, float(weights.max()), float(weights.mean()))
+    sum_squares = float((weights**2).sum())
+    effective_size = float(weights.sum()) ** 2 / sum_squares if sum_squares else 0.0
+    return Diagnostics(len(weights), effective_size, float(weights.max()), float(weights.mean()))

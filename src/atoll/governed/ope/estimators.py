@@ -18,16 +18,16 @@ from scipy import special
 
 from atoll import errors
 from atoll.governed.ope.diagnostics import Diagnostics, diagnose
-from atoll.governed.ope.logged import Logged
-from atoll.governed.ope.model import RewardModel, cross_fit, fitting
+from atoll.governed.ope.logged import LoggedData
+from atoll.governed.ope.model import RewardModel, cross_fit, choose_reward_model
 from atoll.governed.statistics import intervals
 
 type Floats = NDArray[np.float64]
 
-LEAST_SAMPLE = 50.0  # decisions of the target policy that the log must be worth
+MIN_EFFECTIVE_SIZE = 50.0  # decisions of the target policy that the log must be worth
 
 
-class TooFar(errors.SetupError):
+class InsufficientOverlap(errors.SetupError):
     """The target policy is too far from the log for any estimate."""
 
 
@@ -41,36 +41,36 @@ class Estimate:
     diagnostics: Diagnostics
 
 
-def _naive(logged: Logged, model: RewardModel) -> Floats:
+def _naive(logged: LoggedData, model: RewardModel) -> Floats:
     return logged.rewards
 
 
-def _ips(logged: Logged, model: RewardModel) -> Floats:
+def _ips(logged: LoggedData, model: RewardModel) -> Floats:
     return logged.weights * logged.rewards
 
 
-def _clipped_ips(logged: Logged, model: RewardModel) -> Floats:
+def _clipped_ips(logged: LoggedData, model: RewardModel) -> Floats:
     return np.minimum(logged.weights, math.sqrt(len(logged.actions))) * logged.rewards
 
 
-def _snips(logged: Logged, model: RewardModel) -> Floats:
+def _snips(logged: LoggedData, model: RewardModel) -> Floats:
     weights = logged.weights
     value = float((weights * logged.rewards).sum() / weights.sum())
     # The delta method: the ratio's own part of every row, so that their mean and spread are the ratio's.
     return value + weights * (logged.rewards - value) / float(weights.mean())
 
 
-def _dm(logged: Logged, model: RewardModel) -> Floats:
+def _dm(logged: LoggedData, model: RewardModel) -> Floats:
     return np.asarray((logged.target * cross_fit(logged, model)).sum(1))
 
 
-def _dr(logged: Logged, model: RewardModel) -> Floats:
+def _dr(logged: LoggedData, model: RewardModel) -> Floats:
     predicted = cross_fit(logged, model)
-    taken = predicted[np.arange(len(predicted)), logged.actions]
-    return np.asarray((logged.target * predicted).sum(1) + logged.weights * (logged.rewards - taken))
+    predicted_taken = predicted[np.arange(len(predicted)), logged.actions]
+    return np.asarray((logged.target * predicted).sum(1) + logged.weights * (logged.rewards - predicted_taken))
 
 
-METHODS: Mapping[str, Callable[[Logged, RewardModel], Floats]] = {
+METHODS: Mapping[str, Callable[[LoggedData, RewardModel], Floats]] = {
     "naive": _naive,
     "ips": _ips,
     "clipped_ips": _clipped_ips,
@@ -80,7 +80,7 @@ METHODS: Mapping[str, Callable[[Logged, RewardModel], Floats]] = {
 }
 
 
-def estimate(logged: Logged, method: str = "dr", *, model: RewardModel | None = None, alpha: float = 0.05) -> Estimate:
+def estimate(logged: LoggedData, method: str = "dr", *, model: RewardModel | None = None, alpha: float = 0.05) -> Estimate:
     """Estimates what the target policy would have earned per decision.
 
     Args:
@@ -93,13 +93,13 @@ def estimate(logged: Logged, method: str = "dr", *, model: RewardModel | None = 
     if method not in METHODS:
         raise errors.SetupError(f"There is no estimator {method!r}: choose one of {', '.join(METHODS)}.")
     intervals.check_alpha(alpha)
-    found = diagnose(logged)
-    if method != "naive" and found.effective_size < LEAST_SAMPLE:
-        raise TooFar(
-            f"The log is worth {found.effective_size:.1f} decisions of the target policy, and fewer than "
-            f"{LEAST_SAMPLE:.0f} say nothing: log more, or choose a policy nearer to the one that ran."
+    diagnostics = diagnose(logged)
+    if method != "naive" and diagnostics.effective_size < MIN_EFFECTIVE_SIZE:
+        raise InsufficientOverlap(
+            f"The log is worth {diagnostics.effective_size:.1f} decisions of the target policy, and fewer than "
+            f"{MIN_EFFECTIVE_SIZE:.0f} say nothing: log more, or choose a policy nearer to the one that ran."
         )
-    rows = METHODS[method](logged, model or fitting(logged))
-    reach = float(special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))
+    rows = METHODS[method](logged, model or choose_reward_model(logged))
+    half_width = float(special.ndtri(1 - alpha / 2)) * float(rows.std(ddof=1)) / math.sqrt(len(rows))
     value = float(rows.mean())
-    return Estimate(method, value, intervals.Interval(value - reach, value + reach), found)
+    return Estimate(method, value, intervals.Interval(value - half_width, value + half_width), diagnostics)

@@ -17,7 +17,7 @@ type Features = Callable[[LogEntry], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedData:
     """What was decided, what it earned, and what the target policy would do.
 
     Attributes:
@@ -51,11 +51,11 @@ class Logged:
     @property
     def weights(self) -> Floats:
         """How much likelier the target policy takes the logged action than the logging policy did."""
-        taken: Floats = self.target[np.arange(len(self.actions)), self.actions]
-        return taken / self.propensities
+        target_propensities: Floats = self.target[np.arange(len(self.actions)), self.actions]
+        return target_propensities / self.propensities
 
 
-class Collector:
+class LoggedDataCollector:
     """A reflector that gathers paired decisions for an estimate.
 
     Events without feedback, or whose entry lacks an action or a propensity, are counted in `num_left_out`.
@@ -69,19 +69,19 @@ class Collector:
     def __init__(self, metric: str, target: TargetPolicy, features: Features | None = None) -> None:
         self._metric, self._target, self._features = metric, target, features
         self._rows: list[tuple[str, float, float, Mapping[str, float], Sequence[float]]] = []
-        self.num_left_out = 0
+        self.num_skipped = 0
 
     def on_event(self, event: ReplayEvent) -> None:
-        entry, found = event.log, event.feedback
-        if found is not None and found.metric != self._metric:
+        entry, feedback = event.log, event.feedback
+        if feedback is not None and feedback.metric != self._metric:
             return
-        if found is None or entry.action is None or entry.propensity is None:
-            self.num_left_out += 1
+        if feedback is None or entry.action is None or entry.propensity is None:
+            self.num_skipped += 1
             return
-        known = self._features(entry) if self._features else ()
-        self._rows.append((entry.action, found.value, entry.propensity, self._target(entry), known))
+        features = self._features(entry) if self._features else ()
+        self._rows.append((entry.action, feedback.value, entry.propensity, self._target(entry), features))
 
-    def logged(self) -> Logged:
+    def to_logged_data(self) -> LoggedData:
         """Returns what was gathered.
 
         Raises:
@@ -92,12 +92,12 @@ class Collector:
                 f"No decision has an action, a propensity and a {self._metric}: log them, or name another metric."
             )
         names = sorted({name for row in self._rows for name in (row[0], *row[3])})
-        places = {name: place for place, name in enumerate(names)}
+        indices = {name: index for index, name in enumerate(names)}
         target = np.zeros((len(self._rows), len(names)))
-        for number, row in enumerate(self._rows):
-            for name, chance in row[3].items():
-                target[number, places[name]] = chance
+        for row_index, row in enumerate(self._rows):
+            for name, probability in row[3].items():
+                target[row_index, indices[name]] = probability
         columns: Any = list(zip(*self._rows, strict=True))
         features = np.array(columns[4], dtype=float) if self._features else None
-        actions = np.array([places[name] for name in columns[0]])
-        return Logged(actions, np.array(columns[1], float), np.array(columns[2], float), target, features)
+        actions = np.array([indices[name] for name in columns[0]])
+        return LoggedData(actions, np.array(columns[1], float), np.array(columns[2], float), target, features)

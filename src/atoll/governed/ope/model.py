@@ -7,18 +7,18 @@ from numpy.typing import NDArray
 from scipy import special
 
 from atoll import errors
-from atoll.governed.ope.logged import Logged
+from atoll.governed.ope.logged import LoggedData
 
 type Floats = NDArray[np.float64]
 
-CONSTANT_RIDGE = 1e-3  # keeps the constant finite where all rewards of an action are the same
-MAX_STEPS, SMALL_STEP = 12, 1e-6
+INTERCEPT_RIDGE = 1e-3  # keeps the constant finite where all rewards of an action are the same
+MAX_NEWTON_STEPS, MIN_NEWTON_STEP = 12, 1e-6
 
 
 class RewardModel(Protocol):
     """Predicts rewards. Called once per fold; keeps nothing between calls."""
 
-    def predict(self, train: Logged, features: Floats, num_actions: int) -> Floats:
+    def predict(self, train: LoggedData, features: Floats, num_actions: int) -> Floats:
         """Returns the expected reward of every action (columns) for every row of features."""
 
 
@@ -30,18 +30,18 @@ class Ridge:
             raise errors.SetupError(f"strength={strength}: a ridge needs one above 0, e.g. 1.")
         self._strength = strength
 
-    def predict(self, train: Logged, features: Floats, num_actions: int) -> Floats:
+    def predict(self, train: LoggedData, features: Floats, num_actions: int) -> Floats:
         mean = float(train.rewards.mean())
-        known = np.empty((len(train.actions), 0)) if train.features is None else train.features
+        train_features = np.empty((len(train.actions), 0)) if train.features is None else train.features
         predicted = np.full((len(features), num_actions), mean)
-        penalty = self._strength * np.eye(known.shape[1] + 1)
+        penalty = self._strength * np.eye(train_features.shape[1] + 1)
         for action in range(num_actions):
-            taken = train.actions == action
-            if taken.any():
-                design = np.column_stack([np.ones(taken.sum()), known[taken]])
-                moment = design.T @ (train.rewards[taken] - mean)
-                solved = np.linalg.solve(design.T @ design + penalty, moment)
-                predicted[:, action] += np.column_stack([np.ones(len(features)), features]) @ solved
+            rows = train.actions == action
+            if rows.any():
+                design = np.column_stack([np.ones(rows.sum()), train_features[rows]])
+                right_side = design.T @ (train.rewards[rows] - mean)
+                coefficients = np.linalg.solve(design.T @ design + penalty, right_side)
+                predicted[:, action] += np.column_stack([np.ones(len(features)), features]) @ coefficients
         return predicted
 
 
@@ -57,44 +57,44 @@ class Logistic:
             raise errors.SetupError(f"strength={strength}: a ridge needs one above 0, e.g. 1.")
         self._strength = strength
 
-    def predict(self, train: Logged, features: Floats, num_actions: int) -> Floats:
-        known = np.empty((len(train.actions), 0)) if train.features is None else train.features
+    def predict(self, train: LoggedData, features: Floats, num_actions: int) -> Floats:
+        train_features = np.empty((len(train.actions), 0)) if train.features is None else train.features
         predicted = np.full((len(features), num_actions), float(train.rewards.mean()))
         for action in range(num_actions):
-            taken = train.actions == action
-            if taken.any():
-                weights = self._fit(_with_constant(known[taken]), train.rewards[taken])
-                predicted[:, action] = _chance(_with_constant(features) @ weights)
+            rows = train.actions == action
+            if rows.any():
+                weights = self._fit(_add_intercept(train_features[rows]), train.rewards[rows])
+                predicted[:, action] = _sigmoid(_add_intercept(features) @ weights)
         return predicted
 
     def _fit(self, design: Floats, rewards: Floats) -> Floats:
         weights = np.zeros(design.shape[1])
-        penalty = np.diag([CONSTANT_RIDGE, *[self._strength] * (design.shape[1] - 1)])
-        for _ in range(MAX_STEPS):
-            chance = _chance(design @ weights)
-            slope = design.T @ (rewards - chance) - penalty @ weights
-            bend = (design * (chance * (1 - chance))[:, None]).T @ design + penalty
-            step = np.linalg.solve(bend, slope)
+        penalty = np.diag([INTERCEPT_RIDGE, *[self._strength] * (design.shape[1] - 1)])
+        for _ in range(MAX_NEWTON_STEPS):
+            probability = _sigmoid(design @ weights)
+            gradient = design.T @ (rewards - probability) - penalty @ weights
+            hessian = (design * (probability * (1 - probability))[:, None]).T @ design + penalty
+            step = np.linalg.solve(hessian, gradient)
             weights = weights + step
-            if np.abs(step).max() < SMALL_STEP:
+            if np.abs(step).max() < MIN_NEWTON_STEP:
                 break
         return weights
 
 
-def _with_constant(features: Floats) -> Floats:
+def _add_intercept(features: Floats) -> Floats:
     return np.column_stack([np.ones(len(features)), features])
 
 
-def _chance(values: Floats) -> Floats:
+def _sigmoid(values: Floats) -> Floats:
     return np.asarray(special.expit(values))
 
 
-def fitting(logged: Logged) -> RewardModel:
+def choose_reward_model(logged: LoggedData) -> RewardModel:
     """Returns the model that fits the rewards: logistic where all are 0 or 1, else linear."""
     return Logistic() if np.isin(logged.rewards, (0.0, 1.0)).all() else Ridge()
 
 
-def cross_fit(logged: Logged, model: RewardModel, num_folds: int = 5) -> Floats:
+def cross_fit(logged: LoggedData, model: RewardModel, num_folds: int = 5) -> Floats:
     """Returns predictions for every row by a model that never saw the row; folds are every k-th row."""
     size, num_actions = len(logged.actions), logged.target.shape[1]
     if not 2 <= num_folds <= size:
@@ -103,10 +103,10 @@ def cross_fit(logged: Logged, model: RewardModel, num_folds: int = 5) -> Floats:
     predicted = np.empty((size, num_actions))
     folds = np.arange(size) % num_folds
     for fold in range(num_folds):
-        rest, here = folds != fold, folds == fold
-        known = None if logged.features is None else features[rest]
-        train = Logged(
-            logged.actions[rest], logged.rewards[rest], logged.propensities[rest], logged.target[rest], known
+        train_rows, test_rows = folds != fold, folds == fold
+        train_features = None if logged.features is None else features[train_rows]
+        train = LoggedData(
+            logged.actions[train_rows], logged.rewards[train_rows], logged.propensities[train_rows], logged.target[train_rows], train_features
         )
-        predicted[here] = model.predict(train, features[here], num_actions)
+        predicted[test_rows] = model.predict(train, features[test_rows], num_actions)
     return predicted

@@ -1,8 +1,8 @@
 """Parameters: values with a history, a reason, an author, locks, aliases and an audit log."""
 
-from atoll.governed.parameters.actors import acting, actor
-from atoll.governed.parameters.cached import Cached
-from atoll.governed.parameters.files import FilesParameters
+from atoll.governed.parameters.actors import author_context, get_current_author
+from atoll.governed.parameters.cached import CachedParameters
+from atoll.governed.parameters.files import FileParameters
 from atoll.governed.parameters.memory import MemoryParameters
 from atoll.governed.parameters.parameters import Parameters
 from atoll.governed.parameters.rules import Rules
@@ -10,9 +10,9 @@ from atoll.governed.parameters.store import Change, Gap, ParameterStore, Snapsho
 from atoll.governed.parameters.stored import StoredParameters
 
 __all__ = [
-    "Cached",
+    "CachedParameters",
     "Change",
-    "FilesParameters",
+    "FileParameters",
     "Gap",
     "MemoryParameters",
     "ParameterStore",
@@ -22,6 +22,6 @@ __all__ = [
     "StoredParameters",
     "Transaction",
     "Value",
-    "acting",
-    "actor",
+    "author_context",
+    "get_current_author",
 ]

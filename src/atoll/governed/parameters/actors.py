@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-NOBODY = "anonymous"
+ANONYMOUS = "anonymous"
 
-_actor: ContextVar[str] = ContextVar("actor", default=NOBODY)
+_current_author: ContextVar[str] = ContextVar("actor", default=ANONYMOUS)
 
 
-def actor() -> str:
-    return _actor.get()
+def get_current_author() -> str:
+    return _current_author.get()
 
 
 @contextmanager
-def acting(name: str) -> Iterator[None]:
+def author_context(author: str) -> Iterator[None]:
     """Makes somebody the author of what the block changes, in this thread or task."""
-    before = _actor.set(name)
+    token = _current_author.set(author)
     try:
         yield
     finally:
-        _actor.reset(before)
+        _current_author.reset(token)

@@ -9,12 +9,12 @@ from atoll import errors
 from atoll.governed.parameters.parameters import Parameters
 from atoll.governed.parameters.store import Value
 
-TURN_SECONDS = 0.5  # how long the end may have to wait for the thread that follows
+FOLLOW_SECONDS = 0.5  # how long the end may have to wait for the thread that follows
 
-_PLAIN = (str, int, float, bool, type(None))
+_CACHEABLE_TYPES = (str, int, float, bool, type(None))
 
 
-class Cached:
+class CachedParameters:
     """Keeps what was read until somebody changes it, here or elsewhere.
 
     A thread follows the store, so a change of another process is seen after some milliseconds; one's own are seen at
@@ -24,73 +24,73 @@ class Cached:
 
     def __init__(self, store: Parameters) -> None:
         self.store = store
-        self._known: dict[str, Value] = {}
-        self._names: dict[str, set[str]] = {}  # a key, and the names by which it was read: KEY, KEY@ALIAS
+        self._cache: dict[str, Value] = {}
+        self._names_by_key: dict[str, set[str]] = {}  # a key, and the names by which it was read: KEY, KEY@ALIAS
         self._generation, self._is_live = 0, True
-        self._lock, self._ended = threading.Lock(), threading.Event()
-        seq = store.ledger.book.tail().seq
+        self._lock, self._stopped = threading.Lock(), threading.Event()
+        seq = store.ledger.change_log.get_end().seq
         self._thread = threading.Thread(target=self._follow, args=(seq,), name="atoll-parameters", daemon=True)
         self._thread.start()
 
     def get(self, key: str, *, as_of: int | datetime | None = None) -> Value:
         """Returns as `ParameterStore.get` does."""
         if as_of is None:
-            found = self._known.get(key)
-            if found is not None:
-                return found
+            cached = self._cache.get(key)
+            if cached is not None:
+                return cached
         return self._read(key, as_of)
 
     def __getitem__(self, key: str) -> Any:
         return self.get(key).value
 
-    def set(self, key: str, value: Any, reason: str, **rest: Any) -> int:
+    def set(self, key: str, value: Any, reason: str, **options: Any) -> int:
         """Makes a new version as `ParameterStore.set` does."""
         try:
-            return self.store.set(key, value, reason, **rest)
+            return self.store.set(key, value, reason, **options)
         finally:
             self._drop(key)
 
     def _read(self, key: str, as_of: int | datetime | None) -> Value:
-        before = self._generation
-        found = self.store.get(key, as_of=as_of)
-        if as_of is None and isinstance(found.value, _PLAIN):
+        generation = self._generation
+        value = self.store.get(key, as_of=as_of)
+        if as_of is None and isinstance(value.value, _CACHEABLE_TYPES):
             with self._lock:
-                if self._is_live and self._generation == before:  # else it may be old already
-                    self._known[key] = found
+                if self._is_live and self._generation == generation:  # else it may be old already
+                    self._cache[key] = value
                     for name in {key, key.rpartition("@")[0]} - {""}:
-                        self._names.setdefault(name, set()).add(key)
-        return found
+                        self._names_by_key.setdefault(name, set()).add(key)
+        return value
 
     def _drop(self, key: str) -> None:
         with self._lock:
             self._generation += 1
-            for name in self._names.pop(key, ()):
-                self._known.pop(name, None)
+            for name in self._names_by_key.pop(key, ()):
+                self._cache.pop(name, None)
 
     def _follow(self, seq: int) -> None:
         try:
-            while not self._ended.is_set():
-                for found in self.store.ledger.follow("", seq, TURN_SECONDS):
-                    seq = found.seq
-                    self._drop(found.key)
-                    if self._ended.is_set():
+            while not self._stopped.is_set():
+                for change_entry in self.store.ledger.follow("", seq, FOLLOW_SECONDS):
+                    seq = change_entry.seq
+                    self._drop(change_entry.key)
+                    if self._stopped.is_set():
                         return
         except errors.AtollError:
             pass  # whoever reads next is told by the store itself
         finally:
             with self._lock:
                 self._is_live = False
-                self._known.clear()
+                self._cache.clear()
 
     def close(self) -> None:
         """Ends the thread; the store stays open."""
-        self._ended.set()
-        self._thread.join(TURN_SECONDS * 4)
+        self._stopped.set()
+        self._thread.join(FOLLOW_SECONDS * 4)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()

@@ -17,7 +17,7 @@ from atoll.store import audit, book, entry, ledger, refusals
 POLL_SECONDS = 0.01  # between looks at the log for changes of other processes
 
 
-class FilesBook:
+class FileChangeLog:
     """A log of lines, an index of it in memory, and the folders that it is projected into.
 
     A change is one write of one line, so it is there whole or not at all; what a dead process left of a line is cut
@@ -28,81 +28,81 @@ class FilesBook:
     def __init__(self, root: Path, *, is_durable: bool = False) -> None:
         self._root, self._is_durable = root, is_durable
         root.mkdir(parents=True, exist_ok=True)
-        self._log = root / layout.AUDIT
-        self._index = store.MemoryBook()
+        self._log = root / layout.AUDIT_FILE
+        self._index = store.MemoryChangeLog()
         self._offset = 0  # of the log, up to where the index holds it
-        self._unsure: Sequence[entry.Entry] = ()  # the last line read: its folders may be missing
-        self._turn, self._look = RLock(), RLock()  # of writers; of whoever changes the index
-        if not self._log.exists() and any(layout.folders(root)):
-            folder.require_original(root)
-            folder.adopt(root, ledger.Ledger(self))
+        self._last_entries: Sequence[entry.ChangeEntry] = ()  # the last line read: its folders may be missing
+        self._write_lock, self._index_lock = RLock(), RLock()  # of writers; of whoever changes the index
+        if not self._log.exists() and any(layout.iter_folders(root)):
+            folder.check_log_not_removed(root)
+            folder.import_folder(root, ledger.VersionLedger(self))
         folder.end_last_line(root)
 
     @contextmanager
-    def writing(self) -> Iterator[book.Pen]:
-        with self._turn, folder.alone(self._root):
-            with self._look:
-                self._mend()
-                with self._index.writing() as pen:
-                    before = pen.tail().seq
-                    yield pen
-                    made = self._index.entries("", before, None, sys.maxsize)
-                    if made:
-                        self._check_names(made)
-                        self._append(made)
-                        self._unsure = made
-            self._project(made)
-            self._unsure = ()
+    def begin_write(self) -> Iterator[book.ChangeWriter]:
+        with self._write_lock, folder.lock_folder(self._root):
+            with self._index_lock:
+                self._repair()
+                with self._index.begin_write() as writer:
+                    seq_before = writer.get_end().seq
+                    yield writer
+                    entries = self._index.list_entries("", seq_before, None, sys.maxsize)
+                    if entries:
+                        self._check_names(entries)
+                        self._append(entries)
+                        self._last_entries = entries
+            self._write_folders(entries)
+            self._last_entries = ()
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         """Makes up for what the last writer did not come to: half a line, folders of a whole one."""
         self._refresh()
-        if self._has_tail():
-            folder.mend_tail(self._log, self._offset)
+        if self._has_unread_tail():
+            folder.repair_tail(self._log, self._offset)
             self._refresh()
-        self._project(self._unsure)
-        self._unsure = ()
+        self._write_folders(self._last_entries)
+        self._last_entries = ()
 
-    def _has_tail(self) -> bool:
+    def _has_unread_tail(self) -> bool:
         """Says whether the log ends elsewhere than where the index holds it."""
         return (self._log.stat().st_size if self._log.exists() else 0) != self._offset
 
-    def _check_names(self, made: Sequence[entry.Entry]) -> None:
+    def _check_names(self, entries: Sequence[entry.ChangeEntry]) -> None:
         """Refuses links, and two keys that a file system without cases would take for one."""
-        for each in made:
-            layout.check_place(self._root / layout.folder_name(each.key))
-        if not (self._root / layout.LOCK.upper()).exists():
+        for change_entry in entries:
+            layout.check_not_link(self._root / layout.folder_name(change_entry.key))
+        if not (self._root / layout.LOCK_FILE.upper()).exists():
             return
-        names = {layout.folder_name(key).lower(): key for key in reversed(self._index.keys(""))}
-        for each in made:
-            if each.n == 1 and names[layout.folder_name(each.key).lower()] != each.key:
-                raise refusals.InvalidKey(f"The file system under {self._root} has a key like {each.key} already.")
+        names = {layout.folder_name(key).lower(): key for key in reversed(self._index.list_keys(""))}
+        for change_entry in entries:
+            if change_entry.n == 1 and names[layout.folder_name(change_entry.key).lower()] != change_entry.key:
+                raise refusals.InvalidKey(f"The file system under {self._root} has a key like {change_entry.key} already.")
 
-    def _append(self, made: Sequence[entry.Entry]) -> None:
-        lines = [audit.line(each) for each in made]
+    def _append(self, entries: Sequence[entry.ChangeEntry]) -> None:
+        lines = [audit.format_line(change_entry) for change_entry in entries]
         text = (lines[0] if len(lines) == 1 else f"[{','.join(lines)}]") + "\n"
-        body = text.encode()
-        handle = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        data = text.encode()
+        fd = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            if os.write(handle, body) < len(body):
+            if os.write(fd, data) < len(data):
                 raise OSError("the disk or the quota is full")
             if self._is_durable:
-                os.fsync(handle)
+                os.fsync(fd)
         except OSError as error:
             os.truncate(self._log, self._offset)
             raise errors.StoreFailed(f"{self._log} could not be written: {error}.") from error
         finally:
-            os.close(handle)
-        self._offset += len(body)
+            os.close(fd)
+        self._offset += len(data)
 
-    def _project(self, made: Sequence[entry.Entry]) -> None:
-        kept = ledger.Ledger(self._index)
-        for each in made:
-            layout.project(self._root, each, kept.aliases(each.key) if each.kind == entry.ALIAS else {})
+    def _write_folders(self, entries: Sequence[entry.ChangeEntry]) -> None:
+        index_ledger = ledger.VersionLedger(self._index)
+        for change_entry in entries:
+            layout.write_change(self._root, change_entry, index_ledger.get_aliases(change_entry.key) if change_entry.kind == entry.ALIAS else {})
 
-    def _refresh(self) -> store.MemoryBook:
+    def _refresh(self) -> store.MemoryChangeLog:
         """Reads the whole lines that are new in the log."""
-        with self._look:
+        with self._index_lock:
             try:
                 if os.stat(self._log).st_size <= self._offset:
                     return self._index
@@ -110,69 +110,69 @@ class FilesBook:
                 return self._index
             with self._log.open("rb") as log:
                 log.seek(self._offset)
-                fresh = log.read()
-            whole = fresh[: fresh.rfind(b"\n") + 1]
-            with self._index.writing() as pen:
-                for line in whole.splitlines():
-                    self._unsure = self._read(line)
-                    for each in self._unsure:
-                        pen.put(each)
-            self._offset += len(whole)
+                new_data = log.read()
+            complete = new_data[: new_data.rfind(b"\n") + 1]
+            with self._index.begin_write() as writer:
+                for line in complete.splitlines():
+                    self._last_entries = self._parse_line(line)
+                    for change_entry in self._last_entries:
+                        writer.append(change_entry)
+            self._offset += len(complete)
             return self._index
 
-    def _read(self, line: bytes) -> Sequence[entry.Entry]:
+    def _parse_line(self, line: bytes) -> Sequence[entry.ChangeEntry]:
         try:
-            return folder.read_line(line)
+            return folder.parse_line(line)
         except ValueError as error:
             raise errors.StoreFailed(f"{self._log} is damaged ({error}): 'atoll audit verify' says where.") from error
 
-    def head(self, key: str, upto: int | None = None) -> entry.Entry | None:
-        return self._refresh().head(key, upto)
+    def get_head(self, key: str, end: int | None = None) -> entry.ChangeEntry | None:
+        return self._refresh().get_head(key, end)
 
-    def value(self, key: str) -> tuple[str, int] | None:
-        return self._refresh().value(key)
+    def get_value(self, key: str) -> tuple[str, int] | None:
+        return self._refresh().get_value(key)
 
-    def version(self, key: str, n: int) -> entry.Entry | None:
-        return self._refresh().version(key, n)
+    def get_version(self, key: str, version: int) -> entry.ChangeEntry | None:
+        return self._refresh().get_version(key, version)
 
-    def history(self, key: str, limit: int) -> Sequence[entry.Entry]:
-        return self._refresh().history(key, limit)
+    def list_history(self, key: str, limit: int) -> Sequence[entry.ChangeEntry]:
+        return self._refresh().list_history(key, limit)
 
-    def beside(self, key: str, upto: int | None = None) -> Sequence[entry.Entry]:
-        return self._refresh().beside(key, upto)
+    def list_annotations(self, key: str, end: int | None = None) -> Sequence[entry.ChangeEntry]:
+        return self._refresh().list_annotations(key, end)
 
-    def keys(self, prefix: str) -> Sequence[str]:
-        return self._refresh().keys(prefix)
+    def list_keys(self, prefix: str) -> Sequence[str]:
+        return self._refresh().list_keys(prefix)
 
-    def heads(self, prefix: str, upto: int) -> Sequence[entry.Entry]:
-        return self._refresh().heads(prefix, upto)
+    def list_heads(self, prefix: str, end: int) -> Sequence[entry.ChangeEntry]:
+        return self._refresh().list_heads(prefix, end)
 
-    def entries(self, prefix: str, after: int, upto: int | None, limit: int) -> Sequence[entry.Entry]:
-        return self._refresh().entries(prefix, after, upto, limit)
+    def list_entries(self, prefix: str, after: int, end: int | None, limit: int) -> Sequence[entry.ChangeEntry]:
+        return self._refresh().list_entries(prefix, after, end, limit)
 
-    def newest(self, prefix: str, after: int, limit: int) -> Sequence[entry.Entry]:
-        return self._refresh().newest(prefix, after, limit)
+    def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[entry.ChangeEntry]:
+        return self._refresh().list_newest(prefix, after, limit)
 
-    def tail(self) -> book.Tail:
-        return self._refresh().tail()
+    def get_end(self) -> book.LogEnd:
+        return self._refresh().get_end()
 
-    def seq_at(self, at: str) -> int:
-        return self._refresh().seq_at(at)
+    def get_seq_at(self, timestamp: str) -> int:
+        return self._refresh().get_seq_at(timestamp)
 
-    def wait(self, after: int, timeout: float) -> bool:
+    def wait_for_change(self, after: int, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
         while True:
-            left = max(deadline - time.monotonic(), 0.0)
-            if self._refresh().wait(after, min(left, POLL_SECONDS)):
+            remaining = max(deadline - time.monotonic(), 0.0)
+            if self._refresh().wait_for_change(after, min(remaining, POLL_SECONDS)):
                 return True
-            if left <= POLL_SECONDS:
-                return self._refresh().wait(after, 0.0)
+            if remaining <= POLL_SECONDS:
+                return self._refresh().wait_for_change(after, 0.0)
 
     def close(self) -> None:
         """There is nothing to free."""
 
 
-class FilesParameters(Parameters):
+class FileParameters(Parameters):
     """Parameters in a folder, for people who like to read and copy files.
 
     Args:
@@ -191,7 +191,7 @@ class FilesParameters(Parameters):
         is_durable: bool = False,
     ) -> None:
         self.root = Path(root)
-        super().__init__(FilesBook(self.root, is_durable=is_durable), check=check, clock=clock)
+        super().__init__(FileChangeLog(self.root, is_durable=is_durable), check=check, clock=clock)
 
-    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
-        return folder.verify(self.root, anchors)
+    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
+        return folder.verify_folder(self.root, anchors)

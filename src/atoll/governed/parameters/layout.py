@@ -22,81 +22,81 @@ from urllib.parse import quote, unquote
 from atoll import errors
 from atoll.store import entry
 
-AUDIT, LOCK = "%audit.jsonl", "%lock"
-SAFE = "$&+=:@"  # with what `quote` leaves alone anyway: what a path in a URL may hold
-MAX_NAME = 200  # bytes; file systems end at 255, and a file that is being written has a longer name
-CUT = "%~"  # in no escaped text, where a number follows a `%`
+AUDIT_FILE, LOCK_FILE = "%audit.jsonl", "%lock"
+SAFE_CHARS = "$&+=:@"  # with what `quote` leaves alone anyway: what a path in a URL may hold
+MAX_NAME_BYTES = 200  # bytes; file systems end at 255, and a file that is being written has a longer name
+TRUNCATION_MARK = "%~"  # in no escaped text, where a number follows a `%`
 
-_VERSION = re.compile(r"v(\d+)\.json")
+_VERSION_FILE = re.compile(r"v(\d+)\.json")
 
 
-class Kept(NamedTuple):
+class StoredFile(NamedTuple):
     """A version, or a lock, as it lies in a file."""
 
     version: int
     value: Any
     reason: str
     author: str
-    at: str
+    timestamp: str
 
 
 def folder_name(key: str) -> str:
     """Returns the name of a key's folder: one name per key, and never a way out."""
     if key in (".", ".."):
         return key.replace(".", "%2E")
-    name = quote(key, safe=SAFE, errors="strict")
-    if len(name) <= MAX_NAME:
+    name = quote(key, safe=SAFE_CHARS, errors="strict")
+    if len(name) <= MAX_NAME_BYTES:
         return name
-    shown = re.sub(r"%.?$", "", name[:100])
-    return f"{shown}{CUT}{hashlib.sha256(key.encode()).hexdigest()}"
+    readable = re.sub(r"%.?$", "", name[:100])
+    return f"{readable}{TRUNCATION_MARK}{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def key_of(folder: Path) -> str:
+def get_key(folder: Path) -> str:
     """Returns the key of a folder; the whole of a long one stands in its files.
 
     Raises:
         SetupError: The file that should tell does not.
     """
-    if CUT not in folder.name:
+    if TRUNCATION_MARK not in folder.name:
         return unquote(folder.name, errors="strict")
-    key = read(folder / "current.json").get("key")
+    key = read_json(folder / "current.json").get("key")
     if not isinstance(key, str) or folder_name(key) != folder.name:
         raise errors.SetupError(f"{folder} does not say which key it holds.")
     return key
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """Returns what a file says, whatever the case of its field names.
 
     Raises:
         SetupError: It is no JSON object.
     """
     try:
-        found = json.loads(path.read_bytes())
+        data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise errors.SetupError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise errors.SetupError(f"{path} holds no object.")
-    return {name.lower(): each for name, each in found.items()}
+    return {name.lower(): value for name, value in data.items()}
 
 
-def write(path: Path, body: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Puts a whole file in the place of another, or none."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with open(handle, "wb") as file:
-        file.write(body)
-    os.replace(fresh, path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with open(fd, "wb") as file:
+        file.write(data)
+    os.replace(temporary, path)
 
 
-def folders(root: Path) -> Iterator[Path]:
+def iter_folders(root: Path) -> Iterator[Path]:
     """Yields the folders of keys, sorted."""
     for path in sorted(root.iterdir()) if root.is_dir() else ():
         if path.is_dir() and ((path / "current.json").exists() or (path / "history").is_dir()):
             yield path
 
 
-def versions(folder: Path) -> list[Kept]:
+def load_versions(folder: Path) -> list[StoredFile]:
     """Returns the versions of a key, oldest first.
 
     Raises:
@@ -105,69 +105,69 @@ def versions(folder: Path) -> list[Kept]:
     history = folder / "history"
     if not history.is_dir():
         raise errors.SetupError(f"{folder} has no history: find it, or set its value by hand.")
-    numbers = sorted(int(found[1]) for path in history.iterdir() if (found := _VERSION.fullmatch(path.name)))
-    if numbers != list(range(1, len(numbers) + 1)):
-        raise errors.SetupError(f"{history} has a gap between v1 and v{numbers[-1]}: find the versions in between.")
-    return [_kept(read(history / f"v{n}.json"), n) for n in numbers]
+    version_numbers = sorted(int(match[1]) for path in history.iterdir() if (match := _VERSION_FILE.fullmatch(path.name)))
+    if version_numbers != list(range(1, len(version_numbers) + 1)):
+        raise errors.SetupError(f"{history} has a gap between v1 and v{version_numbers[-1]}: find the versions in between.")
+    return [_parse_stored(read_json(history / f"v{version}.json"), version) for version in version_numbers]
 
 
-def lock_of(folder: Path) -> Kept | None:
+def load_lock(folder: Path) -> StoredFile | None:
     """Returns the lock of a key, or None."""
     path = folder / "lock.json"
-    return _kept(read(path), 0) if path.exists() else None
+    return _parse_stored(read_json(path), 0) if path.exists() else None
 
 
-def _kept(found: Mapping[str, Any], n: int) -> Kept:
-    said = {name: str(found.get(name) or "") for name in ("reason", "author")}
-    reason = said["reason"] if said["reason"].strip() else "imported without a reason"
-    author = said["author"] if said["author"].strip() else "unknown"
-    return Kept(n, found.get("value"), reason, author, str(found.get("timestamp") or ""))
+def _parse_stored(data: Mapping[str, Any], version: int) -> StoredFile:
+    texts = {name: str(data.get(name) or "") for name in ("reason", "author")}
+    reason = texts["reason"] if texts["reason"].strip() else "imported without a reason"
+    author = texts["author"] if texts["author"].strip() else "unknown"
+    return StoredFile(version, data.get("value"), reason, author, str(data.get("timestamp") or ""))
 
 
-def projected(made: entry.Entry, aliases: Mapping[str, int]) -> Mapping[str, bytes | None]:
+def render_files(change_entry: entry.ChangeEntry, aliases: Mapping[str, int]) -> Mapping[str, bytes | None]:
     """Returns what the files of a key hold after a change, by name; None: there is none any more."""
-    match made.kind:
+    match change_entry.kind:
         case entry.SET | entry.ROLLBACK:
-            body = _text(_fields(made))
-            return {f"history/v{made.n}.json": body, "current.json": body}
+            data = _encode_json(_entry_to_json(change_entry))
+            return {f"history/v{change_entry.n}.json": data, "current.json": data}
         case entry.LOCK:
-            return {"lock.json": _text(_fields(made))}
+            return {"lock.json": _encode_json(_entry_to_json(change_entry))}
         case entry.UNLOCK:
             return {"lock.json": None}
         case entry.ALIAS:
-            return {"aliases.json": _text(aliases)}
+            return {"aliases.json": _encode_json(aliases)}
     return {}
 
 
-def project(root: Path, made: entry.Entry, aliases: Mapping[str, int]) -> None:
+def write_change(root: Path, change_entry: entry.ChangeEntry, aliases: Mapping[str, int]) -> None:
     """Writes what a change means into the folder of its key; the same change again changes nothing."""
-    folder = root / folder_name(made.key)
-    if made.n is not None:
+    folder = root / folder_name(change_entry.key)
+    if change_entry.n is not None:
         (folder / "history").mkdir(parents=True, exist_ok=True)
-    for name, body in projected(made, aliases).items():
-        if body is None:
+    for name, data in render_files(change_entry, aliases).items():
+        if data is None:
             (folder / name).unlink(missing_ok=True)
         else:
-            write(folder / name, body)
+            write_atomically(folder / name, data)
 
 
-def check_place(folder: Path) -> None:
+def check_not_link(folder: Path) -> None:
     """Looks whether a key's folder is where it seems to be.
 
     Raises:
         StoreFailed: It, or its history, is a link: what is written there would land elsewhere.
     """
-    for place in (folder, folder / "history"):
-        if place.is_symlink():
-            raise errors.StoreFailed(f"{place} is a link, and a key lies in a folder: put the folder in its place.")
+    for path in (folder, folder / "history"):
+        if path.is_symlink():
+            raise errors.StoreFailed(f"{path} is a link, and a key lies in a folder: put the folder in its place.")
 
 
-def _text(data: Mapping[str, Any]) -> bytes:
+def _encode_json(data: Mapping[str, Any]) -> bytes:
     return f"{json.dumps(data, ensure_ascii=False)}\n".encode("utf-8", "surrogatepass")
 
 
-def _fields(made: entry.Entry) -> dict[str, Any]:
-    value = None if made.value is None else json.loads(made.value)
-    version = made.n if made.n is not None else made.target
-    texts = {"reason": made.reason, "timestamp": made.at, "author": made.author}
-    return {"key": made.key, "version": version, "value": value, **texts, "kind": made.kind, "seq": made.seq}
+def _entry_to_json(change_entry: entry.ChangeEntry) -> dict[str, Any]:
+    value = None if change_entry.value is None else json.loads(change_entry.value)
+    version = change_entry.n if change_entry.n is not None else change_entry.target
+    texts = {"reason": change_entry.reason, "timestamp": change_entry.at, "author": change_entry.author}
+    return {"key": change_entry.key, "version": version, "value": value, **texts, "kind": change_entry.kind, "seq": change_entry.seq}

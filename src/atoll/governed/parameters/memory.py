@@ -12,4 +12,4 @@ class MemoryParameters(Parameters):
     """Parameters that end with the process; for tests, and for runs that leave nothing behind."""
 
     def __init__(self, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now) -> None:
-        super().__init__(store.MemoryBook(), check=check, clock=clock)
+        super().__init__(store.MemoryChangeLog(), check=check, clock=clock)

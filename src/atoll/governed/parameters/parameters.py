@@ -26,17 +26,17 @@ class Parameters:
     """
 
     def __init__(
-        self, kept: book.Book, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now
+        self, log: book.ChangeLog, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now
     ) -> None:
-        self.ledger, self._check = ledger.Ledger(kept, clock), check
+        self.ledger, self._check = ledger.VersionLedger(log, clock), check
 
     def get(self, key: str, *, as_of: int | datetime | None = None) -> Value:
-        if as_of is None and (newest := self.ledger.book.value(key)) is not None:
+        if as_of is None and (newest := self.ledger.change_log.get_value(key)) is not None:
             return Value(_decode(newest[0])[0], newest[1])
-        found = self.ledger.resolve(key, None if as_of is None else self.ledger.upto(as_of))
-        return Value(json.loads(found.value or "null"), found.n or 0)
+        head = self.ledger.resolve(key, None if as_of is None else self.ledger.resolve_as_of(as_of))
+        return Value(json.loads(head.value or "null"), head.n or 0)
 
-    def read[T](self, key: str, kind: type[T], default: T | None = None) -> T:
+    def read[T](self, key: str, value_type: type[T], default: T | None = None) -> T:
         """Returns a value of one type: `store.read("ema/alpha", float, 0.3)`.
 
         Args:
@@ -48,22 +48,22 @@ class Parameters:
             InvalidValue: The value is of another type.
         """
         try:
-            found = self.get(key).value
+            value = self.get(key).value
         except (refusals.ParameterNotFound, refusals.VersionNotFound):
             if default is None:
                 raise
             return default
-        if kind is float and type(found) is int:
-            found = float(found)
-        if type(found) is not kind:
-            raise refusals.InvalidValue(f"{key} holds {found!r:.80}, which is no {kind.__name__}.")
-        return found
+        if value_type is float and type(value) is int:
+            value = float(value)
+        if type(value) is not value_type:
+            raise refusals.InvalidValue(f"{key} holds {value!r:.80}, which is no {value_type.__name__}.")
+        return value
 
     def __getitem__(self, key: str) -> Any:
         return self.get(key).value
 
     def __contains__(self, key: str) -> bool:
-        return self.ledger.book.head(key) is not None
+        return self.ledger.change_log.get_head(key) is not None
 
     def set(
         self,
@@ -75,31 +75,31 @@ class Parameters:
         expected_version: int | None = None,
         token: str | None = None,
     ) -> int:
-        asked = self._setting(key, value, reason, author or actors.actor(), expected_version, token)
-        return self._made(asked).n or 0
+        request = self._make_set_request(key, value, reason, author or actors.get_current_author(), expected_version, token)
+        return self._commit(request).n or 0
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        return self.ledger.book.keys(prefix)
+        return self.ledger.change_log.list_keys(prefix)
 
     def history(self, key: str, limit: int = 0) -> Sequence[Change]:
-        found = [change(each) for each in self.ledger.book.history(key, limit)]
-        if not found:
+        changes = [to_change(change_entry) for change_entry in self.ledger.change_log.list_history(key, limit)]
+        if not changes:
             raise refusals.ParameterNotFound(key)
-        return found
+        return changes
 
     def rollback(self, key: str, to_version: int, reason: str, *, author: str | None = None) -> int:
-        asked = _operation(entry.ROLLBACK, key, reason, author or actors.actor(), target=to_version)
-        return self._made(asked).n or 0
+        request = _make_request(entry.ROLLBACK, key, reason, author or actors.get_current_author(), target=to_version)
+        return self._commit(request).n or 0
 
     def lock(self, key: str, reason: str, *, author: str | None = None) -> None:
-        self.ledger.change(_operation(entry.LOCK, key, reason, author or actors.actor()))
+        self.ledger.apply(_make_request(entry.LOCK, key, reason, author or actors.get_current_author()))
 
     def unlock(self, key: str, reason: str, *, author: str | None = None) -> None:
-        self.ledger.change(_operation(entry.UNLOCK, key, reason, author or actors.actor()))
+        self.ledger.apply(_make_request(entry.UNLOCK, key, reason, author or actors.get_current_author()))
 
-    def lock_of(self, key: str) -> Change | None:
-        found = self.ledger.lock_of(key)
-        return None if found is None else change(found)
+    def get_lock(self, key: str) -> Change | None:
+        lock_entry = self.ledger.get_lock(key)
+        return None if lock_entry is None else to_change(lock_entry)
 
     def alias(
         self,
@@ -111,94 +111,94 @@ class Parameters:
         author: str | None = None,
         expected_version: int | None = None,
     ) -> None:
-        by = author or actors.actor()
-        self.ledger.change(
-            _operation(entry.ALIAS, key, reason, by, name=name, target=version, expected=expected_version)
+        resolved_author = author or actors.get_current_author()
+        self.ledger.apply(
+            _make_request(entry.ALIAS, key, reason, resolved_author, name=name, target=version, expected=expected_version)
         )
 
     def aliases(self, key: str) -> Mapping[str, int]:
-        return self.ledger.aliases(key)
+        return self.ledger.get_aliases(key)
 
     def note(self, key: str, kind: str, value: Any, reason: str, *, author: str | None = None) -> Change:
-        asked = _operation(kind, key, reason, author or actors.actor(), value=_text(key, value))
-        return change(self.ledger.note(asked))
+        request = _make_request(kind, key, reason, author or actors.get_current_author(), value=_encode_value(key, value))
+        return to_change(self.ledger.add_note(request))
 
     @contextmanager
-    def transaction(self, reason: str = "", *, author: str | None = None) -> Iterator["Draft"]:
-        draft = Draft(self._setting, reason, author or actors.actor())
-        yield draft
-        draft.made = self.ledger.change(*draft.operations) if draft.operations else ()
+    def transaction(self, reason: str = "", *, author: str | None = None) -> Iterator["OpenTransaction"]:
+        open_transaction = OpenTransaction(self._make_set_request, reason, author or actors.get_current_author())
+        yield open_transaction
+        open_transaction.entries = self.ledger.apply(*open_transaction.requests) if open_transaction.requests else ()
 
     def watch(
         self, prefix: str = "", *, after: int | None = None, timeout: float | None = None, buffer: int | None = BUFFER
     ) -> Iterator[Change | Gap]:
-        began = self.ledger.book.tail().seq
-        return self._follow(prefix, began if after is None else after, began, timeout, buffer)
+        start_seq = self.ledger.change_log.get_end().seq
+        return self._follow(prefix, start_seq if after is None else after, start_seq, timeout, buffer)
 
     def _follow(
-        self, prefix: str, after: int, began: int, timeout: float | None, buffer: int | None
+        self, prefix: str, after: int, start_seq: int, timeout: float | None, buffer: int | None
     ) -> Iterator[Change | Gap]:
-        if after < began:
-            yield from self.changes(prefix, after=after, upto=began)
-            after = began
-        while self.ledger.wait(after, timeout):
-            end = self.ledger.book.tail().seq
+        if after < start_seq:
+            yield from self.changes(prefix, after=after, end=start_seq)
+            after = start_seq
+        while self.ledger.wait_for_change(after, timeout):
+            end_seq = self.ledger.change_log.get_end().seq
             if buffer is None:
-                yield from self.changes(prefix, after=after, upto=end)
-                after = end
+                yield from self.changes(prefix, after=after, end=end_seq)
+                after = end_seq
                 continue
-            fresh = self.ledger.book.newest(prefix, after, buffer + 1)
-            if len(fresh) > buffer:
-                yield Gap(after + 1, fresh[0].seq)
-                fresh = fresh[1:]
-            yield from map(change, fresh)
-            after = max(end, fresh[-1].seq if fresh else 0)
+            new_entries = self.ledger.change_log.list_newest(prefix, after, buffer + 1)
+            if len(new_entries) > buffer:
+                yield Gap(after + 1, new_entries[0].seq)
+                new_entries = new_entries[1:]
+            yield from map(to_change, new_entries)
+            after = max(end_seq, new_entries[-1].seq if new_entries else 0)
 
-    def changes(self, prefix: str = "", *, after: int = 0, upto: int | None = None) -> Iterator[Change]:
-        return map(change, self.ledger.entries(prefix, after, upto))
+    def changes(self, prefix: str = "", *, after: int = 0, end: int | None = None) -> Iterator[Change]:
+        return map(to_change, self.ledger.iter_entries(prefix, after, end))
 
     def snapshot(self, prefix: str = "", *, as_of: int | datetime | None = None) -> Snapshot:
-        upto = self.ledger.book.tail().seq if as_of is None else self.ledger.upto(as_of) or 0
-        heads = self.ledger.book.heads(prefix, upto)
-        return Snapshot(upto, {each.key: Value(json.loads(each.value or "null"), each.n or 0) for each in heads})
+        end_seq = self.ledger.change_log.get_end().seq if as_of is None else self.ledger.resolve_as_of(as_of) or 0
+        heads = self.ledger.change_log.list_heads(prefix, end_seq)
+        return Snapshot(end_seq, {head.key: Value(json.loads(head.value or "null"), head.n or 0) for head in heads})
 
-    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
-        return audit.verify(self.ledger.whole(), anchors)
+    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
+        return audit.verify(self.ledger.iter_all(), anchors)
 
     def anchor(self, key: bytes | None = None) -> audit.Anchor:
-        return audit.Anchor.of(self.ledger.book.tail(), key)
+        return audit.Anchor.from_log_end(self.ledger.change_log.get_end(), key)
 
     def close(self) -> None:
         """Frees what the book holds."""
-        self.ledger.book.close()
+        self.ledger.change_log.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
-    def _setting(
+    def _make_set_request(
         self, key: str, value: Any, reason: str, author: str, expected: int | None, token: str | None = None
-    ) -> ledger.Operation:
+    ) -> ledger.ChangeRequest:
         entry.check_reason(reason)
         entry.check_key(key)
-        text = _text(key, value)
+        text = _encode_value(key, value)
         if self._check is not None:
             self._check(key, value)
-        return ledger.Operation(
+        return ledger.ChangeRequest(
             kind=entry.SET, key=key, value=text, reason=reason, author=author, expected=expected, token=token
         )
 
-    def _made(self, asked: ledger.Operation) -> entry.Entry:
-        made = self.ledger.change(asked)[0]
-        assert made is not None, "a version is always made"
-        return made
+    def _commit(self, request: ledger.ChangeRequest) -> entry.ChangeEntry:
+        change_entry = self.ledger.apply(request)[0]
+        assert change_entry is not None, "a version is always made"
+        return change_entry
 
 
-class Draft:
+class OpenTransaction:
     """A `Transaction` under way.
 
     Attributes:
@@ -206,59 +206,59 @@ class Draft:
         made: The entries, once the block has ended.
     """
 
-    def __init__(self, setting: Callable[..., ledger.Operation], reason: str, author: str) -> None:
-        self._setting, self._reason, self._author = setting, reason, author
-        self.operations: list[ledger.Operation] = []
-        self.made: Sequence[entry.Entry | None] = ()
+    def __init__(self, make_set_request: Callable[..., ledger.ChangeRequest], reason: str, author: str) -> None:
+        self._make_set_request, self._reason, self._author = make_set_request, reason, author
+        self.requests: list[ledger.ChangeRequest] = []
+        self.entries: Sequence[entry.ChangeEntry | None] = ()
 
     @property
     def changes(self) -> Sequence[Change]:
-        return [change(each) for each in self.made if each is not None]
+        return [to_change(change_entry) for change_entry in self.entries if change_entry is not None]
 
     def set(
         self, key: str, value: Any, reason: str = "", *, expected_version: int | None = None, token: str | None = None
     ) -> None:
-        why = reason or self._reason
-        self.operations.append(self._setting(key, value, why, self._author, expected_version, token))
+        full_reason = reason or self._reason
+        self.requests.append(self._make_set_request(key, value, full_reason, self._author, expected_version, token))
 
     def rollback(self, key: str, to_version: int, reason: str = "") -> None:
-        self._ask(entry.ROLLBACK, key, reason, target=to_version)
+        self._add_request(entry.ROLLBACK, key, reason, target=to_version)
 
     def lock(self, key: str, reason: str = "") -> None:
-        self._ask(entry.LOCK, key, reason)
+        self._add_request(entry.LOCK, key, reason)
 
     def unlock(self, key: str, reason: str = "") -> None:
-        self._ask(entry.UNLOCK, key, reason)
+        self._add_request(entry.UNLOCK, key, reason)
 
     def alias(
         self, key: str, name: str, version: int | None, reason: str = "", *, expected_version: int | None = None
     ) -> None:
-        self._ask(entry.ALIAS, key, reason, name=name, target=version, expected=expected_version)
+        self._add_request(entry.ALIAS, key, reason, name=name, target=version, expected=expected_version)
 
     def note(self, key: str, kind: str, value: Any, reason: str = "") -> None:
         entry.check_kind(kind)
-        self._ask(kind, key, reason, value=_text(key, value))
+        self._add_request(kind, key, reason, value=_encode_value(key, value))
 
-    def _ask(self, kind: str, key: str, reason: str, **rest: Any) -> None:
-        self.operations.append(_operation(kind, key, reason or self._reason, self._author, **rest))
-
-
-def _operation(kind: str, key: str, reason: str, author: str, **rest: Any) -> ledger.Operation:
-    return ledger.Operation(kind=kind, key=key, reason=reason, author=author, **rest)
+    def _add_request(self, kind: str, key: str, reason: str, **options: Any) -> None:
+        self.requests.append(_make_request(kind, key, reason or self._reason, self._author, **options))
 
 
-def change(found: entry.Entry) -> Change:
+def _make_request(kind: str, key: str, reason: str, author: str, **options: Any) -> ledger.ChangeRequest:
+    return ledger.ChangeRequest(kind=kind, key=key, reason=reason, author=author, **options)
+
+
+def to_change(change_entry: entry.ChangeEntry) -> Change:
     """Returns an entry as those who use parameters see it."""
-    value = None if found.value is None else json.loads(found.value)
-    version = found.n if found.n is not None else found.target or 0
-    when = datetime.fromisoformat(found.at).astimezone(UTC)
-    target = found.target if found.kind == entry.ROLLBACK else None
+    value = None if change_entry.value is None else json.loads(change_entry.value)
+    version = change_entry.n if change_entry.n is not None else change_entry.target or 0
+    timestamp = datetime.fromisoformat(change_entry.at).astimezone(UTC)
+    target = change_entry.target if change_entry.kind == entry.ROLLBACK else None
     return Change(
-        found.key, found.kind, version, value, found.reason, found.author, when, found.seq, target, found.hash
+        change_entry.key, change_entry.kind, version, value, change_entry.reason, change_entry.author, timestamp, change_entry.seq, target, change_entry.hash
     )
 
 
-def _text(key: str, value: Any) -> str:
+def _encode_value(key: str, value: Any) -> str:
     """Returns a value as JSON.
 
     Raises:

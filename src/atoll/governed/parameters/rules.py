@@ -21,15 +21,15 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
     "array": lambda value: isinstance(value, list | tuple),
     "object": lambda value: isinstance(value, Mapping),
 }
-NUMBERS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+NUMBER_LIMITS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "minimum": ("is below", lambda value, limit: value < limit),
     "maximum": ("is above", lambda value, limit: value > limit),
     "exclusiveMinimum": ("is not above", lambda value, limit: value <= limit),
     "exclusiveMaximum": ("is not below", lambda value, limit: value >= limit),
 }
-LENGTHS = {"minLength": str, "maxLength": str, "minItems": list, "maxItems": list}
-WORDS = {"type", "enum", "const", "pattern", "items", "properties", "required", "additionalProperties"}
-NOTES = {"title", "description", "default", "examples", "$schema"}
+LENGTH_LIMITS = {"minLength": str, "maxLength": str, "minItems": list, "maxItems": list}
+KEYWORDS = {"type", "enum", "const", "pattern", "items", "properties", "required", "additionalProperties"}
+ANNOTATIONS = {"title", "description", "default", "examples", "$schema"}
 
 type Rule = Mapping[str, Any] | type | Callable[[Any], None]
 
@@ -47,7 +47,7 @@ class Rules:
     """
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
-        self._checks = {prefix: _checker(prefix, rule) for prefix, rule in rules.items()}
+        self._checks = {prefix: _make_checker(prefix, rule) for prefix, rule in rules.items()}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Rules":
@@ -57,12 +57,12 @@ class Rules:
             SetupError: There is no such file, or it holds something else.
         """
         try:
-            found = json.loads(Path(path).read_text(encoding="utf-8"))
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise errors.SetupError(f"{path} cannot be read as rules: {error}.") from error
-        if not isinstance(found, dict):
+        if not isinstance(data, dict):
             raise errors.SetupError(f"{path} holds no object of prefixes and schemas.")
-        return cls(found)
+        return cls(data)
 
     def __call__(self, key: str, value: Any) -> None:
         """Refuses what a key does not allow.
@@ -78,23 +78,23 @@ class Rules:
                     raise refusals.InvalidValue(f"{key} was not set: {error}") from error
 
 
-def _checker(prefix: str, rule: Rule) -> Callable[[Any], None]:
+def _make_checker(prefix: str, rule: Rule) -> Callable[[Any], None]:
     if isinstance(rule, Mapping):
         _check_schema(prefix, rule)
-        return lambda value: _demand(value, rule)
+        return lambda value: _validate(value, rule)
     if isinstance(rule, type):
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(rule)
-        return lambda value: _adapted(adapter, value)
+        return lambda value: _validate_type(adapter, value)
     return rule
 
 
-def _adapted(adapter: pydantic.TypeAdapter[Any], value: Any) -> None:
+def _validate_type(adapter: pydantic.TypeAdapter[Any], value: Any) -> None:
     try:
         adapter.validate_json(json.dumps(value), strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        place = "".join(f"[{each!r}]" for each in first["loc"])
-        raise ValueError(f"value{place}: {first['msg']}.") from error
+        path = "".join(f"[{part!r}]" for part in first["loc"])
+        raise ValueError(f"value{path}: {first['msg']}.") from error
 
 
 def _check_schema(prefix: str, schema: Any) -> None:
@@ -102,59 +102,59 @@ def _check_schema(prefix: str, schema: Any) -> None:
         return
     if not isinstance(schema, Mapping):
         raise errors.SetupError(f"The rule for {prefix!r} is no schema: {schema!r:.80}.")
-    strange = schema.keys() - WORDS - NOTES - NUMBERS.keys() - LENGTHS.keys()
+    unsupported = schema.keys() - KEYWORDS - ANNOTATIONS - NUMBER_LIMITS.keys() - LENGTH_LIMITS.keys()
     kinds = schema.get("type", [])
-    strange |= {kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind not in TYPES}
-    if strange:
+    unsupported |= {kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind not in TYPES}
+    if unsupported:
         raise errors.SetupError(
-            f"The rule for {prefix!r} says {', '.join(sorted(strange))}, which is not checked here."
+            f"The rule for {prefix!r} says {', '.join(sorted(unsupported))}, which is not checked here."
         )
-    inner = [schema.get("items", True), schema.get("additionalProperties", True)]
-    for each in (*inner, *schema.get("properties", {}).values()):
-        _check_schema(prefix, each)
+    subschemas = [schema.get("items", True), schema.get("additionalProperties", True)]
+    for subschema in (*subschemas, *schema.get("properties", {}).values()):
+        _check_schema(prefix, subschema)
 
 
-def _demand(value: Any, schema: Mapping[str, Any]) -> None:
-    if (problem := next(_problems(value, schema, "value"), None)) is not None:
+def _validate(value: Any, schema: Mapping[str, Any]) -> None:
+    if (problem := next(_find_problems(value, schema, "value"), None)) is not None:
         raise ValueError(f"{problem}.")
 
 
-def _problems(value: Any, schema: Any, place: str) -> Iterator[str]:
+def _find_problems(value: Any, schema: Any, path: str) -> Iterator[str]:
     """Yields what is wrong with a value, and where."""
     if isinstance(schema, bool):
         if not schema:
-            yield f"{place} is not allowed"
+            yield f"{path} is not allowed"
         return
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(TYPES[kind](value) for kind in kinds):
-        yield f"{place} is no {' or '.join(kinds)}"
+        yield f"{path} is no {' or '.join(kinds)}"
     if "enum" in schema and value not in schema["enum"]:
-        yield f"{place} is none of {schema['enum']}"
+        yield f"{path} is none of {schema['enum']}"
     if "const" in schema and value != schema["const"]:
-        yield f"{place} is not {schema['const']!r}"
+        yield f"{path} is not {schema['const']!r}"
     if _is_number(value):
-        yield from (f"{place} {said} {schema[word]}" for word, (said, is_wrong) in NUMBERS.items()
-                    if word in schema and is_wrong(value, schema[word]))  # fmt: skip
-    yield from _problems_inside(value, schema, place)
+        yield from (f"{path} {message} {schema[keyword]}" for keyword, (message, is_wrong) in NUMBER_LIMITS.items()
+                    if keyword in schema and is_wrong(value, schema[keyword]))  # fmt: skip
+    yield from _find_nested_problems(value, schema, path)
 
 
-def _problems_inside(value: Any, schema: Mapping[str, Any], place: str) -> Iterator[str]:
-    for word, kind in LENGTHS.items():
-        if word in schema and isinstance(value, kind):
-            is_wrong = len(value) < schema[word] if word.startswith("min") else len(value) > schema[word]
+def _find_nested_problems(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    for keyword, kind in LENGTH_LIMITS.items():
+        if keyword in schema and isinstance(value, kind):
+            is_wrong = len(value) < schema[keyword] if keyword.startswith("min") else len(value) > schema[keyword]
             if is_wrong:
-                yield f"{place} has {len(value)} elements, which breaks {word} {schema[word]}"
+                yield f"{path} has {len(value)} elements, which breaks {keyword} {schema[keyword]}"
     if "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
-        yield f"{place} does not match {schema['pattern']}"
+        yield f"{path} does not match {schema['pattern']}"
     if isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            yield from _problems(each, schema.get("items", True), f"{place}[{number}]")
+        for index, item in enumerate(value):
+            yield from _find_problems(item, schema.get("items", True), f"{path}[{index}]")
     if isinstance(value, Mapping):
-        yield from (f"{place} has no {name!r}" for name in schema.get("required", ()) if name not in value)
-        known = schema.get("properties", {})
-        for name, each in value.items():
-            yield from _problems(each, known.get(name, schema.get("additionalProperties", True)), f"{place}[{name!r}]")
+        yield from (f"{path} has no {name!r}" for name in schema.get("required", ()) if name not in value)
+        properties = schema.get("properties", {})
+        for name, item in value.items():
+            yield from _find_problems(item, properties.get(name, schema.get("additionalProperties", True)), f"{path}[{name!r}]")
 
 
 def _is_number(value: Any) -> bool:

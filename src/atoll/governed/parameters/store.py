@@ -169,7 +169,7 @@ class ParameterStore(Protocol):
             ParameterNotFound: There is no such key.
         """
 
-    def lock_of(self, key: str) -> Change | None:
+    def get_lock(self, key: str) -> Change | None:
         """Returns the lock that holds a key, or None."""
 
     def alias(
@@ -222,13 +222,13 @@ class ParameterStore(Protocol):
         Ends when `timeout` seconds pass without a change.
         """
 
-    def changes(self, prefix: str = "", *, after: int = 0, upto: int | None = None) -> Iterator[Change]:
+    def changes(self, prefix: str = "", *, after: int = 0, end: int | None = None) -> Iterator[Change]:
         """Yields the audit log: changes of keys with a prefix, in their order."""
 
     def snapshot(self, prefix: str = "", *, as_of: int | datetime | None = None) -> Snapshot:
         """Returns all values at one moment, now or then."""
 
-    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
+    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
         """Checks the audit log from its first change to its last.
 
         Raises:

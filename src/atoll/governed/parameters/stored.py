@@ -21,24 +21,24 @@ class StoredParameters(Parameters):
 
     def __init__(
         self,
-        kept: store.Store | str | os.PathLike[str],
+        store_or_url: store.Store | str | os.PathLike[str],
         *,
         check: Check | None = None,
         clock: Callable[[], datetime] = ledger.now,
     ) -> None:
-        self._is_own = not isinstance(kept, store.Store)
-        self.store = kept if isinstance(kept, store.Store) else store.open(kept)
-        super().__init__(self.store.book(), check=check, clock=clock)
+        self._owns_store = not isinstance(store_or_url, store.Store)
+        self.store = store_or_url if isinstance(store_or_url, store.Store) else store.open(store_or_url)
+        super().__init__(self.store.change_log(), check=check, clock=clock)
 
-    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.Report:
-        if found := self.store.strangers():
+    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
+        if unexpected := self.store.find_unexpected_objects():
             raise ChainBroken(
-                f"{self.store.database.name} holds what no Atoll put there: {', '.join(found)}. What it shows may be "
+                f"{self.store.database.name} holds what no Atoll put there: {', '.join(unexpected)}. What it shows may be "
                 "false, so nothing else was checked: take it out, or go back to a copy.",
                 0,
             )
         return super().verify(anchors)
 
     def close(self) -> None:
-        if self._is_own:
+        if self._owns_store:
             self.store.close()

@@ -1,17 +1,17 @@
 """Proposals and approval: durable, bound to a content hash, decided by somebody else."""
 
-from atoll.governed.proposals.deciders import LATER, ApprovalFunc, Decider, settle
+from atoll.governed.proposals.deciders import DEFER, ApprovalFunc, Decider, run_decider
 from atoll.governed.proposals.policy import Policy
 from atoll.governed.proposals.proposal import Proposal, Review
-from atoll.governed.proposals.proposals import Decided, ProposalExpired, Proposals, SecretFound
-from atoll.governed.proposals.webhook import Forged, SignedDecisions, sign
+from atoll.governed.proposals.proposals import AlreadyDecided, ProposalExpired, Proposals, SecretFound
+from atoll.governed.proposals.webhook import InvalidSignature, SignedDecisions, sign
 
 __all__ = [
-    "LATER",
+    "DEFER",
     "ApprovalFunc",
-    "Decided",
+    "AlreadyDecided",
     "Decider",
-    "Forged",
+    "InvalidSignature",
     "Policy",
     "Proposal",
     "ProposalExpired",
@@ -19,6 +19,6 @@ __all__ = [
     "Review",
     "SecretFound",
     "SignedDecisions",
-    "settle",
+    "run_decider",
     "sign",
 ]

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from atoll import errors
 from atoll.governed.proposals.proposal import Proposal
-from atoll.governed.proposals.proposals import Decided, Proposals
+from atoll.governed.proposals.proposals import AlreadyDecided, Proposals
 
 # Looks at a proposal and says whether it may be carried out.
 type ApprovalFunc = Callable[[Proposal], bool]
 
-_SECONDS = 60.0
+_DEFAULT_SECONDS = 60.0
 
 
 class Decider(NamedTuple):
@@ -26,14 +26,14 @@ class Decider(NamedTuple):
 
     name: str
     approve: ApprovalFunc
-    seconds: float = _SECONDS
+    seconds: float = _DEFAULT_SECONDS
 
 
-LATER = "later"  # the proposal waits for the command line, the page or a signed message
+DEFER = "later"  # the proposal waits for the command line, the page or a signed message
 
 
-def settle(
-    proposals: Proposals, proposal: Proposal, decider: Decider | str | None, *, may_pass: bool = True
+def run_decider(
+    proposals: Proposals, proposal: Proposal, decider: Decider | str | None, *, allow_auto_approval: bool = True
 ) -> Proposal:
     """Has a pending proposal decided; `LATER` leaves it pending, and without a decider it is rejected.
 
@@ -43,34 +43,34 @@ def settle(
     Raises:
         Decided: Somebody else was faster.
     """
-    if may_pass and proposals.policy.auto_approve_read_only and proposals.policy.is_read_only(proposal):
-        return proposals.let_pass(proposal.id, "it adds words alone, and the policy lets those pass")
-    if decider == LATER:
+    if allow_auto_approval and proposals.policy.auto_approve_read_only and proposals.policy.is_read_only(proposal):
+        return proposals.auto_approve(proposal.id, "it adds words alone, and the policy lets those pass")
+    if decider == DEFER:
         return proposal
     if not isinstance(decider, Decider):
         reason = "there is nobody who could approve it"
-        return proposals.end(proposal.id, "rejected", "policy", reason)
-    if refusal := proposals.policy.refusal(proposal, decider.name):
-        return proposals.end(proposal.id, "rejected", "policy", refusal)
-    approve, reason = _asked(decider, proposal)
+        return proposals.close(proposal.id, "rejected", "policy", reason)
+    if refusal_reason := proposals.policy.get_refusal_reason(proposal, decider.name):
+        return proposals.close(proposal.id, "rejected", "policy", refusal_reason)
+    approve, reason = _call_decider(decider, proposal)
     return proposals.decide(
         proposal.id, decider.name, approve=approve, reason=reason, content_hash=proposal.content_hash
     )
 
 
-def _asked(decider: Decider, proposal: Proposal) -> tuple[bool, str]:
+def _call_decider(decider: Decider, proposal: Proposal) -> tuple[bool, str]:
     answers: Queue[object] = Queue()
     # A thread that never ends is left behind: a decision cannot be taken out of anybody.
-    Thread(target=lambda: answers.put(errors.attempt(lambda: decider.approve(proposal))), daemon=True).start()
+    Thread(target=lambda: answers.put(errors.capture(lambda: decider.approve(proposal))), daemon=True).start()
     try:
         answer = answers.get(timeout=decider.seconds)
     except Empty:
         return False, f"{decider.name} did not answer within {decider.seconds:g} seconds"
-    if isinstance(answer, errors.Caught):
+    if isinstance(answer, errors.CaughtException):
         return False, f"{decider.name} failed: {answer}"
     if answer is True:
         return True, f"{decider.name} approves"
     return False, f"{decider.name} rejects" if answer is False else f"{decider.name} said neither yes nor no"
 
 
-__all__ = ["LATER", "ApprovalFunc", "Decided", "Decider", "settle"]
+__all__ = ["DEFER", "ApprovalFunc", "AlreadyDecided", "Decider", "run_decider"]

@@ -75,7 +75,7 @@ class Proposal:
     @property
     def content_hash(self) -> str:
         """What an approval is bound to: the kind of change and all that would be applied."""
-        return hashlib.sha256(canonical([self.type, self.content]).encode()).hexdigest()
+        return hashlib.sha256(to_canonical_json([self.type, self.content]).encode()).hexdigest()
 
     @property
     def token(self) -> str:
@@ -85,7 +85,7 @@ class Proposal:
     @property
     def approvals(self) -> tuple[Review, ...]:
         """Those that count for the content as it is now."""
-        return tuple(each for each in self.reviews if each.is_approval and each.content_hash == self.content_hash)
+        return tuple(review for review in self.reviews if review.is_approval and review.content_hash == self.content_hash)
 
     @property
     def key(self) -> str:
@@ -107,10 +107,10 @@ class Proposal:
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data that `from_json` reads back."""
-        found = {**asdict(self), "content_hash": self.content_hash}
-        found["reviews"] = [{**each, "at": each["at"].isoformat()} for each in found["reviews"]]
-        found["editors"] = list(self.editors)
-        return found | {name: found[name].isoformat() for name in ("created_at", "expires_at")}
+        data = {**asdict(self), "content_hash": self.content_hash}
+        data["reviews"] = [{**review, "at": review["at"].isoformat()} for review in data["reviews"]]
+        data["editors"] = list(self.editors)
+        return data | {name: data[name].isoformat() for name in ("created_at", "expires_at")}
 
 
 def from_json(data: Mapping[str, Any]) -> Proposal:
@@ -120,19 +120,19 @@ def from_json(data: Mapping[str, Any]) -> Proposal:
         ValueError: It is something else, or its content is not the one that its hash names.
     """
     try:
-        known = {name: data[name] for name in Proposal.__slots__ if name != "editors"}
-        reviews = tuple(Review(**{**each, "at": _time(each["at"])}) for each in known["reviews"])
-        times = {name: _time(known[name]) for name in ("created_at", "expires_at")}
-        found = Proposal(**{**known, **times, "reviews": reviews, "editors": tuple(data.get("editors", ()))})
-        own = found.content_hash
+        values = {name: data[name] for name in Proposal.__slots__ if name != "editors"}
+        reviews = tuple(Review(**{**review, "at": _parse_time(review["at"])}) for review in values["reviews"])
+        times = {name: _parse_time(values[name]) for name in ("created_at", "expires_at")}
+        proposal = Proposal(**{**values, **times, "reviews": reviews, "editors": tuple(data.get("editors", ()))})
+        computed_hash = proposal.content_hash
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"this is no proposal: {error!r}") from error
-    if own != data.get("content_hash"):
-        raise ValueError(f"the content of proposal {found.id} is not the one that its hash names")
-    return found
+    if computed_hash != data.get("content_hash"):
+        raise ValueError(f"the content of proposal {proposal.id} is not the one that its hash names")
+    return proposal
 
 
-def canonical(value: Any) -> str:
+def to_canonical_json(value: Any) -> str:
     """Returns JSON that is the same for the same data: sorted, no blanks.
 
     Raises:
@@ -144,6 +144,6 @@ def canonical(value: Any) -> str:
         raise ValueError(f"the content is no JSON: {error}") from error
 
 
-def _time(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _parse_time(text: str) -> datetime:
+    parsed = datetime.fromisoformat(text)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

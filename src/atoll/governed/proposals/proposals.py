@@ -10,28 +10,28 @@ from typing import Any
 from atoll import errors, persons, secrets
 from atoll.governed.errors import ParameterNotFound, VersionConflict
 from atoll.governed.parameters import ParameterStore
-from atoll.governed.proposals.policy import POLICY, Policy
-from atoll.governed.proposals.proposal import RISKS, TYPES, Proposal, Review, Risk, Status, Type, canonical, from_json
+from atoll.governed.proposals.policy import POLICY_AUTHOR, Policy
+from atoll.governed.proposals.proposal import RISKS, TYPES, Proposal, Review, Risk, Status, Type, to_canonical_json, from_json
 
 PREFIX = "proposals/"
-_MOST_CHARS = 1_000_000
+_MAX_CHARS = 1_000_000
 
-_CLOSING: tuple[Status, ...] = ("withdrawn", "superseded", "rejected")
+_CLOSED_STATUSES: tuple[Status, ...] = ("withdrawn", "superseded", "rejected")
 _log = logging.getLogger(__name__)
 
 type Clock = Callable[[], datetime]
-type Guard = Callable[[str], Sequence[secrets.Found]]
+type SecretScanner = Callable[[str], Sequence[secrets.SecretMatch]]
 
 
 class SecretFound(errors.AtollError):
     """What was proposed holds something that looks like a secret; nothing of it was written anywhere."""
 
 
-class Decided(errors.Conflict):
+class AlreadyDecided(errors.Conflict):
     """Somebody decided before, or time did."""
 
 
-class ProposalExpired(Decided):
+class ProposalExpired(AlreadyDecided):
     """Nobody decided in time, which is a rejection."""
 
 
@@ -52,9 +52,9 @@ class Proposals:
     """
 
     def __init__(
-        self, store: ParameterStore, policy: Policy | None = None, *, clock: Clock = now, guard: Guard = secrets.find
+        self, store: ParameterStore, policy: Policy | None = None, *, clock: Clock = now, scanner: SecretScanner = secrets.find_secrets
     ) -> None:
-        self._store, self.policy, self._clock, self._guard = store, policy or Policy(), clock, guard
+        self._store, self.policy, self._clock, self._scanner = store, policy or Policy(), clock, scanner
 
     def submit(
         self,
@@ -77,26 +77,26 @@ class Proposals:
             raise errors.SetupError(f"There is no proposal of type {proposal_type!r}: give one of {', '.join(TYPES)}.")
         if not title.strip() or not author.strip():
             raise errors.SetupError("A proposal needs a title and an author: say what it is and whose.")
-        persons.folded(author)
+        persons.normalize_name(author)
         if risk is not None and risk not in RISKS:
             raise errors.SetupError(f"There is no risk {risk!r:.40}: it is one of {', '.join(RISKS)}.")
-        text = _checked(content)
-        self._refuse_secrets(title, description, rationale, text)
-        at = self._clock()
-        made = Proposal(
+        text = _validate_content(content)
+        self._check_texts(title, description, rationale, text)
+        created_at = self._clock()
+        proposal = Proposal(
             f"p-{uuid.uuid4().hex[:12]}",
             proposal_type,
             title,
             content,
             author,
-            at,
-            at + self.policy.expires_after,
+            created_at,
+            created_at + self.policy.expires_after,
             description,
             rationale,
-            risk or self.policy.risk_of(proposal_type),
+            risk or self.policy.get_risk(proposal_type),
         )
-        self._store.set(PREFIX + made.id, made.to_json(), f"proposed: {title}", author=author, expected_version=0)
-        return made
+        self._store.set(PREFIX + proposal.id, proposal.to_json(), f"proposed: {title}", author=author, expected_version=0)
+        return proposal
 
     def get(self, proposal_id: str) -> Proposal:
         """Returns a proposal as it stands; one whose time is over is expired, whoever looks.
@@ -108,13 +108,13 @@ class Proposals:
 
     def list(self, status: Status | None = None) -> Sequence[Proposal]:
         """Returns all proposals, or those of a status, oldest first."""
-        found = []
+        proposals = []
         for key in self._store.list(PREFIX):
             try:
-                found.append(self.get(key.removeprefix(PREFIX)))
+                proposals.append(self.get(key.removeprefix(PREFIX)))
             except errors.StoreFailed as error:
                 _log.warning("%s", error)  # one that somebody spoilt hides no other
-        return [each for each in sorted(found, key=lambda each: each.created_at) if status in (None, each.status)]
+        return [proposal for proposal in sorted(proposals, key=lambda proposal: proposal.created_at) if status in (None, proposal.status)]
 
     def edit(self, proposal_id: str, content: Mapping[str, Any], author: str, reason: str) -> Proposal:
         """Changes what is proposed; what was said of it before counts no longer, and it is the editor's too.
@@ -124,16 +124,16 @@ class Proposals:
             Decided: It is not pending or approved any more.
             SecretFound: Something in it looks like a secret.
         """
-        self._refuse_secrets(_checked(content), reason)
-        proposal, version = self._open(proposal_id, ("pending", "approved"))
-        persons.folded(author)
+        self._check_texts(_validate_content(content), reason)
+        proposal, version = self._read_with_status(proposal_id, ("pending", "approved"))
+        persons.normalize_name(author)
         editors = (*proposal.editors, author)
         edited = replace(proposal, content=content, editors=editors, reviews=(), status="pending")
         edited = replace(edited, expires_at=self._clock() + self.policy.expires_after)
         return self._write(edited, version, f"edited: {reason}", author)
 
     def decide(
-        self, proposal_id: str, by: str, *, approve: bool, reason: str, content_hash: str | None = None
+        self, proposal_id: str, reviewer: str, *, approve: bool, reason: str, content_hash: str | None = None
     ) -> Proposal:
         """Takes one decision down: a rejection ends it, approvals count until there are enough.
 
@@ -145,48 +145,48 @@ class Proposals:
             SetupError: The reason or the name is empty.
             Decided: It is not pending any more, this person may not decide, or its content is another one by now.
         """
-        if not reason.strip() or not by.strip():
+        if not reason.strip() or not reviewer.strip():
             raise errors.SetupError("A decision needs a reason and a name: say why, and who you are.")
-        self._refuse_secrets(reason)
-        proposal, version = self._open(proposal_id, ("pending",))
-        if refusal := self.policy.refusal(proposal, by):
-            raise Decided(f"{by} cannot decide on proposal {proposal_id}: {refusal}.")
+        self._check_texts(reason)
+        proposal, version = self._read_with_status(proposal_id, ("pending",))
+        if refusal_reason := self.policy.get_refusal_reason(proposal, reviewer):
+            raise AlreadyDecided(f"{reviewer} cannot decide on proposal {proposal_id}: {refusal_reason}.")
         if content_hash is not None and content_hash != proposal.content_hash:
-            raise Decided(f"Proposal {proposal_id} was edited since it was looked at: look again.")
-        reviewed = proposal.with_review(Review(by, approve, reason, self._clock(), proposal.content_hash))
+            raise AlreadyDecided(f"Proposal {proposal_id} was edited since it was looked at: look again.")
+        reviewed = proposal.with_review(Review(reviewer, approve, reason, self._clock(), proposal.content_hash))
         if not approve:
             reviewed = replace(reviewed, status="rejected")
-        elif self.policy.is_carried(reviewed):
+        elif self.policy.has_enough_approvals(reviewed):
             reviewed = replace(reviewed, status="approved")
         verdict = "approved" if approve else "rejected"
-        return self._write(reviewed, version, f"{verdict}: {reason}", by)
+        return self._write(reviewed, version, f"{verdict}: {reason}", reviewer)
 
-    def end(self, proposal_id: str, status: Status, by: str, reason: str) -> Proposal:
+    def close(self, proposal_id: str, status: Status, author: str, reason: str) -> Proposal:
         """Closes a proposal without a decision: it is withdrawn, superseded, or rejected by a rule.
 
         Raises:
             SetupError: The status closes nothing.
             Decided: It was closed before.
         """
-        if status not in _CLOSING:
-            raise errors.SetupError(f"A proposal is not closed as {status}: give one of {', '.join(_CLOSING)}.")
-        self._refuse_secrets(reason)
-        proposal, version = self._open(proposal_id, ("pending", "approved"))
-        return self._write(replace(proposal, status=status), version, f"{status}: {reason}", by)
+        if status not in _CLOSED_STATUSES:
+            raise errors.SetupError(f"A proposal is not closed as {status}: give one of {', '.join(_CLOSED_STATUSES)}.")
+        self._check_texts(reason)
+        proposal, version = self._read_with_status(proposal_id, ("pending", "approved"))
+        return self._write(replace(proposal, status=status), version, f"{status}: {reason}", author)
 
-    def let_pass(self, proposal_id: str, reason: str) -> Proposal:
+    def auto_approve(self, proposal_id: str, reason: str) -> Proposal:
         """Approves by rule what needs nobody: words alone, where the policy says so.
 
         Raises:
             Decided: It is not pending, or it does need somebody.
         """
-        proposal, version = self._open(proposal_id, ("pending",))
-        passed = proposal.with_review(Review(POLICY, True, reason, self._clock(), proposal.content_hash))
-        if not self.policy.is_carried(passed):
-            raise Decided(f"Proposal {proposal_id} needs somebody who approves it.")
-        return self._write(replace(passed, status="approved"), version, f"approved: {reason}", POLICY)
+        proposal, version = self._read_with_status(proposal_id, ("pending",))
+        reviewed = proposal.with_review(Review(POLICY_AUTHOR, True, reason, self._clock(), proposal.content_hash))
+        if not self.policy.has_enough_approvals(reviewed):
+            raise AlreadyDecided(f"Proposal {proposal_id} needs somebody who approves it.")
+        return self._write(replace(reviewed, status="approved"), version, f"approved: {reason}", POLICY_AUTHOR)
 
-    def apply(self, proposal_id: str, carry_out: Callable[[Proposal], str]) -> Proposal:
+    def apply(self, proposal_id: str, apply_change: Callable[[Proposal], str]) -> Proposal:
         """Carries an approved proposal out and says what it made.
 
         It is marked first, so that nobody edits it meanwhile; a crash in between leaves the mark, and it is carried
@@ -195,17 +195,17 @@ class Proposals:
         Raises:
             Decided: It is not approved, or another process was faster.
         """
-        proposal, version = self._open(proposal_id, ("approved", "applying"))
-        if not self.policy.is_carried(proposal):
-            raise Decided(f"Proposal {proposal_id} has not been approved by enough for what it says now.")
-        by = proposal.approvals[-1].by
+        proposal, version = self._read_with_status(proposal_id, ("approved", "applying"))
+        if not self.policy.has_enough_approvals(proposal):
+            raise AlreadyDecided(f"Proposal {proposal_id} has not been approved by enough for what it says now.")
+        author = proposal.approvals[-1].by
         if proposal.status == "approved":
-            proposal = self._write(replace(proposal, status="applying"), version, "is carried out", by)
-        outcome = errors.attempt(lambda: carry_out(proposal), passing=(errors.StoreFailed,))
-        has_failed = isinstance(outcome, errors.Caught)
-        done = replace(proposal, status="failed" if has_failed else "applied", outcome=str(outcome))
-        _, version = self._open(proposal_id, ("applying",))
-        return self._write(done, version, f"{done.status}: {done.outcome or proposal.title}", by)
+            proposal = self._write(replace(proposal, status="applying"), version, "is carried out", author)
+        outcome = errors.capture(lambda: apply_change(proposal), reraise=(errors.StoreFailed,))
+        has_failed = isinstance(outcome, errors.CaughtException)
+        applied = replace(proposal, status="failed" if has_failed else "applied", outcome=str(outcome))
+        _, version = self._read_with_status(proposal_id, ("applying",))
+        return self._write(applied, version, f"{applied.status}: {applied.outcome or proposal.title}", author)
 
     def _read(self, proposal_id: str) -> tuple[Proposal, int]:
         try:
@@ -213,55 +213,55 @@ class Proposals:
         except ParameterNotFound:
             raise errors.NotFound(f"There is no proposal {proposal_id}.") from None
         try:
-            found = from_json(value)
+            proposal = from_json(value)
         except ValueError as error:
             raise errors.StoreFailed(f"Proposal {proposal_id} cannot be read: {error}.") from error
-        if found.status == "pending" and self._clock() >= found.expires_at:
-            found = replace(found, status="expired")
-        return found, version
+        if proposal.status == "pending" and self._clock() >= proposal.expires_at:
+            proposal = replace(proposal, status="expired")
+        return proposal, version
 
-    def _open(self, proposal_id: str, statuses: tuple[Status, ...]) -> tuple[Proposal, int]:
-        found, version = self._read(proposal_id)
-        if found.status == "expired":
-            raise ProposalExpired(f"Proposal {proposal_id} is expired since {found.expires_at:%Y-%m-%d %H:%M} UTC.")
-        if found.status not in statuses:
-            raise Decided(f"Proposal {proposal_id} is {found.status}, not {' or '.join(statuses)}.")
-        return found, version
+    def _read_with_status(self, proposal_id: str, statuses: tuple[Status, ...]) -> tuple[Proposal, int]:
+        proposal, version = self._read(proposal_id)
+        if proposal.status == "expired":
+            raise ProposalExpired(f"Proposal {proposal_id} is expired since {proposal.expires_at:%Y-%m-%d %H:%M} UTC.")
+        if proposal.status not in statuses:
+            raise AlreadyDecided(f"Proposal {proposal_id} is {proposal.status}, not {' or '.join(statuses)}.")
+        return proposal, version
 
-    def _write(self, proposal: Proposal, version: int, reason: str, by: str) -> Proposal:
+    def _write(self, proposal: Proposal, version: int, reason: str, author: str) -> Proposal:
         try:
-            self._store.set(PREFIX + proposal.id, proposal.to_json(), reason, author=by, expected_version=version)
+            self._store.set(PREFIX + proposal.id, proposal.to_json(), reason, author=author, expected_version=version)
         except VersionConflict:
-            raise Decided(f"Somebody else changed proposal {proposal.id} at the same time: look again.") from None
+            raise AlreadyDecided(f"Somebody else changed proposal {proposal.id} at the same time: look again.") from None
         return proposal
 
-    def refuse_secrets(self, content: Mapping[str, Any]) -> None:
+    def check_no_secrets(self, content: Mapping[str, Any]) -> None:
         """Refuses what could not be proposed for its secrets or its size.
 
         Raises:
             SetupError: It is too large, or no JSON.
             SecretFound: It holds something that looks like a secret.
         """
-        self._refuse_secrets(_checked(content))
+        self._check_texts(_validate_content(content))
 
-    def _refuse_secrets(self, *texts: str) -> None:
+    def _check_texts(self, *texts: str) -> None:
         for text in texts:
-            if found := self._guard(text):
-                kinds = ", ".join(dict.fromkeys(each.kind for each in found))
+            if matches := self._scanner(text):
+                kinds = ", ".join(dict.fromkeys(match.kind for match in matches))
                 raise SecretFound(f"This looks like a secret ({kinds}): take it out, and name a variable instead.")
 
 
-def _checked(content: Mapping[str, Any]) -> str:
+def _validate_content(content: Mapping[str, Any]) -> str:
     try:
-        text = canonical(content)
+        text = to_canonical_json(content)
     except ValueError as error:
         raise errors.SetupError(f"The proposal cannot be kept: {error}.") from None
-    if len(text) > _MOST_CHARS:
-        raise errors.SetupError(f"The proposal has {len(text):,} characters: give at most {_MOST_CHARS:,}.")
-    return "\n".join(_strings(content))
+    if len(text) > _MAX_CHARS:
+        raise errors.SetupError(f"The proposal has {len(text):,} characters: give at most {_MAX_CHARS:,}.")
+    return "\n".join(_collect_texts(content))
 
 
-def _strings(value: Any, name: str = "") -> list[str]:
+def _collect_texts(value: Any, name: str = "") -> list[str]:
     """Returns all texts of a content as they are: in JSON a line break is two letters, and a key may hide behind it.
 
     What a value is called stands before it, as in a file, so that a guard sees it; so does what a parameter is called.
@@ -270,10 +270,10 @@ def _strings(value: Any, name: str = "") -> list[str]:
         case str():
             return [value, *([f'{name}: "{value}"'] if name else [])]
         case Mapping():
-            called = next((each for key in ("key", "name") if isinstance(each := value.get(key), str)), "")
-            found = [text for key, each in value.items() for text in (str(key), *_strings(each, str(key)))]
-            return found + (_strings(value["value"], called) if called and "value" in value else [])
+            label = next((candidate_label for key in ("key", "name") if isinstance(candidate_label := value.get(key), str)), "")
+            texts = [text for key, item in value.items() for text in (str(key), *_collect_texts(item, str(key)))]
+            return texts + (_collect_texts(value["value"], label) if label and "value" in value else [])
         case list() | tuple():
-            return [text for each in value for text in _strings(each, name)]
+            return [text for item in value for text in _collect_texts(item, name)]
         case _:
             return []

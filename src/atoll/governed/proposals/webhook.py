@@ -13,12 +13,12 @@ from atoll.governed.parameters import ParameterStore
 from atoll.governed.proposals.proposal import Proposal
 from atoll.governed.proposals.proposals import Proposals, now
 
-NONCES = "nonces/"
-_SHORTEST_KEY, _MOST_BYTES = 16, 100_000
+NONCE_PREFIX = "nonces/"
+_MIN_KEY_BYTES, _MAX_BODY_BYTES = 16, 100_000
 _FIELDS = ("proposal", "content_hash", "by", "approve", "reason", "nonce", "at")
 
 
-class Forged(errors.AtollError):
+class InvalidSignature(errors.AtollError):
     """A message is not signed by whoever has the key, is too old, or came before."""
 
 
@@ -41,8 +41,8 @@ class SignedDecisions:
         tolerance: timedelta = timedelta(minutes=5),
         clock: Callable[[], datetime] = now,
     ) -> None:
-        if len(key) < _SHORTEST_KEY:
-            raise errors.SetupError(f"The key of the webhook has {len(key)} bytes: give at least {_SHORTEST_KEY}.")
+        if len(key) < _MIN_KEY_BYTES:
+            raise errors.SetupError(f"The key of the webhook has {len(key)} bytes: give at least {_MIN_KEY_BYTES}.")
         self._proposals, self._store, self._key = proposals, store, key
         self._tolerance, self._clock = tolerance, clock
 
@@ -57,26 +57,26 @@ class SignedDecisions:
             Forged: The signature, the time or the nonce is wrong; nothing changed.
             Decided: It is right and comes too late, or its author may not decide.
         """
-        if len(body) > _MOST_BYTES or not _is_same(sign(body, self._key), signature):
-            raise Forged("The signature of the message is wrong.")
-        said = _read(body)
-        if abs(self._clock() - said["at"]) > self._tolerance:
-            raise Forged("The message is too old, or its clock is wrong.")
-        self._use(said["nonce"], said["by"])
+        if len(body) > _MAX_BODY_BYTES or not _signatures_match(sign(body, self._key), signature):
+            raise InvalidSignature("The signature of the message is wrong.")
+        message = _parse_message(body)
+        if abs(self._clock() - message["at"]) > self._tolerance:
+            raise InvalidSignature("The message is too old, or its clock is wrong.")
+        self._consume_nonce(message["nonce"], message["by"])
         return self._proposals.decide(
-            said["proposal"],
-            said["by"],
-            approve=said["approve"],
-            reason=said["reason"],
-            content_hash=said["content_hash"],
+            message["proposal"],
+            message["by"],
+            approve=message["approve"],
+            reason=message["reason"],
+            content_hash=message["content_hash"],
         )
 
-    def _use(self, nonce: str, by: str) -> None:
+    def _consume_nonce(self, nonce: str, author: str) -> None:
         digest = hashlib.sha256(nonce.encode()).hexdigest()
         try:
-            self._store.set(NONCES + digest, self._clock().isoformat(), "used", author=by, expected_version=0)
+            self._store.set(NONCE_PREFIX + digest, self._clock().isoformat(), "used", author=author, expected_version=0)
         except VersionConflict:
-            raise Forged("The message came before.") from None
+            raise InvalidSignature("The message came before.") from None
 
 
 def sign(body: bytes, key: bytes) -> str:
@@ -84,18 +84,18 @@ def sign(body: bytes, key: bytes) -> str:
     return hmac.new(key, body, hashlib.sha256).hexdigest()
 
 
-def _is_same(wanted: str, given: str) -> bool:
-    return hmac.compare_digest(wanted.encode(), given.removeprefix("sha256=").encode(errors="replace"))
+def _signatures_match(expected: str, received: str) -> bool:
+    return hmac.compare_digest(expected.encode(), received.removeprefix("sha256=").encode(errors="replace"))
 
 
-def _read(body: bytes) -> dict[str, Any]:
+def _parse_message(body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body)
-        found = {name: said[name] for name in _FIELDS}
-        at = datetime.fromisoformat(found["at"])
+        data = json.loads(body)
+        message = {name: data[name] for name in _FIELDS}
+        sent_at = datetime.fromisoformat(message["at"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Forged(f"The message is not a decision with {', '.join(_FIELDS)}.") from error
-    texts = all(isinstance(found[name], str) and found[name] for name in _FIELDS if name != "approve")
-    if not texts or not isinstance(found["approve"], bool):
-        raise Forged("A field of the message is empty, or of the wrong kind.")
-    return found | {"at": at if at.tzinfo else at.replace(tzinfo=UTC)}
+        raise InvalidSignature(f"The message is not a decision with {', '.join(_FIELDS)}.") from error
+    has_texts = all(isinstance(message[name], str) and message[name] for name in _FIELDS if name != "approve")
+    if not has_texts or not isinstance(message["approve"], bool):
+        raise InvalidSignature("A field of the message is empty, or of the wrong kind.")
+    return message | {"at": sent_at if sent_at.tzinfo else sent_at.replace(tzinfo=UTC)}

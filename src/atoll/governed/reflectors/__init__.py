@@ -1,7 +1,7 @@
 """Reflectors: what learns from replayed decisions."""
 
-from atoll.governed.reflectors.aggregator import Aggregator, Stats
+from atoll.governed.reflectors.aggregator import AggregatorReflector, Stats
 from atoll.governed.reflectors.func import FuncReflector
-from atoll.governed.reflectors.sketch import Sketch
+from atoll.governed.reflectors.sketch import QuantileSketch
 
-__all__ = ["Aggregator", "FuncReflector", "Sketch", "Stats"]
+__all__ = ["AggregatorReflector", "FuncReflector", "QuantileSketch", "Stats"]

@@ -7,11 +7,11 @@ from datetime import datetime
 from threading import Lock
 from typing import Any
 
-from atoll.governed.reflectors.cell import Cell
+from atoll.governed.reflectors.cell import MetricStats
 from atoll.governed.replay.event import ReplayEvent
 
-PENDING = ""  # the metric under which decisions without feedback are counted
-ANY = ""  # the policy version that stands for all
+PENDING_METRIC = ""  # the metric under which decisions without feedback are counted
+ANY_POLICY = ""  # the policy version that stands for all
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -45,7 +45,7 @@ class Stats:
         return math.sqrt(self.variance)
 
 
-class Aggregator:
+class AggregatorReflector:
     """Keeps statistics per entity and metric, and beside them per policy version. Thread-safe; writes nowhere.
 
     Args:
@@ -53,94 +53,94 @@ class Aggregator:
     """
 
     def __init__(self, *, by_policy: bool = False) -> None:
-        self._cells: dict[tuple[str, str, str], Cell] = {}
+        self._stats_by_key: dict[tuple[str, str, str], MetricStats] = {}
         self._by_policy, self._lock = by_policy, Lock()
         self._num_pending = 0  # of all entities: mostly none, and then nobody need look
 
     def on_event(self, event: ReplayEvent) -> None:
-        entry, found = event.log, event.feedback
-        entity, moment = entry.entity, entry.timestamp
+        entry, feedback = event.log, event.feedback
+        entity, timestamp = entry.entity, entry.timestamp
         with self._lock:
-            if found is None:
-                self._wait(entity, moment)
+            if feedback is None:
+                self._count_pending(entity, timestamp)
                 return
-            if found.timestamp > moment:
-                moment = found.timestamp
+            if feedback.timestamp > timestamp:
+                timestamp = feedback.timestamp
             if self._num_pending:
-                waiting = self._cells.get((entity, PENDING, ANY))
-                if waiting is not None and waiting.pending:
-                    waiting.pending -= 1
+                pending_stats = self._stats_by_key.get((entity, PENDING_METRIC, ANY_POLICY))
+                if pending_stats is not None and pending_stats.pending:
+                    pending_stats.pending -= 1
                     self._num_pending -= 1
-            self._add((entity, found.metric, ANY), found.value, moment)
+            self._add((entity, feedback.metric, ANY_POLICY), feedback.value, timestamp)
             if self._by_policy and entry.policy_version:
-                self._add((entity, found.metric, entry.policy_version), found.value, moment)
+                self._add((entity, feedback.metric, entry.policy_version), feedback.value, timestamp)
 
-    def _wait(self, entity: str, moment: datetime) -> None:
-        cell = self._cells.setdefault((entity, PENDING, ANY), Cell())
-        cell.pending += 1
+    def _count_pending(self, entity: str, timestamp: datetime) -> None:
+        metric_stats = self._stats_by_key.setdefault((entity, PENDING_METRIC, ANY_POLICY), MetricStats())
+        metric_stats.pending += 1
         self._num_pending += 1
-        if cell.last is None or moment > cell.last:
-            cell.last = moment
+        if metric_stats.last is None or timestamp > metric_stats.last:
+            metric_stats.last = timestamp
 
-    def _add(self, key: tuple[str, str, str], value: float, moment: datetime) -> None:
-        cell = self._cells.get(key)
-        if cell is None:
-            cell = self._cells[key] = Cell()
-        cell.add(value)
-        if cell.last is None or moment > cell.last:
-            cell.last = moment
+    def _add(self, key: tuple[str, str, str], value: float, timestamp: datetime) -> None:
+        metric_stats = self._stats_by_key.get(key)
+        if metric_stats is None:
+            metric_stats = self._stats_by_key[key] = MetricStats()
+        metric_stats.add(value)
+        if metric_stats.last is None or timestamp > metric_stats.last:
+            metric_stats.last = timestamp
 
-    def stats(self, entity: str, metric: str, *, policy_version: str = ANY) -> Stats:
+    def stats(self, entity: str, metric: str, *, policy_version: str = ANY_POLICY) -> Stats:
         """Returns a copy of what is known; the metric "" shows what is pending."""
         with self._lock:
-            cell = self._cells.get((entity, metric, policy_version))
-            if cell is None:
+            metric_stats = self._stats_by_key.get((entity, metric, policy_version))
+            if metric_stats is None:
                 return Stats()
-            found, last, drifting, pending = cell.settled(), cell.last, cell.is_drifting, cell.pending
-        moments = found.moments
-        quantiles = (found.sketch.quantile(share) for share in QUANTILES) if moments.count else (0.0, 0.0, 0.0)
-        p05, p50, p95 = (min(max(each, found.min), found.max) for each in quantiles)
+            summary, last, is_drifting, pending = metric_stats.summarize(), metric_stats.last, metric_stats.is_drifting, metric_stats.pending
+        moments = summary.moments
+        quantiles = (summary.sketch.quantile(share) for share in QUANTILES) if moments.count else (0.0, 0.0, 0.0)
+        p05, p50, p95 = (min(max(quantile, summary.min), summary.max) for quantile in quantiles)
         return Stats(
             count=moments.count,
-            sum=found.sum,
+            sum=summary.sum,
             mean=moments.mean,
-            min=found.min,
-            max=found.max,
+            min=summary.min,
+            max=summary.max,
             pending_count=pending,
             last_timestamp=last,
             variance=moments.variance,
             p05=p05,
             p50=p50,
             p95=p95,
-            is_drifting=drifting,
+            is_drifting=is_drifting,
         )
 
-    def entities(self) -> Sequence[str]:
+    def list_entities(self) -> Sequence[str]:
         """Returns all entities, sorted."""
         with self._lock:
-            return sorted({entity for entity, _, _ in self._cells})
+            return sorted({entity for entity, _, _ in self._stats_by_key})
 
     def metrics(self, entity: str) -> Sequence[str]:
         """Returns the metrics of an entity, sorted, without the one for what is pending."""
         with self._lock:
-            return sorted({metric for owner, metric, _ in self._cells if owner == entity and metric != PENDING})
+            return sorted({metric for owner, metric, _ in self._stats_by_key if owner == entity and metric != PENDING_METRIC})
 
     def policies(self, entity: str, metric: str) -> Sequence[str]:
         """Returns the policy versions that the feedback of an entity is split by, sorted."""
         with self._lock:
-            return sorted({version for *pair, version in self._cells if pair == [entity, metric] and version != ANY})
+            return sorted({version for *pair, version in self._stats_by_key if pair == [entity, metric] and version != ANY_POLICY})
 
     def reset(self) -> None:
         """Forgets everything."""
         with self._lock:
-            self._cells.clear()
+            self._stats_by_key.clear()
             self._num_pending = 0
 
     def state(self) -> Any:
         with self._lock:
-            return [[*key, cell.to_data()] for key, cell in sorted(self._cells.items())]
+            return [[*key, metric_stats.to_data()] for key, metric_stats in sorted(self._stats_by_key.items())]
 
     def restore(self, state: Any) -> None:
         with self._lock:
-            self._cells = {(row[0], row[1], row[2]): Cell.from_data(row[3]) for row in state}
-            self._num_pending = sum(cell.pending for cell in self._cells.values())
+            self._stats_by_key = {(row[0], row[1], row[2]): MetricStats.from_data(row[3]) for row in state}
+            self._num_pending = sum(metric_stats.pending for metric_stats in self._stats_by_key.values())

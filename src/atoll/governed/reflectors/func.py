@@ -28,8 +28,8 @@ class FuncReflector:
         Raises:
             Cancelled: When called after it was told to stop.
         """
-        return self._fn if self._stop is None else self._checked
+        return self._fn if self._stop is None else self._call_unless_cancelled
 
-    def _checked(self, event: ReplayEvent) -> None:
-        cancellation.check(self._stop)
+    def _call_unless_cancelled(self, event: ReplayEvent) -> None:
+        cancellation.check_cancelled(self._stop)
         self._fn(event)

@@ -9,76 +9,76 @@ from numpy.typing import NDArray
 
 ACCURACY = 0.01  # a quantile is off by at most this share of its own value
 MAX_BUCKETS = 1024  # of each sign; with more, the smallest magnitudes share one
-SMALLEST = 1e-12  # what is nearer to 0 counts as 0
+MIN_MAGNITUDE = 1e-12  # what is nearer to 0 counts as 0
 
 _base = (1 + ACCURACY) / (1 - ACCURACY)
 _log_base = math.log(_base)
 
 
-class Sketch:
+class QuantileSketch:
     """Counts values in buckets that grow with them, so that every quantile is true within one per cent of itself.
 
     The buckets of DDSketch (Masson, Rim and Lee, 2019). Depends on the values alone and not on their order.
     """
 
-    __slots__ = ("_above", "_below", "_num_zero")
+    __slots__ = ("_positive", "_negative", "_num_zero")
 
     def __init__(self) -> None:
-        self._above: dict[int, int] = {}
-        self._below: dict[int, int] = {}
+        self._positive: dict[int, int] = {}
+        self._negative: dict[int, int] = {}
         self._num_zero = 0
 
     def add(self, values: NDArray[np.float64]) -> None:
-        positive, negative = values[values > SMALLEST], -values[values < -SMALLEST]
+        positive, negative = values[values > MIN_MAGNITUDE], -values[values < -MIN_MAGNITUDE]
         self._num_zero += len(values) - len(positive) - len(negative)
-        for buckets, found in ((self._above, positive), (self._below, negative)):
-            if len(found):
-                places, counts = np.unique(np.ceil(np.log(found) / _log_base).astype(np.int64), return_counts=True)
-                for place, count in zip(places.tolist(), counts.tolist(), strict=True):
-                    buckets[place] = buckets.get(place, 0) + count
+        for buckets, magnitudes in ((self._positive, positive), (self._negative, negative)):
+            if len(magnitudes):
+                indices, counts = np.unique(np.ceil(np.log(magnitudes) / _log_base).astype(np.int64), return_counts=True)
+                for index, count in zip(indices.tolist(), counts.tolist(), strict=True):
+                    buckets[index] = buckets.get(index, 0) + count
                 _shrink(buckets)
 
-    def quantile(self, share: float) -> float:
+    def quantile(self, fraction: float) -> float:
         """Returns the value below which a share of all lies; 0 if there are none."""
-        above, below = sorted(self._above.items()), sorted(self._below.items(), reverse=True)
-        ordered = [(-_middle(place), count) for place, count in below]
-        ordered += [(0.0, self._num_zero)] + [(_middle(place), count) for place, count in above]
-        left = share * (sum(count for _, count in ordered) - 1)
+        positive, negative = sorted(self._positive.items()), sorted(self._negative.items(), reverse=True)
+        ordered = [(-_get_bucket_value(index), count) for index, count in negative]
+        ordered += [(0.0, self._num_zero)] + [(_get_bucket_value(index), count) for index, count in positive]
+        remaining = fraction * (sum(count for _, count in ordered) - 1)
         for value, count in ordered:
-            left -= count
-            if count and left < 0:
+            remaining -= count
+            if count and remaining < 0:
                 return value
         return ordered[-1][0]
 
     def to_data(self) -> Sequence[Any]:
-        return [sorted(self._above.items()), sorted(self._below.items()), self._num_zero]
+        return [sorted(self._positive.items()), sorted(self._negative.items()), self._num_zero]
 
     @classmethod
-    def from_data(cls, data: Sequence[Any]) -> "Sketch":
-        made = cls()
-        made._above, made._below, made._num_zero = dict(map(tuple, data[0])), dict(map(tuple, data[1])), data[2]
-        return made
+    def from_data(cls, data: Sequence[Any]) -> "QuantileSketch":
+        sketch = cls()
+        sketch._positive, sketch._negative, sketch._num_zero = dict(map(tuple, data[0])), dict(map(tuple, data[1])), data[2]
+        return sketch
 
-    def merge(self, other: "Sketch") -> None:
+    def merge(self, other: "QuantileSketch") -> None:
         """Takes in what another one has counted."""
         pairs: Sequence[tuple[dict[int, int], Mapping[int, int]]] = (
-            (self._above, other._above),
-            (self._below, other._below),
+            (self._positive, other._positive),
+            (self._negative, other._negative),
         )
-        for mine, theirs in pairs:
-            for place, count in theirs.items():
-                mine[place] = mine.get(place, 0) + count
-            _shrink(mine)
+        for own_buckets, other_buckets in pairs:
+            for index, count in other_buckets.items():
+                own_buckets[index] = own_buckets.get(index, 0) + count
+            _shrink(own_buckets)
         self._num_zero += other._num_zero
 
 
-def _middle(place: int) -> float:
-    return float(2 * _base**place / (_base + 1))
+def _get_bucket_value(index: int) -> float:
+    return float(2 * _base**index / (_base + 1))
 
 
 def _shrink(buckets: dict[int, int]) -> None:
     if len(buckets) > MAX_BUCKETS:
         ordered = sorted(buckets)
-        keep = ordered[len(ordered) - MAX_BUCKETS]
-        for place in ordered[: len(ordered) - MAX_BUCKETS]:
-            buckets[keep] += buckets.pop(place)
+        smallest_index = ordered[len(ordered) - MAX_BUCKETS]
+        for index in ordered[: len(ordered) - MAX_BUCKETS]:
+            buckets[smallest_index] += buckets.pop(index)

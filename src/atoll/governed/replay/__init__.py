@@ -12,19 +12,19 @@ from atoll.governed.replay.attribution import (
 )
 from atoll.governed.replay.event import Reflector, ReplayEvent, Stateful
 from atoll.governed.replay.history import History
-from atoll.governed.replay.replayer import Filter, Replayer
-from atoll.governed.replay.report import Report
+from atoll.governed.replay.replayer import EntryFilter, LogReplayer
+from atoll.governed.replay.report import ReplayReport
 
 __all__ = [
     "ATTRIBUTIONS",
     "Attribution",
     "Decayed",
-    "Filter",
+    "EntryFilter",
     "History",
     "Reflector",
     "ReplayEvent",
-    "Replayer",
-    "Report",
+    "LogReplayer",
+    "ReplayReport",
     "Stateful",
     "by_decision",
     "every_touch",

@@ -13,13 +13,13 @@ from atoll import errors
 from atoll.governed.feedback.record import Feedback
 from atoll.governed.logs import moments
 from atoll.governed.logs.entry import LogEntry
-from atoll.governed.replay.history import Column, History
+from atoll.governed.replay.history import MetricColumn, History
 
 
 class Attribution(Protocol):
     """Finds the feedback of a decision; called once per decision, keeps nothing. None found means: not yet."""
 
-    def __call__(self, history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:
+    def __call__(self, history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
         """Returns what belongs to an entry, ordered by metric.
 
         Args:
@@ -29,29 +29,29 @@ class Attribution(Protocol):
         """
 
 
-def first_touch(history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:
+def first_touch(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
     """Takes the earliest feedback of each metric."""
-    return [found for column in history.columns if (found := column.touch(at, end)) is not None]
+    return [feedback for column in history.columns if (feedback := column.find_first(start, end)) is not None]
 
 
-def last_touch(history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:
+def last_touch(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
     """Takes the latest feedback of each metric."""
-    return [column.feedback(places[-1]) for column, places in _within(history, at, end)]
+    return [column.feedback(indices[-1]) for column, indices in _find_in_window(history, start, end)]
 
 
-def every_touch(history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:
+def every_touch(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
     """Takes all feedback of each metric, an event each, oldest first."""
-    return [column.feedback(place) for column, places in _within(history, at, end) for place in places]
+    return [column.feedback(index) for column, indices in _find_in_window(history, start, end) for index in indices]
 
 
-def mean_touch(history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:
+def mean_touch(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
     """Takes the mean of each metric, weighted by confidence and stamped as the latest; meta has the count."""
-    return [_blend(column, places, lambda place: 1.0) for column, places in _within(history, at, end)]
+    return [_average(column, indices, lambda index: 1.0) for column, indices in _find_in_window(history, start, end)]
 
 
-def by_decision(history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:
+def by_decision(history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
     """Takes what names the decision by its id, the earliest of each metric, whenever it came."""
-    return [column.feedback(places[0]) for column, places in history.of_decision(entry.decision_id)]
+    return [column.feedback(indices[0]) for column, indices in history.find_by_decision(entry.decision_id)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,33 +64,33 @@ class Decayed:
         if self.half_life <= timedelta(0):
             raise errors.SetupError(f"half_life={self.half_life}: give a time above 0.")
 
-    def __call__(self, history: History, entry: LogEntry, at: int, end: int) -> Sequence[Feedback]:
+    def __call__(self, history: History, entry: LogEntry, start: int, end: int) -> Sequence[Feedback]:
         unit = self.half_life / moments.MICROSECOND
         return [
-            _blend(column, places, lambda place, times=column.at: math.exp2(-(times[place] - at) / unit))  # type: ignore[misc]
-            for column, places in _within(history, at, end)
+            _average(column, indices, lambda index, times=column.times: math.exp2(-(times[index] - start) / unit))  # type: ignore[misc]
+            for column, indices in _find_in_window(history, start, end)
         ]
 
 
-def _within(history: History, at: int, end: int) -> Sequence[tuple[Column, range]]:
-    found = []
+def _find_in_window(history: History, start: int, end: int) -> Sequence[tuple[MetricColumn, range]]:
+    matches = []
     for column in history.columns:
-        place = stop = column.first(at)
-        while stop < column.size and column.at[stop] < end:
-            stop += 1
-        if stop > place:
-            found.append((column, range(place, stop)))
-    return found
+        first = end_index = column.find_index(start)
+        while end_index < column.size and column.times[end_index] < end:
+            end_index += 1
+        if end_index > first:
+            matches.append((column, range(first, end_index)))
+    return matches
 
 
-def _blend(column: Column, places: range, weigh: Callable[[int], float]) -> Feedback:
-    weights = [weigh(place) * column.confidence(place) for place in places]
+def _average(column: MetricColumn, indices: range, get_weight: Callable[[int], float]) -> Feedback:
+    weights = [get_weight(index) * column.confidence(index) for index in indices]
     if not (total := sum(weights)):  # nobody is sure of anything: all count alike
-        weights, total = [1.0] * len(places), float(len(places))
-    value = sum(weight * column.value(place) for weight, place in zip(weights, places, strict=True)) / total
-    last = column.feedback(places[-1])
-    confidence = sum(column.confidence(place) for place in places) / len(places)
-    return Feedback(last.timestamp, last.entity, last.metric, value, confidence, {"count": len(places)})
+        weights, total = [1.0] * len(indices), float(len(indices))
+    value = sum(weight * column.value(index) for weight, index in zip(weights, indices, strict=True)) / total
+    latest = column.feedback(indices[-1])
+    confidence = sum(column.confidence(index) for index in indices) / len(indices)
+    return Feedback(latest.timestamp, latest.entity, latest.metric, value, confidence, {"count": len(indices)})
 
 
 ATTRIBUTIONS: Mapping[str, Attribution] = {

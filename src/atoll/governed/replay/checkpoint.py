@@ -10,7 +10,7 @@ from atoll import errors
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class ReplayCheckpoint:
     """All that a replay needs to go on.
 
     Attributes:
@@ -27,16 +27,16 @@ class Checkpoint:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Takes the place of an older one, whole or not at all."""
-        draft = f"{os.fspath(path)}.{os.getpid()}"
+        temporary_path = f"{os.fspath(path)}.{os.getpid()}"
         data = {name: getattr(self, name) for name in self.__slots__}
-        with open(draft, "w", encoding="utf-8") as file:
+        with open(temporary_path, "w", encoding="utf-8") as file:
             json.dump(data, file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, path)
+        os.replace(temporary_path, path)
 
 
-def read(path: str | os.PathLike[str], request: Mapping[str, Any]) -> Checkpoint | None:
+def read_checkpoint(path: str | os.PathLike[str], request: Mapping[str, Any]) -> ReplayCheckpoint | None:
     """Returns the checkpoint of a replay, None if there is none yet.
 
     Raises:
@@ -44,14 +44,14 @@ def read(path: str | os.PathLike[str], request: Mapping[str, Any]) -> Checkpoint
     """
     try:
         with open(path, encoding="utf-8") as file:
-            found = Checkpoint(**json.load(file))
+            checkpoint = ReplayCheckpoint(**json.load(file))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, RecursionError) as error:
         raise errors.SetupError(f"{os.fspath(path)} is no checkpoint of a replay: delete it ({error}).") from error
-    if found.request != request:
+    if checkpoint.request != request:
         raise errors.SetupError(
             f"{os.fspath(path)} belongs to another replay (its window, attribution or reflectors differ): "
             "delete it, or name another."
         )
-    return found
+    return checkpoint

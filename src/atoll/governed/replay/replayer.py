@@ -12,23 +12,23 @@ from atoll import errors
 from atoll.governed.feedback.channel import FeedbackChannel
 from atoll.governed.logs import moments
 from atoll.governed.logs.entry import LogEntry
-from atoll.governed.logs.source import LogSource, Reading, Resumable
+from atoll.governed.logs.source import LogSource, LogReader, Resumable
 from atoll.governed.replay import checkpoint
 from atoll.governed.replay.attribution import Attribution, first_touch
-from atoll.governed.replay.cache import DEFAULT_BYTES, Histories
+from atoll.governed.replay.cache import DEFAULT_BYTES, FeedbackCache
 from atoll.governed.replay.event import Reflector, ReplayEvent, Stateful
-from atoll.governed.replay.report import Report
+from atoll.governed.replay.report import ReplayReport
 
-type Filter = Callable[[LogEntry], bool]
-type Tell = Callable[[str], None]
+type EntryFilter = Callable[[LogEntry], bool]
+type LogMessage = Callable[[str], None]
 
 WEEK = timedelta(days=7)
-EVERY = 50_000  # entries between two checkpoints
+CHECKPOINT_EVERY = 50_000  # entries between two checkpoints
 
 _log = logging.getLogger(__name__)
 
 
-class Replayer:
+class LogReplayer:
     """Pairs every decision of a log with its feedback and tells the reflectors, one event after the other.
 
     Args:
@@ -55,16 +55,16 @@ class Replayer:
         by_observed: bool = False,
         cache_bytes: int = DEFAULT_BYTES,
         max_errors: int | None = None,
-        tell: Tell | None = None,
+        log_message: LogMessage | None = None,
     ) -> None:
-        for name, given in (("source", source), ("feedback", feedback)):
-            if given is None:
+        for name, argument in (("source", source), ("feedback", feedback)):
+            if argument is None:
                 raise errors.SetupError(f"A replay needs a {name}: give one.")
         if window <= timedelta(0):
             raise errors.SetupError(f"window={window}: feedback needs some time after a decision, e.g. 7 days.")
         self._source, self._feedback, self._window = source, feedback, window
         self._attribution, self._by_observed, self._cache_bytes = attribution, by_observed, cache_bytes
-        self._max_errors, self._tell = max_errors, tell or _log.warning
+        self._max_errors, self._log_message = max_errors, log_message or _log.warning
         self._reflectors: list[Reflector] = []
         self._lock = Lock()
 
@@ -77,12 +77,12 @@ class Replayer:
         self,
         since: datetime,
         until: datetime,
-        keep: Filter | None = None,
+        entry_filter: EntryFilter | None = None,
         *,
         checkpoint_path: str | os.PathLike[str] | None = None,
-        every: int = EVERY,
+        checkpoint_every: int = CHECKPOINT_EVERY,
         stop: Event | None = None,
-    ) -> Report:
+    ) -> ReplayReport:
         """Replays the decisions from `since` to `until`, both included.
 
         Args:
@@ -97,11 +97,11 @@ class Replayer:
         """
         with self._lock:
             reflectors = tuple(self._reflectors)
-        run = Run(self._request(since, until, reflectors), reflectors, self._tell, self._max_errors)
+        run = ReplayRun(self._request(since, until, reflectors), reflectors, self._log_message, self._max_errors)
         run.resume(checkpoint_path)
-        histories = Histories(self._feedback, since, by_observed=self._by_observed, limit=self._cache_bytes)
-        pairing = Pairing(histories, self._attribution, self._window // moments.MICROSECOND)
-        run.dispatch(run.events(self._source, since, until, pairing, Admission(keep, every, stop)))
+        histories = FeedbackCache(self._feedback, since, by_observed=self._by_observed, max_bytes=self._cache_bytes)
+        matcher = FeedbackMatcher(histories, self._attribution, self._window // moments.MICROSECOND)
+        run.dispatch(run.events(self._source, since, until, matcher, ReplayOptions(entry_filter, checkpoint_every, stop)))
         return run.finish()
 
     def _request(self, since: datetime, until: datetime, reflectors: Sequence[Reflector]) -> Mapping[str, Any]:
@@ -111,86 +111,86 @@ class Replayer:
             "window": self._window / moments.MICROSECOND,
             "attribution": getattr(self._attribution, "__name__", repr(self._attribution)),
             "by_observed": self._by_observed,
-            "reflectors": [type(each).__name__ for each in reflectors],
+            "reflectors": [type(reflector).__name__ for reflector in reflectors],
         }
 
 
-class Pairing(NamedTuple):
+class FeedbackMatcher(NamedTuple):
     """What feedback a decision gets."""
 
-    histories: Histories
+    histories: FeedbackCache
     attribution: Attribution
     window: int
 
 
-class Admission(NamedTuple):
+class ReplayOptions(NamedTuple):
     """Which decisions are let in, and for how long."""
 
-    keep: Filter | None
-    every: int
+    entry_filter: EntryFilter | None
+    checkpoint_every: int
     stop: Event | None
 
 
-class Run:
+class ReplayRun:
     """One replay under way."""
 
     def __init__(
-        self, request: Mapping[str, Any], reflectors: Sequence[Reflector], tell: Tell, max_errors: int | None
+        self, request: Mapping[str, Any], reflectors: Sequence[Reflector], log_message: LogMessage, max_errors: int | None
     ) -> None:
-        self._request, self._reflectors, self._tell, self._max_errors = request, reflectors, tell, max_errors
+        self._request, self._reflectors, self._log_message, self._max_errors = request, reflectors, log_message, max_errors
         self._path: str | os.PathLike[str] | None = None
-        self._after: Any = None
-        self._reading: Reading | None = None
-        self._at = 0
+        self._position: Any = None
+        self._reader: LogReader | None = None
+        self._reflector_index = 0
         self._failure: BaseException | None = None
-        self.report = Report()
+        self.report = ReplayReport()
 
     def resume(self, path: str | os.PathLike[str] | None) -> None:
         """Takes up a checkpoint, if there is one."""
         self._path = path
-        found = checkpoint.read(path, self._request) if path is not None else None
-        if found is not None:
-            self._after, self.report = found.place, Report.from_data(found.report)
-            for reflector, state in zip(self._reflectors, found.states, strict=True):
+        saved = checkpoint.read_checkpoint(path, self._request) if path is not None else None
+        if saved is not None:
+            self._position, self.report = saved.place, ReplayReport.from_data(saved.report)
+            for reflector, state in zip(self._reflectors, saved.states, strict=True):
                 if isinstance(reflector, Stateful):
                     reflector.restore(state)
 
-    def _read(self, source: LogSource, since: datetime, until: datetime) -> Iterator[LogEntry]:
+    def _iter_entries(self, source: LogSource, since: datetime, until: datetime) -> Iterator[LogEntry]:
         if isinstance(source, Resumable):
-            self._reading = source.begin(since, until, after=self._after)
-            return iter(self._reading)
+            self._reader = source.open_reader(since, until, after=self._position)
+            return iter(self._reader)
         return islice(source.read(since, until), self.report.entries, None)
 
     def events(
-        self, source: LogSource, since: datetime, until: datetime, pairing: "Pairing", admission: "Admission"
+        self, source: LogSource, since: datetime, until: datetime, matcher: "FeedbackMatcher", options: "ReplayOptions"
     ) -> Iterator[ReplayEvent]:
         """Yields the events of each decision: one per measurement that belongs to it, or one without any.
 
         When it is asked for the next event, the reflectors are done with the last.
         """
-        (histories, attribution, window), (keep, every, stop) = pairing, admission
+        (histories, attribution, window), (entry_filter, checkpoint_every, stop) = matcher, options
         epoch, unit, report = moments.EPOCH, moments.MICROSECOND, self.report
-        kept, load = histories.kept, histories.get
+        cached_histories, load = histories.histories, histories.get
         try:
-            for entry in self._read(source, since, until):
+            for entry in self._iter_entries(source, since, until):
                 if stop is not None and stop.is_set():
                     report.is_stopped = True
                     return
                 report.entries += 1
-                if keep is None or keep(entry):
-                    at = (entry.timestamp - epoch) // unit
-                    history = None if histories.num_evicted else kept.get(entry.entity)
-                    found = attribution(history or load(entry.entity), entry, at, at + window)
-                    if found:
-                        report.paired += len(found)
-                        for each in found:
-                            yield ReplayEvent(entry, each)
+                if entry_filter is None or entry_filter(entry):
+                    start = (entry.timestamp - epoch) // unit
+                    history = None if histories.num_evicted else cached_histories.get(entry.entity)
+                    matches = attribution(history or load(entry.entity), entry, start, start + window)
+                    if matches:
+                        report.paired += len(matches)
+                        for feedback in matches:
+                            yield ReplayEvent(entry, feedback)
                     else:
                         report.pending += 1
                         yield ReplayEvent(entry)
                 else:
                     report.filtered += 1
-                if self._path is not None and not report.entries % every:
+                if self._path is not None and not report.entries % checkpoint_every:
                     self._save(self._path)
         except BaseException as error:
             self._failure = error  # of the source, the feedback or the filter: not of a reflector
@@ -198,56 +198,56 @@ class Run:
 
     def dispatch(self, events: Iterator[ReplayEvent]) -> None:
         """Tells all reflectors of all events; one that raises misses nothing but this event."""
-        tell_all = self._tell_one(events) if len(self._reflectors) == 1 else self._tell_several(events)
-        while isinstance(caught := errors.attempt(tell_all), errors.Caught):
+        dispatch_all = self._make_single_dispatch(events) if len(self._reflectors) == 1 else self._make_multi_dispatch(events)
+        while isinstance(caught := errors.capture(dispatch_all), errors.CaughtException):
             if caught.error is self._failure:
                 raise caught.error
-            self._count(caught)
+            self._count_error(caught)
 
-    def _tell_one(self, events: Iterator[ReplayEvent]) -> Callable[[], None]:
+    def _make_single_dispatch(self, events: Iterator[ReplayEvent]) -> Callable[[], None]:
         on_event = self._reflectors[0].on_event
 
-        def tell_all() -> None:
+        def dispatch_all() -> None:
             for event in events:
                 on_event(event)
 
-        return tell_all
+        return dispatch_all
 
-    def _tell_several(self, events: Iterator[ReplayEvent]) -> Callable[[], None]:
-        numbered = [(place, reflector.on_event) for place, reflector in enumerate(self._reflectors)]
-        calls = ((place, on_event, event) for event in events for place, on_event in numbered)
+    def _make_multi_dispatch(self, events: Iterator[ReplayEvent]) -> Callable[[], None]:
+        handlers = [(index, reflector.on_event) for index, reflector in enumerate(self._reflectors)]
+        calls = ((index, on_event, event) for event in events for index, on_event in handlers)
 
-        def tell_all() -> None:
-            for place, on_event, event in calls:
-                self._at = place
+        def dispatch_all() -> None:
+            for index, on_event, event in calls:
+                self._reflector_index = index
                 on_event(event)
 
-        return tell_all
+        return dispatch_all
 
-    def _count(self, caught: errors.Caught) -> None:
-        name = f"{self._at}: {type(self._reflectors[self._at]).__name__}"
+    def _count_error(self, caught: errors.CaughtException) -> None:
+        name = f"{self._reflector_index}: {type(self._reflectors[self._reflector_index]).__name__}"
         self.report.count_error(name, str(caught))
-        self._tell(f"Reflector {name} raised {caught}")
+        self._log_message(f"Reflector {name} raised {caught}")
         if self._max_errors is not None and self.report.num_errors > self._max_errors:
             raise errors.RunFailed(
                 f"Reflectors raised {self.report.num_errors} times, last {name}: {caught}"
             ) from caught.error
 
-    def finish(self) -> Report:
+    def finish(self) -> ReplayReport:
         """Returns the report, and leaves a checkpoint where one is wanted."""
         if self._path is not None:
             self._save(self._path)
-        return self._so_far()
+        return self._build_report()
 
-    def _so_far(self) -> Report:
+    def _build_report(self) -> ReplayReport:
         """Returns the counts of this reading and of those that it goes on from."""
-        found = Report.from_data(self.report.to_data())
-        if self._reading is not None:
-            found.count_issues(self._reading.num_issues, self._reading.issues)
-            found.in_progress += self._reading.num_in_progress
-        return found
+        report = ReplayReport.from_data(self.report.to_data())
+        if self._reader is not None:
+            report.count_issues(self._reader.num_issues, self._reader.issues)
+            report.in_progress += self._reader.num_in_progress
+        return report
 
     def _save(self, path: str | os.PathLike[str]) -> None:
-        place = None if self._reading is None else self._reading.place
-        states = [each.state() if isinstance(each, Stateful) else None for each in self._reflectors]
-        checkpoint.Checkpoint(self._request, place, self._so_far().to_data(), states).write(path)
+        position = None if self._reader is None else self._reader.position
+        states = [reflector.state() if isinstance(reflector, Stateful) else None for reflector in self._reflectors]
+        checkpoint.ReplayCheckpoint(self._request, position, self._build_report().to_data(), states).write(path)

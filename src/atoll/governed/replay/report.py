@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from atoll.governed.logs.source import ReadIssue
 
-NUM_ISSUES = 20
+MAX_BAD_LINES = 20
 
 
 @dataclass(slots=True)
-class Report:
+class ReplayReport:
     """Counts of a replay; the same log gives the same bytes.
 
     Attributes:
@@ -46,22 +46,22 @@ class Report:
     def num_errors(self) -> int:
         return sum(self.errors.values())
 
-    def count_error(self, reflector: str, said: str) -> None:
+    def count_error(self, reflector: str, message: str) -> None:
         self.errors[reflector] = self.errors.get(reflector, 0) + 1
-        self.first_errors.setdefault(reflector, said)
+        self.first_errors.setdefault(reflector, message)
 
     def count_issues(self, count: int, issues: Sequence[ReadIssue]) -> None:
         self.issues += count
-        self.bad_lines = [*self.bad_lines, *issues][:NUM_ISSUES]
+        self.bad_lines = [*self.bad_lines, *issues][:MAX_BAD_LINES]
 
     def to_data(self) -> Mapping[str, Any]:
         data = {name: getattr(self, name) for name in self.__slots__}
-        return {**data, "events": self.events, "bad_lines": [each._asdict() for each in self.bad_lines]}
+        return {**data, "events": self.events, "bad_lines": [issue._asdict() for issue in self.bad_lines]}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        known = {name: data[name] for name in cls.__slots__}
-        return cls(**{**known, "bad_lines": [ReadIssue(**each) for each in data["bad_lines"]]})
+        values = {name: data[name] for name in cls.__slots__}
+        return cls(**{**values, "bad_lines": [ReadIssue(**issue) for issue in data["bad_lines"]]})
 
     def to_json(self) -> str:
         """Returns the report on one line, its keys sorted."""

@@ -6,39 +6,39 @@ import weakref
 from array import array
 from typing import Any
 
-PAGE = 256  # numbers that are read at once
-WIDTH = 8  # bytes of a number
+PAGE_SIZE = 256  # numbers that are read at once
+NUMBER_BYTES = 8  # bytes of a number
 
-type Numbers = "array[Any] | Paged"
+type NumberArray = "array[Any] | PagedArray"
 
 
-class Paged:
+class PagedArray:
     """Numbers in a file, of which one page is at hand: whoever goes through them in order reads each page once."""
 
-    __slots__ = ("_begin", "_count", "_low", "_page", "_size", "_spill")
+    __slots__ = ("_file_offset", "_count", "_low", "_page", "_size", "_disk_array")
 
-    def __init__(self, spill: "Spill", begin: int, kind: str, size: int) -> None:
-        self._spill, self._begin, self._size = spill, begin, size
+    def __init__(self, disk_array: "DiskArray", file_offset: int, typecode: str, size: int) -> None:
+        self._disk_array, self._file_offset, self._size = disk_array, file_offset, size
         self._low = self._count = 0
-        self._page = array(kind)
+        self._page = array(typecode)
 
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, place: int) -> Any:
-        at = place - self._low
-        if 0 <= at < self._count:
-            return self._page[at]
-        if not 0 <= place < self._size:
-            raise IndexError(place)
-        self._low = place // PAGE * PAGE
-        self._count = min(PAGE, self._size - self._low)
-        body = self._spill.read(self._begin + self._low * WIDTH, self._count * WIDTH)
-        self._page = array(self._page.typecode, body)
-        return self._page[place - self._low]
+    def __getitem__(self, index: int) -> Any:
+        page_index = index - self._low
+        if 0 <= page_index < self._count:
+            return self._page[page_index]
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        self._low = index // PAGE_SIZE * PAGE_SIZE
+        self._count = min(PAGE_SIZE, self._size - self._low)
+        data = self._disk_array.read(self._file_offset + self._low * NUMBER_BYTES, self._count * NUMBER_BYTES)
+        self._page = array(self._page.typecode, data)
+        return self._page[index - self._low]
 
 
-class Spill:
+class DiskArray:
     """Takes arrays in and gives the same numbers back in pages; its file goes when nobody has any of them."""
 
     def __init__(self) -> None:
@@ -47,15 +47,15 @@ class Spill:
         weakref.finalize(self, os.close, self._fd)
         self._end = 0
 
-    def take(self, numbers: Numbers) -> Numbers:
+    def add(self, numbers: NumberArray) -> NumberArray:
         """Returns numbers of eight bytes each as pages of the file."""
-        if isinstance(numbers, Paged):
+        if isinstance(numbers, PagedArray):
             return numbers
-        body, begin = memoryview(numbers).cast("B"), self._end
-        while body:
-            written = os.pwrite(self._fd, body, self._end)
-            self._end, body = self._end + written, body[written:]
-        return Paged(self, begin, numbers.typecode, len(numbers))
+        data, file_offset = memoryview(numbers).cast("B"), self._end
+        while data:
+            num_written = os.pwrite(self._fd, data, self._end)
+            self._end, data = self._end + num_written, data[num_written:]
+        return PagedArray(self, file_offset, numbers.typecode, len(numbers))
 
-    def read(self, begin: int, count: int) -> bytes:
-        return os.pread(self._fd, count, begin)
+    def read(self, offset: int, count: int) -> bytes:
+        return os.pread(self._fd, count, offset)

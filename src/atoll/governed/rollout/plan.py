@@ -9,12 +9,12 @@ from atoll import errors
 from atoll.governed.shadow.guardrail import Guardrail
 from atoll.governed.statistics import intervals
 
-SHARES = (0.01, 0.05, 0.1, 0.25)
-DAY = 86_400.0
+DEFAULT_SHARES = (0.01, 0.05, 0.1, 0.25)
+DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RolloutPlan:
     """The steps of a rollout.
 
     Attributes:
@@ -30,11 +30,11 @@ class Plan:
     """
 
     guardrails: Sequence[Guardrail]
-    shares: Sequence[float] = SHARES
+    shares: Sequence[float] = DEFAULT_SHARES
     min_samples: int = 50
     min_seconds: float = 3600.0
-    bake_seconds: float = DAY
-    cooldown_seconds: float = DAY
+    bake_seconds: float = DAY_SECONDS
+    cooldown_seconds: float = DAY_SECONDS
     alpha: float = 0.05
     expected: float = 200.0
     needs_shadow: bool = True
@@ -43,16 +43,16 @@ class Plan:
         intervals.check_alpha(self.alpha)
         if not self.guardrails:
             raise errors.SetupError("A rollout needs a guardrail: without one it could not roll back by itself.")
-        grows = all(less < more for less, more in pairwise((0.0, *self.shares, 1.0)))
-        if not self.shares or not grows:
+        is_growing = all(smaller < larger for smaller, larger in pairwise((0.0, *self.shares, 1.0)))
+        if not self.shares or not is_growing:
             raise errors.SetupError(f"shares={tuple(self.shares)}: give growing shares above 0 and below 1.")
         if self.min_samples < 0 or min(self.min_seconds, self.bake_seconds, self.cooldown_seconds) < 0:
             raise errors.SetupError("Numbers of samples and seconds in a plan are 0 or more.")
 
     def to_data(self) -> Mapping[str, Any]:
-        return {**asdict(self), "shares": list(self.shares), "guardrails": [asdict(each) for each in self.guardrails]}
+        return {**asdict(self), "shares": list(self.shares), "guardrails": [asdict(guardrail) for guardrail in self.guardrails]}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> "Plan":
-        guardrails = tuple(Guardrail(**each) for each in data["guardrails"])
+    def from_data(cls, data: Mapping[str, Any]) -> "RolloutPlan":
+        guardrails = tuple(Guardrail(**data_item) for data_item in data["guardrails"])
         return cls(**{**data, "guardrails": guardrails, "shares": tuple(data["shares"])})

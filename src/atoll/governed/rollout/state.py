@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from atoll.governed.rollout.plan import Plan
-from atoll.governed.statistics import Evidence, Moments, difference
+from atoll.governed.rollout.plan import RolloutPlan
+from atoll.governed.statistics import Evidence, Moments, compare_means
 
 type Stage = Literal["proposed", "shadow", "canary", "full", "rolled_back"]
 
@@ -20,7 +20,7 @@ def state_key(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RolloutState:
     """One rollout.
 
     Attributes:
@@ -44,7 +44,7 @@ class State:
     author: str
     salt: str
     baseline_version: int
-    plan: Plan
+    plan: RolloutPlan
     entered_at: datetime
     stage: Stage = "proposed"
     step: int = 0
@@ -68,30 +68,30 @@ class State:
         """Returns what is known of the difference, candidate minus baseline; all guardrails share alpha."""
         alpha = self.plan.alpha / len(self.plan.guardrails)
         arms = self.moments(metric, BASELINE), self.moments(metric, CANDIDATE)
-        return difference(*arms, alpha=alpha, expected=self.plan.expected)
+        return compare_means(*arms, alpha=alpha, expected=self.plan.expected)
 
-    def merged(self, fresh: Mapping[tuple[str, str], Moments]) -> "State":
+    def with_moments(self, new_moments: Mapping[tuple[str, str], Moments]) -> "RolloutState":
         """Returns the state with measurements that came since."""
-        arms = {metric: dict(each) for metric, each in self.arms.items()}
-        for (metric, arm), moments in fresh.items():
+        arms = {metric: dict(by_arm) for metric, by_arm in self.arms.items()}
+        for (metric, arm), moments in new_moments.items():
             total = self.moments(metric, arm)
             total.merge(moments)
             arms.setdefault(metric, {})[arm] = total.to_data()
         return replace(self, arms=arms)
 
-    def num_fresh(self, metric: str) -> int:
+    def count_new(self, metric: str) -> int:
         """Returns how many treated measurements came since the stage or step began."""
         return self.moments(metric, CANDIDATE).count - self.entered_count.get(metric, 0)
 
-    def moved(self, stage: Stage, now: datetime, why: str, *, step: int = 0, is_settled: bool = False) -> "State":
-        counts = {each.metric: self.moments(each.metric, CANDIDATE).count for each in self.plan.guardrails}
+    def move_to(self, stage: Stage, now: datetime, reason: str, *, step: int = 0, is_settled: bool = False) -> "RolloutState":
+        counts = {guardrail.metric: self.moments(guardrail.metric, CANDIDATE).count for guardrail in self.plan.guardrails}
         return replace(
-            self, stage=stage, step=step, entered_at=now, entered_count=counts, why=why, is_settled=is_settled
+            self, stage=stage, step=step, entered_at=now, entered_count=counts, why=reason, is_settled=is_settled
         )
 
     def to_data(self) -> Mapping[str, Any]:
         data = {name: getattr(self, name) for name in self.__slots__}
-        arms = {metric: {arm: list(each) for arm, each in arms.items()} for metric, arms in self.arms.items()}
+        arms = {metric: {arm: list(values) for arm, values in arms.items()} for metric, arms in self.arms.items()}
         counts = dict(self.entered_count)
         return {
             **data,
@@ -103,16 +103,16 @@ class State:
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> "State":
+    def from_data(cls, data: Mapping[str, Any]) -> "RolloutState":
         arms = {
-            metric: {arm: (each[0], each[1], each[2]) for arm, each in arms.items()}
+            metric: {arm: (values[0], values[1], values[2]) for arm, values in arms.items()}
             for metric, arms in data["arms"].items()
         }
         fed_at = data["fed_at"]
-        read = {
-            "plan": Plan.from_data(data["plan"]),
+        parsed = {
+            "plan": RolloutPlan.from_data(data["plan"]),
             "entered_at": datetime.fromisoformat(data["entered_at"]),
             "fed_at": None if fed_at is None else datetime.fromisoformat(fed_at),
             "arms": arms,
         }
-        return cls(**{**data, **read})
+        return cls(**{**data, **parsed})

@@ -2,20 +2,20 @@
 
 from atoll.governed.shadow.comparison import Comparison, Dimension
 from atoll.governed.shadow.guardrail import Guardrail
-from atoll.governed.shadow.result import ShadowResult, Verdict, divergence
+from atoll.governed.shadow.result import ShadowResult, Verdict, compute_divergence
 from atoll.governed.shadow.runner import Applier, Sampler, ShadowRunner
-from atoll.governed.shadow.samplers import Fixed, by_hash
+from atoll.governed.shadow.samplers import FixedSampler, hash_to_unit
 
 __all__ = [
     "Applier",
     "Comparison",
     "Dimension",
-    "Fixed",
+    "FixedSampler",
     "Guardrail",
     "Sampler",
     "ShadowResult",
     "ShadowRunner",
     "Verdict",
-    "by_hash",
-    "divergence",
+    "hash_to_unit",
+    "compute_divergence",
 ]

@@ -39,11 +39,11 @@ class Dimension:
     is_found: bool
 
 
-class Paired:
+class PairedSamples:
     """The pairs of one metric so far."""
 
-    def __init__(self, alpha: float, expected: float, start: int) -> None:
-        self.sequence = ConfidenceSequence(alpha, expected, start)
+    def __init__(self, alpha: float, expected: float, min_count: int) -> None:
+        self.sequence = ConfidenceSequence(alpha, expected, min_count)
         self.baseline, self.candidate = Moments(), Moments()
         self.differences: list[float] = []
 
@@ -63,42 +63,42 @@ class Comparison:
         start: Says nothing before so many pairs.
     """
 
-    def __init__(self, alpha: float = 0.05, expected: float = 200.0, start: int = 20) -> None:
-        ConfidenceSequence(alpha, expected, start)  # refuses what cannot be, before the first pair
-        self._alpha, self._expected, self._start = alpha, expected, start
-        self._paired: dict[str, Paired] = {}
+    def __init__(self, alpha: float = 0.05, expected: float = 200.0, min_count: int = 20) -> None:
+        ConfidenceSequence(alpha, expected, min_count)  # refuses what cannot be, before the first pair
+        self._alpha, self._expected, self._min_count = alpha, expected, min_count
+        self._samples_by_metric: dict[str, PairedSamples] = {}
 
     def add(self, baseline: Mapping[str, float], candidate: Mapping[str, float]) -> None:
         """Takes in one sample's metrics under both arms; what only one of them has is left out."""
         for name, value in baseline.items():
             if name in candidate:
-                if name not in self._paired:
-                    self._paired[name] = Paired(self._alpha, self._expected, self._start)
-                self._paired[name].add(value, candidate[name])
+                if name not in self._samples_by_metric:
+                    self._samples_by_metric[name] = PairedSamples(self._alpha, self._expected, self._min_count)
+                self._samples_by_metric[name].add(value, candidate[name])
 
-    def look(self) -> Mapping[str, Evidence]:
+    def get_evidence(self) -> Mapping[str, Evidence]:
         """Returns the evidence on every metric so far; cheap enough for after each pair."""
-        return {name: each.sequence.look() for name, each in self._paired.items()}
+        return {name: samples.sequence.get_evidence() for name, samples in self._samples_by_metric.items()}
 
-    def dimensions(self, *, seed: int = 0) -> Mapping[str, Dimension]:
+    def compute_dimensions(self, *, seed: int = 0) -> Mapping[str, Dimension]:
         """Returns all that can be said of every metric, sorted."""
-        evidence = self.look()
-        adjusted = holm({name: each.p_value for name, each in evidence.items()})
-        found = e_bh({name: each.e_value for name, each in evidence.items()}, self._alpha)
+        evidence = self.get_evidence()
+        adjusted = holm({name: metric_evidence.p_value for name, metric_evidence in evidence.items()})
+        significant = e_bh({name: metric_evidence.e_value for name, metric_evidence in evidence.items()}, self._alpha)
         return {
-            name: self._dimension(self._paired[name], evidence[name], adjusted[name], name in found, seed)
-            for name in sorted(self._paired)
+            name: self._make_dimension(self._samples_by_metric[name], evidence[name], adjusted[name], name in significant, seed)
+            for name in sorted(self._samples_by_metric)
         }
 
-    def _dimension(self, paired: Paired, evidence: Evidence, adjusted: float, is_found: bool, seed: int) -> Dimension:
-        differences: Sequence[float] = paired.differences
+    def _make_dimension(self, samples: PairedSamples, evidence: Evidence, adjusted: float, is_found: bool, seed: int) -> Dimension:
+        differences: Sequence[float] = samples.differences
         return Dimension(
-            baseline=paired.baseline.mean,
-            candidate=paired.candidate.mean,
-            difference=paired.sequence.moments.mean,
+            baseline=samples.baseline.mean,
+            candidate=samples.candidate.mean,
+            difference=samples.sequence.moments.mean,
             count=len(differences),
             evidence=evidence,
-            t_interval=t_interval(paired.sequence.moments, self._alpha),
+            t_interval=t_interval(samples.sequence.moments, self._alpha),
             bootstrap_interval=bootstrap_interval(differences, self._alpha, seed=seed),
             adjusted_p=adjusted,
             is_found=is_found,

@@ -26,14 +26,14 @@ class Guardrail:
         if not self.metric or not self.margin >= 0:
             raise errors.SetupError(f"A guardrail needs a metric and a margin of 0 or more, not {self}.")
 
-    def gain(self, interval: Interval) -> Interval:
+    def to_gain(self, interval: Interval) -> Interval:
         """Returns the interval of the difference such that above 0 is better."""
         return Interval(-interval.high, -interval.low) if self.lower_is_better else interval
 
     def is_breached(self, difference: Interval) -> bool:
         """Says whether the candidate is worse by more than the margin, for sure."""
-        return self.gain(difference).high < -self.margin
+        return self.to_gain(difference).high < -self.margin
 
-    def is_kept(self, difference: Interval) -> bool:
+    def is_satisfied(self, difference: Interval) -> bool:
         """Says whether the candidate is not worse by more than the margin, for sure."""
-        return self.gain(difference).low >= -self.margin
+        return self.to_gain(difference).low >= -self.margin

@@ -51,19 +51,19 @@ class ShadowResult:
 
     def to_data(self) -> Mapping[str, Any]:
         """Returns the result as plain JSON; what has no bound is null."""
-        plain = _plain(dataclasses.asdict(self))
+        plain = _to_json(dataclasses.asdict(self))
         assert isinstance(plain, dict)
         return plain
 
 
-def divergence(baseline: float, candidate: float) -> float:
+def compute_divergence(baseline: float, candidate: float) -> float:
     """Returns how far two means are apart, relative to the larger, 1 at most."""
     return min(abs(baseline - candidate) / max(abs(baseline), abs(candidate), 1e-9), 1.0)
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_to_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -10,31 +10,31 @@ from atoll.evaluation import Evaluation
 from atoll.governed.evaluators import evaluator as evaluators
 from atoll.governed.shadow.comparison import Comparison
 from atoll.governed.shadow.guardrail import FITNESS, Guardrail
-from atoll.governed.shadow.result import ShadowResult, Verdict, divergence
+from atoll.governed.shadow.result import ShadowResult, Verdict, compute_divergence
 from atoll.governed.statistics import Evidence, Moments, RatioCheck, check_ratio
 
 type Sampler = Callable[[float], Iterable[Candidate]]
 type Applier = Callable[[Candidate, Any], Candidate]
 
-SCORED = "scored"  # 1 or 0: whether an arm could score the sample; a guardrail of its own
-SAME = 1e-12
+SCORED_METRIC = "scored"  # 1 or 0: whether an arm could score the sample; a guardrail of its own
+TOLERANCE = 1e-12
 
 
-class Values(Protocol):
+class ParameterReader(Protocol):
     """What a shadow run needs of a store of parameters: to read."""
 
     def get(self, key: str, /) -> tuple[Any, int]: ...
 
 
 @runtime_checkable
-class Offering(Protocol):
+class SizedSampler(Protocol):
     """A sampler that says how many candidates it chose from, so that its share can be checked."""
 
     @property
     def num_offered(self) -> int: ...
 
 
-class Terms(NamedTuple):
+class VerdictRules(NamedTuple):
     """When a verdict falls.
 
     Attributes:
@@ -68,7 +68,7 @@ class ShadowRunner:
 
     def __init__(
         self,
-        store: Values,
+        store: ParameterReader,
         evaluator: evaluators.Evaluator,
         sampler: Sampler,
         applier: Applier,
@@ -77,21 +77,21 @@ class ShadowRunner:
         guardrails: Sequence[Guardrail] = (),
         alpha: float = 0.05,
         expected: float = 200.0,
-        start: int = 20,
+        min_count: int = 20,
         stop_early: bool = True,
         repeats: int = 0,
         workers: int = 1,
         seed: int = 0,
     ) -> None:
-        needed = {"store": store, "evaluator": evaluator, "sampler": sampler, "applier": applier}
-        if missing := [name for name, given in needed.items() if given is None]:
+        required = {"store": store, "evaluator": evaluator, "sampler": sampler, "applier": applier}
+        if missing := [name for name, argument in required.items() if argument is None]:
             raise errors.SetupError(f"A shadow run needs {', '.join(missing)}: give it.")
         if min_effect < 0:
             raise errors.SetupError(f"min_effect={min_effect}: a change must bring 0 or more.")
         self._store, self._evaluator, self._sampler, self._applier = store, evaluator, sampler, applier
-        self._terms = Terms(min_effect, tuple(guardrails))
-        self._levels = (alpha, expected, start)
-        Comparison(*self._levels)  # refuses what cannot be, now
+        self._rules = VerdictRules(min_effect, tuple(guardrails))
+        self._comparison_args = (alpha, expected, min_count)
+        Comparison(*self._comparison_args)  # refuses what cannot be, now
         self._stop_early, self._repeats, self._workers, self._seed = stop_early, repeats, max(workers, 1), seed
 
     def run_shadow(
@@ -108,29 +108,29 @@ class ShadowRunner:
         """
         if not 0 <= traffic <= 1:
             raise errors.SetupError(f"traffic={traffic}: give a share from 0 to 1.")
-        present = self._store.get(key)[0]
+        current_value = self._store.get(key)[0]
         samples = self._sampler(traffic)
-        arms = Arms(Comparison(*self._levels), self._evaluator, self._applier, present, candidate_value)
+        arms = ArmScores(Comparison(*self._comparison_args), self._evaluator, self._applier, current_value, candidate_value)
         verdict: Verdict = "extend"
-        reason, waiting = "there is no sample", iter(samples)
-        while batch := list(islice(waiting, self._workers)):
+        reason, remaining_samples = "there is no sample", iter(samples)
+        while batch := list(islice(remaining_samples, self._workers)):
             arms.score(batch, self._workers, self._repeats)
-            verdict, reason = judge(arms.comparison.look(), self._terms)
+            verdict, reason = decide_verdict(arms.comparison.get_evidence(), self._rules)
             if verdict != "extend" and self._stop_early:
                 break
-        planned = 2 * len(samples) if isinstance(samples, Sized) else arms.num_calls
-        ratio = self._ratio(samples, traffic)
+        num_planned = 2 * len(samples) if isinstance(samples, Sized) else arms.num_calls
+        ratio = self._check_share(samples, traffic)
         if ratio is not None and ratio.is_off and verdict == "promote":
             verdict, reason = "extend", f"the sample is {ratio.share:.3g} of what was offered, not {traffic:.3g}"
-        return arms.result(self._seed, verdict, reason, max(planned - arms.num_calls, 0), ratio, meta or {})
+        return arms.make_result(self._seed, verdict, reason, max(num_planned - arms.num_calls, 0), ratio, meta or {})
 
-    def _ratio(self, samples: Iterable[Candidate], traffic: float) -> RatioCheck | None:
-        if not isinstance(self._sampler, Offering) or not isinstance(samples, Sized) or not 0 < traffic < 1:
+    def _check_share(self, samples: Iterable[Candidate], traffic: float) -> RatioCheck | None:
+        if not isinstance(self._sampler, SizedSampler) or not isinstance(samples, Sized) or not 0 < traffic < 1:
             return None
         return check_ratio(self._sampler.num_offered - len(samples), len(samples), traffic)
 
 
-class Arms:
+class ArmScores:
     """Both arms of a run under way."""
 
     def __init__(
@@ -138,45 +138,45 @@ class Arms:
         comparison: Comparison,
         evaluator: evaluators.Evaluator,
         applier: Applier,
-        present: Any,
+        current_value: Any,
         candidate_value: Any,
     ) -> None:
         self.comparison, self._evaluator, self._applier = comparison, evaluator, applier
-        self._values = (present, candidate_value)
-        self.num_calls = self._num_samples = self._num_different = 0
+        self._values = (current_value, candidate_value)
+        self.num_calls = self._num_samples = self._num_differing = 0
         self._failed = {"baseline": 0, "candidate": 0}
         self._noise = Moments()
 
     def score(self, batch: Sequence[Candidate], workers: int, repeats: int) -> None:
-        pairs = [self._applier(each, value) for each in batch for value in self._values]
-        found = evaluators.score_all(self._evaluator, pairs, workers=2 * workers if workers > 1 else 1)
+        pairs = [self._applier(sample, value) for sample in batch for value in self._values]
+        evaluations = evaluators.score_all(self._evaluator, pairs, workers=2 * workers if workers > 1 else 1)
         self.num_calls += len(pairs)
-        for place in range(len(batch)):
-            baseline, candidate = found[2 * place : 2 * place + 2]
+        for index in range(len(batch)):
+            baseline, candidate = evaluations[2 * index : 2 * index + 2]
             if self._noise.count < repeats and baseline.score is not None:
-                self._repeat(pairs[2 * place], baseline.score)
-            self._take(baseline, candidate)
+                self._repeat(pairs[2 * index], baseline.score)
+            self._add_pair(baseline, candidate)
 
     def _repeat(self, applied: Candidate, score: float) -> None:
-        again = self._evaluator.score(applied).score
-        if again is not None:
-            self._noise.add((again - score) ** 2 / 2)  # the mean of these is the variance of one score
+        repeated_score = self._evaluator.score(applied).score
+        if repeated_score is not None:
+            self._noise.add((repeated_score - score) ** 2 / 2)  # the mean of these is the variance of one score
 
-    def _take(self, baseline: Evaluation, candidate: Evaluation) -> None:
+    def _add_pair(self, baseline: Evaluation, candidate: Evaluation) -> None:
         self._num_samples += 1
         scored = baseline.score is not None, candidate.score is not None
         for arm, is_scored in zip(self._failed, scored, strict=True):
             self._failed[arm] += not is_scored
-        metrics = [{SCORED: float(each)} for each in scored]
+        metrics = [{SCORED_METRIC: float(was_scored)} for was_scored in scored]
         if baseline.score is not None and candidate.score is not None:
-            for each, values in zip((baseline, candidate), metrics, strict=True):
-                values.update({**each.metrics, FITNESS: float(each.score or 0.0)})
-        self._num_different += scored[0] != scored[1] or any(
-            abs(value - metrics[1].get(name, value)) > SAME for name, value in metrics[0].items()
+            for evaluation, values in zip((baseline, candidate), metrics, strict=True):
+                values.update({**evaluation.metrics, FITNESS: float(evaluation.score or 0.0)})
+        self._num_differing += scored[0] != scored[1] or any(
+            abs(value - metrics[1].get(name, value)) > TOLERANCE for name, value in metrics[0].items()
         )
         self.comparison.add(*metrics)
 
-    def result(
+    def make_result(
         self,
         seed: int,
         verdict: Verdict,
@@ -185,18 +185,18 @@ class Arms:
         ratio: RatioCheck | None,
         meta: Mapping[str, Any],
     ) -> ShadowResult:
-        dimensions = self.comparison.dimensions(seed=seed)
+        dimensions = self.comparison.compute_dimensions(seed=seed)
         fitness = dimensions.get(FITNESS)
-        before, after = (fitness.baseline, fitness.candidate) if fitness else (0.0, 0.0)
-        metrics = [name for name in dimensions if name not in (FITNESS, SCORED)]
+        baseline_mean, candidate_mean = (fitness.baseline, fitness.candidate) if fitness else (0.0, 0.0)
+        metrics = [name for name in dimensions if name not in (FITNESS, SCORED_METRIC)]
         return ShadowResult(
-            baseline_fitness=before,
-            candidate_fitness=after,
+            baseline_fitness=baseline_mean,
+            candidate_fitness=candidate_mean,
             baseline_breakdown={name: dimensions[name].baseline for name in metrics},
             candidate_breakdown={name: dimensions[name].candidate for name in metrics},
             sample_size=fitness.count if fitness else 0,
-            divergence=divergence(before, after),
-            disagreement=self._num_different / self._num_samples if self._num_samples else 0.0,
+            divergence=compute_divergence(baseline_mean, candidate_mean),
+            disagreement=self._num_differing / self._num_samples if self._num_samples else 0.0,
             verdict=verdict,
             reason=reason,
             dimensions=dimensions,
@@ -209,22 +209,22 @@ class Arms:
         )
 
 
-def judge(found: Mapping[str, Evidence], terms: Terms) -> tuple[Verdict, str]:
+def decide_verdict(evidence: Mapping[str, Evidence], rules: VerdictRules) -> tuple[Verdict, str]:
     """Returns the verdict that the evidence allows, and why."""
-    guardrails = [*terms.guardrails, Guardrail(SCORED)]
-    for each in guardrails:
-        if each.metric in found and each.is_breached(found[each.metric].interval):
-            return "reject", f"{each.metric} is worse by more than {each.margin:g}"
-    fitness = found.get(FITNESS)
+    guardrails = [*rules.guardrails, Guardrail(SCORED_METRIC)]
+    for guardrail in guardrails:
+        if guardrail.metric in evidence and guardrail.is_breached(evidence[guardrail.metric].interval):
+            return "reject", f"{guardrail.metric} is worse by more than {guardrail.margin:g}"
+    fitness = evidence.get(FITNESS)
     if fitness is None:
         return "extend", "no sample was scored by both arms"
-    if fitness.interval.high < terms.min_effect:
-        return "reject", f"fitness gains less than {terms.min_effect:g}"
-    if not fitness.interval.low > terms.min_effect:
-        return "extend", f"after {fitness.count} pairs fitness may gain more or less than {terms.min_effect:g}"
-    for each in terms.guardrails:
-        if each.metric not in found:
-            return "extend", f"{each.metric} is guarded, and nobody measured it"
-        if not each.is_kept(found[each.metric].interval):
-            return "extend", f"{each.metric} may be worse by {each.margin:g} or more"
-    return "promote", f"fitness gains more than {terms.min_effect:g}, and nothing guarded is worse"
+    if fitness.interval.high < rules.min_effect:
+        return "reject", f"fitness gains less than {rules.min_effect:g}"
+    if not fitness.interval.low > rules.min_effect:
+        return "extend", f"after {fitness.count} pairs fitness may gain more or less than {rules.min_effect:g}"
+    for guardrail in rules.guardrails:
+        if guardrail.metric not in evidence:
+            return "extend", f"{guardrail.metric} is guarded, and nobody measured it"
+        if not guardrail.is_satisfied(evidence[guardrail.metric].interval):
+            return "extend", f"{guardrail.metric} may be worse by {guardrail.margin:g} or more"
+    return "promote", f"fitness gains more than {rules.min_effect:g}, and nothing guarded is worse"

@@ -1,18 +1,18 @@
 """Skills that an agent learnt and somebody approved, also as SKILL.md folders."""
 
 from atoll.governed.skills.learner import SkillLearner
-from atoll.governed.skills.markdown import parse, read, text_of, write
-from atoll.governed.skills.skill import Lesson, SkillDefinition, SkillRefused, Step, slug
+from atoll.governed.skills.markdown import parse_skill, read_skill, format_skill, write_skill
+from atoll.governed.skills.skill import SkillOrigin, SkillDefinition, InvalidSkill, SkillStep, make_slug
 
 __all__ = [
-    "Lesson",
+    "SkillOrigin",
     "SkillDefinition",
     "SkillLearner",
-    "SkillRefused",
-    "Step",
-    "parse",
-    "read",
-    "slug",
-    "text_of",
-    "write",
+    "InvalidSkill",
+    "SkillStep",
+    "parse_skill",
+    "read_skill",
+    "make_slug",
+    "format_skill",
+    "write_skill",
 ]

@@ -8,7 +8,7 @@ from atoll import errors
 from atoll.governed import shelves
 from atoll.governed.errors import ParameterNotFound, VersionConflict
 from atoll.governed.parameters import ParameterStore
-from atoll.governed.skills.skill import SkillDefinition, SkillRefused, from_json
+from atoll.governed.skills.skill import SkillDefinition, InvalidSkill, from_json
 
 PREFIX = "skills/"
 
@@ -30,34 +30,34 @@ class SkillLearner:
 
     def load_all(self) -> shelves.LoadResult[SkillDefinition]:
         """Returns all skills; one that cannot be read hides no other."""
-        return shelves.load_all(self._store, PREFIX, self.find, SkillRefused)
+        return shelves.load_all(self._store, PREFIX, self.find, InvalidSkill)
 
-    def checked(self, content: Mapping[str, Any]) -> SkillDefinition:
+    def prepare(self, content: Mapping[str, Any]) -> SkillDefinition:
         """Returns the skill that a content describes, as it would be kept: one version on, its counts its own.
 
         Raises:
             SkillRefused: It cannot be kept.
         """
-        made = from_json(content)
+        skill = from_json(content)
         try:
-            before = self.find(made.name)
+            existing = self.find(skill.name)
         except errors.NotFound:
-            return replace(made, version=1, usage_count=0, success_rate=0.0)  # nobody has used it here
+            return replace(skill, version=1, usage_count=0, success_rate=0.0)  # nobody has used it here
         return replace(
-            made,
-            version=before.version + 1,
-            created_at=before.created_at or made.created_at,
-            usage_count=before.usage_count,
-            success_rate=before.success_rate,
+            skill,
+            version=existing.version + 1,
+            created_at=existing.created_at or skill.created_at,
+            usage_count=existing.usage_count,
+            success_rate=existing.success_rate,
         )
 
-    def keep(self, content: Mapping[str, Any], reason: str, author: str, token: str) -> str:
+    def save(self, content: Mapping[str, Any], reason: str, author: str, token: str) -> str:
         """Keeps an approved skill and returns its name and version.
 
         Raises:
             SkillRefused: It cannot be kept.
         """
-        return shelves.keep(self._store, PREFIX, self.checked(content), reason, author, token)
+        return shelves.save_item(self._store, PREFIX, self.prepare(content), reason, author, token)
 
     def record_usage(self, name: str, success: bool, *, author: str = "usage") -> SkillDefinition:
         """Counts a use; the success rate is the mean over all of them.
@@ -85,7 +85,7 @@ class SkillLearner:
     def format_for_system_prompt(self) -> str:
         """Returns a line for each skill, for whoever may use them."""
         skills = self.load_all().items
-        lines = [f"- {each.name}: {' '.join(each.headline.split())}" for each in skills]
+        lines = [f"- {skill.name}: {' '.join(skill.headline.split())}" for skill in skills]
         return "\n".join(["Skills that were learnt:", *lines]) if lines else ""
 
     def _read(self, name: str) -> tuple[SkillDefinition, int]:

@@ -1,10 +1,10 @@
 """Statistics that decide: moments, fixed-sample intervals, confidence sequences, several questions at once."""
 
-from atoll.governed.statistics.intervals import Interval, bootstrap_interval, sample_size, t_interval
+from atoll.governed.statistics.intervals import Interval, bootstrap_interval, compute_sample_size, t_interval
 from atoll.governed.statistics.moments import Moments
 from atoll.governed.statistics.multiplicity import e_bh, holm
 from atoll.governed.statistics.ratio import RatioCheck, check_ratio
-from atoll.governed.statistics.sequence import ConfidenceSequence, Evidence, difference
+from atoll.governed.statistics.sequence import ConfidenceSequence, Evidence, compare_means
 
 __all__ = [
     "ConfidenceSequence",
@@ -14,9 +14,9 @@ __all__ = [
     "RatioCheck",
     "bootstrap_interval",
     "check_ratio",
-    "difference",
+    "compare_means",
     "e_bh",
     "holm",
-    "sample_size",
+    "compute_sample_size",
     "t_interval",
 ]

@@ -25,7 +25,7 @@ class Interval(NamedTuple):
         return not self.low <= value <= self.high
 
 
-EVERYWHERE = Interval(-math.inf, math.inf)
+UNBOUNDED = Interval(-math.inf, math.inf)
 
 
 def check_alpha(alpha: float) -> None:
@@ -42,29 +42,29 @@ def t_interval(moments: Moments, alpha: float = 0.05) -> Interval:
     """Returns Student's interval for the mean; everywhere with fewer than two values."""
     check_alpha(alpha)
     if moments.count < 2:
-        return EVERYWHERE
-    reach = float(special.stdtrit(moments.count - 1, 1 - alpha / 2)) * moments.deviation / math.sqrt(moments.count)
-    return Interval(moments.mean - reach, moments.mean + reach)
+        return UNBOUNDED
+    half_width = float(special.stdtrit(moments.count - 1, 1 - alpha / 2)) * moments.deviation / math.sqrt(moments.count)
+    return Interval(moments.mean - half_width, moments.mean + half_width)
 
 
 def bootstrap_interval(
-    values: Sequence[float], alpha: float = 0.05, *, num_draws: int = 1000, seed: int = 0
+    values: Sequence[float], alpha: float = 0.05, *, num_resamples: int = 1000, seed: int = 0
 ) -> Interval:
     """Returns the interval of percentiles of resampled means; the same values and seed give the same interval."""
     check_alpha(alpha)
     if len(values) < 2:
-        return EVERYWHERE
+        return UNBOUNDED
     rng, sample = np.random.default_rng(seed), np.asarray(values, dtype=float)
     # One draw at a time: a thousand draws of a long sample at once would be gigabytes.
-    means = [sample[rng.integers(0, len(sample), len(sample))].mean() for _ in range(num_draws)]
+    means = [sample[rng.integers(0, len(sample), len(sample))].mean() for _ in range(num_resamples)]
     low, high = np.quantile(means, [alpha / 2, 1 - alpha / 2])
     return Interval(float(low), float(high))
 
 
-def sample_size(effect: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
+def compute_sample_size(effect: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
     """Returns how many pairs a test of fixed size needs to find an effect, given in standard deviations."""
     check_alpha(alpha)
     if not effect:
         raise errors.SetupError("No sample is large enough to find an effect of 0: give the least that matters.")
-    reach = float(special.ndtri(1 - alpha / 2) + special.ndtri(power))
-    return math.ceil((reach / effect) ** 2)
+    z_sum = float(special.ndtri(1 - alpha / 2) + special.ndtri(power))
+    return math.ceil((z_sum / effect) ** 2)

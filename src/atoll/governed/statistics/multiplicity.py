@@ -9,8 +9,8 @@ def holm(p_values: Mapping[str, float]) -> Mapping[str, float]:
     """Returns p-values adjusted after Holm (1979): one below alpha is wrong anywhere with probability alpha."""
     adjusted: dict[str, float] = {}
     worst = 0.0
-    for place, name in enumerate(sorted(p_values, key=lambda name: (p_values[name], name))):
-        worst = max(worst, min(1.0, p_values[name] * (len(p_values) - place)))
+    for index, name in enumerate(sorted(p_values, key=lambda name: (p_values[name], name))):
+        worst = max(worst, min(1.0, p_values[name] * (len(p_values) - index)))
         adjusted[name] = worst
     return {name: adjusted[name] for name in p_values}
 
@@ -22,5 +22,5 @@ def e_bh(e_values: Mapping[str, float], alpha: float = 0.05) -> frozenset[str]:
     """
     check_alpha(alpha)
     ranked = sorted(e_values, key=lambda name: (-e_values[name], name))
-    found = [place for place, name in enumerate(ranked, 1) if place * e_values[name] >= len(ranked) / alpha]
-    return frozenset(ranked[: max(found, default=0)])
+    passing_ranks = [rank for rank, name in enumerate(ranked, 1) if rank * e_values[name] >= len(ranked) / alpha]
+    return frozenset(ranked[: max(passing_ranks, default=0)])

@@ -7,7 +7,7 @@ from scipy import special
 
 from atoll import errors
 
-STRICT = 0.001  # a check that runs all the time must hardly ever cry wolf
+STRICT_ALPHA = 0.001  # a check that runs all the time must hardly ever cry wolf
 
 
 class RatioCheck(NamedTuple):
@@ -25,7 +25,7 @@ class RatioCheck(NamedTuple):
     is_off: bool
 
 
-def check_ratio(num_baseline: int, num_candidate: int, expected: float, *, alpha: float = STRICT) -> RatioCheck:
+def check_ratio(num_baseline: int, num_candidate: int, expected: float, *, alpha: float = STRICT_ALPHA) -> RatioCheck:
     """Compares the share of the second group with the planned one.
 
     The evidence is the likelihood ratio of a share about which nothing is known (uniform) against the planned one: a

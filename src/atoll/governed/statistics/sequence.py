@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 
 from atoll import errors
 from atoll.governed.statistics import intervals
-from atoll.governed.statistics.intervals import EVERYWHERE, Interval
+from atoll.governed.statistics.intervals import UNBOUNDED, Interval
 from atoll.governed.statistics.moments import Moments
 
-START = 20  # pairs before the first look: the variance of fewer is a guess, and its quotient has fat tails
-LARGEST_LOG = 700.0  # exp of more is no float
+MIN_COUNT = 20  # pairs before the first look: the variance of fewer is a guess, and its quotient has fat tails
+MAX_LOG = 700.0  # exp of more is no float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Evidence:
     p_value: float
 
 
-def tightness(alpha: float, expected: float) -> float:
+def compute_mixture_variance(alpha: float, expected: float) -> float:
     """Returns the variance of the mixture, times the variance of one value, that is best after `expected` values.
 
     Raises:
@@ -48,29 +48,29 @@ def tightness(alpha: float, expected: float) -> float:
     intervals.check_alpha(alpha)
     if not expected > 0:
         raise errors.SetupError(f"expected={expected}: say after about how many values a decision should fall.")
-    doubt = 2 * math.log(1 / alpha)
-    return (doubt + math.log(1 + doubt)) / expected
+    log_bound = 2 * math.log(1 / alpha)
+    return (log_bound + math.log(1 + log_bound)) / expected
 
 
-def log_e(estimate: float, information: float, mixture: float) -> float:
+def compute_log_e_value(estimate: float, information: float, mixture: float) -> float:
     """Returns the logarithm of the two-sided e-value of an estimate against 0."""
     spread = 1 + information * mixture
     return estimate**2 * information**2 * mixture / (2 * spread) - math.log(spread) / 2
 
 
-def reach(information: float, mixture: float, alpha: float) -> float:
+def compute_half_width(information: float, mixture: float, alpha: float) -> float:
     """Returns half the width of the interval at some information."""
     spread = 1 + information * mixture
     return math.sqrt(2 * spread / (information**2 * mixture) * (math.log(spread) / 2 - math.log(alpha)))
 
 
-def evidence(count: int, estimate: float, information: float, mixture: float, alpha: float) -> Evidence:
+def compute_evidence(count: int, estimate: float, information: float, mixture: float, alpha: float) -> Evidence:
     """Returns what an estimate with some information says."""
-    width = reach(information, mixture, alpha)
-    logarithm = log_e(estimate, information, mixture)
-    p_value = math.exp(-max(logarithm, 0.0)) if logarithm < LARGEST_LOG else 0.0
-    e_value = math.exp(min(logarithm, LARGEST_LOG))
-    return Evidence(count, estimate, Interval(estimate - width, estimate + width), e_value, p_value)
+    half_width = compute_half_width(information, mixture, alpha)
+    log_e_value = compute_log_e_value(estimate, information, mixture)
+    p_value = math.exp(-max(log_e_value, 0.0)) if log_e_value < MAX_LOG else 0.0
+    e_value = math.exp(min(log_e_value, MAX_LOG))
+    return Evidence(count, estimate, Interval(estimate - half_width, estimate + half_width), e_value, p_value)
 
 
 @dataclass(slots=True)
@@ -85,38 +85,38 @@ class ConfidenceSequence:
 
     alpha: float = 0.05
     expected: float = 200.0
-    start: int = START
+    min_count: int = MIN_COUNT
     moments: Moments = field(default_factory=Moments)
-    least_p: float = 1.0
+    min_p_value: float = 1.0
 
     def __post_init__(self) -> None:
-        tightness(self.alpha, self.expected)
-        if self.start < 2:
-            raise errors.SetupError(f"start={self.start}: a variance needs two values at least.")
+        compute_mixture_variance(self.alpha, self.expected)
+        if self.min_count < 2:
+            raise errors.SetupError(f"start={self.min_count}: a variance needs two values at least.")
 
     def add(self, value: float) -> None:
         self.moments.add(value)
 
-    def look(self) -> Evidence:
+    def get_evidence(self) -> Evidence:
         """Returns the evidence so far; its p-value is the least one of all looks."""
         moments = self.moments
-        if moments.count < self.start:
-            return Evidence(moments.count, moments.mean, EVERYWHERE, 1.0, self.least_p)
+        if moments.count < self.min_count:
+            return Evidence(moments.count, moments.mean, UNBOUNDED, 1.0, self.min_p_value)
         if moments.variance <= (1e-12 * moments.mean) ** 2:
             if not moments.mean:
-                return Evidence(moments.count, 0.0, Interval(0.0, 0.0), 1.0, self.least_p)
+                return Evidence(moments.count, 0.0, Interval(0.0, 0.0), 1.0, self.min_p_value)
             # No variance was seen, and none is not believed: one more value is imagined, and it is 0.
             moments = Moments(*moments.to_data())
             moments.add(0.0)
         information = moments.count / moments.variance
-        mixture = tightness(self.alpha, self.expected) * moments.variance
-        found = evidence(self.moments.count, moments.mean, information, mixture, self.alpha)
-        self.least_p = min(self.least_p, found.p_value)
-        return replace(found, p_value=self.least_p)
+        mixture = compute_mixture_variance(self.alpha, self.expected) * moments.variance
+        result = compute_evidence(self.moments.count, moments.mean, information, mixture, self.alpha)
+        self.min_p_value = min(self.min_p_value, result.p_value)
+        return replace(result, p_value=self.min_p_value)
 
 
-def difference(
-    baseline: Moments, candidate: Moments, *, alpha: float = 0.05, expected: float = 200.0, start: int = START
+def compare_means(
+    baseline: Moments, candidate: Moments, *, alpha: float = 0.05, expected: float = 200.0, min_count: int = MIN_COUNT
 ) -> Evidence:
     """Returns the evidence on the difference of two independent streams, candidate minus baseline, at any moment.
 
@@ -130,11 +130,11 @@ def difference(
     estimate = candidate.mean - baseline.mean
     pooled = Moments(*baseline.to_data())
     pooled.merge(candidate)
-    if smaller < start:
-        return Evidence(smaller, estimate, EVERYWHERE, 1.0, 1.0)
+    if smaller < min_count:
+        return Evidence(smaller, estimate, UNBOUNDED, 1.0, 1.0)
     if not pooled.variance:
         return Evidence(smaller, 0.0, Interval(0.0, 0.0), 1.0, 1.0)
     # Twenty values without one of the rare ones look as if they had no variance: they get that of all together.
     spread = sum(max(arm.variance, pooled.variance) / arm.count for arm in (baseline, candidate))
-    mixture = tightness(alpha, expected) * pooled.variance
-    return evidence(smaller, estimate, 1 / spread, mixture, alpha)
+    mixture = compute_mixture_variance(alpha, expected) * pooled.variance
+    return compute_evidence(smaller, estimate, 1 / spread, mixture, alpha)

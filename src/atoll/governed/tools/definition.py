@@ -16,26 +16,26 @@ from atoll import errors
 type ExecutionType = Literal["script", "command", "composite"]
 
 EXECUTION_TYPES: tuple[ExecutionType, ...] = ("script", "command", "composite")
-PLACE = re.compile(r"\{\{\s*\.([A-Za-z_][\w.-]{0,63})\s*\}\}")  # {{.param}}
-DEEPEST, MOST_CALLS = 5, 100  # of composites: calls within calls, and calls in all
+PLACEHOLDER = re.compile(r"\{\{\s*\.([A-Za-z_][\w.-]{0,63})\s*\}\}")  # {{.param}}
+MAX_DEPTH, MAX_CALLS = 5, 100  # of composites: calls within calls, and calls in all
 PREVIOUS = "previous"  # in a composite: what the step before put out
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-_HALVES = re.compile(r"[\ud800-\udfff]")
-_MOST_CHARS, _MOST_STEPS = 100_000, 20
-_NEEDED = ("name", "description", "input_schema", "execution_type")
-_ELSEWHERE, _ENDLESS = "it refers elsewhere, so write it out", "checking it may take for ever, so check it in the tool"
-_REFUSED = {
-    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "$vocabulary"), _ELSEWHERE),
-    **dict.fromkeys(("pattern", "patternProperties", "uniqueItems"), _ENDLESS),
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_MAX_CHARS, _MAX_STEPS = 100_000, 20
+_REQUIRED_FIELDS = ("name", "description", "input_schema", "execution_type")
+_NO_REFERENCES, _NO_SLOW_CHECKS = "it refers elsewhere, so write it out", "checking it may take for ever, so check it in the tool"
+_FORBIDDEN_KEYWORDS = {
+    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "$vocabulary"), _NO_REFERENCES),
+    **dict.fromkeys(("pattern", "patternProperties", "uniqueItems"), _NO_SLOW_CHECKS),
 }
 
 
-class ToolRefused(errors.SetupError):
+class InvalidTool(errors.SetupError):
     """A tool cannot be what it says; nothing of it was kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ToolStep:
     """One call of a composite: another tool, its inputs by templates."""
 
     tool: str
@@ -65,7 +65,7 @@ class ToolDefinition:
     execution_type: ExecutionType
     script: str = ""
     command: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ToolStep, ...] = ()
     programs: tuple[str, ...] = ()
     version: int = 1
     created_at: str = ""
@@ -77,8 +77,8 @@ class ToolDefinition:
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data that `from_json` reads back."""
-        found = {**asdict(self), "input_schema": dict(self.input_schema)}
-        plain: dict[str, Any] = json.loads(json.dumps(found))  # tuples become lists, as they will when they come back
+        data = {**asdict(self), "input_schema": dict(self.input_schema)}
+        plain: dict[str, Any] = json.loads(json.dumps(data))  # tuples become lists, as they will when they come back
         return plain
 
     @property
@@ -94,23 +94,23 @@ def from_json(data: Mapping[str, Any]) -> ToolDefinition:
         ToolRefused: It is none, with the reason.
     """
     if not isinstance(data, Mapping):
-        raise ToolRefused("A tool is an object with a name, a description and the rest.")
+        raise InvalidTool("A tool is an object with a name, a description and the rest.")
     unknown = set(data) - set(ToolDefinition.__slots__)
     if unknown:
-        raise ToolRefused(f"A tool has no {', '.join(sorted(map(str, unknown)))}.")
-    if missing := [name for name in _NEEDED if name not in data]:
-        raise ToolRefused(f"A tool needs {', '.join(missing)} too.")
+        raise InvalidTool(f"A tool has no {', '.join(sorted(map(str, unknown)))}.")
+    if missing := [name for name in _REQUIRED_FIELDS if name not in data]:
+        raise InvalidTool(f"A tool needs {', '.join(missing)} too.")
     try:
-        steps = tuple(Step(str(each["tool"]), dict(each.get("input", {}))) for each in data.get("steps", ()))
+        steps = tuple(ToolStep(str(step["tool"]), dict(step.get("input", {}))) for step in data.get("steps", ()))
         lists = {name: tuple(map(str, data.get(name, ()))) for name in ("programs", "tags")}
-        made = ToolDefinition(**{**data, "steps": steps, **lists})
+        tool = ToolDefinition(**{**data, "steps": steps, **lists})
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise ToolRefused(f"This is no definition of a tool: {error}.") from None
-    check(made)
-    return made
+        raise InvalidTool(f"This is no definition of a tool: {error}.") from None
+    check_tool(tool)
+    return tool
 
 
-def check(tool: ToolDefinition) -> None:
+def check_tool(tool: ToolDefinition) -> None:
     """Refuses what could not work, or only by accident.
 
     Raises:
@@ -118,19 +118,19 @@ def check(tool: ToolDefinition) -> None:
     """
     _check_texts(tool)
     _check_schema(tool)
-    body = {"script": tool.script, "command": tool.command, "composite": tool.steps}
+    code_by_type = {"script": tool.script, "command": tool.command, "composite": tool.steps}
     if tool.execution_type not in EXECUTION_TYPES:
-        raise ToolRefused(f"A tool is a {', a '.join(EXECUTION_TYPES)}, not {tool.execution_type!r}.")
-    if not body[tool.execution_type] or any(body[other] for other in body if other != tool.execution_type):
-        raise ToolRefused(f"{tool.name} is a {tool.execution_type}: give what that runs, and nothing else.")
+        raise InvalidTool(f"A tool is a {', a '.join(EXECUTION_TYPES)}, not {tool.execution_type!r}.")
+    if not code_by_type[tool.execution_type] or any(code_by_type[other] for other in code_by_type if other != tool.execution_type):
+        raise InvalidTool(f"{tool.name} is a {tool.execution_type}: give what that runs, and nothing else.")
     if tool.execution_type == "command":
-        argv(tool.command, dict.fromkeys(tool.parameters, "x"))
+        build_argv(tool.command, dict.fromkeys(tool.parameters, "x"))
     if tool.execution_type == "composite":
         _check_steps(tool)
-    variables(dict.fromkeys(tool.parameters, "x"))
+    build_environment(dict.fromkeys(tool.parameters, "x"))
 
 
-def argv(template: str, inputs: Mapping[str, Any]) -> list[str]:
+def build_argv(template: str, inputs: Mapping[str, Any]) -> list[str]:
     """Returns a program and its arguments: the template is cut into words first, and only then filled in.
 
     So an input is never more than the word it stands in: `"; rm -rf"` is an argument with odd characters.
@@ -139,105 +139,105 @@ def argv(template: str, inputs: Mapping[str, Any]) -> list[str]:
         ToolRefused: The template is no command, or names an input that there is not.
     """
     try:
-        words = shlex.split(PLACE.sub(lambda found: found[0].replace(" ", ""), template))
+        words = shlex.split(PLACEHOLDER.sub(lambda match: match[0].replace(" ", ""), template))
     except ValueError as error:
-        raise ToolRefused(f"The command {template[:60]!r} cannot be read: {error}.") from None
-    if not words or PLACE.search(words[0]):
-        raise ToolRefused("A command begins with the name of a program, which no input can change.")
-    filled = [fill(word, inputs) for word in words]
+        raise InvalidTool(f"The command {template[:60]!r} cannot be read: {error}.") from None
+    if not words or PLACEHOLDER.search(words[0]):
+        raise InvalidTool("A command begins with the name of a program, which no input can change.")
+    filled = [fill_template(word, inputs) for word in words]
     if any("\x00" in word or not _is_text(word) for word in filled):
-        raise ToolRefused("An input has a NUL or half a character in it.")
+        raise InvalidTool("An input has a NUL or half a character in it.")
     return filled
 
 
-def fill(template: str, inputs: Mapping[str, Any]) -> str:
+def fill_template(template: str, inputs: Mapping[str, Any]) -> str:
     """Returns a text with its places filled in: texts as they are, other values as JSON.
 
     Raises:
         ToolRefused: There is no input of that name.
     """
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in inputs:
-            raise ToolRefused(f"{found[0]} names no input; there are {', '.join(inputs) or 'none'}.")
-        return text_of(inputs[found[1]])
+    def replace_placeholder(match: re.Match[str]) -> str:
+        if match[1] not in inputs:
+            raise InvalidTool(f"{match[0]} names no input; there are {', '.join(inputs) or 'none'}.")
+        return to_text(inputs[match[1]])
 
-    return PLACE.sub(value, template)
+    return PLACEHOLDER.sub(replace_placeholder, template)
 
 
-def variables(inputs: Mapping[str, Any]) -> dict[str, str]:
+def build_environment(inputs: Mapping[str, Any]) -> dict[str, str]:
     """Returns the environment of a script: TOOL_INPUT_NAME, in capitals, with `_` for what no name may have.
 
     Raises:
         ToolRefused: Two inputs would have the same name.
     """
-    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
     for name, value in inputs.items():
         variable = f"TOOL_INPUT_{re.sub(r'[^A-Z0-9]', '_', name.upper())}"
-        if variable in found:
-            raise ToolRefused(f"Two inputs would both be {variable}: rename one.")
-        if "\x00" in (text := text_of(value)) or not _is_text(text):
-            raise ToolRefused("An input has a NUL or half a character in it.")
-        found[variable] = text
-    return found
+        if variable in environment:
+            raise InvalidTool(f"Two inputs would both be {variable}: rename one.")
+        if "\x00" in (text := to_text(value)) or not _is_text(text):
+            raise InvalidTool("An input has a NUL or half a character in it.")
+        environment[variable] = text
+    return environment
 
 
-def text_of(value: Any) -> str:
+def to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _check_texts(tool: ToolDefinition) -> None:
-    texts = ("name", "script", "command", "rationale", "description")
-    if odd := [name for name in texts if not _is_text(getattr(tool, name))]:
-        raise ToolRefused(f"The {odd[0]} of a tool is no text.")
+    text_fields = ("name", "script", "command", "rationale", "description")
+    if invalid_fields := [name for name in text_fields if not _is_text(getattr(tool, name))]:
+        raise InvalidTool(f"The {invalid_fields[0]} of a tool is no text.")
     if not _NAME.fullmatch(tool.name):
-        raise ToolRefused(f"{tool.name!r:.80} is no name of a tool: use a-z, 0-9, _ and -, up to 64.")
+        raise InvalidTool(f"{tool.name!r:.80} is no name of a tool: use a-z, 0-9, _ and -, up to 64.")
     if not tool.description.strip():
-        raise ToolRefused(f"{tool.name} has no description: say what it does, for whoever may call it.")
-    for name in texts:
-        if len(getattr(tool, name)) > _MOST_CHARS:
-            raise ToolRefused(f"The {name} of {tool.name} has over {_MOST_CHARS:,} characters.")
+        raise InvalidTool(f"{tool.name} has no description: say what it does, for whoever may call it.")
+    for name in text_fields:
+        if len(getattr(tool, name)) > _MAX_CHARS:
+            raise InvalidTool(f"The {name} of {tool.name} has over {_MAX_CHARS:,} characters.")
 
 
 def _check_schema(tool: ToolDefinition) -> None:
     schema: object = tool.input_schema  # from outside: it may be anything
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise ToolRefused(f"The input schema of {tool.name} must be of an object.")
+        raise InvalidTool(f"The input schema of {tool.name} must be of an object.")
     try:
-        if odd := next((name for name in _keywords(tool.input_schema) if name in _REFUSED), None):
-            raise ToolRefused(f"The input schema of {tool.name} says {odd}: {_REFUSED[odd]}.")
+        if forbidden := next((name for name in _iter_keywords(tool.input_schema) if name in _FORBIDDEN_KEYWORDS), None):
+            raise InvalidTool(f"The input schema of {tool.name} says {forbidden}: {_FORBIDDEN_KEYWORDS[forbidden]}.")
         jsonschema.Draft202012Validator.check_schema(dict(tool.input_schema))
-    except ToolRefused:
+    except InvalidTool:
         raise
     except (jsonschema.SchemaError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise ToolRefused(f"The input schema of {tool.name} is none: {str(error).splitlines()[0]}.") from None
-    if not all(isinstance(each, Mapping) for each in tool.input_schema.get("properties", {}).values()):
-        raise ToolRefused(f"Every property in the input schema of {tool.name} is an object.")
+        raise InvalidTool(f"The input schema of {tool.name} is none: {str(error).splitlines()[0]}.") from None
+    if not all(isinstance(property_schema, Mapping) for property_schema in tool.input_schema.get("properties", {}).values()):
+        raise InvalidTool(f"Every property in the input schema of {tool.name} is an object.")
 
 
-def _keywords(schema: Any) -> Iterator[str]:
+def _iter_keywords(schema: Any) -> Iterator[str]:
     """Yields every name in a schema, wherever it stands."""
     if isinstance(schema, Mapping):
         for name, value in schema.items():
             yield str(name)
-            yield from _keywords(value)
+            yield from _iter_keywords(value)
     elif isinstance(schema, list | tuple):
-        for each in schema:
-            yield from _keywords(each)
+        for item in schema:
+            yield from _iter_keywords(item)
 
 
 def _is_text(value: Any) -> bool:
     """Says whether something is a text that can be sent anywhere; half characters cannot."""
-    return isinstance(value, str) and (value.isascii() or not _HALVES.search(value))
+    return isinstance(value, str) and (value.isascii() or not _SURROGATES.search(value))
 
 
 def _check_steps(tool: ToolDefinition) -> None:
-    if len(tool.steps) > _MOST_STEPS:
-        raise ToolRefused(f"{tool.name} has {len(tool.steps)} steps: give at most {_MOST_STEPS}.")
-    known = dict.fromkeys((*tool.parameters, PREVIOUS), "x")
+    if len(tool.steps) > _MAX_STEPS:
+        raise InvalidTool(f"{tool.name} has {len(tool.steps)} steps: give at most {_MAX_STEPS}.")
+    placeholders = dict.fromkeys((*tool.parameters, PREVIOUS), "x")
     for step in tool.steps:
         for template in step.input.values():
-            fill(str(template), known)
+            fill_template(str(template), placeholders)
 
 
 def check_input(tool: ToolDefinition, inputs: Any) -> None:
@@ -246,14 +246,14 @@ def check_input(tool: ToolDefinition, inputs: Any) -> None:
     Raises:
         ToolRefused: With what is wrong.
     """
-    if not isinstance(inputs, Mapping) or len(str(inputs)) > _MOST_CHARS:
-        raise ToolRefused(f"{tool.name} takes an object of at most {_MOST_CHARS:,} characters.")
+    if not isinstance(inputs, Mapping) or len(str(inputs)) > _MAX_CHARS:
+        raise InvalidTool(f"{tool.name} takes an object of at most {_MAX_CHARS:,} characters.")
     # The registry is empty: nothing is fetched or read, whatever a schema says.
     validator = jsonschema.Draft202012Validator(dict(tool.input_schema), registry=referencing.Registry())
     try:
         error = jsonschema.exceptions.best_match(validator.iter_errors(dict(inputs)))
-    except (referencing.exceptions.Unresolvable, RecursionError, ArithmeticError, TypeError) as wrong:
-        raise ToolRefused(f"The input of {tool.name} cannot be checked: {str(wrong)[:200]}.") from None
+    except (referencing.exceptions.Unresolvable, RecursionError, ArithmeticError, TypeError) as failure:
+        raise InvalidTool(f"The input of {tool.name} cannot be checked: {str(failure)[:200]}.") from None
     if error is not None:
-        where = "/".join(map(str, error.absolute_path)) or "the input"
-        raise ToolRefused(f"{tool.name} cannot take this: {where}: {error.message[:200]}.")
+        path = "/".join(map(str, error.absolute_path)) or "the input"
+        raise InvalidTool(f"{tool.name} cannot take this: {path}: {error.message[:200]}.")

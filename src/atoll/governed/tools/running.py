@@ -12,19 +12,19 @@ from typing import Any, NamedTuple, Protocol
 from atoll import errors, executor, sandbox
 from atoll.candidate import JSON
 from atoll.governed.tools.definition import (
-    DEEPEST,
-    MOST_CALLS,
+    MAX_DEPTH,
+    MAX_CALLS,
     PREVIOUS,
     ToolDefinition,
-    ToolRefused,
-    argv,
+    InvalidTool,
+    build_argv,
     check_input,
-    fill,
-    variables,
+    fill_template,
+    build_environment,
 )
 
 _BASH = "bash"
-_MOST_OUTPUT = 20_000
+_MAX_OUTPUT_BYTES = 20_000
 
 type Progress = Callable[[str], None]
 
@@ -36,7 +36,7 @@ class ToolResult(NamedTuple):
     is_error: bool
 
 
-class Registry(Protocol):
+class ToolRegistry(Protocol):
     """Where the steps of a composite find other tools."""
 
     def find(self, name: str) -> ToolDefinition:
@@ -48,11 +48,11 @@ class Registry(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ProgramJob:
     """What runs in a jail: a program with arguments and variables, in an empty folder."""
 
     def __call__(self, request: Mapping[str, Any]) -> JSON:
-        done = subprocess.run(
+        process = subprocess.run(
             request["argv"],
             env={"PATH": request["path"], "HOME": os.getcwd(), "LANG": "C.UTF-8", **request["env"]},
             stdin=subprocess.DEVNULL,
@@ -60,23 +60,23 @@ class Command:
             stderr=subprocess.STDOUT,
             check=False,
         )
-        said = done.stdout
-        cut = (
-            said if len(said) <= _MOST_OUTPUT else said[: _MOST_OUTPUT // 2] + b"\n[...]\n" + said[-_MOST_OUTPUT // 2 :]
+        output = process.stdout
+        shortened = (
+            output if len(output) <= _MAX_OUTPUT_BYTES else output[: _MAX_OUTPUT_BYTES // 2] + b"\n[...]\n" + output[-_MAX_OUTPUT_BYTES // 2 :]
         )
-        return {"code": done.returncode, "output": cut.decode(errors="replace")}
+        return {"code": process.returncode, "output": shortened.decode(errors="replace")}
 
 
-class Workshop:
+class ToolRunner:
     """Runs programs in jails, one jail for each set of programs; opened when first needed.
 
     Args:
         place: The limits of a call and how strong the jail must be; its environment stays empty unless it names some.
     """
 
-    def __init__(self, place: executor.Place) -> None:
-        self._place, self._lock = place, Lock()
-        self._opened: dict[tuple[str, ...], executor.Local] = {}
+    def __init__(self, config: executor.ExecutorConfig) -> None:
+        self._config, self._lock = config, Lock()
+        self._executors: dict[tuple[str, ...], executor.LocalExecutor] = {}
 
     def run(self, programs: tuple[str, ...], words: list[str], environment: Mapping[str, str]) -> ToolResult:
         """Runs one program.
@@ -84,18 +84,18 @@ class Workshop:
         Raises:
             ToolRefused: A program is not on this machine.
         """
-        paths = tuple(sorted({_path(name) for name in programs}))
-        answer = sandbox.ask(
-            self._jail(paths),
+        paths = tuple(sorted({_find_program(name) for name in programs}))
+        result = sandbox.run_job(
+            self._get_executor(paths),
             {
-                "argv": [_path(words[0]), *words[1:]],
+                "argv": [_find_program(words[0]), *words[1:]],
                 "env": dict(environment),
                 "path": os.pathsep.join(sorted({os.path.dirname(path) for path in paths})),
             },
         )
-        if answer.failure is not None:
-            return ToolResult(f"{answer.failure}\n{answer.output}".strip(), True)
-        match answer.value:
+        if result.failure is not None:
+            return ToolResult(f"{result.failure}\n{result.output}".strip(), True)
+        match result.value:
             case {"code": int(code), "output": str(output)}:
                 return ToolResult(output, code != 0)
         return ToolResult("the tool answered with something else than its output", True)
@@ -103,17 +103,17 @@ class Workshop:
     def close(self) -> None:
         """Ends all jails; a second call does nothing."""
         with self._lock:
-            for each in self._opened.values():
-                each.close()
-            self._opened.clear()
+            for tool_executor in self._executors.values():
+                tool_executor.close()
+            self._executors.clear()
 
-    def _jail(self, paths: tuple[str, ...]) -> executor.Local:
+    def _get_executor(self, paths: tuple[str, ...]) -> executor.LocalExecutor:
         with self._lock:
-            if paths not in self._opened:
-                own = self._place.profile
-                profile = replace(own, may_fork=True, programs=(*own.programs, *paths))
-                self._opened[paths] = replace(self._place, profile=profile).open(Command)
-            return self._opened[paths]
+            if paths not in self._executors:
+                base_permissions = self._config.permissions
+                permissions = replace(base_permissions, may_fork=True, programs=(*base_permissions.programs, *paths))
+                self._executors[paths] = replace(self._config, permissions=permissions).open(ProgramJob)
+            return self._executors[paths]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ class RuntimeTool:
     """
 
     definition: ToolDefinition
-    workshop: Workshop
-    registry: Registry
+    runner: ToolRunner
+    registry: ToolRegistry
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -149,47 +149,47 @@ class RuntimeTool:
             progress: Gets a line when something begins.
         """
         try:
-            return _Call(self.workshop, self.registry, progress).execute(self.definition, inputs, ())
+            return _ToolCall(self.runner, self.registry, progress).execute(self.definition, inputs, ())
         except errors.AtollError as error:
             return ToolResult(str(error), True)
 
 
-class _Call:
+class _ToolCall:
     """One call of a tool, with all that it calls itself."""
 
-    def __init__(self, workshop: Workshop, registry: Registry, progress: Progress) -> None:
-        self._workshop, self._registry, self._progress, self._count = workshop, registry, progress, 0
+    def __init__(self, runner: ToolRunner, registry: ToolRegistry, progress: Progress) -> None:
+        self._runner, self._registry, self._progress, self._count = runner, registry, progress, 0
 
-    def execute(self, tool: ToolDefinition, inputs: Mapping[str, Any], above: tuple[str, ...]) -> ToolResult:
+    def execute(self, tool: ToolDefinition, inputs: Mapping[str, Any], callers: tuple[str, ...]) -> ToolResult:
         self._count += 1
-        if tool.name in above or len(above) > DEEPEST or self._count > MOST_CALLS:
-            raise ToolRefused(f"Tools call each other in a circle, or too often: {' > '.join((*above, tool.name))}.")
+        if tool.name in callers or len(callers) > MAX_DEPTH or self._count > MAX_CALLS:
+            raise InvalidTool(f"Tools call each other in a circle, or too often: {' > '.join((*callers, tool.name))}.")
         check_input(tool, inputs)
         self._progress(f"{tool.name} begins")
         if tool.execution_type == "command":
-            words = argv(tool.command, inputs)
-            return self._workshop.run((words[0], *tool.programs), words, {})
+            words = build_argv(tool.command, inputs)
+            return self._runner.run((words[0], *tool.programs), words, {})
         if tool.execution_type == "script":
             words = [_BASH, "--noprofile", "--norc", "-c", tool.script]
-            return self._workshop.run((_BASH, *tool.programs), words, variables(inputs))
-        return self._in_sequence(tool, inputs, above)
+            return self._runner.run((_BASH, *tool.programs), words, build_environment(inputs))
+        return self._run_steps(tool, inputs, callers)
 
-    def _in_sequence(self, tool: ToolDefinition, inputs: Mapping[str, Any], above: tuple[str, ...]) -> ToolResult:
+    def _run_steps(self, tool: ToolDefinition, inputs: Mapping[str, Any], callers: tuple[str, ...]) -> ToolResult:
         result = ToolResult("", False)
         for step in tool.steps:
-            known = {**inputs, PREVIOUS: result.output}
-            below = self._registry.find(step.tool)
-            given = {name: _valued(below, name, fill(str(template), known)) for name, template in step.input.items()}
-            result = self.execute(below, given, (*above, tool.name))
+            template_inputs = {**inputs, PREVIOUS: result.output}
+            step_tool = self._registry.find(step.tool)
+            step_inputs = {name: _parse_input(step_tool, name, fill_template(str(template), template_inputs)) for name, template in step.input.items()}
+            result = self.execute(step_tool, step_inputs, (*callers, tool.name))
             if result.is_error:
                 return ToolResult(f"{step.tool} failed: {result.output}", True)
         return result
 
 
-def _valued(tool: ToolDefinition, name: str, text: str) -> Any:
+def _parse_input(tool: ToolDefinition, name: str, text: str) -> Any:
     """Returns a filled-in template as the tool's schema wants it: a number that stands alone is a number."""
-    wanted = tool.input_schema.get("properties", {}).get(name, {}).get("type", "string")
-    if wanted == "string":
+    json_type = tool.input_schema.get("properties", {}).get(name, {}).get("type", "string")
+    if json_type == "string":
         return text
     try:
         return json.loads(text)
@@ -197,8 +197,8 @@ def _valued(tool: ToolDefinition, name: str, text: str) -> Any:
         return text
 
 
-def _path(name: str) -> str:
+def _find_program(name: str) -> str:
     path = shutil.which(name) if "/" not in name else None
     if path is None:
-        raise ToolRefused(f"There is no program {name[:60]!r} on this machine's path: name one that there is.")
+        raise InvalidTool(f"There is no program {name[:60]!r} on this machine's path: name one that there is.")
     return os.path.realpath(path)

@@ -8,12 +8,12 @@ from atoll import errors
 from atoll.governed import shelves
 from atoll.governed.errors import ParameterNotFound
 from atoll.governed.parameters import ParameterStore
-from atoll.governed.tools.definition import DEEPEST, ToolDefinition, ToolRefused, from_json
+from atoll.governed.tools.definition import MAX_DEPTH, ToolDefinition, InvalidTool, from_json
 
 PREFIX = "tools/"
 
 
-class Toolbox:
+class ToolBuilder:
     """Finds tools by name, and takes in new ones.
 
     Args:
@@ -21,8 +21,8 @@ class Toolbox:
         built_in: Names that are taken.
     """
 
-    def __init__(self, store: ParameterStore, built_in: Collection[str] = ()) -> None:
-        self._store, self._built_in = store, frozenset(built_in)
+    def __init__(self, store: ParameterStore, builtin_names: Collection[str] = ()) -> None:
+        self._store, self._builtin_names = store, frozenset(builtin_names)
 
     def find(self, name: str) -> ToolDefinition:
         """Returns a tool as it is now.
@@ -38,43 +38,43 @@ class Toolbox:
 
     def load_all(self) -> shelves.LoadResult[ToolDefinition]:
         """Returns all tools; one that cannot be read hides no other."""
-        return shelves.load_all(self._store, PREFIX, self.find, ToolRefused)
+        return shelves.load_all(self._store, PREFIX, self.find, InvalidTool)
 
-    def checked(self, content: Mapping[str, Any]) -> ToolDefinition:
+    def prepare(self, content: Mapping[str, Any]) -> ToolDefinition:
         """Returns the tool that a content describes, as it would be kept: checked, and one version on.
 
         Raises:
             ToolRefused: It cannot work, its name is taken, or its steps lead in a circle.
         """
-        made = from_json(content)
-        if made.name in self._built_in:
-            raise ToolRefused(f"{made.name} is a tool that is built in: choose another name.")
+        tool = from_json(content)
+        if tool.name in self._builtin_names:
+            raise InvalidTool(f"{tool.name} is a tool that is built in: choose another name.")
         try:
-            before = self.find(made.name).version
+            previous_version = self.find(tool.name).version
         except errors.NotFound:
-            before = 0
-        self._check_steps(made, (made.name,), set())
-        return replace(made, version=before + 1)
+            previous_version = 0
+        self._check_steps(tool, (tool.name,), set())
+        return replace(tool, version=previous_version + 1)
 
-    def keep(self, content: Mapping[str, Any], reason: str, author: str, token: str) -> str:
+    def save(self, content: Mapping[str, Any], reason: str, author: str, token: str) -> str:
         """Keeps an approved tool and returns its name and version.
 
         Raises:
             ToolRefused: It cannot work.
         """
-        return shelves.keep(self._store, PREFIX, self.checked(content), reason, author, token)
+        return shelves.save_item(self._store, PREFIX, self.prepare(content), reason, author, token)
 
-    def _check_steps(self, tool: ToolDefinition, above: tuple[str, ...], checked: set[str]) -> None:
+    def _check_steps(self, tool: ToolDefinition, callers: tuple[str, ...], visited: set[str]) -> None:
         for step in tool.steps:
-            if step.tool in above:
-                raise ToolRefused(f"Tools call each other in a circle: {' > '.join((*above, step.tool))}.")
-            if len(above) > DEEPEST:
-                raise ToolRefused(f"Tools call each other too deep: {' > '.join((*above, step.tool))}.")
-            if step.tool in checked:
+            if step.tool in callers:
+                raise InvalidTool(f"Tools call each other in a circle: {' > '.join((*callers, step.tool))}.")
+            if len(callers) > MAX_DEPTH:
+                raise InvalidTool(f"Tools call each other too deep: {' > '.join((*callers, step.tool))}.")
+            if step.tool in visited:
                 continue
             try:
-                below = self.find(step.tool)
+                step_tool = self.find(step.tool)
             except errors.NotFound:
-                raise ToolRefused(f"{tool.name} calls {step.tool}, and there is no such tool.") from None
-            self._check_steps(below, (*above, step.tool), checked)
-            checked.add(step.tool)
+                raise InvalidTool(f"{tool.name} calls {step.tool}, and there is no such tool.") from None
+            self._check_steps(step_tool, (*callers, step.tool), visited)
+            visited.add(step.tool)

@@ -2,23 +2,23 @@
 
 from atoll.llmsr.fit.data import Data
 from atoll.llmsr.fit.expression import Binary, Constant, Expression, Parameter, Unary, Variable, Where, to_source
-from atoll.llmsr.fit.fitting import Fitted, fit, predict
+from atoll.llmsr.fit.fitting import FitResult, fit, predict
 from atoll.llmsr.fit.numeric import fit_callable
-from atoll.llmsr.fit.parsing import Broken, Equation, Unsupported, parse
+from atoll.llmsr.fit.parsing import InvalidEquation, Equation, UnsupportedEquation, parse
 from atoll.llmsr.fit.program import Program
 
 __all__ = [
     "Binary",
-    "Broken",
+    "InvalidEquation",
     "Constant",
     "Data",
     "Equation",
     "Expression",
-    "Fitted",
+    "FitResult",
     "Parameter",
     "Program",
     "Unary",
-    "Unsupported",
+    "UnsupportedEquation",
     "Variable",
     "Where",
     "fit",

@@ -9,21 +9,21 @@ _LINEAR = {"+", "-", "*", "/"}
 _LARGEST_PRODUCT = 32  # powers up to this one are written as products: x**3 costs 70 times x*x*x in numpy
 
 
-def power(base: Expression, exponent: float) -> Expression | None:
+def make_power(base: Expression, exponent: float) -> Expression | None:
     """Returns a power as products, a square root or a reciprocal; None where only `np.power` will do."""
     doubled = exponent * 2
     if doubled != int(doubled) or abs(exponent) > _LARGEST_PRODUCT:
         return None
     if exponent < 0:
-        found = power(base, -exponent)
-        return found and Unary("reciprocal", found)
-    whole = int(exponent)
-    result: Expression | None = Unary("sqrt", base) if exponent != whole else None
-    while whole:
-        if whole % 2:
+        positive_power = make_power(base, -exponent)
+        return positive_power and Unary("reciprocal", positive_power)
+    integer_exponent = int(exponent)
+    result: Expression | None = Unary("sqrt", base) if exponent != integer_exponent else None
+    while integer_exponent:
+        if integer_exponent % 2:
             result = base if result is None else Binary("*", result, base)
-        whole //= 2
-        if whole:
+        integer_exponent //= 2
+        if integer_exponent:
             base = Unary("square", base)
     return result or ONE
 
@@ -70,7 +70,7 @@ class Split:
     """
 
     terms: Mapping[int, Expression]
-    rest: Expression | None
+    remainder: Expression | None
     nonlinear: tuple[int, ...]
 
 
@@ -80,72 +80,72 @@ def split(node: Expression) -> Split:
         return Split({}, node, ())
     linear, _, pairs = _degrees(node, {})
     chosen: set[int] = set()
-    rivals = {index: {other for pair in pairs if index in pair for other in pair} for index in linear}
-    for index in sorted(linear, key=lambda each: (len(rivals[each]), each)):
-        if chosen.isdisjoint(rivals[index]):
+    conflicts = {index: {other for pair in pairs if index in pair for other in pair} for index in linear}
+    for index in sorted(linear, key=lambda param: (len(conflicts[param]), param)):
+        if chosen.isdisjoint(conflicts[index]):
             chosen.add(index)
-    rest, terms = _taken_apart(node, frozenset(chosen))
-    return Split(terms, rest, tuple(sorted(node.params - chosen)))
+    remainder, terms = _split_terms(node, frozenset(chosen))
+    return Split(terms, remainder, tuple(sorted(node.params - chosen)))
 
 
 # In which parameters an expression is linear, in which it is not, and which linear ones are multiplied with each other.
 type _Degrees = tuple[frozenset[int], frozenset[int], frozenset[tuple[int, int]]]
 
-_NONE: frozenset[int] = frozenset()
-_NO_RIVALS: frozenset[tuple[int, int]] = frozenset()
+_NO_PARAMS: frozenset[int] = frozenset()
+_NO_CONFLICTS: frozenset[tuple[int, int]] = frozenset()
 
 
-def _degrees(node: Expression, known: dict[Expression, _Degrees]) -> _Degrees:
+def _degrees(node: Expression, cache: dict[Expression, _Degrees]) -> _Degrees:
     if not node.params:
-        return _NONE, _NONE, _NO_RIVALS
+        return _NO_PARAMS, _NO_PARAMS, _NO_CONFLICTS
     if isinstance(node, Parameter):
-        return node.params, _NONE, _NO_RIVALS
-    found = known.get(node)
-    if found is None:
+        return node.params, _NO_PARAMS, _NO_CONFLICTS
+    degrees = cache.get(node)
+    if degrees is None:
         if isinstance(node, Binary) and node.op in _LINEAR:
-            found = _joined(node.op, _degrees(node.left, known), _degrees(node.right, known))
+            degrees = _combine_degrees(node.op, _degrees(node.left, cache), _degrees(node.right, cache))
         elif isinstance(node, Unary) and node.op == "neg":
-            found = _degrees(node.arg, known)
+            degrees = _degrees(node.arg, cache)
         else:
-            found = _NONE, node.params, _NO_RIVALS
-        known[node] = found
-    return found
+            degrees = _NO_PARAMS, node.params, _NO_CONFLICTS
+        cache[node] = degrees
+    return degrees
 
 
-def _joined(op: str, left: _Degrees, right: _Degrees) -> _Degrees:
-    others, rivals = left[1] | right[1], left[2] | right[2]
+def _combine_degrees(op: str, left: _Degrees, right: _Degrees) -> _Degrees:
+    nonlinear, conflicts = left[1] | right[1], left[2] | right[2]
     if op == "/":
-        others |= right[0]
-    linear = (left[0] | right[0]) - others
+        nonlinear |= right[0]
+    linear = (left[0] | right[0]) - nonlinear
     if op == "*" and left[0] and right[0]:
-        twice = left[0] & right[0]
-        linear, others = linear - twice, others | twice
-        rivals |= {(one, other) for one in left[0] for other in right[0] if one != other}
-    return linear, others, rivals
+        squared = left[0] & right[0]
+        linear, nonlinear = linear - squared, nonlinear | squared
+        conflicts |= {(first, second) for first in left[0] for second in right[0] if first != second}
+    return linear, nonlinear, conflicts
 
 
-def _taken_apart(node: Expression, chosen: frozenset[int]) -> tuple[Expression | None, dict[int, Expression]]:
+def _split_terms(node: Expression, chosen: frozenset[int]) -> tuple[Expression | None, dict[int, Expression]]:
     """Returns (rest, terms) for the chosen parameters, which must be jointly linear in the node."""
     if chosen.isdisjoint(node.params):
         return node, {}
     if isinstance(node, Unary):
-        rest, terms = _taken_apart(node.arg, chosen)
-        return rest and negate(rest), {index: negate(term) for index, term in terms.items()}
+        remainder, terms = _split_terms(node.arg, chosen)
+        return remainder and negate(remainder), {index: negate(term) for index, term in terms.items()}
     if not isinstance(node, Binary):
         return None, dict.fromkeys(node.params, ONE)
     if node.op in "+-":
-        rest, terms = _taken_apart(node.left, chosen)
-        other_rest, other_terms = _taken_apart(node.right, chosen)
+        remainder, terms = _split_terms(node.left, chosen)
+        other_remainder, other_terms = _split_terms(node.right, chosen)
         join = add if node.op == "+" else subtract
         for index, term in other_terms.items():
             joined = join(terms.get(index), term)
             assert joined is not None  # a term is something
             terms[index] = joined
-        return join(rest, other_rest), terms
+        return join(remainder, other_remainder), terms
     in_left = not chosen.isdisjoint(node.left.params)
     linear, factor = (node.left, node.right) if in_left else (node.right, node.left)
-    rest, terms = _taken_apart(linear, chosen)
-    join_ = multiply if node.op == "*" else divide
+    remainder, terms = _split_terms(linear, chosen)
+    combine = multiply if node.op == "*" else divide
     if node.op == "/" and len(terms) > 1 and factor.params:
-        factor, join_ = Unary("reciprocal", factor), multiply  # one division for all terms
-    return rest and join_(rest, factor), {index: join_(term, factor) for index, term in terms.items()}
+        factor, combine = Unary("reciprocal", factor), multiply  # one division for all terms
+    return remainder and combine(remainder, factor), {index: combine(term, factor) for index, term in terms.items()}

@@ -14,7 +14,7 @@ from atoll.llmsr.fit.expression import Binary, Constant, Expression, Unary, Vari
 type Array = npt.NDArray[np.float64]
 
 _CACHE_BYTES = 64 * 2**20  # of columns without parameters that are kept per set of rows
-_SHUFFLE = 20240601  # the order in which rows are screened: the same for every run, whatever its seed
+_SHUFFLE_SEED = 20240601  # the order in which rows are screened: the same for every run, whatever its seed
 
 
 class Data:
@@ -33,7 +33,7 @@ class Data:
 
     def __init__(self, columns: Sequence[str], X: npt.ArrayLike, y: npt.ArrayLike) -> None:  # noqa: N803 (as in scikit-learn)
         self.names = tuple(columns)
-        table, target = _numbers(X, "X"), _numbers(y, "y")
+        table, target = _to_array(X, "X"), _to_array(y, "y")
         _check_shapes(self.names, table, target)
         _check_finite([*self.names, "the target"], [*table.T, target])
         self.columns: tuple[Array, ...] = tuple(np.ascontiguousarray(column) for column in table.T)
@@ -51,11 +51,11 @@ class Data:
         """The rows as one table."""
         return np.column_stack(self.columns)
 
-    def constant_columns(self) -> list[str]:
+    def find_constant_columns(self) -> list[str]:
         """Names the columns that are the same in every row and tell nothing."""
         return [name for name, column in zip(self.names, self.columns, strict=True) if np.ptp(column) == 0.0]
 
-    def subset(self, num_rows: int) -> "Data":
+    def get_subset(self, num_rows: int) -> "Data":
         """Returns so many rows, or all; a smaller subset is always part of a larger one."""
         if num_rows >= self.num_rows:
             return self
@@ -68,51 +68,51 @@ class Data:
 
     @cached_property
     def _order(self) -> npt.NDArray[np.intp]:
-        return np.random.default_rng(_SHUFFLE).permutation(self.num_rows)
+        return np.random.default_rng(_SHUFFLE_SEED).permutation(self.num_rows)
 
-    def column(self, node: Expression) -> Any:
+    def evaluate(self, node: Expression) -> Any:
         """Returns the values of an expression without parameters: an array, or a number where no column is in it.
 
         They are kept, up to a limit, for all expressions that share them. Never change what you get.
         """
-        found = self._cache.get(node)
-        if found is None:
+        values = self._cache.get(node)
+        if values is None:
             with np.errstate(all="ignore"):
-                found = self._computed(node)
-        return found
+                values = self._evaluate_cached(node)
+        return values
 
-    def _computed(self, node: Expression) -> Any:
+    def _evaluate_cached(self, node: Expression) -> Any:
         if isinstance(node, Variable):
             return self.columns[node.index]
         if isinstance(node, Constant):
             return node.value
-        found = self._cache.get(node)
-        if found is None:
-            found = self._applied(node)
+        values = self._cache.get(node)
+        if values is None:
+            values = self._apply_operator(node)
             if len(self._cache) >= self._cache_limit:
                 self._cache.pop(next(iter(self._cache)), None)  # the oldest; another thread may have been first
-            self._cache[node] = found
-        return found
+            self._cache[node] = values
+        return values
 
-    def _applied(self, node: Expression) -> Any:
+    def _apply_operator(self, node: Expression) -> Any:
         match node:
             case Binary(op="**", left=left, right=Constant(value=exponent)):
-                product = algebra.power(left, exponent)
-                return self._computed(product) if product else np.power(self._computed(left), exponent)
+                product = algebra.make_power(left, exponent)
+                return self._evaluate_cached(product) if product else np.power(self._evaluate_cached(left), exponent)
             case Unary(op=op, arg=arg):
-                return operators.UNARY[op].apply(self._computed(arg))
+                return operators.UNARY[op].apply(self._evaluate_cached(arg))
             case Binary(op=op, left=left, right=right):
-                return operators.BINARY[op].apply(self._computed(left), self._computed(right))
+                return operators.BINARY[op].apply(self._evaluate_cached(left), self._evaluate_cached(right))
             case Where(arguments=arguments):
-                return np.where(*(self._computed(each) for each in arguments))
+                return np.where(*(self._evaluate_cached(argument) for argument in arguments))
         raise TypeError(f"{node} has parameters: it has no values of its own")
 
 
-def _numbers(given: npt.ArrayLike, what: str) -> Array:
+def _to_array(values: npt.ArrayLike, label: str) -> Array:
     try:
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise errors.SetupError(f"{what} is no table of numbers ({error}): leave text columns out.") from error
+        raise errors.SetupError(f"{label} is no table of numbers ({error}): leave text columns out.") from error
 
 
 def _check_shapes(names: Sequence[str], table: Array, target: Array) -> None:
@@ -130,9 +130,9 @@ def _check_shapes(names: Sequence[str], table: Array, target: Array) -> None:
 
 def _check_finite(names: Sequence[str], columns: Sequence[Array]) -> None:
     for name, column in zip(names, columns, strict=True):
-        wrong = np.flatnonzero(~np.isfinite(column))
-        if len(wrong):
+        invalid_rows = np.flatnonzero(~np.isfinite(column))
+        if len(invalid_rows):
             raise errors.SetupError(
-                f"{name} is {column[wrong[0]]} in row {wrong[0]}"
-                f"{f' and in {len(wrong) - 1} more' if len(wrong) > 1 else ''}: fill it in or leave the row out."
+                f"{name} is {column[invalid_rows[0]]} in row {invalid_rows[0]}"
+                f"{f' and in {len(invalid_rows) - 1} more' if len(invalid_rows) > 1 else ''}: fill it in or leave the row out."
             )

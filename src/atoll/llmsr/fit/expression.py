@@ -128,7 +128,7 @@ class Binary(Expression):
         self.op: Final = op
         self.left: Final = left
         self.right: Final = right
-        self.arguments, self.params, self.size = (left, right), _joined(left, right), left.size + right.size + 1
+        self.arguments, self.params, self.size = (left, right), _merge_params(left, right), left.size + right.size + 1
         self.num_columns = left.num_columns if left.num_columns > right.num_columns else right.num_columns
         self._hash = hash((op, left._hash, right._hash))
 
@@ -175,14 +175,14 @@ ZERO: Final = Constant(0.0)
 ONE: Final = Constant(1.0)
 
 
-def _joined(left: Expression, right: Expression) -> frozenset[int]:
+def _merge_params(left: Expression, right: Expression) -> frozenset[int]:
     if not right.params:
         return left.params
     return left.params | right.params if left.params else right.params
 
 
 def to_source(
-    node: Expression, names: Sequence[str] | None = None, params: Sequence[float] | None = None, called: str = "params"
+    node: Expression, names: Sequence[str] | None = None, params: Sequence[float] | None = None, params_name: str = "params"
 ) -> str:
     """Returns the expression as Python writes it.
 
@@ -198,16 +198,16 @@ def to_source(
         case Variable():
             return names[node.index] if names else f"x{node.index}"
         case Parameter():
-            return f"{called}[{node.index}]" if params is None else f"({float(params[node.index])!r})"
-    shown = [to_source(each, names, params, called) for each in node.arguments]
+            return f"{params_name}[{node.index}]" if params is None else f"({float(params[node.index])!r})"
+    arguments = [to_source(argument, names, params, params_name) for argument in node.arguments]
     match node:
         case Unary():
-            return operators.UNARY[node.op].text.format(*map(_wrapped, shown) if node.op == "square" else shown)
+            return operators.UNARY[node.op].text.format(*map(_parenthesize, arguments) if node.op == "square" else arguments)
         case Binary():
-            return operators.BINARY[node.op].text.format(*map(_wrapped, shown) if node.op == "**" else shown)
-    return f"np.where({', '.join(shown)})"
+            return operators.BINARY[node.op].text.format(*map(_parenthesize, arguments) if node.op == "**" else arguments)
+    return f"np.where({', '.join(arguments)})"
 
 
-def _wrapped(text: str) -> str:
+def _parenthesize(text: str) -> str:
     """Puts brackets around what a power would bind apart."""
     return text if text.isidentifier() else f"({text})"

@@ -9,9 +9,9 @@ import numpy as np
 # Values are arrays over the rows, or plain numbers where no column is involved; both behave alike under numpy.
 type Value = Any
 # (what flows back into the result, the argument, the result) -> what flows back into the argument
-type Pull = Callable[[Value, Value, Value], Value]
+type UnaryBackward = Callable[[Value, Value, Value], Value]
 # The same of two arguments: (flow, left, right, result).
-type Pull2 = Callable[[Value, Value, Value, Value], Value]
+type BinaryBackward = Callable[[Value, Value, Value, Value], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class UnaryOperator:
     """
 
     apply: Callable[[Value], Value]
-    pull: Pull | None
+    backward: UnaryBackward | None
     text: str
 
 
@@ -34,53 +34,53 @@ class BinaryOperator:
     """Two arguments; `pull_left` and `pull_right` are the derivatives by each."""
 
     apply: Callable[[Value, Value], Value]
-    pull_left: Pull2 | None
-    pull_right: Pull2 | None
+    backward_left: BinaryBackward | None
+    backward_right: BinaryBackward | None
     text: str
 
 
-def _unary(name: str, pull: Pull | None, text: str | None = None) -> UnaryOperator:
-    return UnaryOperator(getattr(np, name), pull, text or f"np.{name}({{}})")
+def _make_unary(name: str, backward: UnaryBackward | None, text: str | None = None) -> UnaryOperator:
+    return UnaryOperator(getattr(np, name), backward, text or f"np.{name}({{}})")
 
 
 UNARY: Mapping[str, UnaryOperator] = {
-    "neg": _unary("negative", lambda g, x, out: -g, "(-{})"),
-    "reciprocal": _unary("reciprocal", lambda g, x, out: -g * out * out, "(1.0 / {})"),
-    "square": _unary("square", lambda g, x, out: 2.0 * g * x, "{}**2"),
-    "sqrt": _unary("sqrt", lambda g, x, out: 0.5 * g / out),
-    "cbrt": _unary("cbrt", lambda g, x, out: g / (3.0 * out * out)),
-    "abs": _unary("abs", lambda g, x, out: g * np.sign(x)),
-    "sign": _unary("sign", None),
-    "floor": _unary("floor", None),
-    "ceil": _unary("ceil", None),
-    "exp": _unary("exp", lambda g, x, out: g * out),
-    "exp2": _unary("exp2", lambda g, x, out: g * out * np.log(2.0)),
-    "expm1": _unary("expm1", lambda g, x, out: g * (out + 1.0)),
-    "log": _unary("log", lambda g, x, out: g / x),
-    "log2": _unary("log2", lambda g, x, out: g / (x * np.log(2.0))),
-    "log10": _unary("log10", lambda g, x, out: g / (x * np.log(10.0))),
-    "log1p": _unary("log1p", lambda g, x, out: g / (1.0 + x)),
-    "sin": _unary("sin", lambda g, x, out: g * np.cos(x)),
-    "cos": _unary("cos", lambda g, x, out: -g * np.sin(x)),
-    "tan": _unary("tan", lambda g, x, out: g * (1.0 + out * out)),
-    "sinh": _unary("sinh", lambda g, x, out: g * np.cosh(x)),
-    "cosh": _unary("cosh", lambda g, x, out: g * np.sinh(x)),
-    "tanh": _unary("tanh", lambda g, x, out: g * (1.0 - out * out)),
-    "arcsin": _unary("arcsin", lambda g, x, out: g / np.sqrt(1.0 - x * x)),
-    "arccos": _unary("arccos", lambda g, x, out: -g / np.sqrt(1.0 - x * x)),
-    "arctan": _unary("arctan", lambda g, x, out: g / (1.0 + x * x)),
-    "arcsinh": _unary("arcsinh", lambda g, x, out: g / np.sqrt(1.0 + x * x)),
-    "arccosh": _unary("arccosh", lambda g, x, out: g / np.sqrt(x * x - 1.0)),
-    "arctanh": _unary("arctanh", lambda g, x, out: g / (1.0 - x * x)),
+    "neg": _make_unary("negative", lambda g, x, out: -g, "(-{})"),
+    "reciprocal": _make_unary("reciprocal", lambda g, x, out: -g * out * out, "(1.0 / {})"),
+    "square": _make_unary("square", lambda g, x, out: 2.0 * g * x, "{}**2"),
+    "sqrt": _make_unary("sqrt", lambda g, x, out: 0.5 * g / out),
+    "cbrt": _make_unary("cbrt", lambda g, x, out: g / (3.0 * out * out)),
+    "abs": _make_unary("abs", lambda g, x, out: g * np.sign(x)),
+    "sign": _make_unary("sign", None),
+    "floor": _make_unary("floor", None),
+    "ceil": _make_unary("ceil", None),
+    "exp": _make_unary("exp", lambda g, x, out: g * out),
+    "exp2": _make_unary("exp2", lambda g, x, out: g * out * np.log(2.0)),
+    "expm1": _make_unary("expm1", lambda g, x, out: g * (out + 1.0)),
+    "log": _make_unary("log", lambda g, x, out: g / x),
+    "log2": _make_unary("log2", lambda g, x, out: g / (x * np.log(2.0))),
+    "log10": _make_unary("log10", lambda g, x, out: g / (x * np.log(10.0))),
+    "log1p": _make_unary("log1p", lambda g, x, out: g / (1.0 + x)),
+    "sin": _make_unary("sin", lambda g, x, out: g * np.cos(x)),
+    "cos": _make_unary("cos", lambda g, x, out: -g * np.sin(x)),
+    "tan": _make_unary("tan", lambda g, x, out: g * (1.0 + out * out)),
+    "sinh": _make_unary("sinh", lambda g, x, out: g * np.cosh(x)),
+    "cosh": _make_unary("cosh", lambda g, x, out: g * np.sinh(x)),
+    "tanh": _make_unary("tanh", lambda g, x, out: g * (1.0 - out * out)),
+    "arcsin": _make_unary("arcsin", lambda g, x, out: g / np.sqrt(1.0 - x * x)),
+    "arccos": _make_unary("arccos", lambda g, x, out: -g / np.sqrt(1.0 - x * x)),
+    "arctan": _make_unary("arctan", lambda g, x, out: g / (1.0 + x * x)),
+    "arcsinh": _make_unary("arcsinh", lambda g, x, out: g / np.sqrt(1.0 + x * x)),
+    "arccosh": _make_unary("arccosh", lambda g, x, out: g / np.sqrt(x * x - 1.0)),
+    "arctanh": _make_unary("arctanh", lambda g, x, out: g / (1.0 - x * x)),
 }
 
 
-def _pull_exponent(g: Value, x: Value, y: Value, out: Value) -> Value:
+def _backward_exponent(g: Value, x: Value, y: Value, out: Value) -> Value:
     """Returns what flows into an exponent; a base of zero stays zero whatever the exponent."""
     return g * np.where(out == 0.0, 0.0, out * np.log(np.where(x == 0.0, 1.0, x)))
 
 
-def _comparison(compare: Callable[[Value, Value], Value], text: str) -> BinaryOperator:
+def _make_comparison(compare: Callable[[Value, Value], Value], text: str) -> BinaryOperator:
     """Returns 1 or 0 as numbers, because numpy does not calculate with truth."""
     return BinaryOperator(lambda x, y: compare(x, y) * 1.0, None, None, text)
 
@@ -90,7 +90,7 @@ BINARY: Mapping[str, BinaryOperator] = {
     "-": BinaryOperator(np.subtract, lambda g, x, y, out: g, lambda g, x, y, out: -g, "({} - {})"),
     "*": BinaryOperator(np.multiply, lambda g, x, y, out: g * y, lambda g, x, y, out: g * x, "({} * {})"),
     "/": BinaryOperator(np.divide, lambda g, x, y, out: g / y, lambda g, x, y, out: -g * out / y, "({} / {})"),
-    "**": BinaryOperator(np.power, lambda g, x, y, out: g * y * np.power(x, y - 1.0), _pull_exponent, "{}**{}"),
+    "**": BinaryOperator(np.power, lambda g, x, y, out: g * y * np.power(x, y - 1.0), _backward_exponent, "{}**{}"),
     "minimum": BinaryOperator(
         np.minimum, lambda g, x, y, out: g * (x <= y), lambda g, x, y, out: g * (x > y), "np.minimum({}, {})"
     ),
@@ -107,8 +107,8 @@ BINARY: Mapping[str, BinaryOperator] = {
         "np.arctan2({}, {})",
     ),
     "%": BinaryOperator(np.mod, lambda g, x, y, out: g, lambda g, x, y, out: -g * np.floor(x / y), "({} % {})"),
-    "<": _comparison(np.less, "({} < {})"),
-    "<=": _comparison(np.less_equal, "({} <= {})"),
-    ">": _comparison(np.greater, "({} > {})"),
-    ">=": _comparison(np.greater_equal, "({} >= {})"),
+    "<": _make_comparison(np.less, "({} < {})"),
+    "<=": _make_comparison(np.less_equal, "({} <= {})"),
+    ">": _make_comparison(np.greater, "({} > {})"),
+    ">=": _make_comparison(np.greater_equal, "({} >= {})"),
 }

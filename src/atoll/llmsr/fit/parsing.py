@@ -11,7 +11,7 @@ import numpy as np
 from atoll.llmsr.fit import operators
 from atoll.llmsr.fit.expression import ONE, ZERO, Binary, Constant, Expression, Parameter, Unary, Variable, Where
 
-_LARGEST = 20_000  # nodes of an expression as a tree
+_MAX_NODES = 20_000  # nodes of an expression as a tree
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.Mod: "%"}
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "euler_gamma": float(np.euler_gamma)}
@@ -22,16 +22,16 @@ _ALIASES = {
     **{"float_power": "**", "mod": "%", "remainder": "%", "fmin": "minimum", "fmax": "maximum", "atan2": "arctan2"},
     **{"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "less": "<", "greater": ">"},
 }
-_SAME = {"asarray", "array", "float64", "float"}  # what leaves numbers as they are
+_IDENTITY_CALLS = {"asarray", "array", "float64", "float"}  # what leaves numbers as they are
 
 type Names = dict[str, Expression | list[Expression]]
 
 
-class Unsupported(ValueError):
+class UnsupportedEquation(ValueError):
     """The text may well run, but cannot be read as one expression: fit it as a function, by differences."""
 
 
-class Broken(ValueError):
+class InvalidEquation(ValueError):
     """The text is no equation of these columns, however it is fitted."""
 
 
@@ -67,157 +67,157 @@ def parse(source: str, columns: Sequence[str] | None = None) -> Equation:
         tree = ast.parse(source)
         function = next((node for node in tree.body if isinstance(node, ast.FunctionDef)), None)
         if function is None:
-            return _bare(tree, tuple(columns or ()))
-        return _read(function, columns)
+            return _parse_bare_expression(tree, tuple(columns or ()))
+        return _parse_function(function, columns)
     except (SyntaxError, ValueError) as error:
-        if isinstance(error, Broken | Unsupported):
+        if isinstance(error, InvalidEquation | UnsupportedEquation):
             raise
-        raise Broken(f"it is no Python: {error}") from error
+        raise InvalidEquation(f"it is no Python: {error}") from error
     except (RecursionError, MemoryError) as error:
-        raise Unsupported("it is nested too deeply") from error
+        raise UnsupportedEquation("it is nested too deeply") from error
 
 
-def _bare(tree: ast.Module, columns: tuple[str, ...]) -> Equation:
+def _parse_bare_expression(tree: ast.Module, columns: tuple[str, ...]) -> Equation:
     match tree.body:
         case [ast.Expr(value=value)] if columns:
-            return Equation("equation", columns, _Reader(columns, "params").value(value))
-    raise Broken("it defines no function: write `def equation(..., params):`")
+            return Equation("equation", columns, _EquationParser(columns, "params").parse_expression(value))
+    raise InvalidEquation("it defines no function: write `def equation(..., params):`")
 
 
-def _read(function: ast.FunctionDef, columns: Sequence[str] | None) -> Equation:
-    given = function.args
-    if given.vararg or given.kwarg or given.kwonlyargs:
-        raise Unsupported("its arguments are not a plain list")
-    names = [each.arg for each in (*given.posonlyargs, *given.args)]
+def _parse_function(function: ast.FunctionDef, columns: Sequence[str] | None) -> Equation:
+    arguments = function.args
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
+        raise UnsupportedEquation("its arguments are not a plain list")
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     if len(names) < 2:
-        raise Broken(f"{function.name} takes {len(names)} arguments: it needs columns and, last, the parameters")
-    *own, params = names
-    if columns is not None and len(own) != len(columns):
-        raise Broken(f"{function.name} takes {len(own)} columns ({', '.join(own)}), and the data has {len(columns)}")
-    expression = _Reader(own, params).body(function.body)
-    return Equation(function.name, tuple(columns or own), expression)
+        raise InvalidEquation(f"{function.name} takes {len(names)} arguments: it needs columns and, last, the parameters")
+    *argument_names, params = names
+    if columns is not None and len(argument_names) != len(columns):
+        raise InvalidEquation(f"{function.name} takes {len(argument_names)} columns ({', '.join(argument_names)}), and the data has {len(columns)}")
+    expression = _EquationParser(argument_names, params).parse_body(function.body)
+    return Equation(function.name, tuple(columns or argument_names), expression)
 
 
-class _Reader:
+class _EquationParser:
     """Turns statements into one expression, name by name."""
 
     def __init__(self, columns: Sequence[str], params: str) -> None:
         self._params = params
         self._names: Names = {name: Variable(index) for index, name in enumerate(columns)}
 
-    def body(self, statements: Sequence[ast.stmt]) -> Expression:
+    def parse_body(self, statements: Sequence[ast.stmt]) -> Expression:
         for statement in statements:
             match statement:
                 case ast.Return(value=ast.expr() as value):
-                    found = self.value(value)
-                    if found.size > _LARGEST:
-                        raise Unsupported(f"it has more than {_LARGEST} nodes when written out")
-                    return found
+                    expression = self.parse_expression(value)
+                    if expression.size > _MAX_NODES:
+                        raise UnsupportedEquation(f"it has more than {_MAX_NODES} nodes when written out")
+                    return expression
                 case ast.Assign(targets=targets, value=value):
                     for target in targets:
                         self._assign(target, value)
                 case ast.AnnAssign(target=target, value=ast.expr() as value):
                     self._assign(target, value)
                 case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
-                    self._names[name] = self._binary(op, self._named(name), self.value(value))
+                    self._names[name] = self._parse_binary(op, self._look_up_name(name), self.parse_expression(value))
                 case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Import() | ast.ImportFrom():
                     pass  # a docstring, or what brings numpy
                 case _:
-                    raise Unsupported(f"line {statement.lineno} is a {_kind(statement)}")
-        raise Broken("it returns nothing")
+                    raise UnsupportedEquation(f"line {statement.lineno} is a {_describe_node(statement)}")
+        raise InvalidEquation("it returns nothing")
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         match target:
             case ast.Name(id=name):
-                self._names[name] = self._row(value) or self.value(value)
-            case ast.Tuple(elts=parts) | ast.List(elts=parts) if all(isinstance(each, ast.Name) for each in parts):
-                row = self._row(value)
-                if row is None or len(row) != len(parts):
-                    raise Unsupported(f"line {target.lineno} unpacks what is no list of {len(parts)} values")
-                self._names.update({ast.unparse(name): each for name, each in zip(parts, row, strict=True)})
+                self._names[name] = self._parse_sequence(value) or self.parse_expression(value)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) if all(isinstance(part, ast.Name) for part in parts):
+                values = self._parse_sequence(value)
+                if values is None or len(values) != len(parts):
+                    raise UnsupportedEquation(f"line {target.lineno} unpacks what is no list of {len(parts)} values")
+                self._names.update({ast.unparse(name): expression for name, expression in zip(parts, values, strict=True)})
             case _:
-                raise Unsupported(f"line {target.lineno} assigns to {ast.unparse(target)}")
+                raise UnsupportedEquation(f"line {target.lineno} assigns to {ast.unparse(target)}")
 
-    def _row(self, node: ast.expr) -> list[Expression] | None:
+    def _parse_sequence(self, node: ast.expr) -> list[Expression] | None:
         """Returns several values, such as `params[:3]`; None for what is one value."""
         match node:
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                return [self.value(each) for each in parts]
+                return [self.parse_expression(part) for part in parts]
             case ast.Subscript(value=ast.Name(id=self._params), slice=ast.Slice(lower=low, upper=high, step=None)):
-                first, last = 0 if low is None else _whole(low), None if high is None else _whole(high)
+                first, last = 0 if low is None else _parse_index(low), None if high is None else _parse_index(high)
                 if first is None or last is None:
-                    raise Unsupported(f"{ast.unparse(node)} has no plain bounds")
+                    raise UnsupportedEquation(f"{ast.unparse(node)} has no plain bounds")
                 return [Parameter(index) for index in range(first, last)]
         return None
 
-    def value(self, node: ast.expr) -> Expression:
+    def parse_expression(self, node: ast.expr) -> Expression:
         match node:
-            case ast.Constant(value=bool() | int() | float() as number):
-                return Constant(number)
+            case ast.Constant(value=bool() | int() | float() as constant):
+                return Constant(constant)
             case ast.Name(id=name):
-                return self._named(name)
+                return self._look_up_name(name)
             case ast.BinOp(left=left, op=op, right=right):
-                return self._binary(op, self.value(left), self.value(right))
+                return self._parse_binary(op, self.parse_expression(left), self.parse_expression(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return _unary("neg", self.value(operand))
+                return _make_unary("neg", self.parse_expression(operand))
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-                return self.value(operand)
+                return self.parse_expression(operand)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
-                return Binary(_COMPARE[type(op)], self.value(left), self.value(right))
+                return Binary(_COMPARE[type(op)], self.parse_expression(left), self.parse_expression(right))
             case ast.Attribute(value=ast.Name(id=module), attr=name) if module in _MODULES and name in _CONSTANTS:
                 return Constant(_CONSTANTS[name])
-            case ast.Subscript(value=ast.Name(id=self._params), slice=index) if (place := _whole(index)) is not None:
-                return Parameter(place)
+            case ast.Subscript(value=ast.Name(id=self._params), slice=index) if (parameter_index := _parse_index(index)) is not None:
+                return Parameter(parameter_index)
             case ast.Subscript(value=ast.Name(id=name), slice=index) if isinstance(self._names.get(name), list):
-                return self._item(name, _whole(index))
+                return self._get_item(name, _parse_index(index))
             case ast.Call(func=func, args=arguments, keywords=[]):
-                return self._call(func, arguments)
-        raise Unsupported(f"{ast.unparse(node)[:60]} cannot be differentiated")
+                return self._parse_call(func, arguments)
+        raise UnsupportedEquation(f"{ast.unparse(node)[:60]} cannot be differentiated")
 
-    def _named(self, name: str) -> Expression:
-        found = self._names.get(name)
-        if isinstance(found, Expression):
-            return found
-        if name == self._params or isinstance(found, list):
-            raise Unsupported(f"{name} is used as a whole")
-        known = ", ".join(each for each in self._names if isinstance(self._names[each], Variable))
-        raise Broken(f"it uses {name}, which is neither a column ({known}) nor assigned before")
+    def _look_up_name(self, name: str) -> Expression:
+        bound_value = self._names.get(name)
+        if isinstance(bound_value, Expression):
+            return bound_value
+        if name == self._params or isinstance(bound_value, list):
+            raise UnsupportedEquation(f"{name} is used as a whole")
+        column_names = ", ".join(column for column in self._names if isinstance(self._names[column], Variable))
+        raise InvalidEquation(f"it uses {name}, which is neither a column ({column_names}) nor assigned before")
 
-    def _item(self, name: str, place: int | None) -> Expression:
-        row = self._names[name]
-        if not isinstance(row, list) or place is None or place >= len(row):
-            raise Unsupported(f"{name} has no such item")
-        return row[place]
+    def _get_item(self, name: str, index: int | None) -> Expression:
+        values = self._names[name]
+        if not isinstance(values, list) or index is None or index >= len(values):
+            raise UnsupportedEquation(f"{name} has no such item")
+        return values[index]
 
-    def _binary(self, op: ast.operator, left: Expression, right: Expression) -> Expression:
+    def _parse_binary(self, op: ast.operator, left: Expression, right: Expression) -> Expression:
         if isinstance(op, ast.FloorDiv):
-            return _unary("floor", _binary("/", left, right))
+            return _make_unary("floor", _make_binary("/", left, right))
         if type(op) not in _BINARY:
-            raise Unsupported(f"{_kind(op)} cannot be differentiated")
-        return _binary(_BINARY[type(op)], left, right)
+            raise UnsupportedEquation(f"{_describe_node(op)} cannot be differentiated")
+        return _make_binary(_BINARY[type(op)], left, right)
 
-    def _call(self, func: ast.expr, given: Sequence[ast.expr]) -> Expression:
+    def _parse_call(self, func: ast.expr, argument_nodes: Sequence[ast.expr]) -> Expression:
         match func:
             case ast.Name(id="abs" | "float" | "pow" as name):
                 pass
             case ast.Attribute(value=ast.Name(id=module), attr=name) if module in _MODULES:
                 pass
             case _:
-                raise Unsupported(f"it calls {ast.unparse(func)[:60]}")
-        arguments = [self.value(each) for each in given]
-        found = _applied(_ALIASES.get(name, name), arguments)
-        if found is None:
-            raise Unsupported(f"it calls {ast.unparse(func)} with {len(arguments)} arguments")
-        return found
+                raise UnsupportedEquation(f"it calls {ast.unparse(func)[:60]}")
+        arguments = [self.parse_expression(node) for node in argument_nodes]
+        result = _make_call(_ALIASES.get(name, name), arguments)
+        if result is None:
+            raise UnsupportedEquation(f"it calls {ast.unparse(func)} with {len(arguments)} arguments")
+        return result
 
 
-def _applied(name: str, arguments: Sequence[Expression]) -> Expression | None:
+def _make_call(name: str, arguments: Sequence[Expression]) -> Expression | None:
     match name, arguments:
         case _, [arg] if name in operators.UNARY:
-            return _unary(name, arg)
+            return _make_unary(name, arg)
         case _, [left, right] if name in operators.BINARY:
-            return _binary(name, left, right)
-        case _, [arg] if name in _SAME:
+            return _make_binary(name, left, right)
+        case _, [arg] if name in _IDENTITY_CALLS:
             return arg
         case "zeros_like", [_]:
             return ZERO
@@ -228,38 +228,38 @@ def _applied(name: str, arguments: Sequence[Expression]) -> Expression | None:
         case "where", [condition, left, right]:
             return Where(condition, left, right)
         case "clip", [arg, low, high]:
-            return _binary("minimum", _binary("maximum", arg, low), high)
+            return _make_binary("minimum", _make_binary("maximum", arg, low), high)
         case "deg2rad" | "radians", [arg]:
-            return _binary("*", arg, Constant(math.pi / 180.0))
+            return _make_binary("*", arg, Constant(math.pi / 180.0))
     return None
 
 
-def _unary(op: str, arg: Expression) -> Expression:
+def _make_unary(op: str, arg: Expression) -> Expression:
     if isinstance(arg, Constant):
-        return _number(operators.UNARY[op].apply, arg.value)
+        return _compute_constant(operators.UNARY[op].apply, arg.value)
     return Unary(op, arg)
 
 
-def _binary(op: str, left: Expression, right: Expression) -> Expression:
+def _make_binary(op: str, left: Expression, right: Expression) -> Expression:
     if isinstance(left, Constant) and isinstance(right, Constant):
-        return _number(operators.BINARY[op].apply, left.value, right.value)
+        return _compute_constant(operators.BINARY[op].apply, left.value, right.value)
     return Binary(op, left, right)
 
 
-def _number(apply: Callable[..., Any], *values: float) -> Constant:
+def _compute_constant(apply: Callable[..., Any], *values: float) -> Constant:
     with np.errstate(all="ignore"):
         return Constant(apply(*map(np.float64, values)))
 
 
-def _whole(node: ast.expr) -> int | None:
+def _parse_index(node: ast.expr) -> int | None:
     """Returns a plain index; one from the end says nothing about how many there are."""
     match node:
-        case ast.Constant(value=int() as number) if number >= 0 and not isinstance(number, bool):
-            return number
+        case ast.Constant(value=int() as index) if index >= 0 and not isinstance(index, bool):
+            return index
     return None
 
 
-_KINDS: Mapping[type[ast.AST], str] = {
+_STATEMENT_NAMES: Mapping[type[ast.AST], str] = {
     ast.For: "loop",
     ast.While: "loop",
     ast.If: "branch",
@@ -267,5 +267,5 @@ _KINDS: Mapping[type[ast.AST], str] = {
 }
 
 
-def _kind(node: ast.AST) -> str:
-    return _KINDS.get(type(node), type(node).__name__.lower())
+def _describe_node(node: ast.AST) -> str:
+    return _STATEMENT_NAMES.get(type(node), type(node).__name__.lower())

@@ -28,20 +28,20 @@ class Program:
 
     def __init__(self, *expressions: Expression) -> None:
         self._slots: dict[Expression, int] = {}
-        self._pulls: list[tuple[int, int, int, Any, Any]] = []
+        self._backward_steps: list[tuple[int, int, int, Any, Any]] = []
         self._loads: list[tuple[int, Expression]] = []
         self.steps: list[tuple[Any, int, int, int]] = []
         self.ops: list[str] = []
-        self.moving: list[bool] = []
-        self.params: tuple[int, ...] = tuple(sorted(frozenset().union(*(each.params for each in expressions))))
-        self.param_slots = [self._slot(Parameter(index)) for index in self.params]
-        self.roots = [self._slot(each) for each in expressions]
+        self.has_parameter: list[bool] = []
+        self.params: tuple[int, ...] = tuple(sorted(frozenset().union(*(expression.params for expression in expressions))))
+        self.param_slots = [self._get_slot(Parameter(index)) for index in self.params]
+        self.roots = [self._get_slot(expression) for expression in expressions]
 
     def bind(self, data: Data) -> Values:
         """Returns a value per slot, those without parameters filled in."""
-        values: Values = [None] * len(self.moving)
+        values: Values = [None] * len(self.has_parameter)
         for slot, node in self._loads:
-            values[slot] = data.column(node)
+            values[slot] = data.evaluate(node)
         return values
 
     def forward(self, bound: Values, params: Sequence[Any]) -> Values:
@@ -53,80 +53,80 @@ class Program:
             values[out] = apply(values[left]) if right < 0 else apply(values[left], values[right])
         return values
 
-    def backward(self, values: Values, flows: Sequence[Any]) -> list[Any]:
+    def backward(self, values: Values, adjoints: Sequence[Any]) -> list[Any]:
         """Returns the derivative of the sum of flow times expression by each parameter, row by row."""
-        back: list[Any] = [None] * len(values)
-        for slot, flow in zip(self.roots, flows, strict=True):
-            back[slot] = flow if back[slot] is None else back[slot] + flow
-        for out, left, right, pull_left, pull_right in reversed(self._pulls):
-            flow = back[out]
-            if flow is None:
+        gradients: list[Any] = [None] * len(values)
+        for slot, adjoint in zip(self.roots, adjoints, strict=True):
+            gradients[slot] = adjoint if gradients[slot] is None else gradients[slot] + adjoint
+        for out, left, right, backward_left, backward_right in reversed(self._backward_steps):
+            adjoint = gradients[out]
+            if adjoint is None:
                 continue
             if right < 0:
-                pulled = pull_left(flow, values[left], values[out])
-                back[left] = pulled if back[left] is None else back[left] + pulled
+                gradient = backward_left(adjoint, values[left], values[out])
+                gradients[left] = gradient if gradients[left] is None else gradients[left] + gradient
                 continue
-            if pull_left is not None:
-                pulled = pull_left(flow, values[left], values[right], values[out])
-                back[left] = pulled if back[left] is None else back[left] + pulled
-            if pull_right is not None:
-                pulled = pull_right(flow, values[left], values[right], values[out])
-                back[right] = pulled if back[right] is None else back[right] + pulled
-        return [0.0 if back[slot] is None else back[slot] for slot in self.param_slots]
+            if backward_left is not None:
+                gradient = backward_left(adjoint, values[left], values[right], values[out])
+                gradients[left] = gradient if gradients[left] is None else gradients[left] + gradient
+            if backward_right is not None:
+                gradient = backward_right(adjoint, values[left], values[right], values[out])
+                gradients[right] = gradient if gradients[right] is None else gradients[right] + gradient
+        return [0.0 if gradients[slot] is None else gradients[slot] for slot in self.param_slots]
 
-    def values(self, data: Data, params: Sequence[float]) -> Array:
+    def evaluate(self, data: Data, params: Sequence[float]) -> Array:
         """Returns the values of the first expression, one per row; `params[i]` is parameter i."""
         with np.errstate(all="ignore"):
-            found = self.forward(self.bind(data), [params[index] for index in self.params])[self.roots[0]]
-        return np.array(np.broadcast_to(found, data.y.shape), dtype=np.float64)
+            values = self.forward(self.bind(data), [params[index] for index in self.params])[self.roots[0]]
+        return np.array(np.broadcast_to(values, data.y.shape), dtype=np.float64)
 
-    def gradient(self, data: Data, params: Sequence[float]) -> Array:
+    def compute_gradient(self, data: Data, params: Sequence[float]) -> Array:
         """Returns the derivative of the first expression by each of `params`: parameters by rows."""
         with np.errstate(all="ignore"):
             values = self.forward(self.bind(data), [params[index] for index in self.params])
-            found = self.backward(values, [1.0] + [0.0] * (len(self.roots) - 1))
-        return np.array([np.broadcast_to(each, data.y.shape) for each in found]).reshape(-1, data.num_rows)
+            gradients = self.backward(values, [1.0] + [0.0] * (len(self.roots) - 1))
+        return np.array([np.broadcast_to(gradient, data.y.shape) for gradient in gradients]).reshape(-1, data.num_rows)
 
-    def _slot(self, node: Expression) -> int:
+    def _get_slot(self, node: Expression) -> int:
         slot = self._slots.get(node)
         if slot is None:
-            slot = self._slots[node] = self._compiled(node)
+            slot = self._slots[node] = self._compile(node)
         return slot
 
-    def _compiled(self, node: Expression) -> int:
+    def _compile(self, node: Expression) -> int:
         if not node.params:
-            slot = self._new(False)
+            slot = self._add_slot(False)
             self._loads.append((slot, node))
             return slot
         match node:
             case Unary(op=op, arg=arg):
                 unary = operators.UNARY[op]
-                return self._step(op, unary.apply, self._slot(arg), -1, unary.pull, None)
-            case Binary(op="**", left=base, right=Constant(value=exponent)) if product := algebra.power(base, exponent):
-                return self._slot(product)
+                return self._add_step(op, unary.apply, self._get_slot(arg), -1, unary.backward, None)
+            case Binary(op="**", left=base, right=Constant(value=exponent)) if product := algebra.make_power(base, exponent):
+                return self._get_slot(product)
             case Binary(op=op, left=left, right=right):
                 binary = operators.BINARY[op]
-                first, second = self._slot(left), self._slot(right)
-                return self._step(op, binary.apply, first, second, binary.pull_left, binary.pull_right)
+                first, second = self._get_slot(left), self._get_slot(right)
+                return self._add_step(op, binary.apply, first, second, binary.backward_left, binary.backward_right)
             case Where(condition=condition, left=left, right=right):
                 # Two steps of two arguments, so that the loops above know no third one.
-                pair = self._step("", _pair, self._slot(condition), self._slot(left), None, _pass_right)
-                return self._step("where", _select, pair, self._slot(right), _pull_chosen, _pull_other)
-        return self._new(True)  # a parameter
+                pair = self._add_step("", _pair, self._get_slot(condition), self._get_slot(left), None, _pass_adjoint)
+                return self._add_step("where", _select, pair, self._get_slot(right), _backward_chosen, _backward_other)
+        return self._add_slot(True)  # a parameter
 
-    def _step(self, op: str, apply: Any, left: int, right: int, pull_left: Any, pull_right: Any) -> int:
-        out = self._new(True)
+    def _add_step(self, op: str, apply: Any, left: int, right: int, backward_left: Any, backward_right: Any) -> int:
+        out = self._add_slot(True)
         self.steps.append((apply, out, left, right))
         self.ops.append(op)
-        pull_left = pull_left if self.moving[left] else None
-        pull_right = pull_right if right >= 0 and self.moving[right] else None
-        if pull_left or pull_right:
-            self._pulls.append((out, left, right, pull_left, pull_right))
+        backward_left = backward_left if self.has_parameter[left] else None
+        backward_right = backward_right if right >= 0 and self.has_parameter[right] else None
+        if backward_left or backward_right:
+            self._backward_steps.append((out, left, right, backward_left, backward_right))
         return out
 
-    def _new(self, moving: bool) -> int:
-        self.moving.append(moving)
-        return len(self.moving) - 1
+    def _add_slot(self, has_parameter: bool) -> int:
+        self.has_parameter.append(has_parameter)
+        return len(self.has_parameter) - 1
 
 
 def _pair(condition: Any, value: Any) -> tuple[Any, Any]:
@@ -137,13 +137,13 @@ def _select(pair: tuple[Any, Any], other: Any) -> Any:
     return np.where(pair[0], pair[1], other)
 
 
-def _pass_right(flow: Any, x: Any, y: Any, out: Any) -> Any:
-    return flow
+def _pass_adjoint(adjoint: Any, x: Any, y: Any, out: Any) -> Any:
+    return adjoint
 
 
-def _pull_chosen(flow: Any, pair: tuple[Any, Any], other: Any, out: Any) -> Any:
-    return np.where(pair[0], flow, 0.0)
+def _backward_chosen(adjoint: Any, pair: tuple[Any, Any], other: Any, out: Any) -> Any:
+    return np.where(pair[0], adjoint, 0.0)
 
 
-def _pull_other(flow: Any, pair: tuple[Any, Any], other: Any, out: Any) -> Any:
-    return np.where(pair[0], 0.0, flow)
+def _backward_other(adjoint: Any, pair: tuple[Any, Any], other: Any, out: Any) -> Any:
+    return np.where(pair[0], 0.0, adjoint)

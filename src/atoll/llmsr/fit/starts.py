@@ -17,19 +17,19 @@ from atoll.llmsr.fit.program import Program
 
 _OFFSETS = {"+", "-", "minimum", "maximum", "<", "<=", ">", ">=", "%", "hypot"}
 _PERIODIC = {"sin", "cos", "tan"}
-_BEYOND = 0.2  # of its range: how far outside the data an offset may lie
-_FACTORS = (0.05, 5.0)  # of the inverse scale: how strong a rate may be
-_TURNS = (0.3, 30.0)  # radians per standard deviation
-_PLAIN = 0.25  # how many rates are drawn around 1 whatever the data: laws like plain numbers
-_POWERS = (-3.0, 3.0)
+_RANGE_MARGIN = 0.2  # of its range: how far outside the data an offset may lie
+_RATE_RANGE = (0.05, 5.0)  # of the inverse scale: how strong a rate may be
+_ANGLE_RANGE = (0.3, 30.0)  # radians per standard deviation
+_UNSCALED_SHARE = 0.25  # how many rates are drawn around 1 whatever the data: laws like plain numbers
+_POWER_RANGE = (-3.0, 3.0)
 
 
-def draw(program: Program, data: Data, num_starts: int, rng: np.random.Generator) -> Array:
+def draw_starts(program: Program, data: Data, num_starts: int, rng: np.random.Generator) -> Array:
     """Returns starts by parameters, in the order of `program.params`."""
-    return _Draw(program, data, num_starts, rng).all()
+    return _StartSampler(program, data, num_starts, rng).sample()
 
 
-class _Draw:
+class _StartSampler:
     def __init__(self, program: Program, data: Data, num_starts: int, rng: np.random.Generator) -> None:
         self._program, self._rng, self._shape = program, rng, (num_starts, 1)
         self._values = program.bind(data)
@@ -38,45 +38,45 @@ class _Draw:
         self._ranges: dict[int, tuple[float, float]] = {}
         self._periodic = self._find_periodic()
 
-    def all(self) -> Array:
+    def sample(self) -> Array:
         self._draw_offsets()
         for (apply, out, left, right), op in zip(self._program.steps, self._program.ops, strict=True):
             if out in self._scaled:
                 continue
             for slot, other in ((left, right), (right, left)):
-                param = self._undrawn(slot)
-                if param is not None and (right < 0 or self._undrawn(other) is None):
-                    self._settle(slot, self._suited(op, out, slot == left, None if right < 0 else self._at(other)))
+                param = self._find_undrawn(slot)
+                if param is not None and (right < 0 or self._find_undrawn(other) is None):
+                    self._set_drawn(slot, self._draw_for_operation(op, out, slot == left, None if right < 0 else self._get_value(other)))
                 elif param is not None:
-                    self._settle(slot, self._spread(0.1, 10.0))
-            arguments = (self._at(left),) if right < 0 else (self._at(left), self._at(right))
+                    self._set_drawn(slot, self._draw_log_uniform(0.1, 10.0))
+            arguments = (self._get_value(left),) if right < 0 else (self._get_value(left), self._get_value(right))
             self._values[out] = apply(*arguments)
         for slot in self._program.param_slots:
             if slot not in self._drawn:
-                self._drawn[slot] = self._spread(0.1, 10.0)
+                self._drawn[slot] = self._draw_log_uniform(0.1, 10.0)
         return np.concatenate([self._drawn[slot] for slot in self._program.param_slots], axis=1)
 
     def _find_scaled(self) -> dict[int, tuple[int, float]]:
         """Returns the slots that are a parameter times a number."""
-        found = {slot: (slot, 1.0) for slot in self._program.param_slots}
+        scaled = {slot: (slot, 1.0) for slot in self._program.param_slots}
         for (_, out, left, right), op in zip(self._program.steps, self._program.ops, strict=True):
-            if op == "neg" and left in found:
-                found[out] = (found[left][0], -found[left][1])
-            elif op in {"*", "/"} and left in found and (number := self._number(right)):
-                found[out] = (found[left][0], found[left][1] * (number if op == "*" else 1.0 / number))
-            elif op == "*" and right in found and (number := self._number(left)):
-                found[out] = (found[right][0], found[right][1] * number)
-        return found
+            if op == "neg" and left in scaled:
+                scaled[out] = (scaled[left][0], -scaled[left][1])
+            elif op in {"*", "/"} and left in scaled and (constant := self._get_constant(right)):
+                scaled[out] = (scaled[left][0], scaled[left][1] * (constant if op == "*" else 1.0 / constant))
+            elif op == "*" and right in scaled and (constant := self._get_constant(left)):
+                scaled[out] = (scaled[right][0], scaled[right][1] * constant)
+        return scaled
 
     def _find_periodic(self) -> set[int]:
         """Returns the slots that end up as an angle."""
-        found: set[int] = set()
+        periodic: set[int] = set()
         for (_, out, left, right), op in zip(reversed(self._program.steps), reversed(self._program.ops), strict=True):
             if op in _PERIODIC:
-                found.add(left)
-            elif out in found and op in {"+", "-", "*", "/", "neg"}:
-                found.update((left, right))
-        return found
+                periodic.add(left)
+            elif out in periodic and op in {"+", "-", "*", "/", "neg"}:
+                periodic.update((left, right))
+        return periodic
 
     def _draw_offsets(self) -> None:
         """Draws the parameters that stand beside a column, and those that stand beside one of these."""
@@ -87,67 +87,67 @@ class _Draw:
             for slot, other in ((left, right), (right, left)):
                 if slot in self._scaled and other in self._scaled:
                     links.append((self._scaled[slot][0], self._scaled[other][0]))
-                elif self._undrawn(slot) is not None and isinstance(self._values[other], np.ndarray):
+                elif self._find_undrawn(slot) is not None and isinstance(self._values[other], np.ndarray):
                     column = self._values[other]
                     low, high = float(column.min()), float(column.max())
                     if math.isfinite(low) and math.isfinite(high):
                         self._ranges[self._scaled[slot][0]] = (low, high)
-                        self._settle(slot, self._offset(low, high, opposite=op == "+"))
-        for one, other in links:
-            if one not in self._drawn and other in self._ranges:
-                self._drawn[one] = self._offset(*self._ranges[other], opposite=False)
+                        self._set_drawn(slot, self._draw_offset(low, high, opposite=op == "+"))
+        for linked_slot, other in links:
+            if linked_slot not in self._drawn and other in self._ranges:
+                self._drawn[linked_slot] = self._draw_offset(*self._ranges[other], opposite=False)
 
-    def _suited(self, op: str, out: int, is_left: bool, other: Any) -> Array:
+    def _draw_for_operation(self, op: str, out: int, is_left: bool, other: Any) -> Array:
         """Returns draws for a parameter that meets a value in an operation."""
         if other is None or isinstance(other, tuple):  # alone, or one side of a choice
-            return self._spread(0.1, 3.0)
+            return self._draw_log_uniform(0.1, 3.0)
         if op == "**":
-            return self._rng.uniform(*_POWERS, self._shape) if not is_left else np.abs(self._spread(0.3, 3.0))
-        size, width = _scales(other, self._shape)
+            return self._rng.uniform(*_POWER_RANGE, self._shape) if not is_left else np.abs(self._draw_log_uniform(0.3, 3.0))
+        size, width = _compute_scales(other, self._shape)
         if op == "*":
             kind = self._rng.random(self._shape)
-            rate = self._spread(*_FACTORS) / np.where(kind < 0.5, size, width)
+            rate = self._draw_log_uniform(*_RATE_RANGE) / np.where(kind < 0.5, size, width)
             if out in self._periodic:
-                rate = np.abs(self._spread(*_TURNS)) / width
-            return np.where(kind < 1.0 - _PLAIN, rate, self._spread(0.1, 10.0))
+                rate = np.abs(self._draw_log_uniform(*_ANGLE_RANGE)) / width
+            return np.where(kind < 1.0 - _UNSCALED_SHARE, rate, self._draw_log_uniform(0.1, 10.0))
         if op == "/":
-            return self._spread(0.1, 10.0) * size
+            return self._draw_log_uniform(0.1, 10.0) * size
         if op in _OFFSETS and isinstance(other, np.ndarray) and other.shape[-1] > 1:
             low, high = np.min(other, axis=-1, keepdims=True), np.max(other, axis=-1, keepdims=True)
-            return np.nan_to_num(self._offset(low, high, opposite=op == "+"), nan=1.0, posinf=1.0, neginf=-1.0)
-        return self._spread(0.1, 10.0) * size
+            return np.nan_to_num(self._draw_offset(low, high, opposite=op == "+"), nan=1.0, posinf=1.0, neginf=-1.0)
+        return self._draw_log_uniform(0.1, 10.0) * size
 
-    def _offset(self, low: Any, high: Any, *, opposite: bool) -> Array:
+    def _draw_offset(self, low: Any, high: Any, *, opposite: bool) -> Array:
         """Returns draws from a range and a bit beyond; negative ones, half of the time, where they are added."""
-        found: Array = low + (high - low) * self._rng.uniform(-_BEYOND, 1.0 + _BEYOND, self._shape)
-        turned = self._rng.random(self._shape) < (0.5 if opposite else 0.1)
-        return np.where(turned, -found, found)
+        offsets: Array = low + (high - low) * self._rng.uniform(-_RANGE_MARGIN, 1.0 + _RANGE_MARGIN, self._shape)
+        is_negated = self._rng.random(self._shape) < (0.5 if opposite else 0.1)
+        return np.where(is_negated, -offsets, offsets)
 
-    def _spread(self, low: float, high: float) -> Array:
+    def _draw_log_uniform(self, low: float, high: float) -> Array:
         """Returns numbers of both signs whose logarithm is uniform."""
         size = np.exp(self._rng.uniform(math.log(low), math.log(high), self._shape))
         return np.where(self._rng.random(self._shape) < 0.5, -size, size)
 
-    def _settle(self, slot: int, found: Array) -> None:
+    def _set_drawn(self, slot: int, values: Array) -> None:
         param, factor = self._scaled[slot]
-        self._drawn[param] = found / factor
+        self._drawn[param] = values / factor
 
-    def _undrawn(self, slot: int) -> int | None:
+    def _find_undrawn(self, slot: int) -> int | None:
         param = self._scaled[slot][0] if slot in self._scaled else None
         return None if param in self._drawn else param
 
-    def _at(self, slot: int) -> Any:
+    def _get_value(self, slot: int) -> Any:
         if slot in self._scaled:
             param, factor = self._scaled[slot]
             return self._drawn[param] * factor
         return self._values[slot]
 
-    def _number(self, slot: int) -> float:
+    def _get_constant(self, slot: int) -> float:
         value = self._values[slot]
         return 0.0 if value is None or isinstance(value, np.ndarray) else float(value)
 
 
-def _scales(value: Any, shape: Sequence[int]) -> tuple[Array, Array]:
+def _compute_scales(value: Any, shape: Sequence[int]) -> tuple[Array, Array]:
     """Returns the size and the width of values for each start; 1 where they have none."""
     rows = np.atleast_1d(np.asarray(value, dtype=np.float64))
     count = rows.shape[-1]

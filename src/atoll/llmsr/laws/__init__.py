@@ -5,6 +5,6 @@ With an LLM the model writes equations instead, and their constants are fitted (
 
 from atoll.llmsr.laws.assembly import build
 from atoll.llmsr.laws.regressor import Regressor, regress
-from atoll.llmsr.laws.table import TRAIN
+from atoll.llmsr.laws.table import TRAIN_FILE
 
-__all__ = ["TRAIN", "Regressor", "build", "regress"]
+__all__ = ["TRAIN_FILE", "Regressor", "build", "regress"]

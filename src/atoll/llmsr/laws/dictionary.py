@@ -9,142 +9,142 @@ import numpy as np
 
 from atoll.llmsr.laws import grid, law, projection
 from atoll.llmsr.laws.domain import Domain
-from atoll.llmsr.laws.factor import Array, Factor, Shape, values_of
+from atoll.llmsr.laws.factor import Array, Factor, Shape, compute_values
 
 _NUM_SINGLE, _NUM_SCALED, _NUM_PAIRED, _NUM_FACTORS = 400, 900, 300, 500
-_SHARE = 1e-9  # of its own that a column must have to be told from the law's terms
+_MIN_INDEPENDENT_SHARE = 1e-9  # of its own that a column must have to be told from the law's terms
 
 
-class Stratum(NamedTuple):
+class TermGroup(NamedTuple):
     """Terms of one make, with their values at every data point, one term per row."""
 
     terms: Sequence[law.Term]
     values: Array
 
 
-class Dictionary:
+class TermDictionary:
     """Terms for one set of rows; what does not change is computed once."""
 
     def __init__(self, rows: projection.Rows, domain: Domain) -> None:
         num_variables = len(rows.columns)
         with np.errstate(all="ignore"):
-            made = grid.factors(rows.columns, domain)
-            values = np.array([values_of(factor, rows.columns) for factor in made]).reshape(len(made), len(rows))
-            usable = np.isfinite(values).all(axis=1) & (values.std(axis=1) > _SHARE * np.abs(values).max(axis=1))
-            self.powers = grid.powers(num_variables, domain)
-            own = [factor.variables[0] for factor in self.powers]
-            self._powers_of = [
-                [place for place, variable in enumerate(own) if variable == each] for each in range(num_variables)
+            factors = grid.make_factors(rows.columns, domain)
+            values = np.array([compute_values(factor, rows.columns) for factor in factors]).reshape(len(factors), len(rows))
+            usable = np.isfinite(values).all(axis=1) & (values.std(axis=1) > _MIN_INDEPENDENT_SHARE * np.abs(values).max(axis=1))
+            self.powers = grid.make_powers(num_variables, domain)
+            power_variables = [factor.variables[0] for factor in self.powers]
+            self._powers_by_variable = [
+                [index for index, variable in enumerate(power_variables) if variable == column] for column in range(num_variables)
             ]
-            self._power_values = np.array([values_of(factor, rows.columns) for factor in self.powers])
-        self._factors = [factor for factor, is_usable in zip(made, usable, strict=True) if is_usable]
+            self._power_values = np.array([compute_values(factor, rows.columns) for factor in self.powers])
+        self._factors = [factor for factor, is_usable in zip(factors, usable, strict=True) if is_usable]
         self._values = values[usable]
-        self._families = _families(self._factors)
+        self._families = _group_by_shape(self._factors)
         degree = 4 if num_variables <= 3 else 3 if num_variables <= 8 else 2
         roots = [(factor,) for factor in self.powers if factor.power not in (1.0, 2.0, 3.0, 4.0) or factor.fn == "ln"]
-        self._monomials: list[law.Term] = [*grid.monomials(num_variables, degree), *roots]
+        self._monomials: list[law.Term] = [*grid.make_monomials(num_variables, degree), *roots]
         with np.errstate(all="ignore"):
-            self._monomial_values = law.design(tuple(self._monomials), rows.columns)
-        self._low = [
-            place
-            for place, term in enumerate(self._monomials)
+            self._monomial_values = law.build_design_matrix(tuple(self._monomials), rows.columns)
+        self._low_degree = [
+            index
+            for index, term in enumerate(self._monomials)
             if term and sum(abs(factor.power) for factor in term) <= 2
         ]
 
-    def terms(self, rng: Random) -> list[Stratum]:
+    def draw_terms(self, rng: Random) -> list[TermGroup]:
         """Draws terms of four makes: products of powers, single factors, factors with powers, and pairs of factors."""
-        strata = [Stratum(self._monomials, self._monomial_values)]
+        groups = [TermGroup(self._monomials, self._monomial_values)]
         if not self._factors:
-            return strata
-        single = self._draw(rng, _NUM_SINGLE)
-        strata.append(Stratum([(self._factors[place],) for place in single], self._values[single]))
-        scaled = self._draw(rng, _NUM_SCALED)
-        by = rng.choices(self._low, k=len(scaled))
-        terms = [self._monomials[power] + (self._factors[place],) for power, place in zip(by, scaled, strict=True)]
-        strata.append(Stratum(terms, self._monomial_values[by] * self._values[scaled]))
-        left, right = self._draw(rng, _NUM_PAIRED), self._draw(rng, _NUM_PAIRED)
+            return groups
+        single_indices = self._draw_indices(rng, _NUM_SINGLE)
+        groups.append(TermGroup([(self._factors[index],) for index in single_indices], self._values[single_indices]))
+        factor_indices = self._draw_indices(rng, _NUM_SCALED)
+        monomial_indices = rng.choices(self._low_degree, k=len(factor_indices))
+        terms = [self._monomials[monomial] + (self._factors[index],) for monomial, index in zip(monomial_indices, factor_indices, strict=True)]
+        groups.append(TermGroup(terms, self._monomial_values[monomial_indices] * self._values[factor_indices]))
+        left, right = self._draw_indices(rng, _NUM_PAIRED), self._draw_indices(rng, _NUM_PAIRED)
         rng.shuffle(right)
-        pairs: list[law.Term] = [(self._factors[one], self._factors[two]) for one, two in zip(left, right, strict=True)]
-        return [*strata, Stratum(pairs, self._values[left] * self._values[right])]
+        pairs: list[law.Term] = [(self._factors[first], self._factors[second]) for first, second in zip(left, right, strict=True)]
+        return [*groups, TermGroup(pairs, self._values[left] * self._values[right])]
 
-    def multiples(self, rng: Random, term: law.Term, values: Array) -> list[Stratum]:
+    def draw_products(self, rng: Random, term: law.Term, values: Array) -> list[TermGroup]:
         """Draws factors and multiplies a term by each."""
-        places = self._draw(rng, _NUM_FACTORS) if self._factors else []
-        strata = [Stratum([(*term, factor) for factor in self.powers], self._power_values * values)]
-        if places:
-            strata.append(Stratum([(*term, self._factors[place]) for place in places], self._values[places] * values))
-            strata.append(self._saturating(rng, term, values))
-        return strata
+        indices = self._draw_indices(rng, _NUM_FACTORS) if self._factors else []
+        groups = [TermGroup([(*term, factor) for factor in self.powers], self._power_values * values)]
+        if indices:
+            groups.append(TermGroup([(*term, self._factors[index]) for index in indices], self._values[indices] * values))
+            groups.append(self._draw_saturating(rng, term, values))
+        return groups
 
-    def _saturating(self, rng: Random, term: law.Term, values: Array) -> Stratum:
+    def _draw_saturating(self, rng: Random, term: law.Term, values: Array) -> TermGroup:
         """Multiplies a term by a factor and a power of its variable at once: x / (1 + x), x exp(-x) and their like."""
-        places = self._draw(rng, _NUM_PAIRED)
-        by = [rng.choice(self._powers_of[self._factors[place].variables[0]]) for place in places]
-        terms = [(*term, self.powers[power], self._factors[place]) for power, place in zip(by, places, strict=True)]
-        return Stratum(terms, self._power_values[by] * self._values[places] * values)
+        indices = self._draw_indices(rng, _NUM_PAIRED)
+        power_indices = [rng.choice(self._powers_by_variable[self._factors[index].variables[0]]) for index in indices]
+        terms = [(*term, self.powers[power], self._factors[index]) for power, index in zip(power_indices, indices, strict=True)]
+        return TermGroup(terms, self._power_values[power_indices] * self._values[indices] * values)
 
-    def _draw(self, rng: Random, count: int) -> list[int]:
+    def _draw_indices(self, rng: Random, count: int) -> list[int]:
         """Draws from every family alike: waves are many only because their grid is fine."""
-        each = max(1, count // len(self._families))
-        drawn = [family if len(family) <= each else rng.sample(family, each) for family in self._families]
-        return [place for places in drawn for place in places]
+        per_family = max(1, count // len(self._families))
+        drawn = [family if len(family) <= per_family else rng.sample(family, per_family) for family in self._families]
+        return [index for indices in drawn for index in indices]
 
 
-def _families(factors: Sequence[Factor]) -> list[list[int]]:
+def _group_by_shape(factors: Sequence[Factor]) -> list[list[int]]:
     families: dict[Shape, list[int]] = {}
-    for place, factor in enumerate(factors):
-        families.setdefault(factor.shape, []).append(place)
+    for index, factor in enumerate(factors):
+        families.setdefault(factor.shape, []).append(index)
     return list(families.values())
 
 
-def best(strata: Sequence[Stratum], solution: projection.Solution | None, target: Array, count: int) -> list[law.Term]:
+def find_best_terms(groups: Sequence[TermGroup], solution: projection.Solution | None, target: Array, count: int) -> list[law.Term]:
     """Returns the terms that would lower the error most, `count` of each stratum, no two of one shape in it."""
-    return [term for stratum in strata for term in _best(stratum, solution, target, count)]
+    return [term for group in groups for term in _find_best_in_group(group, solution, target, count)]
 
 
-def pursue(strata: Sequence[Stratum], target: Array, count: int) -> Iterator[law.Terms]:
+def pursue(groups: Sequence[TermGroup], target: Array, count: int) -> Iterator[law.Terms]:
     """Yields sums of terms: one term after the other that explains most of the rest, then without the idlest ones."""
-    terms = [term for stratum in strata for term in stratum.terms]
-    values = np.concatenate([stratum.values for stratum in strata])
+    terms = [term for group in groups for term in group.terms]
+    values = np.concatenate([group.values for group in groups])
     chosen: list[int] = []
     solution: projection.Solution | None = None
     for _ in range(count):
-        gains = _gains(values, solution, target)
-        found = projection.solve(values[[*chosen, int(gains.argmax())]], target) if gains.max() > 0.0 else None
-        if found is None:
+        gains = _compute_gains(values, solution, target)
+        next_solution = projection.solve(values[[*chosen, int(gains.argmax())]], target) if gains.max() > 0.0 else None
+        if next_solution is None:
             break
         chosen.append(int(gains.argmax()))
-        solution = found
-        yield tuple(terms[place] for place in chosen)
+        solution = next_solution
+        yield tuple(terms[index] for index in chosen)
     while solution is not None and len(chosen) > 2:
         # What a term is worth is what its coefficient explains beside the others: w^2 / inv(A A')_kk.
         inverse = np.linalg.pinv(values[chosen] @ values[chosen].T)
-        worths = solution.weights**2 / np.maximum(np.diag(inverse), math.ulp(0.0))
-        del chosen[int(worths.argmin())]
+        contributions = solution.weights**2 / np.maximum(np.diag(inverse), math.ulp(0.0))
+        del chosen[int(contributions.argmin())]
         solution = projection.solve(values[chosen], target)
-        yield tuple(terms[place] for place in chosen)
+        yield tuple(terms[index] for index in chosen)
 
 
-def _best(stratum: Stratum, solution: projection.Solution | None, target: Array, count: int) -> list[law.Term]:
-    gains = _gains(stratum.values, solution, target)
-    found: dict[object, law.Term] = {}
-    for place in np.argsort(-gains)[: 12 * count]:
-        if len(found) == count or gains[place] <= 0.0:
+def _find_best_in_group(group: TermGroup, solution: projection.Solution | None, target: Array, count: int) -> list[law.Term]:
+    gains = _compute_gains(group.values, solution, target)
+    best_terms: dict[object, law.Term] = {}
+    for index in np.argsort(-gains)[: 12 * count]:
+        if len(best_terms) == count or gains[index] <= 0.0:
             break
-        term = stratum.terms[place]
-        found.setdefault(law.shape_of_term(term), term)
-    return list(found.values())
+        term = group.terms[index]
+        best_terms.setdefault(law.get_term_shape(term), term)
+    return list(best_terms.values())
 
 
-def _gains(values: Array, solution: projection.Solution | None, target: Array) -> Array:
+def _compute_gains(values: Array, solution: projection.Solution | None, target: Array) -> Array:
     """Returns by how much each column would lower the sum of squares, the law's own coefficients refitted."""
     with np.errstate(all="ignore"):
         residual = target if solution is None else solution.residual
         norms = np.einsum("ij,ij->i", values, values)
-        own = norms
+        independent_norms = norms
         if solution is not None:
-            inside = values @ solution.basis
-            own = norms - np.einsum("ij,ij->i", inside, inside)
-        gains = (values @ residual) ** 2 / np.maximum(own, math.ulp(0.0))
-        usable = np.isfinite(gains) & (own > _SHARE * norms)
+            projected = values @ solution.basis
+            independent_norms = norms - np.einsum("ij,ij->i", projected, projected)
+        gains = (values @ residual) ** 2 / np.maximum(independent_norms, math.ulp(0.0))
+        usable = np.isfinite(gains) & (independent_norms > _MIN_INDEPENDENT_SHARE * norms)
     return np.where(usable, gains, 0.0)

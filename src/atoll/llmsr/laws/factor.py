@@ -16,9 +16,9 @@ type Array = npt.NDArray[np.float64]
 type Columns = Array  # variables by row, data points by column: what one factor reads lies together
 type Shape = tuple[str, tuple[int, ...], float, bool, int]
 
-PLAIN = ("pow", "ln")  # factors without constants of their own
+WITHOUT_CONSTANTS = ("pow", "ln")  # factors without constants of their own
 ABSOLUTE = 0.0  # the inner power that stands for |z|
-_LARGEST_EXPONENT = 700.0  # beyond, exp would be infinite
+_MAX_EXPONENT = 700.0  # beyond, exp would be infinite
 
 
 class Factor(NamedTuple):
@@ -61,36 +61,36 @@ class Factor(NamedTuple):
         extra = 2 * self.is_shifted + 2 * (self.fn in ("rec", "log")) + 2 * (self.outer == 2)
         return 3 + 2 * len(self.variables) - 1 + inner + extra
 
-    def text(self, names: Sequence[str]) -> str:
+    def to_text(self, names: Sequence[str]) -> str:
         """Returns it as it stands in numpy's Python."""
-        joined = "*".join(names[each] for each in self.variables)
+        product = "*".join(names[variable] for variable in self.variables)
         if self.fn == "pow":
-            return _power_text(joined, self.power)
+            return _format_power(product, self.power)
         if self.fn == "ln":
-            return f"np.log(np.abs({joined}))"
-        argument = f"({joined} - {self.shift!r})" if self.is_shifted or self.fn == "abs" else joined
+            return f"np.log(np.abs({product}))"
+        argument = f"({product} - {self.shift!r})" if self.is_shifted or self.fn == "abs" else product
         if self.fn == "abs":
             return f"np.abs{argument}"
         if self.power == ABSOLUTE:
             argument = f"np.abs({argument.strip('()')})"
         elif self.power != 1:
             argument = f"{argument if self.is_shifted or len(self.variables) == 1 else f'({argument})'}**{self.power:g}"
-        return _call_text(self.fn, f"{self.theta[0]!r}*{argument}") + ("**2" if self.outer == 2 else "")
+        return _format_call(self.fn, f"{self.theta[0]!r}*{argument}") + ("**2" if self.outer == 2 else "")
 
 
-def _power_text(name: str, power: float) -> str:
+def _format_power(name: str, power: float) -> str:
     if power == 0.5:
         return f"np.sqrt(np.abs({name}))"
     return name if power == 1 else f"{name}**{power:g}" if power > 0 else f"(1/{name}{'**2' if power == -2 else ''})"
 
 
-def _call_text(fn: str, argument: str) -> str:
+def _format_call(fn: str, argument: str) -> str:
     if fn == "rec":
         return f"(1/(1 + {argument}))"
     return f"np.log(1 + np.abs({argument}))" if fn == "log" else f"np.{fn}({argument})"
 
 
-def power_of(values: Array, power: float) -> Array:
+def raise_to_power(values: Array, power: float) -> Array:
     """Raises to a power by products: numpy's own ** is 70 times slower for cubes."""
     square = values * values if abs(power) >= 2 else values
     if power in (1.0, ABSOLUTE):
@@ -102,27 +102,27 @@ def power_of(values: Array, power: float) -> Array:
     return 1.0 / (square if power == -2 else values)
 
 
-def _power_slope(values: Array, power: float) -> Array | float:
+def _compute_power_slope(values: Array, power: float) -> Array | float:
     if power == 1.0:
         return 1.0
-    return np.sign(values) if power == ABSOLUTE else power * power_of(values, power - 1.0)
+    return np.sign(values) if power == ABSOLUTE else power * raise_to_power(values, power - 1.0)
 
 
-def argument_of(factor: Factor, columns: Columns) -> Array:
+def compute_argument(factor: Factor, columns: Columns) -> Array:
     """Returns the product of variables that a factor reads, before the shift."""
     values: Array = columns[factor.variables[0]]
-    for each in factor.variables[1:]:
-        values = values * columns[each]
+    for variable in factor.variables[1:]:
+        values = values * columns[variable]
     return values
 
 
-def values_of(factor: Factor, columns: Columns) -> Array:
+def compute_values(factor: Factor, columns: Columns) -> Array:
     """Returns a factor at every data point."""
-    return evaluate(factor, factor.theta, argument_of(factor, columns), with_slopes=False)[0]
+    return evaluate(factor, factor.theta, compute_argument(factor, columns), with_slopes=False)[0]
 
 
 def evaluate(
-    factor: Factor, theta: Sequence[float], read: Array, *, with_slopes: bool = True
+    factor: Factor, theta: Sequence[float], argument: Array, *, with_slopes: bool = True
 ) -> tuple[Array, list[Array]]:
     """Returns a factor with these constants at every data point, and its derivative by each of them.
 
@@ -133,28 +133,28 @@ def evaluate(
         with_slopes: Else no derivatives are computed.
     """
     if factor.fn == "pow":
-        return power_of(read, factor.power), []
+        return raise_to_power(argument, factor.power), []
     if factor.fn == "ln":
-        return np.log(np.abs(read)), []
+        return np.log(np.abs(argument)), []
     if factor.fn == "abs":
-        moved = read - theta[0]
-        return np.abs(moved), [-np.sign(moved)] if with_slopes else []
-    scale, moved = theta[0], (read - theta[1] if factor.is_shifted else read)
-    bent = power_of(moved, factor.power)
-    value, slope = _call(factor.fn, scale * bent, with_slope=with_slopes)
+        shifted = argument - theta[0]
+        return np.abs(shifted), [-np.sign(shifted)] if with_slopes else []
+    scale, shifted = theta[0], (argument - theta[1] if factor.is_shifted else argument)
+    powered = raise_to_power(shifted, factor.power)
+    value, slope = _evaluate_function(factor.fn, scale * powered, with_slope=with_slopes)
     if factor.outer == 2:
         value, slope = value * value, 2.0 * value * slope
     if not with_slopes:
         return value, []
     if not factor.is_shifted:
-        return value, [slope * bent]
-    return value, [slope * bent, (-scale * slope) * _power_slope(moved, factor.power)]
+        return value, [slope * powered]
+    return value, [slope * powered, (-scale * slope) * _compute_power_slope(shifted, factor.power)]
 
 
-def _call(fn: str, argument: Array, *, with_slope: bool) -> tuple[Array, Array]:
+def _evaluate_function(fn: str, argument: Array, *, with_slope: bool) -> tuple[Array, Array]:
     """Returns a function of an argument and its slope; where that costs much and is not asked for, the value twice."""
     if fn == "exp":
-        value = np.exp(np.minimum(argument, _LARGEST_EXPONENT))
+        value = np.exp(np.minimum(argument, _MAX_EXPONENT))
         return value, value
     if fn in ("sin", "cos"):
         value = np.sin(argument) if fn == "sin" else np.cos(argument)

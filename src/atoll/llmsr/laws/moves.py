@@ -10,96 +10,96 @@ from atoll.llmsr.laws import dictionary, law, projection
 from atoll.llmsr.laws.factor import ABSOLUTE, Factor
 from atoll.llmsr.laws.law import Terms
 
-_MOST_TERMS, _MOST_FACTORS, _MOST_TRIALS = 8, 6, 8
-_PER_STRATUM, _PER_PRODUCT, _MOST_PURSUED = 2, 3, 5
-_KINDS = [("exp", 2.0), ("exp", ABSOLUTE), ("exp", 1.0), ("rec", 2.0), ("rec", 4.0), ("rec", ABSOLUTE), ("rec", 1.0)]
-_KINDS += [("tanh", 1.0), ("sin", 1.0), ("cos", 1.0)]
-_UNSHIFTED = (("exp", 1.0), ("rec", 1.0), ("cos", 1.0))  # here a shift is only another coefficient or wave
+_MAX_TERMS, _MAX_FACTORS, _MAX_STRUCTURES = 8, 6, 8
+_TERMS_PER_GROUP, _PRODUCTS_PER_GROUP, _MAX_PURSUED_TERMS = 2, 3, 5
+_FUNCTION_KINDS = [("exp", 2.0), ("exp", ABSOLUTE), ("exp", 1.0), ("rec", 2.0), ("rec", 4.0), ("rec", ABSOLUTE), ("rec", 1.0)]
+_FUNCTION_KINDS += [("tanh", 1.0), ("sin", 1.0), ("cos", 1.0)]
+_NEVER_SHIFTED = (("exp", 1.0), ("rec", 1.0), ("cos", 1.0))  # here a shift is only another coefficient or wave
 
 
-class Scene(NamedTuple):
+class MoveContext(NamedTuple):
     """What a move may look at: a law, another one, the rows and the terms at hand."""
 
     terms: Terms
-    other: Terms
+    other_terms: Terms
     rows: projection.Rows
-    words: dictionary.Dictionary
+    term_dictionary: dictionary.TermDictionary
     rng: Random
 
 
-type Move = Callable[[Scene], Iterator[Terms]]
+type Move = Callable[[MoveContext], Iterator[Terms]]
 
 
-def add_term(scene: Scene) -> Iterator[Terms]:
+def add_term(context: MoveContext) -> Iterator[Terms]:
     """Adds what explains most of the rest."""
-    yield from _completed(scene, scene.terms)
+    yield from _add_best_terms(context, context.terms)
 
 
-def pursue(scene: Scene) -> Iterator[Terms]:
+def pursue(context: MoveContext) -> Iterator[Terms]:
     """Begins anew: collects terms one by one and drops the idlest again; half of the time from powers alone."""
-    strata = scene.words.terms(scene.rng)[: 1 if scene.rng.random() < 0.5 else None]
+    groups = context.term_dictionary.draw_terms(context.rng)[: 1 if context.rng.random() < 0.5 else None]
     with np.errstate(all="ignore"):
-        yield from dictionary.pursue(strata, scene.rows.target, _MOST_PURSUED)
+        yield from dictionary.pursue(groups, context.rows.target, _MAX_PURSUED_TERMS)
 
 
-def replace_term(scene: Scene) -> Iterator[Terms]:
+def replace_term(context: MoveContext) -> Iterator[Terms]:
     """Takes a term away and adds what explains most of the rest."""
-    rest, _ = _without(scene)
-    yield from _completed(scene, rest)
+    remaining_terms, _ = _drop_random_term(context)
+    yield from _add_best_terms(context, remaining_terms)
 
 
-def multiply_term(scene: Scene) -> Iterator[Terms]:
+def multiply_term(context: MoveContext) -> Iterator[Terms]:
     """Multiplies a term by a factor, or adds the product beside it."""
-    rest, term = _without(scene)
-    yield from _multiplied(scene, scene.terms if scene.rng.random() < 0.35 else rest, term)
+    remaining_terms, term = _drop_random_term(context)
+    yield from _iter_products(context, context.terms if context.rng.random() < 0.35 else remaining_terms, term)
 
 
-def replace_factor(scene: Scene) -> Iterator[Terms]:
+def replace_factor(context: MoveContext) -> Iterator[Terms]:
     """Puts another factor in the place of one."""
-    rest, term = _without(scene)
+    remaining_terms, term = _drop_random_term(context)
     if term:
-        place = scene.rng.randrange(len(term))
-        yield from _multiplied(scene, rest, term[:place] + term[place + 1 :])
+        index = context.rng.randrange(len(term))
+        yield from _iter_products(context, remaining_terms, term[:index] + term[index + 1 :])
 
 
-def drop_term(scene: Scene) -> Iterator[Terms]:
+def drop_term(context: MoveContext) -> Iterator[Terms]:
     """Leaves out each term in turn."""
-    terms = scene.terms
+    terms = context.terms
     if len(terms) > 1:
-        yield from (terms[:place] + terms[place + 1 :] for place in range(len(terms)))
+        yield from (terms[:index] + terms[index + 1 :] for index in range(len(terms)))
 
 
-def drop_factor(scene: Scene) -> Iterator[Terms]:
+def drop_factor(context: MoveContext) -> Iterator[Terms]:
     """Leaves out each factor in turn."""
-    for place, term in enumerate(scene.terms):
+    for term_index, term in enumerate(context.terms):
         for index in range(len(term)):
-            yield _with(scene.terms, place, term[:index] + term[index + 1 :])
+            yield _replace_term_at(context.terms, term_index, term[:index] + term[index + 1 :])
 
 
-def exchange_terms(scene: Scene) -> Iterator[Terms]:
+def exchange_terms(context: MoveContext) -> Iterator[Terms]:
     """Takes in terms of another law, beside its own and in the place of one."""
-    rest, _ = _without(scene)
-    for term in scene.other[:4]:
-        yield (*rest, term)
-        yield (*scene.terms, term)
+    remaining_terms, _ = _drop_random_term(context)
+    for term in context.other_terms[:4]:
+        yield (*remaining_terms, term)
+        yield (*context.terms, term)
 
 
-def vary_factors(scene: Scene) -> Iterator[Terms]:
+def vary_factors(context: MoveContext) -> Iterator[Terms]:
     """Gives the factors of a term other powers or functions, its constants kept."""
-    place = scene.rng.randrange(len(scene.terms))
-    term = scene.terms[place]
+    term_index = context.rng.randrange(len(context.terms))
+    term = context.terms[term_index]
     for index, factor in enumerate(term):
-        for varied in _variants(factor, scene.rng):
-            yield _with(scene.terms, place, (*term[:index], varied, *term[index + 1 :]))
+        for variant in _iter_variants(factor, context.rng):
+            yield _replace_term_at(context.terms, term_index, (*term[:index], variant, *term[index + 1 :]))
 
 
-def shift_factors(scene: Scene) -> Iterator[Terms]:
+def shift_factors(context: MoveContext) -> Iterator[Terms]:
     """Moves the factors of a term to a place of their own, or squares them."""
-    place = scene.rng.randrange(len(scene.terms))
-    term = scene.terms[place]
+    term_index = context.rng.randrange(len(context.terms))
+    term = context.terms[term_index]
     for index, factor in enumerate(term):
-        for varied in _shifted(factor):
-            yield _with(scene.terms, place, (*term[:index], varied, *term[index + 1 :]))
+        for variant in _shift_factor(factor):
+            yield _replace_term_at(context.terms, term_index, (*term[:index], variant, *term[index + 1 :]))
 
 
 MOVES: dict[Move, int] = {
@@ -116,74 +116,74 @@ MOVES: dict[Move, int] = {
 }
 
 
-_BEGINNINGS: Sequence[Move] = (add_term, pursue, pursue)
+_INITIAL_MOVES: Sequence[Move] = (add_term, pursue, pursue)
 
 
-def trials(scene: Scene, largest: int) -> list[Terms]:
+def propose_structures(context: MoveContext, max_size: int) -> list[Terms]:
     """Draws a move and returns the structures that it gives, up to a size; never two of one shape."""
-    choice = scene.rng.choices(list(MOVES), list(MOVES.values()))[0] if scene.terms else scene.rng.choice(_BEGINNINGS)
-    found: dict[object, Terms] = {}
-    for made in choice(scene):
-        terms = law.merged(made)
-        fits = len(terms) <= _MOST_TERMS and all(len(term) <= _MOST_FACTORS for term in terms)
-        if fits and law.size_of(terms) <= largest:
-            found.setdefault(law.shape_of(terms), terms)
-    return list(found.values())[:_MOST_TRIALS]
+    move = context.rng.choices(list(MOVES), list(MOVES.values()))[0] if context.terms else context.rng.choice(_INITIAL_MOVES)
+    structures: dict[object, Terms] = {}
+    for proposed_terms in move(context):
+        terms = law.merge_terms(proposed_terms)
+        is_within_limits = len(terms) <= _MAX_TERMS and all(len(term) <= _MAX_FACTORS for term in terms)
+        if is_within_limits and law.compute_size(terms) <= max_size:
+            structures.setdefault(law.get_shape(terms), terms)
+    return list(structures.values())[:_MAX_STRUCTURES]
 
 
-def _without(scene: Scene) -> tuple[Terms, law.Term]:
-    place = scene.rng.randrange(len(scene.terms))
-    return scene.terms[:place] + scene.terms[place + 1 :], scene.terms[place]
+def _drop_random_term(context: MoveContext) -> tuple[Terms, law.Term]:
+    index = context.rng.randrange(len(context.terms))
+    return context.terms[:index] + context.terms[index + 1 :], context.terms[index]
 
 
-def _with(terms: Terms, place: int, term: law.Term) -> Terms:
-    return (*terms[:place], term, *terms[place + 1 :])
+def _replace_term_at(terms: Terms, index: int, term: law.Term) -> Terms:
+    return (*terms[:index], term, *terms[index + 1 :])
 
 
-def _solved(scene: Scene, terms: Terms) -> tuple[bool, projection.Solution | None]:
+def _solve_terms(context: MoveContext, terms: Terms) -> tuple[bool, projection.Solution | None]:
     """Returns what a sum leaves, and whether it could be solved at all."""
     if not terms:
         return True, None
     with np.errstate(all="ignore"):
-        solution = projection.solve(law.design(terms, scene.rows.columns), scene.rows.target)
+        solution = projection.solve(law.build_design_matrix(terms, context.rows.columns), context.rows.target)
     return solution is not None, solution
 
 
-def _completed(scene: Scene, terms: Terms) -> Iterator[Terms]:
-    is_solved, solution = _solved(scene, terms)
+def _add_best_terms(context: MoveContext, terms: Terms) -> Iterator[Terms]:
+    is_solved, solution = _solve_terms(context, terms)
     if is_solved:
-        strata = scene.words.terms(scene.rng)
-        for term in dictionary.best(strata, solution, scene.rows.target, _PER_STRATUM):
+        groups = context.term_dictionary.draw_terms(context.rng)
+        for term in dictionary.find_best_terms(groups, solution, context.rows.target, _TERMS_PER_GROUP):
             yield (*terms, term)
 
 
-def _multiplied(scene: Scene, terms: Terms, term: law.Term) -> Iterator[Terms]:
-    is_solved, solution = _solved(scene, terms)
+def _iter_products(context: MoveContext, terms: Terms, term: law.Term) -> Iterator[Terms]:
+    is_solved, solution = _solve_terms(context, terms)
     if is_solved:
         with np.errstate(all="ignore"):
-            strata = scene.words.multiples(scene.rng, term, law.values_of_term(term, scene.rows.columns))
-        for product in dictionary.best(strata, solution, scene.rows.target, _PER_PRODUCT):
+            groups = context.term_dictionary.draw_products(context.rng, term, law.compute_term_values(term, context.rows.columns))
+        for product in dictionary.find_best_terms(groups, solution, context.rows.target, _PRODUCTS_PER_GROUP):
             yield (*terms, product)
 
 
-def _variants(factor: Factor, rng: Random) -> Iterator[Factor]:
+def _iter_variants(factor: Factor, rng: Random) -> Iterator[Factor]:
     if factor.fn == "pow" and factor.power >= 1:
         yield from (factor._replace(power=float(power)) for power in (1, 2, 3, 4) if power != factor.power)
     elif factor.fn not in ("pow", "ln", "abs"):
         if factor.is_shifted:
             yield factor._replace(is_shifted=False, theta=factor.theta[:1])
-        for fn, power in rng.sample(_KINDS, 4):
+        for fn, power in rng.sample(_FUNCTION_KINDS, 4):
             if (fn, power) != (factor.fn, factor.power):
                 sign = -1.0 if (fn == "exp") != (factor.fn == "exp") else 1.0
                 theta = (sign * factor.theta[0], *factor.theta[1:])
                 yield factor._replace(fn=fn, power=power, outer=1, theta=theta)
 
 
-def _shifted(factor: Factor) -> Sequence[Factor]:
-    made: list[Factor] = []
+def _shift_factor(factor: Factor) -> Sequence[Factor]:
+    variants: list[Factor] = []
     can_shift = factor.fn in ("sin", "tanh", "exp", "rec") and len(factor.variables) == 1
-    if can_shift and not factor.is_shifted and (factor.fn, factor.power) not in _UNSHIFTED:
-        made.append(factor._replace(is_shifted=True, theta=(factor.theta[0], 0.0)))
+    if can_shift and not factor.is_shifted and (factor.fn, factor.power) not in _NEVER_SHIFTED:
+        variants.append(factor._replace(is_shifted=True, theta=(factor.theta[0], 0.0)))
     if factor.fn in ("sin", "cos", "tanh"):
-        made.append(factor._replace(outer=3 - factor.outer))
-    return made
+        variants.append(factor._replace(outer=3 - factor.outer))
+    return variants

@@ -45,8 +45,8 @@ class Regressor:
         self.seconds, self.steps, self.seed, self.names, self.num_islands = seconds, steps, seed, names, num_islands
 
     def __repr__(self) -> str:
-        found = f"law={self.law!r}, error={self.error_:.3g}" if hasattr(self, "law_") else "not fitted"
-        return f"{type(self).__name__}({found})"
+        description = f"law={self.law!r}, error={self.error_:.3g}" if hasattr(self, "law_") else "not fitted"
+        return f"{type(self).__name__}({description})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Returns the options, as scikit-learn asks for them."""
@@ -72,16 +72,16 @@ class Regressor:
         """
         if self.seconds is None and self.steps is None:
             raise errors.SetupError("The search has no end: give seconds or steps.")
-        train = self._train(X, y)
-        searched = search.Search(train.rows, train.domain)
-        config = assembly.config_of(train, searched, self.num_islands)
+        train = self._make_table(X, y)
+        law_search = search.Search(train.rows, train.domain)
+        config = assembly.make_config(train, law_search, self.num_islands)
         budget = control.Budget(seconds=self.seconds if self.steps is None else None, iterations=self.steps)
-        made = replace(config, num_parallel=1, budget=budget, seed=self.seed, ordered=self.steps is not None)
-        evolver = cluster.Evolver(made)
+        run_config = replace(config, num_parallel=1, budget=budget, seed=self.seed, ordered=self.steps is not None)
+        evolver = cluster.Evolver(run_config)
         evolver.run()
-        found = result.conclude(evolver, train)
-        self.law_, self.error_, self.num_fits_ = found.chosen.law, found.chosen.error, searched.num_fits
-        self.front_ = [(each.law.size, each.error, each.law.text(train.names)) for each in found.front]
+        conclusion = result.conclude(evolver, train)
+        self.law_, self.error_, self.num_fits_ = conclusion.chosen.law, conclusion.chosen.error, law_search.num_fits
+        self.front_ = [(candidate.law.size, candidate.error, candidate.law.to_text(train.names)) for candidate in conclusion.front]
         self.n_features_in_, self.feature_names_in_ = len(train.names), np.array(train.names, dtype=object)
         return self
 
@@ -93,7 +93,7 @@ class Regressor:
         """
         if not hasattr(self, "law_"):
             raise errors.SetupError("The regressor has no law yet: call fit(X, y) first.")
-        rows = table.as_table(X, "X")
+        rows = table.to_matrix(X, "X")
         if rows.shape[1] != self.n_features_in_:
             raise errors.SetupError(f"X has {rows.shape[1]} columns, and the law was found from {self.n_features_in_}.")
         return self.law_.predict(np.ascontiguousarray(rows.T))
@@ -112,18 +112,18 @@ class Regressor:
         """
         if not hasattr(self, "law_"):
             raise errors.SetupError("The regressor has no law yet: call fit(X, y) first.")
-        return self.law_.text(list(self.feature_names_in_))
+        return self.law_.to_text(list(self.feature_names_in_))
 
-    def _train(self, x: npt.ArrayLike, y: npt.ArrayLike) -> table.Table:
-        rows, target = table.as_table(x, "X"), table.as_table(np.atleast_2d(np.asarray(y)), "y")
+    def _make_table(self, x: npt.ArrayLike, y: npt.ArrayLike) -> table.Table:
+        rows, target = table.to_matrix(x, "X"), table.to_matrix(np.atleast_2d(np.asarray(y)), "y")
         if target.size != len(rows):
             raise errors.SetupError(f"X has {len(rows)} rows, and y {target.size} values: give one for each row.")
-        given = self.names if self.names is not None else getattr(x, "columns", None)
-        names = [f"x{place}" for place in range(rows.shape[1])] if given is None else [str(name) for name in given]
+        column_names = self.names if self.names is not None else getattr(x, "columns", None)
+        names = [f"x{index}" for index in range(rows.shape[1])] if column_names is None else [str(name) for name in column_names]
         if len(names) != rows.shape[1]:
             raise errors.SetupError(f"There are {len(names)} names for {rows.shape[1]} columns: name each one.")
-        table.check(names, rows, target.ravel(), "The data")
-        return table.Table(table.identifiers(names), "y", rows, target.ravel())
+        table.check_data(names, rows, target.ravel(), "The data")
+        return table.Table(table.make_identifiers(names), "y", rows, target.ravel())
 
 
 def regress(

@@ -10,22 +10,22 @@ import numpy as np
 from atoll.llmsr.laws import dictionary, law, moves, projection
 from atoll.llmsr.laws.domain import Domain
 
-LARGEST = 70  # nodes
-EXACT = 1e-29  # an error that only rounding leaves: nothing larger is worth a try
-_NEARLY_EXACT, _FEW_NODES = 1e-24, 10  # the law itself may be a little larger than what comes so near
-_SCREENED = (400, 1200, 4000)  # rows that candidates are tried on; more where few mislead
-_MOST_CELLS = 40_000  # screened rows times variables: a dictionary has some hundred columns for every variable
-_MISLED = 1.6  # by so much an error on all rows may exceed that on the screened ones
-_MARGIN = 4.0  # an error this much above the front's may still come down
-_CANCELLING = 30.0  # times the size of the target: terms this large live by cancelling each other
-_MOST_CHILDREN = 3
-_MEMORY = 50_000
+MAX_SIZE = 70  # nodes
+EXACT_ERROR = 1e-29  # an error that only rounding leaves: nothing larger is worth a try
+_NEAR_EXACT_ERROR, _EXTRA_NODES = 1e-24, 10  # the law itself may be a little larger than what comes so near
+_SCREENING_ROWS = (400, 1200, 4000)  # rows that candidates are tried on; more where few mislead
+_MAX_CELLS = 40_000  # screened rows times variables: a dictionary has some hundred columns for every variable
+_MISLEADING_RATIO = 1.6  # by so much an error on all rows may exceed that on the screened ones
+_MAX_EXCESS_RATIO = 4.0  # an error this much above the front's may still come down
+_MAX_TERM_RATIO = 30.0  # times the size of the target: terms this large live by cancelling each other
+_MAX_CHILDREN = 3
+_CACHE_SIZE = 50_000
 
 type Front = Sequence[tuple[int, float]]  # (size, error) of laws that nothing smaller beats
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ScreenedLaw:
     """A law to vary.
 
     Attributes:
@@ -38,7 +38,7 @@ class Parent:
     law: law.Law
     rung: int = 0
     error: float = math.inf
-    screened: float = math.inf
+    screened_error: float = math.inf
 
 
 class Search:
@@ -48,15 +48,15 @@ class Search:
         self.rows, self.domain = rows, domain
         # Evenly along the target: a few hundred rows drawn blindly miss the rare large values that carry the variance.
         order = np.argsort(rows.target, kind="stable")
-        most = min(len(rows), max(_SCREENED[0], _MOST_CELLS // len(rows.columns)))
-        counts = sorted({min(count, most) for count in _SCREENED})
-        self._rungs = [rows.at(order[np.linspace(0, len(rows) - 1, count).round().astype(np.intp)]) for count in counts]
-        self._words: dict[int, dictionary.Dictionary] = {}
-        self._memory: dict[tuple[law.Terms, int, int], projection.Fit | None] = {}
-        self._most = _CANCELLING * math.sqrt(float(np.mean(rows.target**2)))
+        max_rows = min(len(rows), max(_SCREENING_ROWS[0], _MAX_CELLS // len(rows.columns)))
+        counts = sorted({min(count, max_rows) for count in _SCREENING_ROWS})
+        self._rungs = [rows.select(order[np.linspace(0, len(rows) - 1, count).round().astype(np.intp)]) for count in counts]
+        self._dictionaries: dict[int, dictionary.TermDictionary] = {}
+        self._fits: dict[tuple[law.Terms, int, int], projection.Fit | None] = {}
+        self._max_term_scale = _MAX_TERM_RATIO * math.sqrt(float(np.mean(rows.target**2)))
         self.num_fits = 0
 
-    def batch(self, parent: Parent, other: law.Law, front: Front, rng: Random) -> Sequence[Parent]:
+    def search_batch(self, parent: ScreenedLaw, other: law.Law, front: Front, rng: Random) -> Sequence[ScreenedLaw]:
         """Returns laws that are worth keeping, fitted on all rows, best first.
 
         Args:
@@ -66,79 +66,79 @@ class Search:
             rng: Draws the moves.
         """
         with np.errstate(all="ignore"):  # what overflows is no candidate, and nobody need hear of it
-            return self._children(parent, other, front, rng)
+            return self._find_children(parent, other, front, rng)
 
-    def _children(self, parent: Parent, other: law.Law, front: Front, rng: Random) -> Sequence[Parent]:
-        rung, largest = self._rung(parent), _largest(front)
-        found: dict[object, projection.Fit] = {}
-        scene = moves.Scene(parent.law.terms, other.terms, self._rungs[rung], self._dictionary(rung), rng)
-        for terms in moves.trials(scene, largest):
-            made = self._tried(terms, rung, front)
-            if made is not None:
-                found.setdefault(law.shape_of(made.law.terms), made)
-        best = sorted(found.values(), key=lambda each: _rise(each, front))[:_MOST_CHILDREN]
-        return [child for each in best if (child := self._finished(each, rung, front)) is not None]
+    def _find_children(self, parent: ScreenedLaw, other: law.Law, front: Front, rng: Random) -> Sequence[ScreenedLaw]:
+        rung, max_size = self._choose_rung(parent), _compute_max_size(front)
+        fits: dict[object, projection.Fit] = {}
+        context = moves.MoveContext(parent.law.terms, other.terms, self._rungs[rung], self._get_dictionary(rung), rng)
+        for terms in moves.propose_structures(context, max_size):
+            fit = self._screen(terms, rung, front)
+            if fit is not None:
+                fits.setdefault(law.get_shape(fit.law.terms), fit)
+        best = sorted(fits.values(), key=lambda fit: _compute_excess(fit, front))[:_MAX_CHILDREN]
+        return [child for fit in best if (child := self._fit_all_rows(fit, rung, front)) is not None]
 
-    def _rung(self, parent: Parent) -> int:
-        is_misled = parent.error > _MISLED * parent.screened and parent.error > EXACT
-        return min(parent.rung + is_misled, len(self._rungs) - 1)
+    def _choose_rung(self, parent: ScreenedLaw) -> int:
+        is_misleading = parent.error > _MISLEADING_RATIO * parent.screened_error and parent.error > EXACT_ERROR
+        return min(parent.rung + is_misleading, len(self._rungs) - 1)
 
-    def _dictionary(self, rung: int) -> dictionary.Dictionary:
-        if rung not in self._words:
-            self._words[rung] = dictionary.Dictionary(self._rungs[rung], self.domain)
-        return self._words[rung]
+    def _get_dictionary(self, rung: int) -> dictionary.TermDictionary:
+        if rung not in self._dictionaries:
+            self._dictionaries[rung] = dictionary.TermDictionary(self._rungs[rung], self.domain)
+        return self._dictionaries[rung]
 
-    def _tried(self, terms: law.Terms, rung: int, front: Front) -> projection.Fit | None:
+    def _screen(self, terms: law.Terms, rung: int, front: Front) -> projection.Fit | None:
         """Fits a structure on the screened rows; what is not telling becomes what it comes to and is fitted again."""
-        made = self._fit(terms, rung, 6)
-        if made is None:
+        fit = self._fit(terms, rung, 6)
+        if fit is None:
             return None
-        if not all(self.domain.is_telling(factor) for term in made.law.terms for factor in term):
-            made = self._fit(self.domain.simplified(made.law.terms), rung, 6)
-        if made is not None and _rise(made, front) < math.log(_MARGIN):
-            made = self._fit(made.law.terms, rung, 25) or made
-        return made if made is not None and self._is_sound(made.law, rung) else None
+        if not all(self.domain.is_identifiable(factor) for term in fit.law.terms for factor in term):
+            fit = self._fit(self.domain.simplify(fit.law.terms), rung, 6)
+        if fit is not None and _compute_excess(fit, front) < math.log(_MAX_EXCESS_RATIO):
+            fit = self._fit(fit.law.terms, rung, 25) or fit
+        return fit if fit is not None and self._is_sound(fit.law, rung) else None
 
     def _fit(self, terms: law.Terms, rung: int, steps: int) -> projection.Fit | None:
         key = terms, rung, steps
-        if key not in self._memory:
-            if len(self._memory) >= _MEMORY:
-                self._memory.clear()
+        if key not in self._fits:
+            if len(self._fits) >= _CACHE_SIZE:
+                self._fits.clear()
             self.num_fits += 1
             tolerance = 1e-4 if steps < 10 else 1e-5
-            self._memory[key] = projection.fit(terms, self._rungs[rung], steps=steps, tolerance=tolerance)
-        return self._memory[key]
+            self._fits[key] = projection.fit(terms, self._rungs[rung], steps=steps, tolerance=tolerance)
+        return self._fits[key]
 
-    def _is_sound(self, found: law.Law, rung: int) -> bool:
+    def _is_sound(self, candidate_law: law.Law, rung: int) -> bool:
         """Says whether a law keeps to its domain and does not live by terms that cancel."""
-        if not found.terms or not self.domain.accepts(found.terms):
+        if not candidate_law.terms or not self.domain.accepts(candidate_law.terms):
             return False
         with np.errstate(all="ignore"):
-            shares = law.design(found.terms, self._rungs[rung].columns) * np.array(found.coefficients)[:, None]
-            return bool(np.sqrt((shares * shares).mean(axis=1)).max() < self._most)
+            contributions = law.build_design_matrix(candidate_law.terms, self._rungs[rung].columns) * np.array(candidate_law.coefficients)[:, None]
+            return bool(np.sqrt((contributions * contributions).mean(axis=1)).max() < self._max_term_scale)
 
-    def _finished(self, made: projection.Fit, rung: int, front: Front) -> Parent | None:
+    def _fit_all_rows(self, screened_fit: projection.Fit, rung: int, front: Front) -> ScreenedLaw | None:
         """Fits on all rows what the screened rows recommend."""
-        if _rise(made, front) > math.log(_MARGIN):
+        if _compute_excess(screened_fit, front) > math.log(_MAX_EXCESS_RATIO):
             return None
-        screened = self._rungs[rung]
-        if len(screened) < len(self.rows):
-            whole = projection.fit(made.law.terms, self.rows, steps=3, tolerance=1e-3)
-            if whole is None or not self.domain.accepts(whole.law.terms):
+        screening_rows = self._rungs[rung]
+        if len(screening_rows) < len(self.rows):
+            full_fit = projection.fit(screened_fit.law.terms, self.rows, steps=3, tolerance=1e-3)
+            if full_fit is None or not self.domain.accepts(full_fit.law.terms):
                 return None
-            return Parent(whole.law, rung, whole.error, made.error)
-        return Parent(made.law, rung, made.error, made.error)
+            return ScreenedLaw(full_fit.law, rung, full_fit.error, screened_fit.error)
+        return ScreenedLaw(screened_fit.law, rung, screened_fit.error, screened_fit.error)
 
 
-def _largest(front: Front) -> int:
+def _compute_max_size(front: Front) -> int:
     """Returns the size up to which a better law may be hoped for."""
-    exact = [size - 1 for size, error in front if error < EXACT]
-    near = [size + _FEW_NODES for size, error in front if error < _NEARLY_EXACT]
-    return min([*exact, *near, LARGEST])
+    exact = [size - 1 for size, error in front if error < EXACT_ERROR]
+    near_exact = [size + _EXTRA_NODES for size, error in front if error < _NEAR_EXACT_ERROR]
+    return min([*exact, *near_exact, MAX_SIZE])
 
 
-def _rise(found: projection.Fit, front: Front) -> float:
+def _compute_excess(fit: projection.Fit, front: Front) -> float:
     """Returns by how much a law lies above the front at its size, as the logarithm of the ratio."""
-    size = found.law.size
-    rival = min((error for other, error in front if other <= size), default=math.inf)
-    return math.log(max(found.error, 1e-300) / max(rival, 1e-300)) if rival < math.inf else -math.inf
+    size = fit.law.size
+    front_error = min((error for front_size, error in front if front_size <= size), default=math.inf)
+    return math.log(max(fit.error, 1e-300) / max(front_error, 1e-300)) if front_error < math.inf else -math.inf

@@ -12,62 +12,62 @@ from atoll.llmsr.laws import result, table
 from atoll.llmsr.laws.factor import Array
 
 
-def start(names: Sequence[str], target: str) -> str:
+def make_initial_equation(names: Sequence[str], target: str) -> str:
     """Returns the first equation: a straight line through all variables."""
-    terms = [f"params[{place}]*{name}" for place, name in enumerate(names)]
-    document = f"Returns {target}. The numbers in params (at most 10) are fitted to the data; use numpy as np."
+    terms = [f"params[{index}]*{name}" for index, name in enumerate(names)]
+    docstring = f"Returns {target}. The numbers in params (at most 10) are fitted to the data; use numpy as np."
     return (
         f"def equation({', '.join(names)}, params):\n"
-        f'    """{document}"""\n'
+        f'    """{docstring}"""\n'
         f"    return {' + '.join(terms)} + params[{len(names)}]\n"
     )
 
 
-def comment(names: Sequence[str], target: str) -> str:
+def describe_equation(names: Sequence[str], target: str) -> str:
     """Says what an equation is for."""
     return f"It is a law that gives {target} from {', '.join(names)}; short laws that explain the data are best."
 
 
-def told(evolver: cluster.Evolver, train: table.Table, folder: Path) -> Mapping[str, JSON]:
+def equations_to_json(evolver: cluster.Evolver, train: table.Table, folder: Path) -> Mapping[str, JSON]:
     """Returns the equation with the best score with its errors, and the front; test files are opened here first.
 
     Raises:
         SetupError: A test file cannot be read, or has other columns.
     """
-    kept = sorted(result.kept_functions(evolver), key=lambda fn: (_size(fn), -function.rank_of(fn)))
+    functions = sorted(result.iter_functions(evolver), key=lambda fn: (_get_size(fn), -function.get_fitness(fn)))
     front: list[function.Function] = []
-    for fn in kept:
-        if fn.score() is not None and (not front or function.rank_of(fn) > function.rank_of(front[-1])):
+    for fn in functions:
+        if fn.score() is not None and (not front or function.get_fitness(fn) > function.get_fitness(front[-1])):
             front.append(fn)
     best = front[-1]
     equation = fit.parse(str(best.skeleton()), train.names)
 
     def predict(columns: Array) -> Array:
-        found = fit.predict(equation.expression, _constants(best), columns.T)
-        return np.nan_to_num(found, nan=np.nan, posinf=np.nan, neginf=np.nan)
+        predicted = fit.predict(equation.expression, _get_constants(best), columns.T)
+        return np.nan_to_num(predicted, nan=np.nan, posinf=np.nan, neginf=np.nan)
 
-    rows: list[JSON] = [{"size": _size(fn), "nmse": _error(fn), "law": _text(fn)} for fn in front]
-    nmse = result.errors_of(predict, _error(best), train, folder)
-    return {"law": _text(best), "size": _size(best), "nmse": nmse, "target": train.target, "front": rows}
+    rows: list[JSON] = [{"size": _get_size(fn), "nmse": _get_error(fn), "law": _format_equation(fn)} for fn in front]
+    nmse = result.compute_errors(predict, _get_error(best), train, folder)
+    return {"law": _format_equation(best), "size": _get_size(best), "nmse": nmse, "target": train.target, "front": rows}
 
 
-def _metrics(fn: function.Function) -> Mapping[str, float]:
+def _get_metrics(fn: function.Function) -> Mapping[str, float]:
     return fn.evaluation.metrics if fn.evaluation else {}
 
 
-def _size(fn: function.Function) -> int:
-    return int(_metrics(fn).get("size", 0))
+def _get_size(fn: function.Function) -> int:
+    return int(_get_metrics(fn).get("size", 0))
 
 
-def _error(fn: function.Function) -> float:
-    return _metrics(fn).get("nmse", float("inf"))
+def _get_error(fn: function.Function) -> float:
+    return _get_metrics(fn).get("nmse", float("inf"))
 
 
-def _constants(fn: function.Function) -> list[float]:
-    metrics = _metrics(fn)
-    return [metrics[f"params[{place}]"] for place in range(sum(name.startswith("params[") for name in metrics))]
+def _get_constants(fn: function.Function) -> list[float]:
+    metrics = _get_metrics(fn)
+    return [metrics[f"params[{index}]"] for index in range(sum(name.startswith("params[") for name in metrics))]
 
 
-def _text(fn: function.Function) -> str:
-    constants = _constants(fn)
+def _format_equation(fn: function.Function) -> str:
+    constants = _get_constants(fn)
     return f"{str(fn.skeleton()).strip()}\n# params = {constants!r}" if constants else str(fn.skeleton()).strip()

@@ -15,10 +15,10 @@ from atoll.llmsr.laws.domain import Domain
 from atoll.llmsr.laws.factor import Array
 from atoll.llmsr.laws.projection import Rows
 
-TRAIN, TESTS = "train.csv", ("test_id.csv", "test_ood.csv")
-LEAST_ROWS = 8  # fewer than the constants of most laws
+TRAIN_FILE, TEST_FILES = "train.csv", ("test_id.csv", "test_ood.csv")
+MIN_ROWS = 8  # fewer than the constants of most laws
 
-LARGEST = 1e100  # of a value; its inverse, of a range
+MAX_VALUE = 1e100  # of a value; its inverse, of a range
 
 
 class Table(NamedTuple):
@@ -42,16 +42,16 @@ class Table(NamedTuple):
 
     @property
     def domain(self) -> Domain:
-        return Domain.of(self.x.T)
+        return Domain.from_columns(self.x.T)
 
 
-def read(path: Path) -> Table:
+def read_table(path: Path) -> Table:
     """Reads a CSV file.
 
     Raises:
         SetupError: It cannot be read, has no header, or holds what is no finite number.
     """
-    lines = _lines(path)
+    lines = _read_lines(path)
     if len(lines) < 2:
         raise errors.SetupError(f"{path} holds no rows: give a header and, below it, a row of numbers per data point.")
     header = [name.strip() for name in lines[0]]
@@ -61,8 +61,8 @@ def read(path: Path) -> Table:
         raise errors.SetupError(
             f"{path} has one column, {header[0]}: give at least one variable and, last, the target."
         )
-    values = np.array([_numbers(path, number, line, header) for number, line in enumerate(lines[1:], 2)])
-    return Table(identifiers(header[:-1]), header[-1], values[:, :-1], values[:, -1])
+    values = np.array([_parse_row(path, line_number, line, header) for line_number, line in enumerate(lines[1:], 2)])
+    return Table(make_identifiers(header[:-1]), header[-1], values[:, :-1], values[:, -1])
 
 
 def read_train(path: Path) -> Table:
@@ -71,78 +71,78 @@ def read_train(path: Path) -> Table:
     Raises:
         SetupError: As `read`; also where there is nothing to learn from them.
     """
-    found = read(path)
-    check(found.names, found.x, found.y, str(path))
-    return found
+    train_table = read_table(path)
+    check_data(train_table.names, train_table.x, train_table.y, str(path))
+    return train_table
 
 
-def check(names: Sequence[str], x: Array, y: Array, what: str) -> None:
+def check_data(names: Sequence[str], x: Array, y: Array, label: str) -> None:
     """Refuses data from which no law can be learnt.
 
     Raises:
         SetupError: A value is not finite, a column never changes, or there are too few rows.
     """
     for name, column in zip([*names, "the target"], [*x.T, y], strict=True):
-        wrong = np.flatnonzero(~np.isfinite(column))
-        if wrong.size:
+        invalid_rows = np.flatnonzero(~np.isfinite(column))
+        if invalid_rows.size:
             raise errors.SetupError(
-                f"{what}: {name} is {column[wrong[0]]} in row {wrong[0] + 1} of {len(y)}: fill it in or leave it out."
+                f"{label}: {name} is {column[invalid_rows[0]]} in row {invalid_rows[0] + 1} of {len(y)}: fill it in or leave it out."
             )
-        if np.abs(column).max(initial=0.0) > LARGEST or 0.0 < np.ptp(column) < 1.0 / LARGEST:
-            raise errors.SetupError(f"{what}: {name} has values whose squares no computer holds: use other units.")
-        if len(y) >= LEAST_ROWS and np.ptp(column) == 0.0:
-            raise errors.SetupError(f"{what}: {name} is {column[0]} in every row: leave the column out.")
-    if len(y) < LEAST_ROWS:
+        if np.abs(column).max(initial=0.0) > MAX_VALUE or 0.0 < np.ptp(column) < 1.0 / MAX_VALUE:
+            raise errors.SetupError(f"{label}: {name} has values whose squares no computer holds: use other units.")
+        if len(y) >= MIN_ROWS and np.ptp(column) == 0.0:
+            raise errors.SetupError(f"{label}: {name} is {column[0]} in every row: leave the column out.")
+    if len(y) < MIN_ROWS:
         raise errors.SetupError(
-            f"{what} has {len(y)} rows, fewer than a law has constants: give at least {LEAST_ROWS}."
+            f"{label} has {len(y)} rows, fewer than a law has constants: give at least {MIN_ROWS}."
         )
 
 
-def identifiers(names: Sequence[str]) -> list[str]:
+def make_identifiers(names: Sequence[str]) -> list[str]:
     """Returns names that can stand in Python, each once: what cannot becomes an underscore."""
-    found: list[str] = []
+    unique_names: list[str] = []
     for name in names:
-        plain = re.sub(r"\W", "_", name) or "x"
-        plain = f"x{plain}" if plain[0].isdigit() else plain
-        plain = f"{plain}_" if keyword.iskeyword(plain) or plain in ("np", "params") else plain
-        found.append(plain if plain not in found else f"{plain}_{len(found)}")
-    return found
+        identifier = re.sub(r"\W", "_", name) or "x"
+        identifier = f"x{identifier}" if identifier[0].isdigit() else identifier
+        identifier = f"{identifier}_" if keyword.iskeyword(identifier) or identifier in ("np", "params") else identifier
+        unique_names.append(identifier if identifier not in unique_names else f"{identifier}_{len(unique_names)}")
+    return unique_names
 
 
-def as_table(x: npt.ArrayLike, what: str) -> Array:
+def to_matrix(x: npt.ArrayLike, label: str) -> Array:
     """Returns an array of rows by columns.
 
     Raises:
         SetupError: It is none.
     """
     try:
-        table = np.asarray(x, dtype=np.float64)
+        matrix = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise errors.SetupError(f"{what} is no table of numbers ({error}): leave text columns out.") from error
-    if table.ndim != 2 or not table.size:
-        raise errors.SetupError(f"{what} has the shape {table.shape}: give rows by columns, at least one of each.")
-    return table
+        raise errors.SetupError(f"{label} is no table of numbers ({error}): leave text columns out.") from error
+    if matrix.ndim != 2 or not matrix.size:
+        raise errors.SetupError(f"{label} has the shape {matrix.shape}: give rows by columns, at least one of each.")
+    return matrix
 
 
-def _lines(path: Path) -> list[list[str]]:
+def _read_lines(path: Path) -> list[list[str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return [line for line in csv.reader(file) if line]
     except OSError as error:
         raise errors.SetupError(
-            f"{path} cannot be read ({error.strerror}): task.data must name a folder with {TRAIN}."
+            f"{path} cannot be read ({error.strerror}): task.data must name a folder with {TRAIN_FILE}."
         ) from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise errors.SetupError(f"{path} is no CSV file: {error}.") from error
 
 
-def _numbers(path: Path, number: int, line: Sequence[str], header: Sequence[str]) -> list[float]:
+def _parse_row(path: Path, line_number: int, line: Sequence[str], header: Sequence[str]) -> list[float]:
     if len(line) != len(header):
-        raise errors.SetupError(f"{path}, line {number} has {len(line)} cells, and the header {len(header)}: mend it.")
+        raise errors.SetupError(f"{path}, line {line_number} has {len(line)} cells, and the header {len(header)}: mend it.")
     for name, cell in zip(header, line, strict=True):
         if not _is_number(cell):
             raise errors.SetupError(
-                f"{path}, line {number}: {name} is {cell!r:.40}, which is no number: mend the cell."
+                f"{path}, line {line_number}: {name} is {cell!r:.40}, which is no number: mend the cell."
             )
     return [float(cell) for cell in line]
 

@@ -11,13 +11,13 @@ from atoll import errors
 from atoll.mind.tasks import meeting, steg, trip
 from atoll.mind.tasks.problem import Problem
 
-type Name = Literal["trip", "meeting", "stegpoet"]
+type TaskName = Literal["trip", "meeting", "stegpoet"]
 
 # What a search may see of a row. The rest (the solution, and what gives it away) is for the grader, another process.
-VISIBLE = ("id", "task", "prompt_0shot", "parsed_constraints", "dist_matrix")
+VISIBLE_FIELDS = ("id", "task", "prompt_0shot", "parsed_constraints", "dist_matrix")
 
 
-def read(path: Path, seed: int = 0, most: int | None = None) -> list[Problem]:
+def load_problems(path: Path, seed: int = 0, limit: int | None = None) -> list[Problem]:
     """Reads the problems of a file; their parts are shuffled, in case their order tells something.
 
     Args:
@@ -32,36 +32,36 @@ def read(path: Path, seed: int = 0, most: int | None = None) -> list[Problem]:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeError) as error:
         raise errors.SetupError(f"{path} cannot be read ({error}): task.data must name a file of JSON lines.") from None
-    rows = [_row(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    found = [of_row(row, seed) for row in rows[:most]]
-    if not found:
+    rows = [_parse_line(path, line_number, line) for line_number, line in enumerate(lines, 1) if line.strip()]
+    problems = [parse_row(row, seed) for row in rows[:limit]]
+    if not problems:
         raise errors.SetupError(f"{path} holds no problem: write one JSON object per line.")
-    if len({each.id for each in found}) < len(found):
+    if len({problem.id for problem in problems}) < len(problems):
         raise errors.SetupError(f"{path} names a problem twice: every id must be another.")
-    return found
+    return problems
 
 
-def _row(path: Path, number: int, line: str) -> Mapping[str, Any]:
+def _parse_line(path: Path, line_number: int, line: str) -> Mapping[str, Any]:
     try:
         row = json.loads(line)
-        return {name: row[name] for name in VISIBLE if name in row}
+        return {name: row[name] for name in VISIBLE_FIELDS if name in row}
     except (ValueError, TypeError, RecursionError):
-        raise errors.SetupError(f"Line {number} of {path} is no JSON object: write one problem per line.") from None
+        raise errors.SetupError(f"Line {line_number} of {path} is no JSON object: write one problem per line.") from None
 
 
-def of_row(row: Mapping[str, Any], seed: int = 0) -> Problem:
+def parse_row(row: Mapping[str, Any], seed: int = 0) -> Problem:
     """Makes a problem of what may be seen of a row.
 
     Raises:
         SetupError: It is none that is known.
     """
     id, text, task = (str(row.get(name, "")) for name in ("id", "prompt_0shot", "task"))
-    dice = Random(f"{seed}/{id}")
+    rng = Random(f"{seed}/{id}")
     if task.startswith("trip"):
-        return _trip(trip.from_text(id, text), row.get("parsed_constraints"), dice)
+        return _set_flight_directions(trip.from_text(id, text), row.get("parsed_constraints"), rng)
     if task.startswith("meeting"):
         day = meeting.from_text(id, text)
-        return replace(day, friends=shuffled(day.friends, dice))
+        return replace(day, friends=shuffle_mapping(day.friends, rng))
     if task.startswith("steg"):
         return steg.from_text(id, text)
     raise errors.SetupError(
@@ -69,18 +69,18 @@ def of_row(row: Mapping[str, Any], seed: int = 0) -> Problem:
     )
 
 
-def _trip(found: trip.Trip, parsed: Any, dice: Random) -> trip.Trip:
+def _set_flight_directions(problem: trip.Trip, constraints: Any, rng: Random) -> trip.Trip:
     """Takes the direction of flights from the parse that the data brings, where it does.
 
     The words "A and B" name a pair; under the data's parse each pair is flown one way, and a trip has one solution.
     """
-    flights = found.flights
-    if isinstance(parsed, Mapping) and parsed.get("direct_flights"):
-        flights = frozenset((str(each["from"]), str(each["to"])) for each in parsed["direct_flights"])
-    return replace(found, days=shuffled(found.days, dice), flights=flights)
+    flights = problem.flights
+    if isinstance(constraints, Mapping) and constraints.get("direct_flights"):
+        flights = frozenset((str(flight["from"]), str(flight["to"])) for flight in constraints["direct_flights"])
+    return replace(problem, days=shuffle_mapping(problem.days, rng), flights=flights)
 
 
-def shuffled[K, V](mapping: Mapping[K, V], dice: Random) -> dict[K, V]:
+def shuffle_mapping[K, V](mapping: Mapping[K, V], rng: Random) -> dict[K, V]:
     items = list(mapping.items())
-    dice.shuffle(items)
+    rng.shuffle(items)
     return dict(items)

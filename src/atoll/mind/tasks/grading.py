@@ -16,7 +16,7 @@ from typing import Any
 from atoll import errors
 from atoll.mind.tasks import data, meeting, trip
 
-SECONDS = 120  # to grade a file
+TIMEOUT_SECONDS = 120  # to grade a file
 
 
 def grade(row: Mapping[str, Any], plan: str) -> bool | None:
@@ -29,44 +29,44 @@ def grade(row: Mapping[str, Any], plan: str) -> bool | None:
     if not golden:
         return None
     if task.startswith("trip"):
-        problem = data.of_row({name: row[name] for name in data.VISIBLE if name in row})
-        is_golden = _stays(plan) == _stays(str(golden)) and problem.judge(str(golden)).is_solved
-        return is_golden and not problem.judge(plan).faults
+        problem = data.parse_row({name: row[name] for name in data.VISIBLE_FIELDS if name in row})
+        is_golden = _get_stay_lengths(plan) == _get_stay_lengths(str(golden)) and problem.evaluate(str(golden)).is_solved
+        return is_golden and not problem.evaluate(plan).errors
     if task.startswith("meeting"):
         steps = golden if isinstance(golden, list) else [str(golden)]
-        wanted = sum(step.count("You meet") for step in steps)
+        num_expected = sum(step.count("You meet") for step in steps)
         day = meeting.from_text(str(row["id"]), str(row["prompt_0shot"]))
-        return day.num_met(plan) == wanted and not day.judge(plan).faults
+        return day.count_met(plan) == num_expected and not day.evaluate(plan).errors
     return None
 
 
-def _stays(plan: str) -> list[tuple[str, int]]:
-    return [(stay.city, stay.last - stay.first + 1) for stay in trip.read(plan)]
+def _get_stay_lengths(plan: str) -> list[tuple[str, int]]:
+    return [(stay.city, stay.last_day - stay.first_day + 1) for stay in trip.parse_stays(plan)]
 
 
-def graded(path: Path, plans: Mapping[str, str]) -> Mapping[str, bool | None]:
+def grade_in_subprocess(path: Path, plans: Mapping[str, str]) -> Mapping[str, bool | None]:
     """Has plans graded by another process.
 
     Raises:
         SetupError: That failed.
     """
     command = [sys.executable, "-m", __name__, str(path)]
-    places = os.pathsep.join(each for each in sys.path if each)  # so that it finds this package, wherever it is
-    environment = {**os.environ, "PYTHONPATH": places}
+    python_path = os.pathsep.join(entry for entry in sys.path if entry)  # so that it finds this package, wherever it is
+    environment = {**os.environ, "PYTHONPATH": python_path}
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             input=json.dumps(plans),
             env=environment,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=TIMEOUT_SECONDS,
             check=True,
         )
-        found: Mapping[str, bool | None] = json.loads(done.stdout)
+        grades: Mapping[str, bool | None] = json.loads(completed.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise errors.SetupError(f"The plans could not be graded with {path}: {error}.") from error
-    return found
+    return grades
 
 
 def main() -> None:

@@ -24,14 +24,14 @@ PLACES = (
     "Long Bridge",
 )
 PEOPLE = ["Ada", "Bo", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "Jo", "Kai", "Lena"]
-_STAYS = ("You would like to visit {0} for {1} days.", "You plan to stay in {0} for {1} days.")
-_DATES = (
+_STAY_SENTENCES = ("You would like to visit {0} for {1} days.", "You plan to stay in {0} for {1} days.")
+_DATE_SENTENCES = (
     "You have to attend a workshop in {0} between day {1} and day {2}.",
     "You want to meet a friend in {0} between day {1} and day {2}.",
 )
 
 
-def make(task: str, number: int, size: int, seed: int = 0) -> Iterator[Mapping[str, Any]]:
+def generate_rows(task: str, count: int, size: int, seed: int = 0) -> Iterator[Mapping[str, Any]]:
     """Yields rows in the format of the data, solutions included.
 
     Args:
@@ -40,98 +40,98 @@ def make(task: str, number: int, size: int, seed: int = 0) -> Iterator[Mapping[s
         size: Cities, friends or numbers of each.
         seed: All dice come from it.
     """
-    makers = {"trip": make_trip, "meeting": make_meeting, "stegpoet": steg.make}
-    for place in range(number):
-        yield makers[task](f"{task}_{seed}_{place}", size, Random(f"{seed}/{task}/{place}/{size}"))
+    generators = {"trip": generate_trip, "meeting": generate_meeting, "stegpoet": steg.generate_row}
+    for index in range(count):
+        yield generators[task](f"{task}_{seed}_{index}", size, Random(f"{seed}/{task}/{index}/{size}"))
 
 
-def make_trip(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+def generate_trip(id: str, size: int, rng: Random) -> Mapping[str, Any]:
     """Makes a trip with one solution, as those of the data have."""
     while True:
-        row = _planted(id, size, rng)
-        if num_solutions(trip.from_text(id, row["prompt_0shot"])) == 1:
+        row = _generate_trip_row(id, size, rng)
+        if count_solutions(trip.from_text(id, row["prompt_0shot"])) == 1:
             return row
 
 
-def num_solutions(problem: trip.Trip, most: int = 2) -> int:
+def count_solutions(problem: trip.Trip, limit: int = 2) -> int:
     """Counts the orders of cities that satisfy a trip, up to `most`, by going on with what still can."""
-    found = 0
-    waiting: list[tuple[tuple[str, ...], int]] = [((), 1)]
-    while waiting and found < most:
-        order, day = waiting.pop()
-        found += len(order) == len(problem.days)
+    count = 0
+    stack: list[tuple[tuple[str, ...], int]] = [((), 1)]
+    while stack and count < limit:
+        order, day = stack.pop()
+        count += len(order) == len(problem.days)
         for city, length in problem.days.items():
             first, last = problem.dates.get(city, (day, day + length - 1))
             is_linked = not order or (order[-1], city) in problem.flights
             if city not in order and is_linked and day <= first and last <= day + length - 1:
-                waiting.append(((*order, city), day + length - 1))
-    return found
+                stack.append(((*order, city), day + length - 1))
+    return count
 
 
-def _planted(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+def _generate_trip_row(id: str, size: int, rng: Random) -> Mapping[str, Any]:
     """Makes a trip around a solution: its flights and some others, and fixed days for a third of the cities."""
     cities = rng.sample(CITIES, size)
     days = {city: rng.randint(2, 6) for city in cities}
     total = sum(days.values()) - size + 1
-    first = list(itertools.accumulate((days[city] - 1 for city in cities[:-1]), initial=1))
-    stays = [trip.Stay(city, day, day + days[city] - 1) for city, day in zip(cities, first, strict=True)]
-    dated = rng.sample(stays, max(1, size // 3))
-    flights = [f"{one} and {other}" for one, other in itertools.pairwise(cities)]
-    flights += [f"from {one} to {other}" for one, other in itertools.permutations(cities, 2) if rng.random() < 0.15]
+    first_days = list(itertools.accumulate((days[city] - 1 for city in cities[:-1]), initial=1))
+    stays = [trip.Stay(city, day, day + days[city] - 1) for city, day in zip(cities, first_days, strict=True)]
+    dated_stays = rng.sample(stays, max(1, size // 3))
+    flights = [f"{origin} and {destination}" for origin, destination in itertools.pairwise(cities)]
+    flights += [f"from {origin} to {destination}" for origin, destination in itertools.permutations(cities, 2) if rng.random() < 0.15]
     rng.shuffle(flights)
-    told = list[str]()
+    sentences = list[str]()
     for city in rng.sample(cities, size):
-        told.append(rng.choice(_STAYS).format(city, days[city]))
-        told += [rng.choice(_DATES).format(city, stay.first, stay.last) for stay in dated if stay.city == city]
+        sentences.append(rng.choice(_STAY_SENTENCES).format(city, days[city]))
+        sentences += [rng.choice(_DATE_SENTENCES).format(city, stay.first_day, stay.last_day) for stay in dated_stays if stay.city == city]
     text = (
         f"You plan to visit {size} European cities for {total} days in total. You only take direct flights to commute "
-        f"between cities. {' '.join(told)}\n\nHere are the cities that have direct flights:\n{', '.join(flights)}.\n\n"
+        f"between cities. {' '.join(sentences)}\n\nHere are the cities that have direct flights:\n{', '.join(flights)}.\n\n"
         f"Find a trip plan of visiting the cities for {total} days by taking direct flights to commute between them."
     )
-    return {"id": id, "task": "trip_planning", "prompt_0shot": text, "golden_plan": trip.write(stays)}
+    return {"id": id, "task": "trip_planning", "prompt_0shot": text, "golden_plan": trip.format_stays(stays)}
 
 
-def make_meeting(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+def generate_meeting(id: str, size: int, rng: Random) -> Mapping[str, Any]:
     """Makes a day; its solution is the best of all orders of friends, so it takes long beyond about 8 of them."""
     places = list(PLACES)
     rng.shuffle(places)
-    ways = [(one, other, rng.randint(5, 25)) for one, other in itertools.permutations(places, 2)]
-    told = [f"You arrive at {places[0]} at 9:00AM."]
+    travel_times = [(origin, destination, rng.randint(5, 25)) for origin, destination in itertools.permutations(places, 2)]
+    sentences = [f"You arrive at {places[0]} at 9:00AM."]
     for name in rng.sample(PEOPLE, size):
-        begins, minutes = rng.randrange(8 * 60, 18 * 60, 15), rng.randrange(15, 121, 15)
-        ends = min(begins + minutes + rng.randrange(15, 241, 15), 23 * 60)
-        told.append(
-            f"{name} will be at {rng.choice(places[1:])} from {meeting.clock(begins)} to {meeting.clock(ends)}. "
+        start, minutes = rng.randrange(8 * 60, 18 * 60, 15), rng.randrange(15, 121, 15)
+        end = min(start + minutes + rng.randrange(15, 241, 15), 23 * 60)
+        sentences.append(
+            f"{name} will be at {rng.choice(places[1:])} from {meeting.format_time(start)} to {meeting.format_time(end)}. "
             f"You'd like to meet {name} for a minimum of {minutes} minutes."
         )
     text = (
         "You are visiting a town for the day and want to meet as many friends as possible. Solve the problem by "
         "considering various different schedules and picking the best one to optimize your goals.\n\nTravel distances "
-        f"(in minutes):\n{chr(10).join(f'{one} to {other}: {took}.' for one, other, took in ways)}\n\n"
-        f"CONSTRAINTS: {' '.join(told)}\n\nYour response should start with 'SOLUTION:'."
+        f"(in minutes):\n{chr(10).join(f'{origin} to {destination}: {travel_minutes}.' for origin, destination, travel_minutes in travel_times)}\n\n"
+        f"CONSTRAINTS: {' '.join(sentences)}\n\nYour response should start with 'SOLUTION:'."
     )
     day = meeting.from_text(id, text)
-    golden = day.write(best_order(day)).splitlines()
+    golden = day.format_plan(find_best_order(day)).splitlines()
     return {"id": id, "task": "meeting_planning", "prompt_0shot": text, "golden_plan": golden}
 
 
-def best_order(day: meeting.Day) -> Sequence[Any]:
+def find_best_order(day: meeting.Day) -> Sequence[Any]:
     """Returns the longest order of friends that can all be met, by trying all that are possible."""
     best: tuple[str, ...] = ()
 
-    def go_on(order: tuple[str, ...], now: int, here: str) -> None:
+    def extend(order: tuple[str, ...], now: int, location: str) -> None:
         nonlocal best
         best = order if len(order) > len(best) else best
         for name, friend in day.friends.items():
             if name in order:
                 continue
-            arrival = now + (day.minutes[here, friend.place] if friend.place != here else 0)
-            until = max(arrival, friend.first) + friend.minutes
-            if until <= friend.last:
-                go_on((*order, name), until, friend.place)
+            arrival = now + (day.travel_minutes[location, friend.location] if friend.location != location else 0)
+            end = max(arrival, friend.start) + friend.min_minutes
+            if end <= friend.end:
+                extend((*order, name), end, friend.location)
 
-    go_on((), day.begins, day.start)
-    moves = {each.goal: each for each in day.moves if isinstance(each, Task)}
+    extend((), day.start_time, day.start_location)
+    moves = {move.goal: move for move in day.moves if isinstance(move, Task)}
     return [moves[name] for name in best]
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
-from atoll.mind.tasks.problem import Fault, Verdict
+from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
 _CLOCK = r"(\d{1,2}):(\d{2})\s?([AP]M)"
 _DISTANCE = re.compile(r"^(.+?) to (.+?): (\d+)\.?$", re.MULTILINE)
@@ -22,7 +22,7 @@ _WAIT = re.compile(rf"You wait until ({_CLOCK})")
 _MEET = re.compile(rf"You meet (.{{1,100}}?) for (\d++) minutes from ({_CLOCK}) to ({_CLOCK})")
 
 MEET = "meet"  # the role of an action
-BAD_FORMAT, CONFLICT = 10.0, 2.0  # the penalties of the paper; a valid meeting earns 1
+FORMAT_PENALTY, CONFLICT_PENALTY = 10.0, 2.0  # the penalties of the paper; a valid meeting earns 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Friend:
     """Somebody to meet: where, from when to when in minutes of the day, and for how many minutes at least."""
 
     name: str
-    place: str
-    first: int
-    last: int
-    minutes: int
+    location: str
+    start: int
+    end: int
+    min_minutes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Meeting:
     """A meeting as a plan tells it, in minutes of the day, and where one is then."""
 
     name: str
-    place: str
-    first: int
-    last: int
+    location: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Day:
 
     id: str
     text: str
-    start: str
-    begins: int
+    start_location: str
+    start_time: int
     friends: Mapping[str, Friend]
-    minutes: Mapping[tuple[str, str], int]
+    travel_minutes: Mapping[tuple[str, str], int]
 
-    uses_all = False
-    form = (
+    requires_all_moves = False
+    plan_format = (
         "Write one sentence a line, in order:\nYou start at A at 9:00AM.\nYou travel to B in 12 minutes and arrive at "
         "9:12AM.\nYou wait until 10:00AM.\nYou meet NAME for 45 minutes from 10:00AM to 10:45AM."
     )
@@ -73,108 +73,108 @@ class Day:
         """What a decision trace may be made of, each once."""
         return tuple(Task(MEET, name) for name in self.friends)
 
-    def write(self, trace: Sequence[Action]) -> str:
+    def format_plan(self, trace: Sequence[Action]) -> str:
         """Returns the plan of a trace: everybody as early as possible and as short as allowed."""
-        now, here = self.begins, self.start
-        lines = [f"You start at {here} at {clock(now)}."]
-        for each in trace:
-            friend = self.friends.get(each.goal) if isinstance(each, Task) else None
+        now, location = self.start_time, self.start_location
+        lines = [f"You start at {location} at {format_time(now)}."]
+        for action in trace:
+            friend = self.friends.get(action.goal) if isinstance(action, Task) else None
             if friend is None:
                 continue
-            if friend.place != here:
-                took = self.minutes.get((here, friend.place), 0)
-                now, here = now + took, friend.place
-                lines.append(f"You travel to {here} in {took} minutes and arrive at {clock(now)}.")
-            if now < friend.first:
-                now = friend.first
-                lines.append(f"You wait until {clock(now)}.")
-            until = now + friend.minutes
-            lines.append(f"You meet {friend.name} for {friend.minutes} minutes from {clock(now)} to {clock(until)}.")
-            now = until
+            if friend.location != location:
+                travel = self.travel_minutes.get((location, friend.location), 0)
+                now, location = now + travel, friend.location
+                lines.append(f"You travel to {location} in {travel} minutes and arrive at {format_time(now)}.")
+            if now < friend.start:
+                now = friend.start
+                lines.append(f"You wait until {format_time(now)}.")
+            end = now + friend.min_minutes
+            lines.append(f"You meet {friend.name} for {friend.min_minutes} minutes from {format_time(now)} to {format_time(end)}.")
+            now = end
         return "\n".join(lines)
 
-    def trace(self, plan: str) -> tuple[Action, ...]:
+    def parse_trace(self, plan: str) -> tuple[Action, ...]:
         """Returns the decisions in a plan: its friends, in order."""
-        return tuple(Task(MEET, found[1]) for found in _MEET.finditer(plan))
+        return tuple(Task(MEET, match[1]) for match in _MEET.finditer(plan))
 
-    def parse(self, reply: str) -> str | None:
+    def parse_plan(self, response: str) -> str | None:
         """Returns the plan in a reply, a step a line, or None if there is none."""
-        text = reply.rpartition("SOLUTION:")[2] if "SOLUTION:" in reply else reply
-        steps = [each.strip() for each in re.split(r"(?<=\.)\s+", text.strip())]
-        kept = [f"Y{each[1:]}" for each in steps if each.startswith(("You ", "you "))]
-        return "\n".join(kept) if kept and _MEET.search("\n".join(kept)) else None
+        text = response.rpartition("SOLUTION:")[2] if "SOLUTION:" in response else response
+        steps = [step.strip() for step in re.split(r"(?<=\.)\s+", text.strip())]
+        plan_lines = [f"Y{step[1:]}" for step in steps if step.startswith(("You ", "you "))]
+        return "\n".join(plan_lines) if plan_lines and _MEET.search("\n".join(plan_lines)) else None
 
-    def judge(self, plan: str) -> Verdict:
+    def evaluate(self, plan: str) -> PlanEvaluation:
         """Earns 1 for each valid meeting and loses 2 for each that is none; a plan that cannot be read loses 10."""
-        meetings, faults = self._walk(plan)
+        meetings, plan_errors = self._simulate(plan)
         if not meetings:
-            told = (Fault("format", "There is no plan with meetings to be read.", weight=BAD_FORMAT),)
-            return Verdict(-BAD_FORMAT, 0.0, False, told)
-        wrong = {each.about for each in faults}
-        met = {each.name for each in meetings if each.name in self.friends and each.name not in wrong}
-        score = len(met) - sum(each.weight for each in faults)
-        left = [name for name in self.friends if name not in met]
+            format_errors = (PlanError("format", "There is no plan with meetings to be read.", weight=FORMAT_PENALTY),)
+            return PlanEvaluation(-FORMAT_PENALTY, 0.0, False, format_errors)
+        failed_names = {plan_error.goal for plan_error in plan_errors}
+        met = {meeting.name for meeting in meetings if meeting.name in self.friends and meeting.name not in failed_names}
+        score = len(met) - sum(plan_error.weight for plan_error in plan_errors)
+        unmet = [name for name in self.friends if name not in met]
         notes = [f"{len(met)} of {len(self.friends)} friends are met."]
-        notes += [f"Not met: {', '.join(left)}."] if left else []
-        most = CONFLICT * len(self.friends)
-        progress = max(0.0, (score + most) / (len(self.friends) + most))
-        torn = sum(each.kind == "time" for each in faults) / len(meetings)
-        return Verdict(score, progress, not left and not faults, tuple(faults), min(1.0, torn), tuple(notes))
+        notes += [f"Not met: {', '.join(unmet)}."] if unmet else []
+        max_penalty = CONFLICT_PENALTY * len(self.friends)
+        progress = max(0.0, (score + max_penalty) / (len(self.friends) + max_penalty))
+        contradiction = sum(plan_error.kind == "time" for plan_error in plan_errors) / len(meetings)
+        return PlanEvaluation(score, progress, not unmet and not plan_errors, tuple(plan_errors), min(1.0, contradiction), tuple(notes))
 
-    def num_met(self, plan: str) -> int:
+    def count_met(self, plan: str) -> int:
         """Returns how many friends are met as agreed before anything is wrong with the plan."""
-        meetings, faults = self._walk(plan)
-        wrong = {each.about for each in faults}
-        return len({each.name for each in meetings if each.name in self.friends and each.name not in wrong})
+        meetings, plan_errors = self._simulate(plan)
+        failed_names = {plan_error.goal for plan_error in plan_errors}
+        return len({meeting.name for meeting in meetings if meeting.name in self.friends and meeting.name not in failed_names})
 
-    def _walk(self, plan: str) -> tuple[list[Meeting], list[Fault]]:
+    def _simulate(self, plan: str) -> tuple[list[Meeting], list[PlanError]]:
         """Does what the steps of a plan say, and notes what cannot be."""
-        now, here = self.begins, self.start
-        meetings, faults, met = list[Meeting](), list[Fault](), set[str]()
+        now, location = self.start_time, self.start_location
+        meetings, plan_errors, met = list[Meeting](), list[PlanError](), set[str]()
         for line in plan.splitlines():
-            if line.startswith("You travel") and (found := _TRAVEL.match(line)):
-                took = self.minutes.get((here, found[1]))
-                if took is None and found[1] != here:
-                    faults.append(Fault("place", f"There is no way from {here} to {found[1]}.", weight=CONFLICT))
-                now, here = now + (took or 0), found[1]
-            elif line.startswith("You wait") and (found := _WAIT.match(line)):
-                until = minute(found[1])
-                if until < now:
-                    told = f"You cannot wait until {clock(until)}: it is {clock(now)} then."
-                    faults.append(Fault("time", told, weight=CONFLICT))
-                now = max(now, until)
-            elif line.startswith("You meet") and (found := _MEET.match(line)):
-                first, last = minute(found[3]), minute(found[7])
-                last += 24 * 60 if last < first else 0
-                said = Meeting(found[1], here, first, last)
-                faults += self._check(said, now, met)
-                meetings.append(said)
-                met.add(said.name)
-                now = max(now, last)
-        return meetings, faults
+            if line.startswith("You travel") and (match := _TRAVEL.match(line)):
+                travel = self.travel_minutes.get((location, match[1]))
+                if travel is None and match[1] != location:
+                    plan_errors.append(PlanError("place", f"There is no way from {location} to {match[1]}.", weight=CONFLICT_PENALTY))
+                now, location = now + (travel or 0), match[1]
+            elif line.startswith("You wait") and (match := _WAIT.match(line)):
+                wait_end = parse_time(match[1])
+                if wait_end < now:
+                    message = f"You cannot wait until {format_time(wait_end)}: it is {format_time(now)} then."
+                    plan_errors.append(PlanError("time", message, weight=CONFLICT_PENALTY))
+                now = max(now, wait_end)
+            elif line.startswith("You meet") and (match := _MEET.match(line)):
+                start, end = parse_time(match[3]), parse_time(match[7])
+                end += 24 * 60 if end < start else 0
+                meeting = Meeting(match[1], location, start, end)
+                plan_errors += self._check_meeting(meeting, now, met)
+                meetings.append(meeting)
+                met.add(meeting.name)
+                now = max(now, end)
+        return meetings, plan_errors
 
-    def _check(self, said: Meeting, now: int, met: set[str]) -> list[Fault]:
+    def _check_meeting(self, meeting: Meeting, now: int, met: set[str]) -> list[PlanError]:
         """Says what is wrong with a meeting: one thing, the first."""
-        friend = self.friends.get(said.name)
-        when = f"{clock(said.first)} to {clock(said.last)}"
-        told: tuple[str, str, int | None]
+        friend = self.friends.get(meeting.name)
+        planned_window = f"{format_time(meeting.start)} to {format_time(meeting.end)}"
+        details: tuple[str, str, int | None]
         if friend is None:
-            told = ("unknown", f"Nobody asked to meet {said.name}.", None)
-        elif said.name in met:
-            told = ("twice", f"{said.name} is met more than once.", None)
-        elif said.place != friend.place:
-            told = ("place", f"{said.name} is at {friend.place}, but you are at {said.place}.", None)
-        elif said.first < now:
-            told = ("time", f"You cannot meet {said.name} at {clock(said.first)}: it is {clock(now)} then.", now)
-        elif said.first < friend.first or said.last > friend.last:
-            window = f"{clock(friend.first)} to {clock(friend.last)}"
-            told = ("window", f"{said.name} is there from {window}, but the plan has {when}.", friend.first)
-        elif said.last - said.first < friend.minutes:
-            told = ("short", f"{said.name} wants {friend.minutes} minutes, but the plan has {when}.", None)
+            details = ("unknown", f"Nobody asked to meet {meeting.name}.", None)
+        elif meeting.name in met:
+            details = ("twice", f"{meeting.name} is met more than once.", None)
+        elif meeting.location != friend.location:
+            details = ("place", f"{meeting.name} is at {friend.location}, but you are at {meeting.location}.", None)
+        elif meeting.start < now:
+            details = ("time", f"You cannot meet {meeting.name} at {format_time(meeting.start)}: it is {format_time(now)} then.", now)
+        elif meeting.start < friend.start or meeting.end > friend.end:
+            window = f"{format_time(friend.start)} to {format_time(friend.end)}"
+            details = ("window", f"{meeting.name} is there from {window}, but the plan has {planned_window}.", friend.start)
+        elif meeting.end - meeting.start < friend.min_minutes:
+            details = ("short", f"{meeting.name} wants {friend.min_minutes} minutes, but the plan has {planned_window}.", None)
         else:
             return []
-        kind, text, minute_of = told
-        return [Fault(kind, text, said.name, minute_of, weight=CONFLICT)]
+        kind, text, expected_time = details
+        return [PlanError(kind, text, meeting.name, expected_time, weight=CONFLICT_PENALTY)]
 
 
 def from_text(id: str, text: str) -> Day:
@@ -185,24 +185,24 @@ def from_text(id: str, text: str) -> Day:
     """
     arrival = _ARRIVAL.search(text)
     friends = {
-        found[1]: Friend(found[1], found[2], minute(found[3]), minute(found[7]), int(found[11]))
-        for found in _FRIEND.finditer(text.partition("CONSTRAINTS:")[2])
+        match[1]: Friend(match[1], match[2], parse_time(match[3]), parse_time(match[7]), int(match[11]))
+        for match in _FRIEND.finditer(text.partition("CONSTRAINTS:")[2])
     }
-    minutes = {(found[1].strip(), found[2].strip()): int(found[3]) for found in _DISTANCE.finditer(text)}
+    minutes = {(match[1].strip(), match[2].strip()): int(match[3]) for match in _DISTANCE.finditer(text)}
     if arrival is None or not friends:
         raise errors.SetupError(f"{id} is no day of meetings that can be read: {text!r:.80}.")
-    return Day(id, text, arrival[1], minute(arrival[2]), dict(sorted(friends.items())), minutes)
+    return Day(id, text, arrival[1], parse_time(arrival[2]), dict(sorted(friends.items())), minutes)
 
 
-def minute(text: str) -> int:
+def parse_time(text: str) -> int:
     """Returns a time of day, such as 9:05AM, in minutes."""
-    found = re.search(_CLOCK, text)
-    if found is None:
+    match = re.search(_CLOCK, text)
+    if match is None:
         return 0
-    return (int(found[1]) % 12 + (12 if found[3] == "PM" else 0)) * 60 + int(found[2])
+    return (int(match[1]) % 12 + (12 if match[3] == "PM" else 0)) * 60 + int(match[2])
 
 
-def clock(minutes: int) -> str:
+def format_time(minutes: int) -> str:
     """Returns minutes of the day as a time, such as 9:05AM."""
     hour = minutes // 60 % 24
     return f"{hour % 12 or 12}:{minutes % 60:02d}{'AM' if hour < 12 else 'PM'}"

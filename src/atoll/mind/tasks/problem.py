@@ -8,7 +8,7 @@ from atoll.mind.actions import Action
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PlanError:
     """One thing that is wrong with a plan.
 
     Attributes:
@@ -21,15 +21,15 @@ class Fault:
     """
 
     kind: str
-    text: str
-    about: str = ""
-    when: int | None = None
-    other: str = ""
+    message: str
+    goal: str = ""
+    expected_time: int | None = None
+    other_goal: str = ""
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PlanEvaluation:
     """What the judge of a task says of a plan: its three jobs are to score, to verify and to explain.
 
     Attributes:
@@ -44,13 +44,13 @@ class Verdict:
     score: float
     progress: float
     is_solved: bool
-    faults: tuple[Fault, ...] = ()
+    errors: tuple[PlanError, ...] = ()
     contradiction: float = 0.0
     notes: tuple[str, ...] = ()
 
-    def feedback(self) -> str:
+    def format_feedback(self) -> str:
         """Returns all of it in words, for the next author and critic."""
-        lines = [f"- {each.text}" for each in self.faults] + list(self.notes)
+        lines = [f"- {error.message}" for error in self.errors] + list(self.notes)
         return "\n".join(lines) if lines else "Every constraint is satisfied."
 
 
@@ -65,7 +65,7 @@ class Problem(Protocol):
         """The task in words, as a model is told it."""
 
     @property
-    def form(self) -> str:
+    def plan_format(self) -> str:
         """How a plan is to be written, as a model is told it."""
 
     @property
@@ -73,21 +73,21 @@ class Problem(Protocol):
         """What a critic should ask: the paper's Strategy/Question prompts."""
 
     @property
-    def uses_all(self) -> bool:
+    def requires_all_moves(self) -> bool:
         """Whether a plan needs every move."""
 
     @property
     def moves(self) -> Sequence[Action]:
         """What decision traces are made of, each at most once."""
 
-    def write(self, trace: Sequence[Action]) -> str:
+    def format_plan(self, trace: Sequence[Action]) -> str:
         """Returns the plan that decisions make, in canonical words."""
 
-    def trace(self, plan: str) -> tuple[Action, ...]:
+    def parse_trace(self, plan: str) -> tuple[Action, ...]:
         """Returns the decisions in a plan."""
 
-    def parse(self, reply: str) -> str | None:
+    def parse_plan(self, response: str) -> str | None:
         """Returns the plan in a model's reply in canonical words, or None if there is none."""
 
-    def judge(self, plan: str) -> Verdict:
+    def evaluate(self, plan: str) -> PlanEvaluation:
         """Judges a plan; whatever it says, never raises."""

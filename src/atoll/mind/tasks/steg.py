@@ -10,7 +10,7 @@ from typing import Any
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
-from atoll.mind.tasks.problem import Fault, Verdict
+from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
 _MESSAGE = re.compile(r"Hide these numbers, in this order: ([\d, ]+)\.")
 _GAP = re.compile(r"at least (\d+) other words")
@@ -18,12 +18,12 @@ _GAP = re.compile(r"at least (\d+) other words")
 _CODE = re.compile(r"^[^\S\n]*+(\d{1,18}+)\s*+(?:->|=|:)\s*+([A-Za-z]++)[^\S\n]*+$", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z']+")
 
-SAY = "say"  # the role of an action: its goal is a line, or the number that it hides
-WORDS = (
+SAY_ROLE = "say"  # the role of an action: its goal is a line, or the number that it hides
+CODE_WORDS = (
     *("amber", "birch", "candle", "drift", "ember", "fern", "garden", "harbour"),
     *("ivory", "juniper", "kettle", "lantern", "marble", "nettle", "orchard"),
 )
-FILLING = (
+FILLER_WORDS = (
     *("the", "wind", "goes", "over", "the", "hill", "and", "the", "night", "is", "long"),
     *("as", "a", "song", "of", "old", "rain", "on", "stone", "and", "sea"),
 )
@@ -41,10 +41,10 @@ class Poem:
     id: str
     text: str
     numbers: tuple[int, ...]
-    gap: int
+    min_gap: int
 
-    uses_all = False
-    form = (
+    requires_all_moves = False
+    plan_format = (
         "First the code, one number a line:\n10 -> amber\n20 -> birch\nThen the line TEXT: and below it the text. "
         "Every number has a code word of its own; the code words stand in the text in the order of the numbers, and "
         "nowhere else."
@@ -58,91 +58,91 @@ class Poem:
     @cached_property
     def moves(self) -> Sequence[Action]:
         """The message's places, and lines of filling."""
-        places = [Task(SAY, f"place {place}") for place in range(len(self.numbers))]
-        return (*places, *(Task(SAY, f"filling {place}") for place in range(len(self.numbers))))
+        code_moves = [Task(SAY_ROLE, f"place {index}") for index in range(len(self.numbers))]
+        return (*code_moves, *(Task(SAY_ROLE, f"filling {index}") for index in range(len(self.numbers))))
 
-    def write(self, trace: Sequence[Action]) -> str:
+    def format_plan(self, trace: Sequence[Action]) -> str:
         """Returns the text of a trace: a code word, or a line of filling, for every action."""
-        code = dict(zip(sorted(set(self.numbers)), WORDS * 4, strict=False))
+        code = dict(zip(sorted(set(self.numbers)), CODE_WORDS * 4, strict=False))
         lines = list[str]()
-        for each in trace:
-            kind, _, place = each.goal.partition(" ") if isinstance(each, Task) else ("", "", "")
-            at = int(place) if place.isdigit() else 0
+        for action in trace:
+            kind, _, index_text = action.goal.partition(" ") if isinstance(action, Task) else ("", "", "")
+            index = int(index_text) if index_text.isdigit() else 0
             if kind == "place":
-                lines.append(code[self.numbers[at % len(self.numbers)]])
+                lines.append(code[self.numbers[index % len(self.numbers)]])
             elif kind == "filling":
-                lines.append(" ".join(FILLING[(at + each) % len(FILLING)] for each in range(self.gap)))
-        told = "\n".join(f"{number} -> {word}" for number, word in code.items())
-        return f"{told}\nTEXT:\n{'\n'.join(lines)}"
+                lines.append(" ".join(FILLER_WORDS[(index + offset) % len(FILLER_WORDS)] for offset in range(self.min_gap)))
+        code_text = "\n".join(f"{number} -> {word}" for number, word in code.items())
+        return f"{code_text}\nTEXT:\n{'\n'.join(lines)}"
 
-    def trace(self, plan: str) -> tuple[Action, ...]:
+    def parse_trace(self, plan: str) -> tuple[Action, ...]:
         """Returns the decisions in a text, line by line: which place of the message it hides, or that it hides none."""
         code = {word.lower(): int(number) for number, word in _CODE.findall(plan.partition("TEXT:")[0])}
-        made, seen, filled = list[Action](), Counter[int](), 0
+        actions, num_seen, num_fillers = list[Action](), Counter[int](), 0
         for line in plan.partition("TEXT:")[2].strip().splitlines():
             numbers = [code[word.lower()] for word in _WORD.findall(line) if word.lower() in code]
             if numbers:
-                free = [place for place, each in enumerate(self.numbers) if each == numbers[0]]
-                at = seen[numbers[0]]
-                made += [Task(SAY, f"place {free[at]}")] if at < len(free) else []
-                seen[numbers[0]] += 1
+                positions = [position for position, value in enumerate(self.numbers) if value == numbers[0]]
+                occurrence = num_seen[numbers[0]]
+                actions += [Task(SAY_ROLE, f"place {positions[occurrence]}")] if occurrence < len(positions) else []
+                num_seen[numbers[0]] += 1
             else:
-                made.append(Task(SAY, f"filling {filled}"))
-                filled += 1
-        return tuple(dict.fromkeys(made))
+                actions.append(Task(SAY_ROLE, f"filling {num_fillers}"))
+                num_fillers += 1
+        return tuple(dict.fromkeys(actions))
 
-    def parse(self, reply: str) -> str | None:
+    def parse_plan(self, response: str) -> str | None:
         """Returns code and text of a reply, or None if one of them is missing."""
-        head, mark, text = reply.partition("TEXT:")
+        head, marker, text = response.partition("TEXT:")
         code = _CODE.findall(head)
-        if not mark or not code or not text.strip():
+        if not marker or not code or not text.strip():
             return None
         return "\n".join(f"{number} -> {word.lower()}" for number, word in code) + f"\nTEXT:\n{text.strip()}"
 
-    def judge(self, plan: str) -> Verdict:
+    def evaluate(self, plan: str) -> PlanEvaluation:
         """Counts what is wrong with the code, with the hidden message, and with the room between its words."""
-        parsed = self.parse(plan)
+        parsed = self.parse_plan(plan)
         if parsed is None:
-            told = (Fault("format", "There are no code and text to be read."),)
-            return Verdict(-float(3 * len(self.numbers)), 0.0, False, told)
+            format_errors = (PlanError("format", "There are no code and text to be read."),)
+            return PlanEvaluation(-float(3 * len(self.numbers)), 0.0, False, format_errors)
         pairs = [(int(number), word) for number, word in _CODE.findall(parsed.partition("TEXT:")[0])]
-        words = [each.lower() for each in _WORD.findall(parsed.partition("TEXT:")[2])]
+        words = [word.lower() for word in _WORD.findall(parsed.partition("TEXT:")[2])]
         code = {word: number for number, word in pairs}
-        faults = [*self._code_faults(pairs), *self._message_faults([code[each] for each in words if each in code])]
-        hidden = sum(each in code for each in words)
-        room = (len(words) - hidden) / max(1, hidden)
-        if room < self.gap:
-            told_room = f"There are {room:.1f} other words for each code word, not {self.gap}."
-            faults.append(Fault("room", told_room, weight=min(2.0, self.gap - room)))
-        wrong = sum(each.weight for each in faults)
-        return Verdict(-wrong, max(0.0, 1 - wrong / (3 * len(self.numbers))), not faults, tuple(faults))
+        plan_errors = [*self._find_code_errors(pairs), *self._find_message_errors([code[word] for word in words if word in code])]
+        num_hidden = sum(word in code for word in words)
+        mean_gap = (len(words) - num_hidden) / max(1, num_hidden)
+        if mean_gap < self.min_gap:
+            message = f"There are {mean_gap:.1f} other words for each code word, not {self.min_gap}."
+            plan_errors.append(PlanError("room", message, weight=min(2.0, self.min_gap - mean_gap)))
+        penalty = sum(plan_error.weight for plan_error in plan_errors)
+        return PlanEvaluation(-penalty, max(0.0, 1 - penalty / (3 * len(self.numbers))), not plan_errors, tuple(plan_errors))
 
-    def _code_faults(self, pairs: Sequence[tuple[int, str]]) -> list[Fault]:
+    def _find_code_errors(self, pairs: Sequence[tuple[int, str]]) -> list[PlanError]:
         num_uses = Counter(word for _, word in pairs)
-        known = {number for number, _ in pairs}
-        found = [
-            Fault("code", f"{number} has no code word.")
+        coded_numbers = {number for number, _ in pairs}
+        plan_errors = [
+            PlanError("code", f"{number} has no code word.")
             for number in dict.fromkeys(self.numbers)
-            if number not in known
+            if number not in coded_numbers
         ]
-        return found + [
-            Fault("code", f"The word {word} stands for more than one number.")
+        return plan_errors + [
+            PlanError("code", f"The word {word} stands for more than one number.")
             for word, uses in num_uses.items()
             if uses > 1
         ]
 
-    def _message_faults(self, hidden: Sequence[int]) -> list[Fault]:
-        found = list[Fault]()
-        for place, number in enumerate(self.numbers):
-            said = hidden[place] if place < len(hidden) else None
-            if said != number:
-                got = "nothing" if said is None else str(said)
-                told = f"Place {place + 1} of the message should be {number}, but the text hides {got} there."
-                found.append(Fault("order", told, f"place {place}"))
+    def _find_message_errors(self, hidden: Sequence[int]) -> list[PlanError]:
+        plan_errors = list[PlanError]()
+        for position, number in enumerate(self.numbers):
+            hidden_number = hidden[position] if position < len(hidden) else None
+            if hidden_number != number:
+                hidden_text = "nothing" if hidden_number is None else str(hidden_number)
+                message = f"Place {position + 1} of the message should be {number}, but the text hides {hidden_text} there."
+                plan_errors.append(PlanError("order", message, f"place {position}"))
         extra = len(hidden) - len(self.numbers)
         if extra > 0:
-            found.append(Fault("extra", f"The text hides {extra} numbers too many.", weight=float(extra)))
-        return found
+            plan_errors.append(PlanError("extra", f"The text hides {extra} numbers too many.", weight=float(extra)))
+        return plan_errors
 
 
 def from_text(id: str, text: str) -> Poem:
@@ -154,17 +154,17 @@ def from_text(id: str, text: str) -> Poem:
     message, gap = _MESSAGE.search(text), _GAP.search(text)
     if message is None or gap is None:
         raise errors.SetupError(f"{id} is no message to hide that can be read: {text!r:.80}.")
-    numbers = tuple(int(each) for each in message[1].split(",") if each.strip())
+    numbers = tuple(int(number) for number in message[1].split(",") if number.strip())
     return Poem(id, text, numbers, int(gap[1]))
 
 
-def make(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+def generate_row(id: str, size: int, rng: Random) -> Mapping[str, Any]:
     """Makes a message of some numbers, a few of them more than once."""
     numbers = [10 * rng.randint(1, max(2, size // 2)) for _ in range(size)]
     theme = rng.choice(("the sea in winter", "a town at night", "an old garden"))
     text = (
         f"Write a short text about {theme} that hides a message. Hide these numbers, in this order: "
-        f"{', '.join(str(each) for each in numbers)}. Choose a code word for every number. Between two code words "
+        f"{', '.join(str(number) for number in numbers)}. Choose a code word for every number. Between two code words "
         f"there must stand on average at least {rng.randint(3, 5)} other words."
     )
     return {"id": id, "task": "stegpoet", "prompt_0shot": text}

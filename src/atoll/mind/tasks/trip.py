@@ -8,9 +8,9 @@ from functools import cached_property
 
 from atoll import errors
 from atoll.mind.actions import Action, Task
-from atoll.mind.tasks.problem import Fault, Verdict
+from atoll.mind.tasks.problem import PlanError, PlanEvaluation
 
-_LENGTH = re.compile(r"visit (\d+) European cities for (\d+) days in total")
+_TRIP_LENGTH = re.compile(r"visit (\d+) European cities for (\d+) days in total")
 _STAYS = (
     re.compile(r"spend (\d+) days? in ([^.]+?)\.(?:\s|$)"),
     re.compile(r"(?:stay in|visit) ([^.]+?) for (\d+) days?\.(?:\s|$)"),
@@ -29,11 +29,11 @@ class Stay:
     """Days in a city, the first and the last included; a day of a flight belongs to both cities."""
 
     city: str
-    first: int
-    last: int
+    first_day: int
+    last_day: int
 
     def __str__(self) -> str:
-        return f"Day {self.first}-{self.last}" if self.last > self.first else f"Day {self.first}"
+        return f"Day {self.first_day}-{self.last_day}" if self.last_day > self.first_day else f"Day {self.first_day}"
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Trip:
     dates: dict[str, tuple[int, int]]
     flights: frozenset[tuple[str, str]]
 
-    uses_all = True
-    form = (
+    requires_all_moves = True
+    plan_format = (
         "Write one line for every stay and every flight, in order:\n"
         "**Day 1-3:** Arriving in A and visit A for 3 days.\n**Day 3:** Fly from A to B.\n"
         "**Day 3-7:** Visit B for 5 days.\nThe day of a flight belongs to both cities."
@@ -73,78 +73,78 @@ class Trip:
         """What a decision trace may be made of, each once."""
         return tuple(Task(VISIT, city) for city in self.days)
 
-    def write(self, trace: Sequence[Action]) -> str:
+    def format_plan(self, trace: Sequence[Action]) -> str:
         """Returns the plan of a trace in the words of the task; every stay is as long as is asked."""
-        return write(self._chained([each.goal for each in trace if isinstance(each, Task)]))
+        return format_stays(self._chain_stays([action.goal for action in trace if isinstance(action, Task)]))
 
-    def trace(self, plan: str) -> tuple[Action, ...]:
+    def parse_trace(self, plan: str) -> tuple[Action, ...]:
         """Returns the decisions in a plan: its cities, in order."""
-        return tuple(Task(VISIT, stay.city) for stay in read(plan))
+        return tuple(Task(VISIT, stay.city) for stay in parse_stays(plan))
 
-    def parse(self, reply: str) -> str | None:
+    def parse_plan(self, response: str) -> str | None:
         """Returns the plan in a reply in canonical words, or None if there is none."""
-        stays = read(reply)
-        return write(stays) if stays else None
+        stays = parse_stays(response)
+        return format_stays(stays) if stays else None
 
-    def judge(self, plan: str) -> Verdict:
+    def evaluate(self, plan: str) -> PlanEvaluation:
         """Counts what is wrong: 0 is perfect, every fault costs 1 (a plan that cannot be read 2 per city)."""
-        stays = read(plan)
+        stays = parse_stays(plan)
         if not stays:
-            worst = -2.0 * len(self.days)
-            return Verdict(worst, 0.0, False, (Fault("format", "There is no plan of days and cities to be read."),))
-        faults = [*self._missing(stays), *self._broken(stays), *self._undated(stays), *self._unlinked(stays)]
-        most = 2 * len(self.days) + len(self.dates)
-        wrong = sum(each.weight for each in faults)
-        torn = sum(each.kind in ("chain", "length") for each in faults)
-        return Verdict(-wrong, max(0.0, 1 - wrong / most), not faults, tuple(faults), torn / len(stays))
+            min_score = -2.0 * len(self.days)
+            return PlanEvaluation(min_score, 0.0, False, (PlanError("format", "There is no plan of days and cities to be read."),))
+        plan_errors = [*self._find_missing_cities(stays), *self._find_broken_stays(stays), *self._find_missed_dates(stays), *self._find_missing_flights(stays)]
+        max_errors = 2 * len(self.days) + len(self.dates)
+        penalty = sum(plan_error.weight for plan_error in plan_errors)
+        num_contradictions = sum(plan_error.kind in ("chain", "length") for plan_error in plan_errors)
+        return PlanEvaluation(-penalty, max(0.0, 1 - penalty / max_errors), not plan_errors, tuple(plan_errors), num_contradictions / len(stays))
 
-    def _chained(self, cities: Sequence[str]) -> list[Stay]:
+    def _chain_stays(self, cities: Sequence[str]) -> list[Stay]:
         stays, day = list[Stay](), 1
         for city in cities:
             stays.append(Stay(city, day, day + self.days.get(city, 1) - 1))
-            day = stays[-1].last
+            day = stays[-1].last_day
         return stays
 
-    def _missing(self, stays: Sequence[Stay]) -> list[Fault]:
-        seen = [stay.city for stay in stays]
-        lost = [Fault("missing", f"{city} is not visited.", city) for city in self.days if city not in seen]
-        twice = dict.fromkeys(city for city in seen if seen.count(city) > 1)
-        lost += [Fault("twice", f"{city} is visited more than once.", city) for city in twice]
-        return lost + [
-            Fault("unknown", f"{city} is not among the cities of the trip.", city)
-            for city in dict.fromkeys(seen)
+    def _find_missing_cities(self, stays: Sequence[Stay]) -> list[PlanError]:
+        visited = [stay.city for stay in stays]
+        plan_errors = [PlanError("missing", f"{city} is not visited.", city) for city in self.days if city not in visited]
+        repeated = dict.fromkeys(city for city in visited if visited.count(city) > 1)
+        plan_errors += [PlanError("twice", f"{city} is visited more than once.", city) for city in repeated]
+        return plan_errors + [
+            PlanError("unknown", f"{city} is not among the cities of the trip.", city)
+            for city in dict.fromkeys(visited)
             if city not in self.days
         ]
 
-    def _broken(self, stays: Sequence[Stay]) -> list[Fault]:
-        found = list[Fault]()
+    def _find_broken_stays(self, stays: Sequence[Stay]) -> list[PlanError]:
+        plan_errors = list[PlanError]()
         day = 1
         for stay in stays:
-            if stay.first != day:
-                found.append(Fault("chain", f"{stay} in {stay.city} should begin on day {day}.", stay.city))
-            length, wanted = stay.last - stay.first + 1, self.days.get(stay.city)
-            if wanted is not None and length != wanted:
-                found.append(Fault("length", f"The stay in {stay.city} is {length} days, not {wanted}.", stay.city))
-            day = stay.last
+            if stay.first_day != day:
+                plan_errors.append(PlanError("chain", f"{stay} in {stay.city} should begin on day {day}.", stay.city))
+            length, expected = stay.last_day - stay.first_day + 1, self.days.get(stay.city)
+            if expected is not None and length != expected:
+                plan_errors.append(PlanError("length", f"The stay in {stay.city} is {length} days, not {expected}.", stay.city))
+            day = stay.last_day
         if day != self.num_days:
-            found.append(Fault("length", f"The trip ends on day {day}, not on day {self.num_days}."))
-        return found
+            plan_errors.append(PlanError("length", f"The trip ends on day {day}, not on day {self.num_days}."))
+        return plan_errors
 
-    def _undated(self, stays: Sequence[Stay]) -> list[Fault]:
-        found = list[Fault]()
+    def _find_missed_dates(self, stays: Sequence[Stay]) -> list[PlanError]:
+        plan_errors = list[PlanError]()
         for stay in stays:
-            first, last = self.dates.get(stay.city, (stay.first, stay.last))
-            if not (stay.first <= first and last <= stay.last):
-                said = f"You must be in {stay.city} from day {first} to day {last}, but the plan has {stay}."
-                found.append(Fault("date", said, stay.city, first))
-        return found
+            first_day, last_day = self.dates.get(stay.city, (stay.first_day, stay.last_day))
+            if not (stay.first_day <= first_day and last_day <= stay.last_day):
+                message = f"You must be in {stay.city} from day {first_day} to day {last_day}, but the plan has {stay}."
+                plan_errors.append(PlanError("date", message, stay.city, first_day))
+        return plan_errors
 
-    def _unlinked(self, stays: Sequence[Stay]) -> list[Fault]:
+    def _find_missing_flights(self, stays: Sequence[Stay]) -> list[PlanError]:
         pairs = itertools.pairwise(stays)
         return [
-            Fault("flight", f"There is no direct flight from {one.city} to {other.city}.", one.city, other=other.city)
-            for one, other in pairs
-            if (one.city, other.city) not in self.flights
+            PlanError("flight", f"There is no direct flight from {stay.city} to {next_stay.city}.", stay.city, other_goal=next_stay.city)
+            for stay, next_stay in pairs
+            if (stay.city, next_stay.city) not in self.flights
         ]
 
 
@@ -154,50 +154,50 @@ def from_text(id: str, text: str) -> Trip:
     Raises:
         SetupError: They are no trip's.
     """
-    head, _, rest = text.partition("\n\n")
-    total, listed = _LENGTH.search(head), _FLIGHTS.search(rest)
-    days = {found[2]: int(found[1]) for found in _STAYS[0].finditer(head)}
+    head, _, remaining = text.partition("\n\n")
+    total, flight_list = _TRIP_LENGTH.search(head), _FLIGHTS.search(remaining)
+    days = {match[2]: int(match[1]) for match in _STAYS[0].finditer(head)}
     days |= {
-        found[1]: int(found[2])
-        for found in _STAYS[1].finditer(head)
-        if not found[1].startswith(total[1] if total else " ")
+        match[1]: int(match[2])
+        for match in _STAYS[1].finditer(head)
+        if not match[1].startswith(total[1] if total else " ")
     }
-    if total is None or listed is None or len(days) != int(total[1]):
+    if total is None or flight_list is None or len(days) != int(total[1]):
         raise errors.SetupError(f"{id} is no trip that can be read: {text!r:.80}.")
     dates = {}
     for sentence in re.split(r"(?<=\.)\s+", head):
-        when = _DATES.search(sentence)
-        city = next((each for each in sorted(days, key=len, reverse=True) if each in sentence), None)
-        if when and city:
-            dates[city] = int(when[1]), int(when[2])
-    return Trip(id, text, int(total[2]), dict(sorted(days.items())), dates, _flights(listed[1]))
+        days_match = _DATES.search(sentence)
+        city = next((name for name in sorted(days, key=len, reverse=True) if name in sentence), None)
+        if days_match and city:
+            dates[city] = int(days_match[1]), int(days_match[2])
+    return Trip(id, text, int(total[2]), dict(sorted(days.items())), dates, _parse_flights(flight_list[1]))
 
 
-def _flights(listed: str) -> frozenset[tuple[str, str]]:
+def _parse_flights(flight_list: str) -> frozenset[tuple[str, str]]:
     pairs = set[tuple[str, str]]()
-    for each in listed.rstrip(". ").split(", "):
-        if each.startswith("from "):
-            one, _, other = each.removeprefix("from ").partition(" to ")
-            pairs.add((one, other))
+    for entry in flight_list.rstrip(". ").split(", "):
+        if entry.startswith("from "):
+            origin, _, destination = entry.removeprefix("from ").partition(" to ")
+            pairs.add((origin, destination))
         else:
-            one, _, other = each.partition(" and ")
-            pairs |= {(one, other), (other, one)}
+            origin, _, destination = entry.partition(" and ")
+            pairs |= {(origin, destination), (destination, origin)}
     return frozenset(pairs)
 
 
-def read(plan: str) -> list[Stay]:
+def parse_stays(plan: str) -> list[Stay]:
     """Returns the stays that a plan tells of, in its order."""
-    found = _VISIT.finditer(plan)
-    return [Stay(each[3].strip(), int(each[1]), int(each[2] or each[1])) for each in found]
+    matches = _VISIT.finditer(plan)
+    return [Stay(match[3].strip(), int(match[1]), int(match[2] or match[1])) for match in matches]
 
 
-def write(stays: Sequence[Stay]) -> str:
+def format_stays(stays: Sequence[Stay]) -> str:
     """Returns stays in the words of the task's solutions."""
     lines = list[str]()
-    for place, stay in enumerate(stays):
-        length = f"{stay.last - stay.first + 1} days"
-        if place:
-            lines.append(f"**Day {stay.first}:** Fly from {stays[place - 1].city} to {stay.city}.")
+    for index, stay in enumerate(stays):
+        length = f"{stay.last_day - stay.first_day + 1} days"
+        if index:
+            lines.append(f"**Day {stay.first_day}:** Fly from {stays[index - 1].city} to {stay.city}.")
             lines.append(f"**{stay}:** Visit {stay.city} for {length}.")
         else:
             lines.append(f"**{stay}:** Arriving in {stay.city} and visit {stay.city} for {length}.")

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Literal
 
 from atoll import errors, persons
-from atoll.mind.workspace.names import Refused
+from atoll.mind.workspace.names import WorkspaceError
 
 type Verdict = Literal["approve", "reject", "merged"]
 
@@ -53,19 +53,19 @@ class Approvals:
         Raises:
             Refused: Nobody signed it, or one of the authors did.
         """
-        require_other(approval.by, authors)
+        require_independent(approval.by, authors)
         line = json.dumps(asdict(approval), ensure_ascii=False, sort_keys=True) + "\n"
         with self._lock, self._path.open("ab+") as file:
             file.seek(0, os.SEEK_END)
-            torn = file.tell() and not self._ends_whole()  # by a crash: what was not acknowledged does not count
-            file.write((b"\n" if torn else b"") + line.encode())
+            is_torn = file.tell() and not self._ends_with_newline()  # by a crash: what was not acknowledged does not count
+            file.write((b"\n" if is_torn else b"") + line.encode())
             file.flush()
             os.fsync(file.fileno())
 
-    def standing(self, worldline_id: str, commit: str) -> Approval | None:
+    def find_approval(self, worldline_id: str, commit: str) -> Approval | None:
         """Returns the approval that holds for a worldline at this commit; the last decision about it counts."""
-        about = [each for each in self if each.worldline_id == worldline_id and each.verdict != "merged"]
-        last = about[-1] if about else None
+        decisions = [approval for approval in self if approval.worldline_id == worldline_id and approval.verdict != "merged"]
+        last = decisions[-1] if decisions else None
         return last if last and last.verdict == "approve" and last.commit == commit else None
 
     def __iter__(self) -> Iterator[Approval]:
@@ -76,25 +76,25 @@ class Approvals:
             except (ValueError, TypeError, RecursionError):
                 continue
 
-    def _ends_whole(self) -> bool:
+    def _ends_with_newline(self) -> bool:
         with self._path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
             return file.read(1) == b"\n"
 
 
-def require_other(by: str, authors: Collection[str]) -> None:
+def require_independent(approver: str, authors: Collection[str]) -> None:
     """Checks that somebody decides about the work of others.
 
     Raises:
         Refused: It is nobody, or an author, or a name of one of them cannot be a person's.
     """
-    name = _folded(by)
-    if name in {_folded(each) for each in authors}:
-        raise Refused(f"{by!a:.60} wrote this worldline and cannot approve it: somebody else must.")
+    name = _normalize_name(approver)
+    if name in {_normalize_name(author) for author in authors}:
+        raise WorkspaceError(f"{approver!a:.60} wrote this worldline and cannot approve it: somebody else must.")
 
 
-def _folded(name: str) -> str:
+def _normalize_name(name: str) -> str:
     try:
-        return persons.folded(name)
+        return persons.normalize_name(name)
     except errors.SetupError as error:
-        raise Refused(f"Approvals are by name. {error}") from error
+        raise WorkspaceError(f"Approvals are by name. {error}") from error

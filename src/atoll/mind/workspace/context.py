@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll.candidate import JSON
-from atoll.mind.workspace.names import Refused, checked_name
+from atoll.mind.workspace.names import WorkspaceError, check_name
 from atoll.mind.worldline import Checkpoint
 
 
@@ -23,47 +23,47 @@ class Contexts:
 
     def fork(self, worldline_id: str, parent: Checkpoint, commit: str) -> Checkpoint:
         """Begins the file of a new worldline with the lines up to its parent's checkpoint."""
-        lines = self.lines(parent)
-        name = f"{checked_name(worldline_id)}.jsonl"
+        lines = self.read_lines(parent)
+        name = f"{check_name(worldline_id)}.jsonl"
         self._folder.mkdir(parents=True, exist_ok=True)
-        draft = self._folder / f".{name}.new"
-        draft.write_bytes(b"".join(line + b"\n" for line in lines))
-        os.replace(draft, self._folder / name)
+        temp_path = self._folder / f".{name}.new"
+        temp_path.write_bytes(b"".join(line + b"\n" for line in lines))
+        os.replace(temp_path, self._folder / name)
         return Checkpoint(commit, name, len(lines))
 
-    def add(self, at: Checkpoint, messages: Sequence[Mapping[str, JSON]], commit: str) -> Checkpoint:
+    def add(self, checkpoint: Checkpoint, messages: Sequence[Mapping[str, JSON]], commit: str) -> Checkpoint:
         """Adds messages after a checkpoint and returns the next; what somebody added after it before is dropped."""
-        path = self._path(at)
-        kept = b"".join(line + b"\n" for line in self.lines(at))
-        added = [json.dumps(each, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") for each in messages]
+        path = self._find_path(checkpoint)
+        retained = b"".join(line + b"\n" for line in self.read_lines(checkpoint))
+        new_lines = [json.dumps(message, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") for message in messages]
         with path.open("r+b") as file:
-            file.truncate(len(kept))
-            file.seek(len(kept))
-            file.write(b"".join(line + b"\n" for line in added))
-        return Checkpoint(commit, at.context, at.line + len(added))
+            file.truncate(len(retained))
+            file.seek(len(retained))
+            file.write(b"".join(line + b"\n" for line in new_lines))
+        return Checkpoint(commit, checkpoint.context, checkpoint.line + len(new_lines))
 
-    def read(self, at: Checkpoint) -> list[Mapping[str, Any]]:
+    def read(self, checkpoint: Checkpoint) -> list[Mapping[str, Any]]:
         """Returns the messages up to a checkpoint."""
-        return [json.loads(line) for line in self.lines(at)]
+        return [json.loads(line) for line in self.read_lines(checkpoint)]
 
     def drop(self, worldline_id: str) -> None:
         """Removes the file of a worldline that is discarded."""
-        (self._folder / f"{checked_name(worldline_id)}.jsonl").unlink(missing_ok=True)
+        (self._folder / f"{check_name(worldline_id)}.jsonl").unlink(missing_ok=True)
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """Returns the worldlines that have a file."""
         return sorted(path.stem for path in self._folder.glob("*.jsonl")) if self._folder.is_dir() else []
 
-    def lines(self, at: Checkpoint) -> list[bytes]:
-        if not at.context or not at.line:
+    def read_lines(self, checkpoint: Checkpoint) -> list[bytes]:
+        if not checkpoint.context or not checkpoint.line:
             return []
-        lines = self._path(at).read_bytes().split(b"\n")[:-1]  # what a crash tore has no end of line
-        if len(lines) < at.line:
-            raise Refused(f"{at.context} has {len(lines)} lines, and a checkpoint at {at.line}: it was cut short.")
-        return lines[: at.line]
+        lines = self._find_path(checkpoint).read_bytes().split(b"\n")[:-1]  # what a crash tore has no end of line
+        if len(lines) < checkpoint.line:
+            raise WorkspaceError(f"{checkpoint.context} has {len(lines)} lines, and a checkpoint at {checkpoint.line}: it was cut short.")
+        return lines[: checkpoint.line]
 
-    def _path(self, at: Checkpoint) -> Path:
-        path = self._folder / f"{checked_name(at.context.removesuffix('.jsonl'))}.jsonl"
+    def _find_path(self, checkpoint: Checkpoint) -> Path:
+        path = self._folder / f"{check_name(checkpoint.context.removesuffix('.jsonl'))}.jsonl"
         if not path.is_file():
-            raise Refused(f"There is no context {at.context!r:.60} in {self._folder}.")
+            raise WorkspaceError(f"There is no context {checkpoint.context!r:.60} in {self._folder}.")
         return path

@@ -9,7 +9,7 @@ from threading import Condition
 from atoll.mind.workspace.repository import Repository
 
 
-class Desks:
+class WorktreePool:
     """Lends worktrees to worldlines.
 
     To make a worktree of 1,000 files and remove it takes most of a second, to have one show another commit a few
@@ -23,79 +23,79 @@ class Desks:
         most: How many there may be; 0: worldlines have commits and no files, for repositories that are too large.
     """
 
-    def __init__(self, repository: Repository, folder: Path, run: str, most: int) -> None:
-        self._repository, self._folder, self._run, self._most = repository, folder, run, most
-        self._turn = Condition()
-        self._lent: OrderedDict[str, Path] = OrderedDict()
+    def __init__(self, repository: Repository, folder: Path, run: str, max_worktrees: int) -> None:
+        self._repository, self._folder, self._run, self._max_worktrees = repository, folder, run, max_worktrees
+        self._condition = Condition()
+        self._by_branch: OrderedDict[str, Path] = OrderedDict()
         self._busy: set[Path] = set()
         self._free: list[Path] = []
-        self._num_made = 0
-        self._shown: dict[Path, tuple[str, str]] = {}  # each written only by who has the desk
+        self._num_created = 0
+        self._checked_out: dict[Path, tuple[str, str]] = {}  # each written only by who has the desk
 
     @property
-    def has_any(self) -> bool:
-        return self._most > 0
+    def is_enabled(self) -> bool:
+        return self._max_worktrees > 0
 
     @contextmanager
-    def seated(self, branch: str, commit: str) -> Iterator[Path]:
+    def checkout(self, branch: str, commit: str) -> Iterator[Path]:
         """Has the desk of a branch show a commit, the branch lead there, and nobody take the desk meanwhile."""
-        desk = self._taken(branch)
+        worktree = self._acquire(branch)
         try:
-            if self._shown.get(desk) != (branch, commit):
-                self._shown.pop(desk, None)
+            if self._checked_out.get(worktree) != (branch, commit):
+                self._checked_out.pop(worktree, None)
                 options = ("-q", "-f", "--ignore-other-worktrees", "-B", branch)
-                self._repository.git("checkout", *options, commit, "--", at=desk)
-                self._shown[desk] = (branch, commit)
-            yield desk
+                self._repository.git("checkout", *options, commit, "--", worktree=worktree)
+                self._checked_out[worktree] = (branch, commit)
+            yield worktree
         finally:
-            with self._turn:
-                self._busy.discard(desk)
-                self._turn.notify_all()
+            with self._condition:
+                self._busy.discard(worktree)
+                self._condition.notify_all()
 
-    def leave(self, branch: str, commit: str) -> None:
+    def release(self, branch: str, commit: str) -> None:
         """Takes the desk of a branch back: it is on no branch then, and its files stay until somebody needs others."""
-        with self._turn:
-            desk = self._lent.pop(branch, None)
-        if desk is None:
+        with self._condition:
+            worktree = self._by_branch.pop(branch, None)
+        if worktree is None:
             return
-        self._shown.pop(desk, None)
-        self._repository.git("update-ref", "--no-deref", "HEAD", commit, at=desk)
-        with self._turn:
-            self._free.append(desk)
-            self._turn.notify_all()
+        self._checked_out.pop(worktree, None)
+        self._repository.git("update-ref", "--no-deref", "HEAD", commit, worktree=worktree)
+        with self._condition:
+            self._free.append(worktree)
+            self._condition.notify_all()
 
     def close(self) -> None:
         """Removes all worktrees; called when nobody works any more."""
-        with self._turn:
-            desks, self._free = [*self._free, *self._lent.values()], []
-            self._lent.clear()
-        for desk in desks:
-            self._repository.git("worktree", "remove", "--force", "--force", str(desk))
+        with self._condition:
+            worktrees, self._free = [*self._free, *self._by_branch.values()], []
+            self._by_branch.clear()
+        for worktree in worktrees:
+            self._repository.git("worktree", "remove", "--force", "--force", str(worktree))
 
-    def _taken(self, branch: str) -> Path:
-        with self._turn:
+    def _acquire(self, branch: str) -> Path:
+        with self._condition:
             while True:
-                desk = self._lent.get(branch) or self._any()
-                if desk is not None and desk not in self._busy:
+                worktree = self._by_branch.get(branch) or self._take_any()
+                if worktree is not None and worktree not in self._busy:
                     break
-                self._turn.wait()
-            self._lent[branch] = desk
-            self._lent.move_to_end(branch)
-            self._busy.add(desk)
-        if not desk.exists():
-            self._make(desk)
-        return desk
+                self._condition.wait()
+            self._by_branch[branch] = worktree
+            self._by_branch.move_to_end(branch)
+            self._busy.add(worktree)
+        if not worktree.exists():
+            self._create(worktree)
+        return worktree
 
-    def _any(self) -> Path | None:
+    def _take_any(self) -> Path | None:
         """Takes a desk that is free, new, or idle the longest; None: all are at work."""
         if self._free:
             return self._free.pop()
-        if self._num_made < self._most:
-            self._num_made += 1
-            return self._folder / f"atoll-{self._run}-{self._num_made}"
-        idle = next((branch for branch, desk in self._lent.items() if desk not in self._busy), None)
-        return None if idle is None else self._lent.pop(idle)
+        if self._num_created < self._max_worktrees:
+            self._num_created += 1
+            return self._folder / f"atoll-{self._run}-{self._num_created}"
+        idle_branch = next((branch for branch, worktree in self._by_branch.items() if worktree not in self._busy), None)
+        return None if idle_branch is None else self._by_branch.pop(idle_branch)
 
-    def _make(self, desk: Path) -> None:
+    def _create(self, worktree: Path) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._repository.git("worktree", "add", "-q", "--force", "--detach", "--no-checkout", str(desk), "HEAD")
+        self._repository.git("worktree", "add", "-q", "--force", "--detach", "--no-checkout", str(worktree), "HEAD")

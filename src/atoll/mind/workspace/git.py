@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from atoll import errors
 from atoll.mind.workspace import settings
-from atoll.mind.workspace.names import Refused
+from atoll.mind.workspace.names import WorkspaceError
 
-LEAST = (2, 38)  # merges in memory: `merge-tree --write-tree`
-_CALL_SECONDS = 300.0
-_NAME, MAIL = "Atoll", "atoll@localhost"
+MIN_VERSION = (2, 38)  # merges in memory: `merge-tree --write-tree`
+_TIMEOUT_SECONDS = 300.0
+_DEFAULT_NAME, EMAIL = "Atoll", "atoll@localhost"
 
 
-class Ended(NamedTuple):
+class GitResult(NamedTuple):
     """What one call came to."""
 
-    code: int
-    out: bytes
-    said: str
+    exit_code: int
+    stdout: bytes
+    stderr: str
 
 
 class Git:
@@ -38,19 +38,19 @@ class Git:
         SetupError: There is no git, or it is too old.
     """
 
-    def __init__(self, folder: Path, hold: int | None = None) -> None:
-        self.folder, self._hold = folder, hold
-        self._program = _program()
+    def __init__(self, folder: Path, lock_fd: int | None = None) -> None:
+        self.folder, self._lock_fd = folder, lock_fd
+        self._program = _find_program()
         self._lock = Lock()
         self.seconds, self.num_calls = 0.0, 0
-        self._settings = settings.ALWAYS
-        self._settings = settings.against(self.records("config", "--list", "--name-only", "-z"))
+        self._settings = settings.SAFE_SETTINGS
+        self._settings = settings.make_safe_settings(self.read_records("config", "--list", "--name-only", "-z"))
 
     def __call__(
         self,
         *arguments: str,
-        given: bytes = b"",
-        at: Path | None = None,
+        stdin: bytes = b"",
+        worktree: Path | None = None,
         index: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> bytes:
@@ -66,51 +66,51 @@ class Git:
         Raises:
             Refused: It failed; the message says how.
         """
-        ended = self.ask(*arguments, given=given, at=at, index=index, env=env)
-        if ended.code:
-            raise Refused(f"git {arguments[0]} failed in {self.folder.name}: {ended.said or 'it did not say why'}")
-        return ended.out
+        result = self.run(*arguments, stdin=stdin, worktree=worktree, index=index, env=env)
+        if result.exit_code:
+            raise WorkspaceError(f"git {arguments[0]} failed in {self.folder.name}: {result.stderr or 'it did not say why'}")
+        return result.stdout
 
-    def ask(
+    def run(
         self,
         *arguments: str,
-        given: bytes = b"",
-        at: Path | None = None,
+        stdin: bytes = b"",
+        worktree: Path | None = None,
         index: Path | None = None,
         env: Mapping[str, str] | None = None,
-    ) -> Ended:
+    ) -> GitResult:
         """Returns how a call ended: for those that may fail and say something by that."""
-        since = time.perf_counter()
-        place = {"GIT_CEILING_DIRECTORIES": str((at or self.folder).parent)}
+        start_time = time.perf_counter()
+        ceiling = {"GIT_CEILING_DIRECTORIES": str((worktree or self.folder).parent)}
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [self._program, "--no-pager", *arguments],
-                cwd=at or self.folder,
-                input=given,
+                cwd=worktree or self.folder,
+                input=stdin,
                 capture_output=True,
-                env=self._environment({**place, **({"GIT_INDEX_FILE": str(index)} if index else {}), **(env or {})}),
-                pass_fds=() if self._hold is None else (self._hold,),
+                env=self._make_environment({**ceiling, **({"GIT_INDEX_FILE": str(index)} if index else {}), **(env or {})}),
+                pass_fds=() if self._lock_fd is None else (self._lock_fd,),
                 start_new_session=True,  # Ctrl-C is for us: the step at work needs its calls of git to the end
-                timeout=_CALL_SECONDS,
+                timeout=_TIMEOUT_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise Refused(f"git {arguments[0]} took longer than {_CALL_SECONDS:g} s in {self.folder}.") from None
+            raise WorkspaceError(f"git {arguments[0]} took longer than {_TIMEOUT_SECONDS:g} s in {self.folder}.") from None
         except OSError as error:
-            raise Refused(f"git cannot work in {at or self.folder}: {error.strerror}.") from error
-        self.count(time.perf_counter() - since)
-        return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace").strip()[-500:])
+            raise WorkspaceError(f"git cannot work in {worktree or self.folder}: {error.strerror}.") from error
+        self.add_usage(time.perf_counter() - start_time)
+        return GitResult(completed.returncode, completed.stdout, completed.stderr.decode(errors="replace").strip()[-500:])
 
-    def line(self, *arguments: str, at: Path | None = None, index: Path | None = None) -> str:
+    def read_line(self, *arguments: str, worktree: Path | None = None, index: Path | None = None) -> str:
         """Returns the one line that a call printed."""
-        return self(*arguments, at=at, index=index).decode(errors="surrogateescape").rstrip("\n")
+        return self(*arguments, worktree=worktree, index=index).decode(errors="surrogateescape").rstrip("\n")
 
-    def records(self, *arguments: str, at: Path | None = None) -> list[str]:
+    def read_records(self, *arguments: str, worktree: Path | None = None) -> list[str]:
         """Returns what a call printed with `-z`."""
-        printed = self(*arguments, at=at).decode(errors="surrogateescape")
-        return [each for each in printed.split("\0") if each]
+        output = self(*arguments, worktree=worktree).decode(errors="surrogateescape")
+        return [record for record in output.split("\0") if record]
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start_process(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Starts a call that goes on answering: a process of git for every question took more than the answer."""
         return subprocess.Popen(
             [self._program, "--no-pager", *arguments],
@@ -118,21 +118,21 @@ class Git:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=self._environment({"GIT_CEILING_DIRECTORIES": str(self.folder.parent)}),
+            env=self._make_environment({"GIT_CEILING_DIRECTORIES": str(self.folder.parent)}),
             start_new_session=True,
-            pass_fds=() if self._hold is None else (self._hold,),
+            pass_fds=() if self._lock_fd is None else (self._lock_fd,),
         )
 
-    def count(self, seconds: float, num_calls: int = 1) -> None:
+    def add_usage(self, seconds: float, num_calls: int = 1) -> None:
         """Adds to what git took."""
         with self._lock:
             self.seconds += seconds
             self.num_calls += num_calls
 
-    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+    def _make_environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         """Returns the whole environment: nothing of ours reaches git but where programs lie."""
-        told = {f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(self._settings)}
-        told |= {f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(self._settings.values())}
+        config_variables = {f"GIT_CONFIG_KEY_{index}": key for index, key in enumerate(self._settings)}
+        config_variables |= {f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(self._settings.values())}
         return {
             "PATH": os.pathsep.join((os.path.dirname(self._program), os.defpath)),
             "LC_ALL": "C",
@@ -148,35 +148,35 @@ class Git:
             "GIT_OPTIONAL_LOCKS": "0",  # looking at the main worktree does not write its index
             "GIT_LITERAL_PATHSPECS": "1",
             "GIT_CONFIG_COUNT": str(len(self._settings)),
-            **told,
-            **signed(_NAME),
-            **more,
+            **config_variables,
+            **make_author_env(_DEFAULT_NAME),
+            **extra,
         }
 
 
-def signed(name: str, date: str = "") -> Mapping[str, str]:
+def make_author_env(name: str, date: str = "") -> Mapping[str, str]:
     """Returns the environment in which somebody commits; the same date and content give the same commit."""
-    who = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in _person(name).items()}
-    return who | ({"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date} if date else {})
+    environment = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in _make_identity(name).items()}
+    return environment | ({"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date} if date else {})
 
 
-def _person(name: str) -> Mapping[str, str]:
-    shown = "".join(each for each in name if each.isprintable() and each not in "<>").strip() or _NAME
-    return {"NAME": shown[:80], "EMAIL": MAIL}
+def _make_identity(name: str) -> Mapping[str, str]:
+    printable = "".join(character for character in name if character.isprintable() and character not in "<>").strip() or _DEFAULT_NAME
+    return {"NAME": printable[:80], "EMAIL": EMAIL}
 
 
-_FOUND: list[str] = []
+_PROGRAM_CACHE: list[str] = []
 
 
-def _program() -> str:
-    if _FOUND:
-        return _FOUND[0]
+def _find_program() -> str:
+    if _PROGRAM_CACHE:
+        return _PROGRAM_CACHE[0]
     path = shutil.which("git")
     if path is None:
         raise errors.SetupError("There is no git on this machine, and a workspace is a git worktree: install git.")
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-    version = tuple(int(each) for each in said.split()[2].split(".")[:2] if each.isdigit()) if said else ()
-    if version < LEAST:
-        raise errors.SetupError(f"{said.strip() or path} is too old for workspaces: install git 2.38 or newer.")
-    _FOUND.append(os.path.realpath(path))
-    return _FOUND[0]
+    version_text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    version = tuple(int(part) for part in version_text.split()[2].split(".")[:2] if part.isdigit()) if version_text else ()
+    if version < MIN_VERSION:
+        raise errors.SetupError(f"{version_text.strip() or path} is too old for workspaces: install git 2.38 or newer.")
+    _PROGRAM_CACHE.append(os.path.realpath(path))
+    return _PROGRAM_CACHE[0]

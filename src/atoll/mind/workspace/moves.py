@@ -10,14 +10,14 @@ from atoll.evaluation import Evaluation
 from atoll.mind.actions import Edit
 from atoll.mind.workspace import patches, swaps
 
-_MOST_SWAPS = 400
-_DRAFTS = 4  # of each edit that is kept: many are drawn twice, or change a line that no failing test runs through
+_MAX_SWAPS = 400
+_VARIANTS_PER_EDIT = 4  # of each edit that is kept: many are drawn twice, or change a line that no failing test runs through
 
 # How many failing and passing tests run through each line of each file.
 type Spectrum = Mapping[str, Mapping[int, tuple[int, int]]]
 
 
-def suspicion(spectrum: Spectrum, num_failing: int) -> Mapping[str, Mapping[int, float]]:
+def compute_suspicion(spectrum: Spectrum, num_failing: int) -> Mapping[str, Mapping[int, float]]:
     """Returns how likely each line is at fault, 0 to 1: Ochiai's measure, as in spectrum-based fault localisation."""
     return {
         path: {
@@ -29,8 +29,8 @@ def suspicion(spectrum: Spectrum, num_failing: int) -> Mapping[str, Mapping[int,
     }
 
 
-def moves(
-    files: Mapping[str, str], suspects: Mapping[str, Mapping[int, float]], seed: int, most: int
+def find_edits(
+    files: Mapping[str, str], suspects: Mapping[str, Mapping[int, float]], seed: int, max_edits: int
 ) -> tuple[Edit, ...]:
     """Returns single edits of Python files: small ones first, as most mistakes are, the most suspicious of them first.
 
@@ -40,45 +40,45 @@ def moves(
         seed: Draws the edits.
         most: How many of the syntax engine's; small swaps come besides.
     """
-    named = {path: text for path, text in files.items() if suspects.get(path)} or files
-    found: dict[Edit, tuple[bool, float]] = {}
-    for path, text in sorted(named.items()):
-        if path.endswith(".py") and mutation.can_rewrite(text):
-            lines = suspects.get(path, {})
-            small = [(False, each) for _, each in swaps.swaps(text)]
-            number = most * _DRAFTS // len(named)
-            large = ((True, each) for each in _drafts(text, Random(f"{seed}/{path}"), number))
-            for is_large, after in (*small, *large):
-                weight = _weight(text, after, lines) if suspects else 1.0
-                edits = patches.between(path, text, after) if weight else ()
+    target_files = {path: text for path, text in files.items() if suspects.get(path)} or files
+    ranking: dict[Edit, tuple[bool, float]] = {}
+    for path, text in sorted(target_files.items()):
+        if path.endswith(".py") and mutation.is_mutable(text):
+            line_suspicion = suspects.get(path, {})
+            small_variants = [(False, variant) for _, variant in swaps.generate_swaps(text)]
+            num_variants = max_edits * _VARIANTS_PER_EDIT // len(target_files)
+            large_variants = ((True, variant) for variant in _generate_variants(text, Random(f"{seed}/{path}"), num_variants))
+            for is_large, variant_text in (*small_variants, *large_variants):
+                weight = _compute_weight(text, variant_text, line_suspicion) if suspects else 1.0
+                edits = patches.make_edits(path, text, variant_text) if weight else ()
                 if len(edits) == 1 and edits[0].old:
-                    found.setdefault(edits[0], (is_large, -weight))
-    ordered = sorted(found, key=lambda each: found[each])
-    small_ones = [each for each in ordered if not found[each][0]]
-    return (*small_ones[:_MOST_SWAPS], *[each for each in ordered if found[each][0]][:most])
+                    ranking.setdefault(edits[0], (is_large, -weight))
+    ordered = sorted(ranking, key=lambda edit: ranking[edit])
+    small_edits = [edit for edit in ordered if not ranking[edit][0]]
+    return (*small_edits[:_MAX_SWAPS], *[edit for edit in ordered if ranking[edit][0]][:max_edits])
 
 
-def _drafts(text: str, rng: Random, number: int) -> Iterator[str]:
+def _generate_variants(text: str, rng: Random, count: int) -> Iterator[str]:
     """Yields versions of a program with one edit each."""
-    engine = mutation.Syntax(more=0.0)
+    mutator = mutation.SyntaxMutator(repeat_probability=0.0)
     parent = function.DefaultFunction(
-        function.DefaultFunctionProps(function.Text(text), judge=lambda skeleton: Evaluation(0.0))
+        function.DefaultFunctionProps(function.Text(text), candidate_evaluator=lambda skeleton: Evaluation(0.0))
     )
-    for step in range(number):
-        task = function.Task(0, step, 0, [parent], {}, {}, rng, None, lambda fns: [], lambda fn, found: None)
+    for iteration in range(count):
+        context = function.ProposalContext(0, iteration, 0, [parent], {}, {}, rng, None, lambda fns: [], lambda fn, result: None)
         try:
-            yield from (str(fn.skeleton()) for fn in engine.propose(task))
+            yield from (str(fn.skeleton()) for fn in mutator.propose(context))
         except ValueError:
             return
 
 
-def _weight(before: str, after: str, lines: Mapping[int, float]) -> float:
+def _compute_weight(before: str, after: str, line_suspicion: Mapping[int, float]) -> float:
     """Returns how suspicious the lines are that a draft changes."""
     matcher = difflib.SequenceMatcher(a=before.splitlines(), b=after.splitlines(), autojunk=False)
-    changed = [
+    changed_lines = [
         line
         for tag, first, end, _, _ in matcher.get_opcodes()
         if tag != "equal"
         for line in range(first, max(end, first + 1))
     ]
-    return max((lines.get(line + 1, 0.0) for line in changed), default=0.0)
+    return max((line_suspicion.get(line + 1, 0.0) for line in changed_lines), default=0.0)

@@ -6,46 +6,46 @@ from fnmatch import fnmatchcase
 from atoll import errors
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*(?<!\.)")
-_LONGEST_NAME, _LONGEST_PATH = 80, 1000
+_MAX_NAME_LENGTH, _MAX_PATH_BYTES = 80, 1000
 # As git sees it on file systems that fold case, drop trailing dots and spaces, or know short names.
 _GIT_FOLDER = re.compile(r"(?:\.git|git~\d+|\.gitmodules)[ .]*(?::.*)?", re.IGNORECASE)
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f\\\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f\\\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
-class Refused(errors.SetupError):
+class WorkspaceError(errors.SetupError):
     """What a workspace must not do, or cannot; the message says why and what to do."""
 
 
-def checked_name(name: str, of: str = "worldline") -> str:
+def check_name(name: str, kind: str = "worldline") -> str:
     """Returns a name that is fit to be a branch and a file.
 
     Raises:
         Refused: It is not: it could lead somewhere else.
     """
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME or name.endswith(".lock"):
-        raise Refused(
-            f"{name!r:.60} cannot name a {of}: use up to {_LONGEST_NAME} letters, digits, '-', '_' and single dots, "
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH or name.endswith(".lock"):
+        raise WorkspaceError(
+            f"{name!r:.60} cannot name a {kind}: use up to {_MAX_NAME_LENGTH} letters, digits, '-', '_' and single dots, "
             "not '.lock' at the end."
         )
     return name
 
 
-def checked_path(path: str) -> str:
+def check_path(path: str) -> str:
     """Returns the path of a file in a workspace, as git writes it.
 
     Raises:
         Refused: It leads out of the workspace, into git's own files, or is no path.
     """
     parts = path.split("/")
-    if not path or len(path.encode()) > _LONGEST_PATH or _UNSEEN.search(path):
-        raise Refused(f"{path!r:.60} is no path of a workspace: name a file by its path from the top, with '/'.")
+    if not path or len(path.encode()) > _MAX_PATH_BYTES or _INVISIBLE.search(path):
+        raise WorkspaceError(f"{path!r:.60} is no path of a workspace: name a file by its path from the top, with '/'.")
     if path.startswith("/") or any(part in ("", ".", "..") for part in parts):
-        raise Refused(f"{path!r:.60} leads out of the workspace or around in it: name a file by its path from the top.")
+        raise WorkspaceError(f"{path!r:.60} leads out of the workspace or around in it: name a file by its path from the top.")
     if any(_GIT_FOLDER.fullmatch(part) for part in parts):
-        raise Refused(f"{path!r:.60} belongs to git: a worldline changes files, and git keeps its own.")
+        raise WorkspaceError(f"{path!r:.60} belongs to git: a worldline changes files, and git keeps its own.")
     return path
 
 
 def is_protected(path: str, patterns: tuple[str, ...]) -> bool:
     """Says whether a path is one of those that no worldline may change: the tests that judge it, say."""
-    return any(fnmatchcase(path, each) or path.startswith(each.rstrip("/*") + "/") for each in patterns)
+    return any(fnmatchcase(path, pattern) or path.startswith(pattern.rstrip("/*") + "/") for pattern in patterns)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from atoll import mutation
 from atoll.mind.actions import Action, Edit
 
-_HEAD = re.compile(r"^[ \t]*(?:\*\*|#+ )?FILE:[ \t]*`?([^\n`*]+?)`?(?:\*\*)?[ \t]*$", re.MULTILINE)
+_FILE_HEADER = re.compile(r"^[ \t]*(?:\*\*|#+ )?FILE:[ \t]*`?([^\n`*]+?)`?(?:\*\*)?[ \t]*$", re.MULTILINE)
 _NEWLINE = re.compile(r"\r\n|\r")
 
-FORM = """For every file that you change, a line FILE: with its path, and below it one block or several:
+EDIT_FORMAT = """For every file that you change, a line FILE: with its path, and below it one block or several:
 
 FILE: path/of/file.py
 <<<<<<< SEARCH
@@ -22,85 +22,85 @@ what is to stand there instead
 A file that is not there yet is written by a block whose SEARCH part is empty."""
 
 
-def written(trace: Sequence[Action]) -> str:
+def format_edits(trace: Sequence[Action]) -> str:
     """Returns the edits of a trace as blocks."""
-    parts, path = list[str](), ""
-    for each in trace:
-        if isinstance(each, Edit):
-            parts += [f"FILE: {each.path}"] if each.path != path else []
-            parts.append(f"<<<<<<< SEARCH\n{_whole(each.old)}=======\n{_whole(each.new)}>>>>>>> REPLACE")
-            path = each.path
+    parts, last_path = list[str](), ""
+    for action in trace:
+        if isinstance(action, Edit):
+            parts += [f"FILE: {action.path}"] if action.path != last_path else []
+            parts.append(f"<<<<<<< SEARCH\n{_end_with_newline(action.old)}=======\n{_end_with_newline(action.new)}>>>>>>> REPLACE")
+            last_path = action.path
     return "\n".join(parts)
 
 
-def read(plan: str) -> tuple[Edit, ...]:
+def parse_edits(plan: str) -> tuple[Edit, ...]:
     """Returns the edits in a text, word for word."""
     return tuple(
-        Edit(path, block.search, block.replace) for path, text in _sections(plan) for block in mutation.blocks_of(text)
+        Edit(path, block.search, block.replace) for path, text in _split_sections(plan) for block in mutation.parse_blocks(text)
     )
 
 
-def settled(reply: str, body_of: Callable[[str], str | None]) -> tuple[Edit, ...]:
+def fit_edits(response: str, read_text: Callable[[str], str | None]) -> tuple[Edit, ...]:
     """Returns the edits that a reply asks for, each made to fit the file that it changes.
 
     Args:
         reply: What somebody wrote; lines that it quotes may differ in white space from those of the file.
         body_of: Returns the text of a file, None where there is none.
     """
-    found = list[Edit]()
-    for path, text in _sections(reply):
-        blocks, body = mutation.blocks_of(text), body_of(path)
-        if body is None or any(not block.search.strip() for block in blocks):
-            found += [Edit(path, "", block.replace) for block in blocks[:1]]
+    edits = list[Edit]()
+    for path, text in _split_sections(response):
+        blocks, content = mutation.parse_blocks(text), read_text(path)
+        if content is None or any(not block.search.strip() for block in blocks):
+            edits += [Edit(path, "", block.replace) for block in blocks[:1]]
             continue
         try:
-            after = mutation.edited(body, blocks)
+            edited = mutation.apply_blocks(content, blocks)
         except ValueError:
             continue
-        found += between(path, body, after.text) if not after.problems else read(f"FILE: {path}\n{text}")
-    return tuple(dict.fromkeys(found))
+        edits += make_edits(path, content, edited.text) if not edited.problems else parse_edits(f"FILE: {path}\n{text}")
+    return tuple(dict.fromkeys(edits))
 
 
-def between(path: str, before: str, after: str) -> tuple[Edit, ...]:
+def make_edits(path: str, before: str, after: str) -> tuple[Edit, ...]:
     """Returns the edits that make one text of another, each with as many lines as make it stand there once."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     spans = [
-        each[1:] for each in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes() if each[0] != "equal"
+        opcode[1:] for opcode in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes() if opcode[0] != "equal"
     ]
-    made = tuple(_unique(path, before, old, new, *span) for span in spans)
-    if applied(before, made) == after:
-        return made
+    edits = tuple(_make_unique_edit(path, before, old, new, *span) for span in spans)
+    if apply_edits(before, edits) == after:
+        return edits
     return (Edit(path, "", after),)
 
 
-def applied(text: str, edits: Sequence[Edit]) -> str | None:
+def apply_edits(text: str, edits: Sequence[Edit]) -> str | None:
     """Returns a text after edits, None if one of them does not fit."""
-    for each in edits:
-        if each.old and text.count(each.old) != 1:
+    for edit in edits:
+        if edit.old and text.count(edit.old) != 1:
             return None
-        text = text.replace(each.old, each.new) if each.old else each.new
+        text = text.replace(edit.old, edit.new) if edit.old else edit.new
     return text
 
 
-def _unique(
-    path: str, before: str, old: Sequence[str], new: Sequence[str], first: int, end: int, start: int, stop: int
+def _make_unique_edit(
+    path: str, before: str, old: Sequence[str], new: Sequence[str], old_start: int, old_end: int, new_start: int, new_end: int
 ) -> Edit:
-    top, bottom = first, end
-    wanted = "".join(old[top:bottom])
-    while before.count(wanted) != 1 and (top > 0 or bottom < len(old)):
+    top, bottom = old_start, old_end
+    search = "".join(old[top:bottom])
+    while before.count(search) != 1 and (top > 0 or bottom < len(old)):
         top, bottom = max(0, top - 1), min(len(old), bottom + 1)
-        wanted = "".join(old[top:bottom])
-    return Edit(path, wanted, "".join((*old[top:first], *new[start:stop], *old[end:bottom])))
+        search = "".join(old[top:bottom])
+    return Edit(path, search, "".join((*old[top:old_start], *new[new_start:new_end], *old[old_end:bottom])))
 
 
-def _whole(text: str) -> str:
+def _end_with_newline(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def _sections(text: str) -> Iterator[tuple[str, str]]:
+def _split_sections(text: str) -> Iterator[tuple[str, str]]:
     """Yields the files that a text is about, each with what is said of it."""
     text = _NEWLINE.sub("\n", text)
-    heads = list(_HEAD.finditer(text))
+    heads = list(_FILE_HEADER.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     for head, end in zip(heads, ends, strict=False):  # without a head there is still an end
         yield head[1].strip(), text[head.end() : end]

@@ -5,32 +5,32 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from atoll import errors
-from atoll.candidate import digest
+from atoll.candidate import content_hash
 from atoll.mind.workspace.approvals import Approval, Approvals
-from atoll.mind.workspace.names import Refused, checked_name
-from atoll.mind.workspace.repository import Change, Repository
+from atoll.mind.workspace.names import WorkspaceError, check_name
+from atoll.mind.workspace.repository import FileChange, Repository
 from atoll.mind.workspace.workspace import Workspace
 
-type State = Literal["waits", "approved", "rejected", "merged"]
+type ReviewState = Literal["waits", "approved", "rejected", "merged"]
 
 
-def place_of(folder: Path, repository: str, seed: int) -> str:
+def make_run_name(folder: Path, repository: str, seed: int) -> str:
     """Returns the name that a task's runs go by in a repository: the same each time it is started with a seed."""
-    return f"r{digest(f'{folder.resolve()}/{repository}/{seed}')[:10]}"
+    return f"r{content_hash(f'{folder.resolve()}/{repository}/{seed}')[:10]}"
 
 
-def source_of(folder: Path, repository: str) -> Path:
+def find_source(folder: Path, repository: str) -> Path:
     """Returns the folder that a task names, relative to the task's own or to where we are.
 
     Raises:
         SetupError: There is no such folder.
     """
-    wanted = Path(repository).expanduser()
-    for each in (folder / wanted, wanted.absolute()):
-        if each.is_dir():
-            return each
+    requested = Path(repository).expanduser()
+    for path in (folder / requested, requested.absolute()):
+        if path.is_dir():
+            return path
     raise errors.SetupError(
-        f"There is nothing to mend, since there is no folder {wanted} in {folder} or here: task.repository must name a "
+        f"There is nothing to mend, since there is no folder {requested} in {folder} or here: task.repository must name a "
         "repository or a folder."
     )
 
@@ -40,7 +40,7 @@ def is_repository(folder: Path) -> bool:
     return (folder / ".git").exists() or (folder / "HEAD").is_file()
 
 
-class Reviewed(NamedTuple):
+class ReviewItem(NamedTuple):
     """A worldline as a reviewer meets it.
 
     Attributes:
@@ -55,12 +55,12 @@ class Reviewed(NamedTuple):
     worldline_id: str
     commit: str
     base: str
-    state: State
-    changes: Sequence[Change]
+    state: ReviewState
+    changes: Sequence[FileChange]
     decisions: Sequence[Approval]
 
 
-class Reviews:
+class ReviewQueue:
     """Looks at the worldlines of one run; reads only, so that a run under way is not disturbed.
 
     Args:
@@ -72,44 +72,44 @@ class Reviews:
     """
 
     def __init__(self, folder: Path, run: str) -> None:
-        self.run, self.repository = checked_name(run, "run"), Repository(folder)
-        self._approvals = Approvals(self.repository.common / "atoll" / run / "approvals.jsonl")
+        self.run, self.repository = check_name(run, "run"), Repository(folder)
+        self._approvals = Approvals(self.repository.common_dir / "atoll" / run / "approvals.jsonl")
 
-    def all(self) -> list[Reviewed]:
+    def list_items(self) -> list[ReviewItem]:
         """Returns the worldlines that there are, by their ids."""
         prefixes = (f"refs/heads/atoll/{self.run}/", f"refs/atoll/{self.run}/")
-        found = {ref.removeprefix(each): at for each in prefixes for ref, at in self.repository.refs(each).items()}
-        return [self._reviewed(id, commit) for id, commit in sorted(found.items())]
+        commits = {ref.removeprefix(prefix): commit for prefix in prefixes for ref, commit in self.repository.list_refs(prefix).items()}
+        return [self._make_item(worldline_id, commit) for worldline_id, commit in sorted(commits.items())]
 
-    def get(self, worldline_id: str) -> Reviewed:
+    def get(self, worldline_id: str) -> ReviewItem:
         """Returns one of them, by its id or the beginning of it.
 
         Raises:
             NotFound: There is none of that name.
         """
-        everything = self.all()
-        close = [each for each in everything if worldline_id and each.worldline_id.startswith(worldline_id)]
-        if len(close) == 1:
-            return close[0]
-        there = ", ".join(each.worldline_id for each in everything) or "none"
-        raise errors.NotFound(f"There is no worldline {worldline_id!r:.60} to review: there is {there}.")
+        items = self.list_items()
+        matches = [item for item in items if worldline_id and item.worldline_id.startswith(worldline_id)]
+        if len(matches) == 1:
+            return matches[0]
+        available = ", ".join(item.worldline_id for item in items) or "none"
+        raise errors.NotFound(f"There is no worldline {worldline_id!r:.60} to review: there is {available}.")
 
     def diff(self, worldline_id: str) -> str:
         """Returns how a worldline differs from what it was forked from, as a patch."""
-        found = self.get(worldline_id)
-        return self.repository.diff(found.base, found.commit)
+        item = self.get(worldline_id)
+        return self.repository.diff(item.base, item.commit)
 
-    def _reviewed(self, id: str, commit: str) -> Reviewed:
-        decisions = [each for each in self._approvals if each.worldline_id == id]
-        merged = next((each for each in reversed(decisions) if each.verdict == "merged"), None)
-        onto = "HEAD" if merged is None else f"{merged.commit}^1"
-        base = self.repository.git.line("merge-base", onto, commit)
+    def _make_item(self, worldline_id: str, commit: str) -> ReviewItem:
+        decisions = [approval for approval in self._approvals if approval.worldline_id == worldline_id]
+        merged = next((approval for approval in reversed(decisions) if approval.verdict == "merged"), None)
+        target = "HEAD" if merged is None else f"{merged.commit}^1"
+        base = self.repository.git.read_line("merge-base", target, commit)
         changes = self.repository.numstat(base, commit)
-        return Reviewed(id, commit, base, _state(decisions, commit, merged), changes, decisions)
+        return ReviewItem(worldline_id, commit, base, _get_state(decisions, commit, merged), changes, decisions)
 
 
 def decide(
-    folder: Path, run: str, worldline_id: str, verdict: Literal["approve", "reject"], by: str, reason: str, commit: str
+    folder: Path, run: str, worldline_id: str, verdict: Literal["approve", "reject"], approver: str, reason: str, commit: str
 ) -> Approval:
     """Records a decision about a worldline at the commit that was looked at.
 
@@ -117,12 +117,12 @@ def decide(
         Refused: There is no reason, an author decides, it is another commit by now, or its run is still at work.
     """
     if not reason.strip():
-        raise Refused("A decision needs a reason: say why.")
-    space = _opened(folder, run)
+        raise WorkspaceError("A decision needs a reason: say why.")
+    workspace = _open_workspace(folder, run)
     try:
-        return space.decide(worldline_id, verdict, by, reason, commit=commit)
+        return workspace.decide(worldline_id, verdict, approver, reason, commit=commit)
     finally:
-        space.close()
+        workspace.close()
 
 
 def merge(folder: Path, run: str, worldline_id: str) -> str:
@@ -131,21 +131,21 @@ def merge(folder: Path, run: str, worldline_id: str) -> str:
     Raises:
         Refused: It is not approved as it is now, cannot be merged, or its run is still at work.
     """
-    space = _opened(folder, run)
+    workspace = _open_workspace(folder, run)
     try:
-        return space.merge(worldline_id)
+        return workspace.merge(worldline_id)
     finally:
-        space.close()
+        workspace.close()
 
 
-def _opened(folder: Path, run: str) -> Workspace:
-    return Workspace(folder, run, num_desks=0, uncommitted="ignore", patience_seconds=0.5)
+def _open_workspace(folder: Path, run: str) -> Workspace:
+    return Workspace(folder, run, num_worktrees=0, uncommitted="ignore", lock_timeout_seconds=0.5)
 
 
-def _state(decisions: Sequence[Approval], commit: str, merged: Approval | None) -> State:
+def _get_state(decisions: Sequence[Approval], commit: str, merged: Approval | None) -> ReviewState:
     if merged is not None and decisions[-1] == merged:
         return "merged"
-    about = [each for each in decisions if each.verdict != "merged"]
-    if not about or about[-1].commit != commit:
+    reviews = [approval for approval in decisions if approval.verdict != "merged"]
+    if not reviews or reviews[-1].commit != commit:
         return "waits"
-    return "approved" if about[-1].verdict == "approve" else "rejected"
+    return "approved" if reviews[-1].verdict == "approve" else "rejected"

@@ -4,9 +4,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from atoll.mind.workspace.names import Refused
+from atoll.mind.workspace.names import WorkspaceError
 
-ALWAYS: Mapping[str, str] = {
+SAFE_SETTINGS: Mapping[str, str] = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
     "core.attributesFile": os.devnull,
@@ -48,7 +48,7 @@ ALWAYS: Mapping[str, str] = {
 }
 # What honest repositories name too, by a name of their own in the middle: it is overruled by doing nothing. A filter
 # leaves a file as it is; a merge by a driver is a conflict.
-_NAMED = {
+_NEUTRAL_VALUES = {
     ("filter", "clean"): "",
     ("filter", "smudge"): "",
     ("filter", "process"): "",
@@ -66,14 +66,14 @@ _NAMED = {
     ("submodule", "ignore"): "dirty",
 }
 # Whatever else sounds like a program, of this version of git or one to come, is more than can be overruled by name.
-_PROGRAM = re.compile(
+_PROGRAM_KEY = re.compile(
     r"(?:.*(?:program|command|cmd|driver|textconv|helper|editor|pager|hook|askpass|diff-?filter|proxy|exec)"
     r"|clean|smudge|process|vcs|uploadpack|receivepack)"
 )
-_AT_A_TERMINAL = frozenset(("alias", "difftool", "mergetool", "guitool", "pager", "color", "http", "https"))
+_INTERACTIVE_SECTIONS = frozenset(("alias", "difftool", "mergetool", "guitool", "pager", "color", "http", "https"))
 
 
-def against(names: Sequence[str]) -> Mapping[str, str]:
+def make_safe_settings(names: Sequence[str]) -> Mapping[str, str]:
     """Returns the settings under which nothing starts that a repository's configuration names.
 
     Args:
@@ -83,29 +83,29 @@ def against(names: Sequence[str]) -> Mapping[str, str]:
         Refused: It includes files, which can differ from one worktree to the next, or names a program in a way that
             nothing here overrules.
     """
-    found = {**ALWAYS, **dict(_overruled(names))}
-    known = {name.lower() for name in found}
+    settings = {**SAFE_SETTINGS, **dict(_override_named(names))}
+    known_names = {name.lower() for name in settings}
     for name in names:
-        section, _, rest = name.lower().partition(".")
+        section, _, key = name.lower().partition(".")
         if section in ("include", "includeif"):
-            raise Refused(
+            raise WorkspaceError(
                 f"The configuration of this repository includes files ({name!a:.80}), so what git would start is "
                 f"not known: remove the section {section!r} from .git/config, or give a plain clone."
             )
-        is_program = _PROGRAM.fullmatch(rest.rpartition(".")[2]) is not None and section not in _AT_A_TERMINAL
-        if is_program and name.lower() not in known:
-            raise Refused(
+        is_program = _PROGRAM_KEY.fullmatch(key.rpartition(".")[2]) is not None and section not in _INTERACTIVE_SECTIONS
+        if is_program and name.lower() not in known_names:
+            raise WorkspaceError(
                 f"The configuration of this repository names a program ({name!a:.80}), which git could start outside "
                 "the jail: remove that line from .git/config, or give a plain clone."
             )
-    return found
+    return settings
 
 
-def _overruled(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _override_named(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     for name in names:
-        section, _, rest = name.partition(".")
-        value = _NAMED.get((section.lower(), rest.rpartition(".")[2].lower()))
-        if value is not None and "." in rest:
+        section, _, key = name.partition(".")
+        value = _NEUTRAL_VALUES.get((section.lower(), key.rpartition(".")[2].lower()))
+        if value is not None and "." in key:
             yield name, value
             if section.lower() == "filter":
-                yield f"{section}.{rest.rpartition('.')[0]}.required", "false"
+                yield f"{section}.{key.rpartition('.')[0]}.required", "false"

@@ -4,7 +4,7 @@ import io
 import tokenize
 from collections.abc import Iterator, Sequence
 
-_ALIKE: Sequence[Sequence[str]] = (
+_TOKEN_GROUPS: Sequence[Sequence[str]] = (
     ("<", "<=", ">", ">=", "==", "!="),
     ("+", "-"),
     ("*", "/", "//", "%"),
@@ -16,10 +16,10 @@ _ALIKE: Sequence[Sequence[str]] = (
     ("any", "all"),
     ("break", "continue"),
 )
-_OTHERS = {each: [other for other in group if other != each] for group in _ALIKE for each in group}
+_ALTERNATIVES = {token: [alternative for alternative in group if alternative != token] for group in _TOKEN_GROUPS for token in group}
 
 
-def swaps(text: str) -> Iterator[tuple[int, str]]:
+def generate_swaps(text: str) -> Iterator[tuple[int, str]]:
     """Yields every version of a program in which one token stands for a like one, with the number of its line.
 
     A program that cannot be read yields nothing.
@@ -31,20 +31,20 @@ def swaps(text: str) -> Iterator[tuple[int, str]]:
         return
     for token in tokens:
         row, column = token.start
-        for other in _likes(token):
+        for alternative in _get_alternatives(token):
             line = lines[row - 1]
-            changed = line[:column] + other + line[token.end[1] :]
-            after = "".join((*lines[: row - 1], changed, *lines[row:]))
-            if _compiles(after):
-                yield row, after
+            changed_line = line[:column] + alternative + line[token.end[1] :]
+            changed_text = "".join((*lines[: row - 1], changed_line, *lines[row:]))
+            if _compiles(changed_text):
+                yield row, changed_text
 
 
-def _likes(token: tokenize.TokenInfo) -> Sequence[str]:
+def _get_alternatives(token: tokenize.TokenInfo) -> Sequence[str]:
     if token.type == tokenize.NUMBER and token.string.isdigit():
-        number = int(token.string)
-        return [str(each) for each in (number + 1, number - 1) if each >= 0]
+        value = int(token.string)
+        return [str(neighbor) for neighbor in (value + 1, value - 1) if neighbor >= 0]
     if token.type in (tokenize.OP, tokenize.NAME):
-        return _OTHERS.get(token.string, ())
+        return _ALTERNATIVES.get(token.string, ())
     return ()
 
 

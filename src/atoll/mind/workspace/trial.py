@@ -14,16 +14,16 @@ from typing import Any, Literal
 
 from atoll.candidate import JSON
 
-LINK, MODULE, PROGRAM = "120000", "160000", "100755"
-_MOST_LATE = 2
-_LONGEST_TEXT, _MOST_TEXTS, _LONGEST_OUTPUT = 2000, 12, 20_000
+LINK_MODE, SUBMODULE_MODE, PROGRAM_MODE = "120000", "160000", "100755"
+_MAX_TIMEOUTS = 2
+_MAX_TEXT_CHARS, _MAX_TEXTS, _MAX_OUTPUT_BYTES = 2000, 12, 20_000
 
 type Runner = Literal["unittest", "pytest"]
 # A file by its mode and content.
 type File = tuple[str, bytes]
 
 
-class Trial:
+class WorkspaceJob:
     """Tests a worldline, or runs a command in it; what that changes is gone with the jail's process.
 
     Made once, with the files that all worldlines begin with; a request brings those that one of them changed.
@@ -41,47 +41,47 @@ class Trial:
             importlib.import_module(runner)  # here, where it is read once for all
 
     def __call__(self, request: Mapping[str, Any]) -> JSON:
-        since = time.perf_counter()
-        changed = {path: (mode, base64.b64decode(body)) for path, (mode, body) in request["files"].items()}
+        start_time = time.perf_counter()
+        changed = {path: (mode, base64.b64decode(content)) for path, (mode, content) in request["files"].items()}
         if request["folder"]:
             os.chdir(request["folder"])  # a worktree that is shown here, read-only
         else:
-            lay_out({**self._files, **changed})
-        laid_out = time.perf_counter()
-        found = self._commanded(request["command"]) if request["command"] else self._tested(request)
-        return {**found, "lay_out_seconds": laid_out - since, "seconds": time.perf_counter() - laid_out}
+            write_files({**self._files, **changed})
+        write_time = time.perf_counter()
+        result = self._run_command(request["command"]) if request["command"] else self._run_tests(request)
+        return {**result, "lay_out_seconds": write_time - start_time, "seconds": time.perf_counter() - write_time}
 
-    def _commanded(self, command: list[str]) -> dict[str, JSON]:
+    def _run_command(self, command: list[str]) -> dict[str, JSON]:
         program, *arguments = command
-        done = subprocess.run(
+        completed = subprocess.run(
             [self._commands[program], *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
         )
-        return {"code": done.returncode, "output": done.stdout[-_LONGEST_OUTPUT:].decode(errors="replace")}
+        return {"code": completed.returncode, "output": completed.stdout[-_MAX_OUTPUT_BYTES:].decode(errors="replace")}
 
-    def _tested(self, request: Mapping[str, Any]) -> dict[str, JSON]:
+    def _run_tests(self, request: Mapping[str, Any]) -> dict[str, JSON]:
         sys.dont_write_bytecode = True
         sys.path.insert(0, os.getcwd())
         importlib.invalidate_caches()
-        here = os.getcwd() + os.sep
-        lines = Lines(here) if request["trace"] else None
+        root = os.getcwd() + os.sep
+        tracer = LineTracer(root) if request["trace"] else None
         passed, failed = (
-            self._by_unittest(lines, request["seconds"]) if self._runner == "unittest" else self._by_pytest()
+            self._run_unittest(tracer, request["seconds"]) if self._runner == "unittest" else self._run_pytest()
         )
-        texts = [[name, text.replace(here, "")[-_LONGEST_TEXT:]] for name, text in failed.items()]
-        told: dict[str, JSON] = {"passed": sorted(passed), "failed": sorted(failed), "texts": texts[:_MOST_TEXTS]}
-        return {**told, "lines": lines.spectrum(set(failed)) if lines else {}}
+        texts = [[name, text.replace(root, "")[-_MAX_TEXT_CHARS:]] for name, text in failed.items()]
+        report: dict[str, JSON] = {"passed": sorted(passed), "failed": sorted(failed), "texts": texts[:_MAX_TEXTS]}
+        return {**report, "lines": tracer.compute_spectrum(set(failed)) if tracer else {}}
 
-    def _by_unittest(self, lines: "Lines | None", seconds: float) -> tuple[set[str], Mapping[str, str]]:
-        result = _Result(lines, seconds)
+    def _run_unittest(self, tracer: "LineTracer | None", seconds: float) -> tuple[set[str], Mapping[str, str]]:
+        result = _TestResult(tracer, seconds)
         suite = unittest.TestLoader().discover(self._tests, top_level_dir=os.getcwd())
         suite.run(result)
         return result.passed, result.failed
 
-    def _by_pytest(self) -> tuple[set[str], Mapping[str, str]]:
+    def _run_pytest(self) -> tuple[set[str], Mapping[str, str]]:
         passed: set[str] = set()
         failed: dict[str, str] = {}
 
@@ -104,7 +104,7 @@ class Trial:
         return passed - failed.keys(), failed
 
 
-class Lines:
+class LineTracer:
     """Notes which lines each test runs through, by the interpreter's own events: each line tells once a test.
 
     Args:
@@ -113,39 +113,39 @@ class Lines:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._seen: dict[str, set[tuple[str, int]]] = {}
-        self._now: set[tuple[str, int]] = set()
+        self._lines_by_test: dict[str, set[tuple[str, int]]] = {}
+        self._current_lines: set[tuple[str, int]] = set()
         monitoring = sys.monitoring
         monitoring.use_tool_id(monitoring.COVERAGE_ID, "atoll")
-        monitoring.register_callback(monitoring.COVERAGE_ID, monitoring.events.LINE, self._note)
+        monitoring.register_callback(monitoring.COVERAGE_ID, monitoring.events.LINE, self._record_line)
 
-    def begin(self, name: str) -> None:
-        self._now = self._seen.setdefault(name, set())
+    def start_test(self, name: str) -> None:
+        self._current_lines = self._lines_by_test.setdefault(name, set())
         sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, sys.monitoring.events.LINE)
         sys.monitoring.restart_events()
 
-    def end(self) -> None:
+    def end_test(self) -> None:
         sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, 0)
 
-    def spectrum(self, failed: set[str]) -> dict[str, JSON]:
+    def compute_spectrum(self, failed: set[str]) -> dict[str, JSON]:
         """Returns for each file and line how many failing and how many passing tests ran through it."""
         counts: dict[str, dict[str, list[int]]] = {}
-        for name, places in self._seen.items():
-            for path, line in places:
+        for name, test_lines in self._lines_by_test.items():
+            for path, line in test_lines:
                 counts.setdefault(path, {}).setdefault(str(line), [0, 0])[name not in failed] += 1
         return {path: dict(lines) for path, lines in counts.items()}
 
-    def _note(self, code: CodeType, line: int) -> object:
+    def _record_line(self, code: CodeType, line: int) -> object:
         if code.co_filename.startswith(self._folder):
-            self._now.add((code.co_filename.removeprefix(self._folder), line))
+            self._current_lines.add((code.co_filename.removeprefix(self._folder), line))
         return sys.monitoring.DISABLE
 
 
-class Overtime(BaseException):
+class TimeLimitReached(BaseException):
     """A test takes longer than all of them took before a change; no `except Exception` of its code stops it."""
 
 
-class _Result(unittest.TestResult):
+class _TestResult(unittest.TestResult):
     """Collects what came of each test; one that does not end fails by itself, and the second ends them all.
 
     Args:
@@ -153,10 +153,10 @@ class _Result(unittest.TestResult):
         seconds: Processor time that one test may take; 0: as long as the jail allows.
     """
 
-    def __init__(self, lines: Lines | None, seconds: float) -> None:
+    def __init__(self, tracer: LineTracer | None, seconds: float) -> None:
         super().__init__()
-        self._lines, self._seconds, self._num_late = lines, seconds, 0
-        signal.signal(signal.SIGVTALRM, self._stop)
+        self._tracer, self._seconds, self._num_timeouts = tracer, seconds, 0
+        signal.signal(signal.SIGVTALRM, self._on_timeout)
         self.passed: set[str] = set()
         self.failed: dict[str, str] = {}
 
@@ -181,42 +181,42 @@ class _Result(unittest.TestResult):
 
     def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802
         super().startTest(test)
-        if self._lines:
-            self._lines.begin(test.id())
+        if self._tracer:
+            self._tracer.start_test(test.id())
         signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds, self._seconds)
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self._num_late += 1
-        self.shouldStop = self._num_late >= _MOST_LATE
-        raise Overtime(f"it took longer than {self._seconds:g} s")
+    def _on_timeout(self, signal_number: int, frame: FrameType | None) -> None:
+        self._num_timeouts += 1
+        self.shouldStop = self._num_timeouts >= _MAX_TIMEOUTS
+        raise TimeLimitReached(f"it took longer than {self._seconds:g} s")
 
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         super().stopTest(test)
-        if self._lines:
-            self._lines.end()
+        if self._tracer:
+            self._tracer.end_test()
         self.passed -= self.failed.keys()
 
 
-def lay_out(files: Mapping[str, File]) -> None:
+def write_files(files: Mapping[str, File]) -> None:
     """Writes files into the current folder, links last: nothing is written through one."""
-    made: set[str] = set()
-    for path, (mode, body) in sorted(files.items(), key=lambda each: each[1][0] == LINK):
-        folder = path if mode == MODULE else os.path.dirname(path)
-        if folder and folder not in made:
+    created_folders: set[str] = set()
+    for path, (mode, content) in sorted(files.items(), key=lambda item: item[1][0] == LINK_MODE):
+        folder = path if mode == SUBMODULE_MODE else os.path.dirname(path)
+        if folder and folder not in created_folders:
             os.makedirs(folder, exist_ok=True)
-            made.add(folder)
-        if mode == LINK:
-            os.symlink(body, path)
-        elif mode != MODULE:
-            _write(path, body, 0o755 if mode == PROGRAM else 0o644)
+            created_folders.add(folder)
+        if mode == LINK_MODE:
+            os.symlink(content, path)
+        elif mode != SUBMODULE_MODE:
+            _write_file(path, content, 0o755 if mode == PROGRAM_MODE else 0o644)
 
 
-def _write(path: str, body: bytes, mode: int) -> None:
+def _write_file(path: str, content: bytes, mode: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
-        rest = memoryview(body)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+        remaining = memoryview(content)
+        while remaining:
+            remaining = remaining[os.write(fd, remaining) :]
     finally:
         os.close(fd)

@@ -9,15 +9,15 @@ from typing import Literal
 from atoll import persons
 from atoll.mind.workspace import recovery
 from atoll.mind.workspace.approvals import Approval, Approvals
-from atoll.mind.workspace.claim import Claim
+from atoll.mind.workspace.claim import WorkspaceLock
 from atoll.mind.workspace.context import Contexts
-from atoll.mind.workspace.desks import Desks
-from atoll.mind.workspace.names import Refused, checked_name, checked_path
-from atoll.mind.workspace.objects import Objects
-from atoll.mind.workspace.promotion import Promotion
-from atoll.mind.workspace.repository import Change, Repository
+from atoll.mind.workspace.desks import WorktreePool
+from atoll.mind.workspace.names import WorkspaceError, check_name, check_path
+from atoll.mind.workspace.objects import GitObjects
+from atoll.mind.workspace.promotion import ApprovedMerge
+from atoll.mind.workspace.repository import FileChange, Repository
 
-_OTHERS_SECONDS = 0.0  # a run that another process works on is left alone at once
+_OTHER_RUN_TIMEOUT_SECONDS = 0.0  # a run that another process works on is left alone at once
 
 type Uncommitted = Literal["refuse", "ignore", "include"]
 
@@ -51,39 +51,39 @@ class Workspace:
         run: str,
         *,
         author: str = "Atoll",
-        num_desks: int = 2,
+        num_worktrees: int = 2,
         uncommitted: Uncommitted = "refuse",
-        patience_seconds: float = 10.0,
+        lock_timeout_seconds: float = 10.0,
     ) -> None:
-        self.run, self._author = checked_name(run, "run"), author
-        persons.folded(author)  # one that cannot be compared could approve itself
-        place = Repository(folder).common / "atoll"
-        self._folder = place / run
-        with contextlib.ExitStack() as opened:
-            self._claim = Claim(self._folder, patience_seconds)
-            opened.callback(self._claim.close)
-            self.repository = Repository(folder, self._claim.fd)
+        self.run, self._author = check_name(run, "run"), author
+        persons.normalize_name(author)  # one that cannot be compared could approve itself
+        root = Repository(folder).common_dir / "atoll"
+        self._folder = root / run
+        with contextlib.ExitStack() as cleanup:
+            self._lock = WorkspaceLock(self._folder, lock_timeout_seconds)
+            cleanup.callback(self._lock.close)
+            self.repository = Repository(folder, self._lock.fd)
             self.approvals = Approvals(self._folder / "approvals.jsonl")
             self.contexts = Contexts(self._folder / "contexts")
-            self._promotion = self._promotion_of(self._folder, self.approvals)
-            self._recover(place)
-            self.base = self._base(uncommitted)
-            self.date = self.repository.date_of(self.base)
-            self._desks = Desks(self.repository, self._folder / "desks", run, num_desks)
-            self.objects = Objects(self.repository.git, self._folder / "object.tmp")
-            opened.pop_all()
+            self._merger = self._make_merger(self._folder, self.approvals)
+            self._recover(root)
+            self.base = self._resolve_base(uncommitted)
+            self.date = self.repository.get_commit_date(self.base)
+            self._worktrees = WorktreePool(self.repository, self._folder / "desks", run, num_worktrees)
+            self.objects = GitObjects(self.repository.git, self._folder / "object.tmp")
+            cleanup.pop_all()
 
     def fork(self, worldline_id: str, commit: str = "") -> str:
         """Opens a worldline at a commit, by default the base, and returns that commit.
 
         It has a branch then; it gets a worktree when there is something to show in it.
         """
-        at = commit or self.base
-        branch = self._branch(worldline_id)
-        if self.open_at(worldline_id) is not None:
-            raise Refused(f"There is a worldline {worldline_id} already: give the new one another id.")
-        self.objects.move([(f"refs/heads/{branch}", at)])
-        return at
+        target = commit or self.base
+        branch = self._get_branch(worldline_id)
+        if self.get_open_tip(worldline_id) is not None:
+            raise WorkspaceError(f"There is a worldline {worldline_id} already: give the new one another id.")
+        self.objects.update_refs([(f"refs/heads/{branch}", target)])
+        return target
 
     def write(self, worldline_id: str, parents: Sequence[str], files: Mapping[str, bytes], message: str) -> str:
         """Commits new contents of files to a worldline, has its worktree show them, and returns the commit.
@@ -97,66 +97,66 @@ class Workspace:
         Raises:
             Refused: A path leads out of the workspace, through a link, or into git's own files.
         """
-        branch = self._branch(worldline_id)
+        branch = self._get_branch(worldline_id)
         for path in files:
-            checked_path(path)
+            check_path(path)
         commit = self.objects.commit(parents, files, message, self._author, self.date)
-        if self._desks.has_any:
-            with self._desks.seated(branch, commit):
+        if self._worktrees.is_enabled:
+            with self._worktrees.checkout(branch, commit):
                 pass
         else:
-            self.objects.move([(f"refs/heads/{branch}", commit)])
+            self.objects.update_refs([(f"refs/heads/{branch}", commit)])
         return commit
 
-    def tip(self, worldline_id: str) -> str:
+    def get_tip(self, worldline_id: str) -> str:
         """Returns where a worldline stands, open or archived.
 
         Raises:
             Refused: There is no such worldline.
         """
-        found = self.open_at(worldline_id) or self.objects.tip(self._kept(worldline_id))
-        if found is None:
-            raise Refused(f"There is no worldline {worldline_id} in the run {self.run}.")
-        return found
+        commit = self.get_open_tip(worldline_id) or self.objects.get_tip(self._get_archive_ref(worldline_id))
+        if commit is None:
+            raise WorkspaceError(f"There is no worldline {worldline_id} in the run {self.run}.")
+        return commit
 
-    def open_at(self, worldline_id: str) -> str | None:
+    def get_open_tip(self, worldline_id: str) -> str | None:
         """Returns where the branch of a worldline leads, None if it has none."""
-        return self.objects.tip(f"refs/heads/{self._branch(worldline_id)}")
+        return self.objects.get_tip(f"refs/heads/{self._get_branch(worldline_id)}")
 
     @property
-    def has_desks(self) -> bool:
+    def has_worktrees(self) -> bool:
         """Says whether worldlines get worktrees at all."""
-        return self._desks.has_any
+        return self._worktrees.is_enabled
 
-    def seated(self, worldline_id: str, commit: str) -> AbstractContextManager[Path]:
+    def checkout(self, worldline_id: str, commit: str) -> AbstractContextManager[Path]:
         """Lends a worktree that shows a worldline, and is nobody else's meanwhile; the run must have some."""
-        return self._desks.seated(self._branch(worldline_id), commit)
+        return self._worktrees.checkout(self._get_branch(worldline_id), commit)
 
-    def numstat(self, worldline_id: str) -> list[Change]:
+    def numstat(self, worldline_id: str) -> list[FileChange]:
         """Returns how many lines of which files a worldline changed."""
-        return self.repository.numstat(self.base, self.tip(worldline_id))
+        return self.repository.numstat(self.base, self.get_tip(worldline_id))
 
     def archive(self, worldline_id: str) -> str:
         """Keeps the commit of a worldline, at `refs/atoll/RUN/ID`, and drops its branch and worktree."""
-        commit, branch = self.tip(worldline_id), self._branch(worldline_id)
-        self._desks.leave(branch, commit)
-        self.objects.move([(self._kept(worldline_id), commit), (f"refs/heads/{branch}", None)])
+        commit, branch = self.get_tip(worldline_id), self._get_branch(worldline_id)
+        self._worktrees.release(branch, commit)
+        self.objects.update_refs([(self._get_archive_ref(worldline_id), commit), (f"refs/heads/{branch}", None)])
         return commit
 
-    def archived(self) -> list[str]:
+    def list_archived(self) -> list[str]:
         """Returns the ids of the worldlines that are kept."""
-        return [ref.rpartition("/")[2] for ref in self.repository.refs(self._kept(""))]
+        return [ref.rpartition("/")[2] for ref in self.repository.list_refs(self._get_archive_ref(""))]
 
     def discard(self, worldline_id: str) -> None:
         """Removes all that leads to a worldline; git clears its objects away in time, as all that nobody needs."""
-        branch = self._branch(worldline_id)
-        self._desks.leave(branch, self.base)
-        refs = (f"refs/heads/{branch}", self._kept(worldline_id))
-        self.objects.move([(ref, None) for ref in refs if self.objects.tip(ref)])
+        branch = self._get_branch(worldline_id)
+        self._worktrees.release(branch, self.base)
+        refs = (f"refs/heads/{branch}", self._get_archive_ref(worldline_id))
+        self.objects.update_refs([(ref, None) for ref in refs if self.objects.get_tip(ref)])
         self.contexts.drop(worldline_id)
 
     def decide(
-        self, worldline_id: str, verdict: Literal["approve", "reject"], by: str, reason: str = "", *, commit: str
+        self, worldline_id: str, verdict: Literal["approve", "reject"], approver: str, reason: str = "", *, commit: str
     ) -> Approval:
         """Records what somebody decided about a worldline as they saw it.
 
@@ -170,15 +170,15 @@ class Workspace:
         Raises:
             Refused: One of those who wrote it did, or it is not what they looked at any more.
         """
-        tip = self.tip(worldline_id)
+        tip = self.get_tip(worldline_id)
         if tip != commit:
-            raise Refused(
+            raise WorkspaceError(
                 f"The worldline {worldline_id} is at {tip[:12]} and not at {commit!a:.14}, which was looked at: look "
                 "at it as it is now, then decide."
             )
-        decided = Approval(worldline_id, commit, verdict, by, reason)
-        self.approvals.add(decided, self._authors(commit))
-        return decided
+        approval = Approval(worldline_id, commit, verdict, approver, reason)
+        self.approvals.add(approval, self._list_authors(commit))
+        return approval
 
     def merge(self, worldline_id: str) -> str:
         """Merges an approved worldline into the branch of the main worktree and returns the merge commit.
@@ -186,62 +186,62 @@ class Workspace:
         Raises:
             Refused: It is not approved as it is now, or cannot be merged.
         """
-        commit = self.tip(worldline_id)
-        return self._promotion.merge(worldline_id, commit, self._authors(commit))
+        commit = self.get_tip(worldline_id)
+        return self._merger.merge(worldline_id, commit, self._list_authors(commit))
 
     def close(self) -> None:
         """Archives what is open, removes the worktrees and lets the run go; a second call does nothing."""
-        if self._claim.fd < 0:
+        if self._lock.fd < 0:
             return
         self.objects.close()
         prefix = f"refs/heads/atoll/{self.run}/"
-        opened = self.repository.refs(prefix)
-        self._desks.close()
-        kept = [(f"refs/atoll/{self.run}/{ref.removeprefix(prefix)}", commit) for ref, commit in opened.items()]
-        self.repository.move([*kept, *((ref, None) for ref in opened)])
-        recovery.sweep(self.repository, self._folder, self.run)
-        self._claim.close()
+        open_refs = self.repository.list_refs(prefix)
+        self._worktrees.close()
+        archive_updates = [(f"refs/atoll/{self.run}/{ref.removeprefix(prefix)}", commit) for ref, commit in open_refs.items()]
+        self.repository.update_refs([*archive_updates, *((ref, None) for ref in open_refs)])
+        recovery.remove_leftovers(self.repository, self._folder, self.run)
+        self._lock.close()
 
-    def _recover(self, place: Path) -> None:
+    def _recover(self, root: Path) -> None:
         """Clears away what was left: of this run, and of others that nobody works on any more."""
-        for folder in sorted(place.iterdir()):
+        for folder in sorted(root.iterdir()):
             if folder == self._folder:
-                self._clear(folder, self._promotion)
+                self._clear_run(folder, self._merger)
                 continue
-            with contextlib.suppress(Refused, OSError):
-                claim = Claim(folder, _OTHERS_SECONDS)
+            with contextlib.suppress(WorkspaceError, OSError):
+                lock = WorkspaceLock(folder, _OTHER_RUN_TIMEOUT_SECONDS)
                 try:
-                    self._clear(folder, self._promotion_of(folder, Approvals(folder / "approvals.jsonl")))
+                    self._clear_run(folder, self._make_merger(folder, Approvals(folder / "approvals.jsonl")))
                 finally:
-                    claim.close()
-        known = self.repository.refs(f"refs/atoll/{self.run}/")
-        for name in self.contexts.names():
-            if self._kept(name) not in known:
+                    lock.close()
+        archived_refs = self.repository.list_refs(f"refs/atoll/{self.run}/")
+        for name in self.contexts.list_names():
+            if self._get_archive_ref(name) not in archived_refs:
                 self.contexts.drop(name)
 
-    def _clear(self, folder: Path, promotion: Promotion) -> None:
-        recovery.sweep(self.repository, folder, checked_name(folder.name, "run"))
-        promotion.recover()
+    def _clear_run(self, folder: Path, merger: ApprovedMerge) -> None:
+        recovery.remove_leftovers(self.repository, folder, check_name(folder.name, "run"))
+        merger.recover()
 
-    def _promotion_of(self, folder: Path, ledger: Approvals) -> Promotion:
-        return Promotion(self.repository, ledger, folder / "merging.json")
+    def _make_merger(self, folder: Path, approvals: Approvals) -> ApprovedMerge:
+        return ApprovedMerge(self.repository, approvals, folder / "merging.json")
 
-    def _base(self, uncommitted: Uncommitted) -> str:
-        if uncommitted == "ignore" or not (changed := self.repository.uncommitted()):
-            return self.repository.head().commit
+    def _resolve_base(self, uncommitted: Uncommitted) -> str:
+        if uncommitted == "ignore" or not (uncommitted_paths := self.repository.list_uncommitted()):
+            return self.repository.get_head().commit
         if uncommitted == "include":
-            return self.repository.snapshot(self._folder / "index.tmp", "the user")
-        raise Refused(
-            f"{self.repository.folder.name} has uncommitted changes ({', '.join(changed[:3])}), which worldlines would "
+            return self.repository.commit_snapshot(self._folder / "index.tmp", "the user")
+        raise WorkspaceError(
+            f"{self.repository.folder.name} has uncommitted changes ({', '.join(uncommitted_paths[:3])}), which worldlines would "
             "not have: commit or stash them, or set task.uncommitted to 'include' or 'ignore'."
         )
 
-    def _authors(self, commit: str) -> frozenset[str]:
+    def _list_authors(self, commit: str) -> frozenset[str]:
         """Returns who wrote what a worldline adds to the branch that it would be merged into."""
-        return self.repository.authors(commit, self.base) | {self._author}
+        return self.repository.list_authors(commit, self.base) | {self._author}
 
-    def _branch(self, worldline_id: str) -> str:
-        return f"atoll/{self.run}/{checked_name(worldline_id)}"
+    def _get_branch(self, worldline_id: str) -> str:
+        return f"atoll/{self.run}/{check_name(worldline_id)}"
 
-    def _kept(self, worldline_id: str) -> str:
+    def _get_archive_ref(self, worldline_id: str) -> str:
         return f"refs/atoll/{self.run}/{worldline_id}"

@@ -5,20 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atoll.mutation.syntax import annotations, kinds
-from atoll.mutation.syntax.kinds import WHOLE
-from atoll.mutation.syntax.places import Ground, Place, Spot, is_read
-from atoll.mutation.syntax.trees import nodes
-from atoll.mutation.syntax.uses import Uses, uses_of
-from atoll.mutation.syntax.words import Kind, Names
+from atoll.mutation.syntax.kinds import INTEGER_KINDS
+from atoll.mutation.syntax.places import SiteIndex, ExpressionSite, StatementSite, is_read
+from atoll.mutation.syntax.trees import list_nodes
+from atoll.mutation.syntax.uses import NameUsage, collect_usage
+from atoll.mutation.syntax.words import Kind, NameKinds
 
-_SPOTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.If, ast.For)
+_SITE_STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.If, ast.For)
 _MODULES: Mapping[str, Kind] = {"numpy": "numpy", "math": "math"}
 
 type Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockReader:
     """Reads statements of one function, class or module. Names are never changed: a binding makes new ones.
 
     Attributes:
@@ -28,230 +28,230 @@ class Block:
         is_class: Whether it is the body of a class: a new name there would be a field or a member.
     """
 
-    ground: Ground
-    uses: Uses
+    site_index: SiteIndex
+    usage: NameUsage
     is_local: bool = False
-    returns: Kind | None = None
-    guarded: frozenset[str] | None = None
+    return_kind: Kind | None = None
+    guarded_names: frozenset[str] | None = None
     is_class: bool = False
 
-    def read(self, body: Sequence[ast.stmt], names: Names) -> Names | None:
+    def read(self, body: Sequence[ast.stmt], names: NameKinds) -> NameKinds | None:
         """Adds the places and spots of a body; returns the names known after it, None if it never gets there."""
-        places, is_open = self.ground.places, self.ground.listing.is_open
+        expression_sites, is_editable = self.site_index.expression_sites, self.site_index.source_text.is_editable
         for statement in body:
-            reader, num_places = _READERS.get(type(statement)), len(places)
-            after = reader(self, statement, names) if reader else names
-            has_spot = isinstance(statement, _SPOTS) and not self.is_class
-            if has_spot and is_open(statement) and not self.is_guarded(statement):
-                place = places[num_places] if len(places) > num_places else None
-                movable = after is not None and len(body) > 1 and self.is_local and self.guarded is None
-                self.ground.spots.append(Spot(statement, names, self.uses, place, movable))
-            if after is None:
+            reader, num_sites = _READERS.get(type(statement)), len(expression_sites)
+            names_after = reader(self, statement, names) if reader else names
+            has_site = isinstance(statement, _SITE_STATEMENTS) and not self.is_class
+            if has_site and is_editable(statement) and not self.is_guarded(statement):
+                expression_site = expression_sites[num_sites] if len(expression_sites) > num_sites else None
+                is_movable = names_after is not None and len(body) > 1 and self.is_local and self.guarded_names is None
+                self.site_index.statement_sites.append(StatementSite(statement, names, self.usage, expression_site, is_movable))
+            if names_after is None:
                 return None
-            names = after
+            names = names_after
         return names
 
-    def define(self, node: Definition, names: Names, uses: Uses) -> None:
+    def define(self, node: Definition, names: NameKinds, usage: NameUsage) -> None:
         """Reads the body of a function or class; its signature and decorators stay as they are."""
-        body = without_docstring(node.body)
+        body = strip_docstring(node.body)
         if isinstance(node, ast.ClassDef):
-            Block(self.ground, uses, is_class=True).read(body, names)
+            BlockReader(self.site_index, usage, is_class=True).read(body, names)
             return
-        own = uses_of(node.body).stores if self.is_local else uses.stores
-        seen = {name: kind for name, kind in names.items() if name not in own}  # a local name hides it, even early
-        inner = {**seen, **self._arguments(node.args, uses)}
-        Block(self.ground, uses, True, annotations.annotated(node.returns)).read(body, inner)
+        local_names = collect_usage(node.body).stores if self.is_local else usage.stores
+        outer_names = {name: kind for name, kind in names.items() if name not in local_names}  # a local name hides it, even early
+        inner_names = {**outer_names, **self._infer_arguments(node.args, usage)}
+        BlockReader(self.site_index, usage, True, annotations.parse_annotation(node.returns)).read(body, inner_names)
 
-    def place(self, root: ast.expr, demand: Kind, names: Names) -> None:
-        if self.ground.listing.is_open(root):
-            self.ground.places.append(Place(root, demand, names, self.uses))
+    def add_site(self, root: ast.expr, required_kind: Kind, names: NameKinds) -> None:
+        if self.site_index.source_text.is_editable(root):
+            self.site_index.expression_sites.append(ExpressionSite(root, required_kind, names, self.usage))
 
-    def place_value(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, target: ast.expr, names: Names) -> Kind:
+    def add_value_site(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, target: ast.expr, names: NameKinds) -> Kind:
         """Adds the value of an assignment, unless it ends a loop; returns its kind."""
         assert node.value is not None
-        kind = kinds.kind_of(node.value, names)
+        kind = kinds.infer_kind(node.value, names)
         if not self.is_guarded(node):
-            self.place(node.value, self.wanted(kind, target), names)
+            self.add_site(node.value, self.get_required_kind(kind, target), names)
         return kind
 
-    def wanted(self, kind: Kind, target: ast.expr | None = None) -> Kind:
+    def get_required_kind(self, kind: Kind, target: ast.expr | None = None) -> Kind:
         """Returns what may stand where a value of this kind is assigned or returned."""
-        if isinstance(target, ast.Name) and target.id in self.uses.whole and kind in kinds.SCALAR:
+        if isinstance(target, ast.Name) and target.id in self.usage.integer_names and kind in kinds.SCALAR_KINDS:
             return "integer"
-        return "number" if kind in WHOLE else kind
+        return "number" if kind in INTEGER_KINDS else kind
 
-    def binding(self, names: Names, target: ast.expr, kind: Kind | tuple[Kind, ...]) -> Names:
+    def bind_names(self, names: NameKinds, target: ast.expr, kind: Kind | tuple[Kind, ...]) -> NameKinds:
         """Returns the names with those that a target binds."""
-        return {**names, **{name: self._settled(name, each) for name, each in kinds.bound(target, kind).items()}}
+        return {**names, **{name: self._refine_kind(name, name_kind) for name, name_kind in kinds.bind_target(target, kind).items()}}
 
     def is_guarded(self, statement: ast.stmt) -> bool:
         """Says whether a statement moves what ends the loop around it: assigns to it or calls a method of it."""
-        if not self.guarded:
+        if not self.guarded_names:
             return False
-        for node in nodes(statement):
+        for node in list_nodes(statement):
             match node:
-                case ast.Name(name) if name in self.guarded and not is_read(node):
+                case ast.Name(name) if name in self.guarded_names and not is_read(node):
                     return True
-                case ast.Attribute(ast.Name(name)) if name in self.guarded:
+                case ast.Attribute(ast.Name(name)) if name in self.guarded_names:
                     return True
         return False
 
-    def _settled(self, name: str, kind: Kind) -> Kind:
-        if name in self.uses.none:
+    def _refine_kind(self, name: str, kind: Kind) -> Kind:
+        if name in self.usage.optional_names:
             return "other"
         if kind == "other":
-            return self.uses.guess(name, self.ground.number) or "other"
-        if name in self.uses.whole:
+            return self.usage.guess(name, self.site_index.number_kind) or "other"
+        if name in self.usage.integer_names:
             return "integer" if kind == "number" else kind
         return "number" if kind == "integer" else kind  # it may become a fraction later on
 
-    def _arguments(self, args: ast.arguments, uses: Uses) -> dict[str, Kind]:
-        ground, plain = self.ground, [*args.posonlyargs, *args.args]
-        found: dict[str, Kind] = {
-            each.arg: annotations.argument_kind(each.arg, each.annotation, uses, ground.vocabulary, ground.number)
-            for each in (*plain, *args.kwonlyargs)
+    def _infer_arguments(self, args: ast.arguments, usage: NameUsage) -> dict[str, Kind]:
+        site_index, positional = self.site_index, [*args.posonlyargs, *args.args]
+        argument_kinds: dict[str, Kind] = {
+            argument.arg: annotations.infer_argument_kind(argument.arg, argument.annotation, usage, site_index.vocabulary, site_index.number_kind)
+            for argument in (*positional, *args.kwonlyargs)
         }
-        defaults = [*zip(reversed(plain), reversed(args.defaults), strict=False)]
+        defaults = [*zip(reversed(positional), reversed(args.defaults), strict=False)]
         for each, default in (*defaults, *zip(args.kwonlyargs, args.kw_defaults, strict=True)):
             if isinstance(default, ast.Constant) and default.value is None:
-                found[each.arg] = "other"
-        found |= {each.arg: "items" for each in (args.vararg,) if each}
-        return found | {each.arg: "other" for each in (args.kwarg,) if each}
+                argument_kinds[each.arg] = "other"
+        argument_kinds |= {argument.arg: "items" for argument in (args.vararg,) if argument}
+        return argument_kinds | {argument.arg: "other" for argument in (args.kwarg,) if argument}
 
 
-def without_docstring(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+def strip_docstring(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
     match body:
-        case [ast.Expr(ast.Constant(str())), *rest]:
-            return rest
+        case [ast.Expr(ast.Constant(str())), *statements]:
+            return statements
     return body
 
 
-def imported(statement: ast.stmt) -> dict[str, Kind]:
+def get_imported_names(statement: ast.stmt) -> dict[str, Kind]:
     """Returns the names that an import binds."""
     match statement:
-        case ast.Import(found):
-            return {each.asname or each.name.partition(".")[0]: _MODULES.get(each.name, "other") for each in found}
-        case ast.ImportFrom(module=module, names=found):
+        case ast.Import(aliases):
+            return {alias.asname or alias.name.partition(".")[0]: _MODULES.get(alias.name, "other") for alias in aliases}
+        case ast.ImportFrom(module=module, names=aliases):
             kind: Kind = "function" if module in _MODULES else "other"
-            return {each.asname or each.name: kind for each in found}
+            return {alias.asname or alias.name: kind for alias in aliases}
     return {}
 
 
-def _assignment(block: Block, node: ast.Assign, names: Names) -> Names:
-    kind: Kind | tuple[Kind, ...] = block.place_value(node, node.targets[0], names)
+def _read_assignment(reader: BlockReader, node: ast.Assign, names: NameKinds) -> NameKinds:
+    kind: Kind | tuple[Kind, ...] = reader.add_value_site(node, node.targets[0], names)
     if isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Tuple):
-        kind = tuple(kinds.kind_of(each, names) for each in node.value.elts)
+        kind = tuple(kinds.infer_kind(element, names) for element in node.value.elts)
     for target in node.targets:
-        names = block.binding(names, target, kind)
+        names = reader.bind_names(names, target, kind)
     return names
 
 
-def _annotated(block: Block, node: ast.AnnAssign, names: Names) -> Names:
+def _read_annotated(reader: BlockReader, node: ast.AnnAssign, names: NameKinds) -> NameKinds:
     if node.value is None:
         return names
-    kind = block.place_value(node, node.target, names)
-    return block.binding(names, node.target, annotations.annotated(node.annotation) or kind)
+    kind = reader.add_value_site(node, node.target, names)
+    return reader.bind_names(names, node.target, annotations.parse_annotation(node.annotation) or kind)
 
 
-def _augmented(block: Block, node: ast.AugAssign, names: Names) -> Names:
-    block.place_value(node, node.target, names)
+def _read_augmented(reader: BlockReader, node: ast.AugAssign, names: NameKinds) -> NameKinds:
+    reader.add_value_site(node, node.target, names)
     if not isinstance(node.target, ast.Name):
         return names
-    whole = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
-    return block.binding(names, node.target, kinds.kind_of(whole, names))
+    operation = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+    return reader.bind_names(names, node.target, kinds.infer_kind(operation, names))
 
 
-def _return(block: Block, node: ast.Return, names: Names) -> None:
+def _read_return(reader: BlockReader, node: ast.Return, names: NameKinds) -> None:
     if node.value is not None:
-        kind = kinds.kind_of(node.value, names)
-        is_told = block.returns in ("integer", "number", "array") and kind in kinds.SCALAR | {"other"}
-        block.place(node.value, (is_told and block.returns) or block.wanted(kind), names)
+        kind = kinds.infer_kind(node.value, names)
+        is_annotated = reader.return_kind in ("integer", "number", "array") and kind in kinds.SCALAR_KINDS | {"other"}
+        reader.add_site(node.value, (is_annotated and reader.return_kind) or reader.get_required_kind(kind), names)
 
 
-def _expression(block: Block, node: ast.Expr, names: Names) -> Names:
-    if not isinstance(node.value, ast.Constant) and not block.is_guarded(node):
-        block.place(node.value, "other", names)
+def _read_expression(reader: BlockReader, node: ast.Expr, names: NameKinds) -> NameKinds:
+    if not isinstance(node.value, ast.Constant) and not reader.is_guarded(node):
+        reader.add_site(node.value, "other", names)
     return names
 
 
-def _jump(block: Block, node: ast.stmt, names: Names) -> None:
+def _read_jump(reader: BlockReader, node: ast.stmt, names: NameKinds) -> None:
     return None
 
 
-def _if(block: Block, node: ast.If, names: Names) -> Names | None:
-    if block.guarded is None or not _jumps(node):
-        block.place(node.test, block.wanted(kinds.kind_of(node.test, names)), names)
-    ends = [block.read(node.body, names), block.read(node.orelse, names)]
-    match [end for end in ends if end is not None]:
+def _read_if(reader: BlockReader, node: ast.If, names: NameKinds) -> NameKinds | None:
+    if reader.guarded_names is None or not _has_jump(node):
+        reader.add_site(node.test, reader.get_required_kind(kinds.infer_kind(node.test, names)), names)
+    branch_names = [reader.read(node.body, names), reader.read(node.orelse, names)]
+    match [branch for branch in branch_names if branch is not None]:
         case []:
             return None
-        case [one]:
-            return one
-        case [one, other]:
-            return {name: kinds.join((kind, other[name])) for name, kind in one.items() if name in other}
+        case [first]:
+            return first
+        case [first, second]:
+            return {name: kinds.join_kinds((kind, second[name])) for name, kind in first.items() if name in second}
     return names
 
 
-def _for(block: Block, node: ast.For, names: Names) -> Names:
+def _read_for(reader: BlockReader, node: ast.For, names: NameKinds) -> NameKinds:
     """Reads a loop: it lives on the kind of its items, so its iterable stays and only what is in it may change."""
-    block.place(node.iter, "other", names)
-    block.read(node.body, block.binding(names, node.target, kinds.item_kinds(node.iter, names)))
-    block.read(node.orelse, names)
+    reader.add_site(node.iter, "other", names)
+    reader.read(node.body, reader.bind_names(names, node.target, kinds.infer_item_kinds(node.iter, names)))
+    reader.read(node.orelse, names)
     return names
 
 
-def _while(block: Block, node: ast.While, names: Names) -> Names:
+def _read_while(reader: BlockReader, node: ast.While, names: NameKinds) -> NameKinds:
     """Reads the body alone: the test stays, and so does what moves the names in it."""
-    tests = [node.test, *(each.test for each in nodes(node) if isinstance(each, ast.If) and _jumps(each))]
-    guarded = frozenset(each.id for each in nodes(*tests) if isinstance(each, ast.Name))
-    replace(block, guarded=guarded | (block.guarded or frozenset())).read(node.body, names)
-    block.read(node.orelse, names)
+    tests = [node.test, *(child.test for child in list_nodes(node) if isinstance(child, ast.If) and _has_jump(child))]
+    guarded_names = frozenset(child.id for child in list_nodes(*tests) if isinstance(child, ast.Name))
+    replace(reader, guarded_names=guarded_names | (reader.guarded_names or frozenset())).read(node.body, names)
+    reader.read(node.orelse, names)
     return names
 
 
-def _with(block: Block, node: ast.With, names: Names) -> Names | None:
+def _read_with(reader: BlockReader, node: ast.With, names: NameKinds) -> NameKinds | None:
     for item in node.items:
         if item.optional_vars is not None:
-            names = block.binding(names, item.optional_vars, "other")
-    return block.read(node.body, names)
+            names = reader.bind_names(names, item.optional_vars, "other")
+    return reader.read(node.body, names)
 
 
-def _try(block: Block, node: ast.Try, names: Names) -> Names:
+def _read_try(reader: BlockReader, node: ast.Try, names: NameKinds) -> NameKinds:
     for body in (node.body, *(handler.body for handler in node.handlers), node.orelse, node.finalbody):
-        block.read(body, names)
+        reader.read(body, names)
     return names
 
 
-def _match(block: Block, node: ast.Match, names: Names) -> Names:
+def _read_match(reader: BlockReader, node: ast.Match, names: NameKinds) -> NameKinds:
     for case in node.cases:
-        block.read(case.body, names)
+        reader.read(case.body, names)
     return names
 
 
-def _definition(block: Block, node: Definition, names: Names) -> Names:
-    known: Names = {**names, node.name: "other"}
-    if block.is_local:
-        block.define(node, known, block.uses)
-    return known
+def _read_definition(reader: BlockReader, node: Definition, names: NameKinds) -> NameKinds:
+    names_after: NameKinds = {**names, node.name: "other"}
+    if reader.is_local:
+        reader.define(node, names_after, reader.usage)
+    return names_after
 
 
-def _deletion(block: Block, node: ast.Delete, names: Names) -> Names:
-    gone = {each.id for each in node.targets if isinstance(each, ast.Name)}
-    return {name: kind for name, kind in names.items() if name not in gone}
+def _read_deletion(reader: BlockReader, node: ast.Delete, names: NameKinds) -> NameKinds:
+    deleted_names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return {name: kind for name, kind in names.items() if name not in deleted_names}
 
 
-def _import(block: Block, node: ast.stmt, names: Names) -> Names:
-    return {**names, **imported(node)}
+def _read_import(reader: BlockReader, node: ast.stmt, names: NameKinds) -> NameKinds:
+    return {**names, **get_imported_names(node)}
 
 
-def _jumps(node: ast.If) -> bool:
-    return any(isinstance(each, ast.Break | ast.Return) for each in nodes(node))
+def _has_jump(node: ast.If) -> bool:
+    return any(isinstance(child, ast.Break | ast.Return) for child in list_nodes(node))
 
 
-_READERS: Mapping[type[ast.stmt], Callable[..., Names | None]] = {
-    ast.Assign: _assignment, ast.AnnAssign: _annotated, ast.AugAssign: _augmented, ast.Expr: _expression,
-    ast.Return: _return, ast.If: _if, ast.For: _for, ast.While: _while, ast.With: _with, ast.Try: _try,
-    ast.Match: _match, ast.FunctionDef: _definition, ast.ClassDef: _definition, ast.AsyncFunctionDef: _definition,
-    ast.Import: _import, ast.ImportFrom: _import, ast.Delete: _deletion,
-    ast.Raise: _jump, ast.Break: _jump, ast.Continue: _jump,
+_READERS: Mapping[type[ast.stmt], Callable[..., NameKinds | None]] = {
+    ast.Assign: _read_assignment, ast.AnnAssign: _read_annotated, ast.AugAssign: _read_augmented, ast.Expr: _read_expression,
+    ast.Return: _read_return, ast.If: _read_if, ast.For: _read_for, ast.While: _read_while, ast.With: _read_with, ast.Try: _read_try,
+    ast.Match: _read_match, ast.FunctionDef: _read_definition, ast.ClassDef: _read_definition, ast.AsyncFunctionDef: _read_definition,
+    ast.Import: _read_import, ast.ImportFrom: _read_import, ast.Delete: _read_deletion,
+    ast.Raise: _read_jump, ast.Break: _read_jump, ast.Continue: _read_jump,
 }  # fmt: skip

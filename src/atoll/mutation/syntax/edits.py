@@ -5,93 +5,93 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from atoll.mutation.syntax import kinds, numbers
-from atoll.mutation.syntax.kinds import ARITHMETIC, NUMERIC, fits
-from atoll.mutation.syntax.palette import COMPARISONS, Palette, called
+from atoll.mutation.syntax.kinds import ARITHMETIC_OPERATORS, NUMERIC_KINDS, fits
+from atoll.mutation.syntax.palette import COMPARISONS, ExpressionSampler, make_call
 from atoll.mutation.syntax.sites import Site
-from atoll.mutation.syntax.trees import same
-from atoll.mutation.syntax.vocabulary import unshadowed
+from atoll.mutation.syntax.trees import is_same
+from atoll.mutation.syntax.vocabulary import filter_unshadowed
 
 _LOAD = ast.Load()
 
 
-def constant(site: Site, palette: Palette) -> ast.expr | None:
+def move_constant(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Moves a number, or turns a truth round."""
     if isinstance(site.node, ast.Constant) and isinstance(site.node.value, bool):
         return ast.Constant(not site.node.value)
-    value = numbers.value_of(site.node)
+    value = numbers.parse_number(site.node)
     if value is None:
         return None
-    return numbers.literal(numbers.moved(palette.rng, value, site.demand))
+    return numbers.make_literal(numbers.move_number(sampler.rng, value, site.required_kind))
 
 
-def operator(site: Site, palette: Palette) -> ast.expr | None:
+def replace_operator(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Exchanges an operator: of arithmetic, of a comparison, or `and` for `or`."""
     match site.node:
-        case ast.BinOp(left, op, right) if isinstance(op, ARITHMETIC) and site.kind in NUMERIC:
-            return ast.BinOp(left, palette.operator(right), right)
+        case ast.BinOp(left, op, right) if isinstance(op, ARITHMETIC_OPERATORS) and site.kind in NUMERIC_KINDS:
+            return ast.BinOp(left, sampler.draw_operator(right), right)
         case ast.Compare(left, [op], comparators) if isinstance(op, tuple(COMPARISONS)):
-            if all(kinds.kind_of(each, site.names) in NUMERIC for each in (left, *comparators)):
-                return ast.Compare(left, [palette.rng.choice(COMPARISONS)()], comparators)
+            if all(kinds.infer_kind(operand, site.names) in NUMERIC_KINDS for operand in (left, *comparators)):
+                return ast.Compare(left, [sampler.rng.choice(COMPARISONS)()], comparators)
             return ast.Compare(left, [ast.NotEq() if isinstance(op, ast.Eq) else ast.Eq()], comparators)
         case ast.BoolOp(op, values):
             return ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
     return None
 
 
-def leaf(site: Site, palette: Palette) -> ast.expr | None:
+def replace_leaf(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Exchanges a leaf for another one in scope."""
     is_leaf = isinstance(site.node, ast.Name | ast.Constant | ast.Attribute) or (
         isinstance(site.node, ast.Subscript) and isinstance(site.node.value, ast.Name)
     )
-    return palette.leaf() if is_leaf or numbers.value_of(site.node) is not None else None
+    return sampler.draw_leaf() if is_leaf or numbers.parse_number(site.node) is not None else None
 
 
-def wrapping(site: Site, palette: Palette) -> ast.expr | None:
+def wrap_expression(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Puts a function or a sign around an expression."""
-    if site.demand in ("bool", "mask"):
-        return ast.UnaryOp(ast.Not(), site.node) if site.demand == "bool" else None
-    if site.demand in ("text", "sequence") and site.kind == site.demand:
-        return ast.Subscript(site.node, ast.Slice(None, None, numbers.literal(-1)), _LOAD)
+    if site.required_kind in ("bool", "mask"):
+        return ast.UnaryOp(ast.Not(), site.node) if site.required_kind == "bool" else None
+    if site.required_kind in ("text", "sequence") and site.kind == site.required_kind:
+        return ast.Subscript(site.node, ast.Slice(None, None, numbers.make_literal(-1)), _LOAD)
     if not site.is_number():
         return None
-    if palette.rng.random() < 0.15:
+    if sampler.rng.random() < 0.15:
         return ast.UnaryOp(ast.USub(), site.node)
-    made = palette.call(site.node)
-    is_twice = isinstance(made, ast.Call) and isinstance(site.node, ast.Call) and same(made.func, site.node.func)
-    return None if is_twice else made  # abs(abs(x)) is only longer
+    call = sampler.draw_call(site.node)
+    is_repeated = isinstance(call, ast.Call) and isinstance(site.node, ast.Call) and is_same(call.func, site.node.func)
+    return None if is_repeated else call  # abs(abs(x)) is only longer
 
 
-def term(site: Site, palette: Palette) -> ast.expr | None:
+def add_term(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Adds a term, or a condition to a condition."""
-    if site.demand == "bool":
-        other = palette.comparison()
-        op = ast.And() if palette.rng.random() < 0.5 else ast.Or()
+    if site.required_kind == "bool":
+        other = sampler.draw_comparison()
+        op = ast.And() if sampler.rng.random() < 0.5 else ast.Or()
         return ast.BoolOp(op, [site.node, other]) if other else None
-    return _joined(site, palette, ("+", "-"))
+    return _add_operand(site, sampler, ("+", "-"))
 
 
-def factor(site: Site, palette: Palette) -> ast.expr | None:
+def add_factor(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Multiplies, divides or raises to a power."""
-    return _joined(site, palette, ("*", "/", "**", "//", "%"))
+    return _add_operand(site, sampler, ("*", "/", "**", "//", "%"))
 
 
-def bounding(site: Site, palette: Palette) -> ast.expr | None:
+def bound_expression(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Takes the smaller or larger of an expression and another one."""
     if not site.is_number():
         return None
-    by_element = site.demand == "array"
-    found = unshadowed(palette.functions.paired_by_element if by_element else palette.functions.paired, site.names)
-    other = palette.term()
-    return called(palette.rng.choice(found), site.node, other) if found and other else None
+    is_elementwise = site.required_kind == "array"
+    functions = filter_unshadowed(sampler.functions.elementwise_pairwise if is_elementwise else sampler.functions.pairwise, site.names)
+    other = sampler.draw_term()
+    return make_call(sampler.rng.choice(functions), site.node, other) if functions and other else None
 
 
-def shrinking(site: Site, palette: Palette) -> ast.expr | None:
+def shrink_expression(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Leaves one part of an expression, or a leaf instead of it."""
     parts: Sequence[ast.expr] = ()
     match site.node:
         case ast.BoolOp(op, values) if len(values) > 2:
-            gone = palette.rng.randrange(len(values))
-            return ast.BoolOp(op, [each for place, each in enumerate(values) if place != gone])
+            removed = sampler.rng.randrange(len(values))
+            return ast.BoolOp(op, [value for index, value in enumerate(values) if index != removed])
         case ast.BinOp(left, _, right):
             parts = (left, right)
         case ast.UnaryOp(operand=inner):
@@ -102,16 +102,16 @@ def shrinking(site: Site, palette: Palette) -> ast.expr | None:
             parts = (body, orelse)
         case ast.BoolOp(_, values):
             parts = values
-    fitting = [part for part in parts if fits(kinds.kind_of(part, site.names), site.demand)]
-    if not fitting or palette.rng.random() < 0.1:
-        return palette.leaf() if isinstance(site.node, ast.BinOp | ast.Call | ast.IfExp) else None
-    return palette.rng.choice(fitting)
+    candidates = [part for part in parts if fits(kinds.infer_kind(part, site.names), site.required_kind)]
+    if not candidates or sampler.rng.random() < 0.1:
+        return sampler.draw_leaf() if isinstance(site.node, ast.BinOp | ast.Call | ast.IfExp) else None
+    return sampler.rng.choice(candidates)
 
 
-def swapping(site: Site, palette: Palette) -> ast.expr | None:
+def swap_operands(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Exchanges the two sides of an operation, comparison or choice."""
     match site.node:
-        case ast.BinOp(left, ast.Pow() as op, right) if palette.is_small_power(left):
+        case ast.BinOp(left, ast.Pow() as op, right) if sampler.is_small_power(left):
             return ast.BinOp(right, op, left)
         case ast.BinOp(left, ast.Sub() | ast.Div() | ast.FloorDiv() | ast.Mod() as op, right) if site.kind != "text":
             return ast.BinOp(right, op, left)
@@ -122,48 +122,48 @@ def swapping(site: Site, palette: Palette) -> ast.expr | None:
     return None
 
 
-def choosing(site: Site, palette: Palette) -> ast.expr | None:
+def make_conditional(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Makes an expression hold only under a condition."""
     if not site.is_number():
         return None
-    other = palette.leaf()
-    if site.demand == "array":
-        left, right, where = palette.leaf(), palette.leaf(), palette.functions.where
-        if where is None or not (left and right and other) or numbers.value_of(left) is not None or same(left, right):
+    other = sampler.draw_leaf()
+    if site.required_kind == "array":
+        left, right, where_function = sampler.draw_leaf(), sampler.draw_leaf(), sampler.functions.where
+        if where_function is None or not (left and right and other) or numbers.parse_number(left) is not None or is_same(left, right):
             return None
-        return called(where, ast.Compare(left, [palette.rng.choice(COMPARISONS)()], [right]), other, site.node)
-    test = palette.comparison()
+        return make_call(where_function, ast.Compare(left, [sampler.rng.choice(COMPARISONS)()], [right]), other, site.node)
+    test = sampler.draw_comparison()
     if test is None or other is None:
         return None
-    first, second = (site.node, other) if palette.rng.random() < 0.5 else (other, site.node)
+    first, second = (site.node, other) if sampler.rng.random() < 0.5 else (other, site.node)
     return ast.IfExp(test, first, second)
 
 
-def parting(site: Site, palette: Palette) -> ast.expr | None:
+def add_threshold(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     """Lets an array be something else where it is itself above or below a number: a threshold, by element.
 
     Settled with online bin packing in mind, where published rules have this shape; see bench/results/packing.md.
     """
-    where, is_leaf = palette.functions.where, isinstance(site.node, ast.Constant | ast.Name)
-    if site.demand != "array" or site.kind != "array" or where is None or (is_leaf and palette.rng.random() < 0.5):
+    where_function, is_leaf = sampler.functions.where, isinstance(site.node, ast.Constant | ast.Name)
+    if site.required_kind != "array" or site.kind != "array" or where_function is None or (is_leaf and sampler.rng.random() < 0.5):
         return None
-    bound = numbers.of_any_size(palette.rng)
-    test = ast.Compare(site.node, [palette.rng.choice(COMPARISONS[:4])()], [numbers.literal(bound)])
+    bound = numbers.draw_any_scale(sampler.rng)
+    test = ast.Compare(site.node, [sampler.rng.choice(COMPARISONS[:4])()], [numbers.make_literal(bound)])
     # What stands for values beyond a bound is mostly of their size.
-    level = numbers.literal(numbers.shortened(bound * palette.rng.uniform(0.0, 1.5), 2))
-    other = level if palette.rng.random() < 0.6 else palette.term()
-    return called(where, test, other, site.node) if other else None
+    level = numbers.make_literal(numbers.round_digits(bound * sampler.rng.uniform(0.0, 1.5), 2))
+    other = level if sampler.rng.random() < 0.6 else sampler.draw_term()
+    return make_call(where_function, test, other, site.node) if other else None
 
 
-def _joined(site: Site, palette: Palette, allowed: Sequence[str]) -> ast.expr | None:
-    other = palette.term()
+def _add_operand(site: Site, sampler: ExpressionSampler, allowed_operators: Sequence[str]) -> ast.expr | None:
+    other = sampler.draw_term()
     if not site.is_number() or other is None:
         return None
-    left, right = (site.node, other) if palette.rng.random() < 0.7 else (other, site.node)
-    return palette.operation(left, right, allowed)
+    left, right = (site.node, other) if sampler.rng.random() < 0.7 else (other, site.node)
+    return sampler.combine(left, right, allowed_operators)
 
 
-class Edit(NamedTuple):
+class ExpressionEdit(NamedTuple):
     """An edit with its weight.
 
     Attributes:
@@ -173,21 +173,21 @@ class Edit(NamedTuple):
     name: str
     weight: float
     growth: int
-    change: Callable[[Site, Palette], ast.expr | None]
+    apply: Callable[[Site, ExpressionSampler], ast.expr | None]
 
 
 # Tried on the problems of tests/mutation/test_reach.py, 12 and 8 other seeds: with twice the conditions and less
 # shrinking the law of kinetic energy took 818 evaluations in the median instead of 363.
-EDITS: Sequence[Edit] = (
-    Edit("constant", 3.0, 0, constant),
-    Edit("operator", 2.0, 0, operator),
-    Edit("leaf", 3.0, 0, leaf),
-    Edit("swap", 0.5, 0, swapping),
-    Edit("shrink", 3.0, -1, shrinking),
-    Edit("wrap", 0.6, 1, wrapping),
-    Edit("term", 2.0, 1, term),
-    Edit("factor", 2.0, 1, factor),
-    Edit("bound", 0.1, 1, bounding),
-    Edit("choice", 0.2, 1, choosing),
-    Edit("threshold", 1.5, 1, parting),
+EXPRESSION_EDITS: Sequence[ExpressionEdit] = (
+    ExpressionEdit("constant", 3.0, 0, move_constant),
+    ExpressionEdit("operator", 2.0, 0, replace_operator),
+    ExpressionEdit("leaf", 3.0, 0, replace_leaf),
+    ExpressionEdit("swap", 0.5, 0, swap_operands),
+    ExpressionEdit("shrink", 3.0, -1, shrink_expression),
+    ExpressionEdit("wrap", 0.6, 1, wrap_expression),
+    ExpressionEdit("term", 2.0, 1, add_term),
+    ExpressionEdit("factor", 2.0, 1, add_factor),
+    ExpressionEdit("bound", 0.1, 1, bound_expression),
+    ExpressionEdit("choice", 0.2, 1, make_conditional),
+    ExpressionEdit("threshold", 1.5, 1, add_threshold),
 )

@@ -3,236 +3,236 @@
 import ast
 from collections.abc import Callable, Mapping, Sequence
 
-from atoll.mutation.syntax.words import LIST_METHODS, MAKERS, MATH, REDUCTIONS, RESULTS, TEXT_METHODS, Kind, Names
+from atoll.mutation.syntax.words import LIST_METHODS, ARRAY_MAKERS, MATH_FUNCTIONS, REDUCTIONS, BUILTIN_RESULTS, TEXT_METHODS, Kind, NameKinds
 
-type Memo = dict[ast.expr, Kind] | None
+type KindCache = dict[ast.expr, Kind] | None
 
-WHOLE: frozenset[Kind] = frozenset({"index", "integer"})
-SCALAR: frozenset[Kind] = WHOLE | {"number"}
-NUMERIC: frozenset[Kind] = SCALAR | {"array"}
-_FITS: Mapping[Kind, frozenset[Kind]] = {"integer": WHOLE, "number": SCALAR, "array": NUMERIC}
-_BY_ELEMENT: frozenset[Kind] = frozenset({"array", "mask", "vector"})
-_SAFE_ON_ANYTHING = (ast.Add, ast.Mult)  # strings and lists know them too
-ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+INTEGER_KINDS: frozenset[Kind] = frozenset({"index", "integer"})
+SCALAR_KINDS: frozenset[Kind] = INTEGER_KINDS | {"number"}
+NUMERIC_KINDS: frozenset[Kind] = SCALAR_KINDS | {"array"}
+_ACCEPTED_KINDS: Mapping[Kind, frozenset[Kind]] = {"integer": INTEGER_KINDS, "number": SCALAR_KINDS, "array": NUMERIC_KINDS}
+_ELEMENTWISE_KINDS: frozenset[Kind] = frozenset({"array", "mask", "vector"})
+_GENERIC_OPERATORS = (ast.Add, ast.Mult)  # strings and lists know them too
+ARITHMETIC_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 
 
-def fits(kind: Kind, demand: Kind) -> bool:
+def fits(kind: Kind, required_kind: Kind) -> bool:
     """Says whether a value of this kind may stand where that one is wanted."""
-    return kind == demand or kind in _FITS.get(demand, ())
+    return kind == required_kind or kind in _ACCEPTED_KINDS.get(required_kind, ())
 
 
-def kind_of(node: ast.expr, names: Names, memo: Memo = None) -> Kind:
+def infer_kind(node: ast.expr, names: NameKinds, cache: KindCache = None) -> Kind:
     """Guesses the kind of an expression from the kinds of the names in it; `other` when it cannot tell.
 
     A memo spares reading the parts again when they are asked for after the whole, in the same scope.
     """
-    if memo is not None and (known := memo.get(node)) is not None:
-        return known
+    if cache is not None and (cached_kind := cache.get(node)) is not None:
+        return cached_kind
     reader = _READERS.get(type(node))
-    kind: Kind = reader(node, names, memo) if reader else "other"
-    if memo is not None:
-        memo[node] = kind
+    kind: Kind = reader(node, names, cache) if reader else "other"
+    if cache is not None:
+        cache[node] = kind
     return kind
 
 
-def item_kinds(iterable: ast.expr, names: Names) -> Kind | tuple[Kind, ...]:
+def infer_item_kinds(iterable: ast.expr, names: NameKinds) -> Kind | tuple[Kind, ...]:
     """Guesses what iterating gives; a tuple of kinds where each item is unpacked."""
     if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.args:
-        inner = [item_kinds(arg, names) for arg in iterable.args]
-        first = inner[0]
-        flat: list[Kind] = [each if isinstance(each, str) else "other" for each in inner]
+        argument_kinds = [infer_item_kinds(arg, names) for arg in iterable.args]
+        first = argument_kinds[0]
+        flat_kinds: list[Kind] = [item_kind if isinstance(item_kind, str) else "other" for item_kind in argument_kinds]
         match iterable.func.id:
             case "range":
                 return "index"
             case "enumerate":
-                return ("index", flat[0])
+                return ("index", flat_kinds[0])
             case "zip":
-                return tuple(flat)
+                return tuple(flat_kinds)
             case "sorted" | "reversed" | "list" | "tuple" | "set":
                 return first
-    kind = kind_of(iterable, names)
+    kind = infer_kind(iterable, names)
     if kind == "text":
         return "text"
     return "number" if kind in ("sequence", "vector", "array") else "other"
 
 
-def bound(target: ast.expr, kind: Kind | tuple[Kind, ...]) -> dict[str, Kind]:
+def bind_target(target: ast.expr, kind: Kind | tuple[Kind, ...]) -> dict[str, Kind]:
     """Returns the names that a target binds, with their kinds."""
     if isinstance(target, ast.Name):
         return {target.id: kind if isinstance(kind, str) else "items"}
     if isinstance(target, ast.Tuple | ast.List):
-        unknown: tuple[Kind, ...] = tuple("other" for _ in target.elts)
-        parts = kind if isinstance(kind, tuple) and len(kind) == len(target.elts) else unknown
-        return {name: each for part, k in zip(target.elts, parts, strict=True) for name, each in bound(part, k).items()}
-    return bound(target.value, "items") if isinstance(target, ast.Starred) else {}
+        unknown_kinds: tuple[Kind, ...] = tuple("other" for _ in target.elts)
+        part_kinds = kind if isinstance(kind, tuple) and len(kind) == len(target.elts) else unknown_kinds
+        return {name: name_kind for part, part_kind in zip(target.elts, part_kinds, strict=True) for name, name_kind in bind_target(part, part_kind).items()}
+    return bind_target(target.value, "items") if isinstance(target, ast.Starred) else {}
 
 
-def inside(generators: Sequence[ast.comprehension], names: Names) -> Names:
+def bind_generators(generators: Sequence[ast.comprehension], names: NameKinds) -> NameKinds:
     """Returns the names that are known inside a comprehension."""
-    for each in generators:
-        names = {**names, **bound(each.target, item_kinds(each.iter, names))}
+    for generator in generators:
+        names = {**names, **bind_target(generator.target, infer_item_kinds(generator.iter, names))}
     return names
 
 
-def join(kinds: Sequence[Kind]) -> Kind:
+def join_kinds(kinds: Sequence[Kind]) -> Kind:
     """Returns the kind that covers all of these."""
-    known = set(kinds)
-    if len(known) == 1:
+    distinct_kinds = set(kinds)
+    if len(distinct_kinds) == 1:
         return kinds[0]
-    if known <= WHOLE:
+    if distinct_kinds <= INTEGER_KINDS:
         return "integer"
-    if known <= SCALAR | {"bool"}:
+    if distinct_kinds <= SCALAR_KINDS | {"bool"}:
         return "number"
-    return "array" if known <= NUMERIC | _BY_ELEMENT | {"bool"} else "other"
+    return "array" if distinct_kinds <= NUMERIC_KINDS | _ELEMENTWISE_KINDS | {"bool"} else "other"
 
 
-def _constant(node: ast.Constant, names: Names, memo: Memo) -> Kind:
+def _infer_constant(node: ast.Constant, names: NameKinds, cache: KindCache) -> Kind:
     kinds: Mapping[type, Kind] = {bool: "bool", int: "integer", float: "number", str: "text"}
     return kinds.get(type(node.value), "other")
 
 
-def _name(node: ast.Name, names: Names, memo: Memo) -> Kind:
+def _infer_name(node: ast.Name, names: NameKinds, cache: KindCache) -> Kind:
     return names.get(node.id, "other")
 
 
-def _binary(node: ast.BinOp, names: Names, memo: Memo) -> Kind:
-    left, right = kind_of(node.left, names, memo), kind_of(node.right, names, memo)
-    if not isinstance(node.op, ARITHMETIC):
-        return join((left, right))
-    if left in NUMERIC and right in NUMERIC:
-        whole = left in WHOLE and right in WHOLE and not isinstance(node.op, ast.Div | ast.Pow)
-        return "integer" if whole else "array" if "array" in (left, right) else "number"
+def _infer_binary(node: ast.BinOp, names: NameKinds, cache: KindCache) -> Kind:
+    left, right = infer_kind(node.left, names, cache), infer_kind(node.right, names, cache)
+    if not isinstance(node.op, ARITHMETIC_OPERATORS):
+        return join_kinds((left, right))
+    if left in NUMERIC_KINDS and right in NUMERIC_KINDS:
+        is_integer = left in INTEGER_KINDS and right in INTEGER_KINDS and not isinstance(node.op, ast.Div | ast.Pow)
+        return "integer" if is_integer else "array" if "array" in (left, right) else "number"
     if "text" in (left, right):
         return "text"
-    if left in _BY_ELEMENT or right in _BY_ELEMENT:
+    if left in _ELEMENTWISE_KINDS or right in _ELEMENTWISE_KINDS:
         return "array"
     if "sequence" in (left, right):
         return "sequence"
     if "items" in (left, right):
         return "items"
-    is_known = bool({left, right} & (SCALAR | {"bool"}))
-    return "number" if is_known or not isinstance(node.op, _SAFE_ON_ANYTHING) else "other"
+    is_known = bool({left, right} & (SCALAR_KINDS | {"bool"}))
+    return "number" if is_known or not isinstance(node.op, _GENERIC_OPERATORS) else "other"
 
 
-def _unary(node: ast.UnaryOp, names: Names, memo: Memo) -> Kind:
-    kind = kind_of(node.operand, names, memo)
+def _infer_unary(node: ast.UnaryOp, names: NameKinds, cache: KindCache) -> Kind:
+    kind = infer_kind(node.operand, names, cache)
     if isinstance(node.op, ast.Not):
         return "bool"
     return "integer" if kind in ("bool", "index") else "array" if kind == "vector" else kind
 
 
-def _comparison(node: ast.Compare, names: Names, memo: Memo) -> Kind:
+def _infer_comparison(node: ast.Compare, names: NameKinds, cache: KindCache) -> Kind:
     if isinstance(node.ops[0], ast.In | ast.NotIn | ast.Is | ast.IsNot):
         return "bool"
-    sides = [kind_of(each, names, memo) for each in (node.left, *node.comparators)]
-    return "mask" if any(each in _BY_ELEMENT for each in sides) else "bool"
+    side_kinds = [infer_kind(side, names, cache) for side in (node.left, *node.comparators)]
+    return "mask" if any(side_kind in _ELEMENTWISE_KINDS for side_kind in side_kinds) else "bool"
 
 
-def _junction(node: ast.BoolOp, names: Names, memo: Memo) -> Kind:
-    return join([kind_of(each, names, memo) for each in node.values])
+def _infer_bool_op(node: ast.BoolOp, names: NameKinds, cache: KindCache) -> Kind:
+    return join_kinds([infer_kind(value, names, cache) for value in node.values])
 
 
-def _choice(node: ast.IfExp, names: Names, memo: Memo) -> Kind:
-    return join((kind_of(node.body, names, memo), kind_of(node.orelse, names, memo)))
+def _infer_conditional(node: ast.IfExp, names: NameKinds, cache: KindCache) -> Kind:
+    return join_kinds((infer_kind(node.body, names, cache), infer_kind(node.orelse, names, cache)))
 
 
-def _call(node: ast.Call, names: Names, memo: Memo) -> Kind:
+def _infer_call(node: ast.Call, names: NameKinds, cache: KindCache) -> Kind:
     if isinstance(node.func, ast.Name):
-        return _builtin(node.func.id, node, names, memo)
+        return _infer_builtin(node.func.id, node, names, cache)
     if isinstance(node.func, ast.Attribute):
-        owner = kind_of(node.func.value, names, memo)
+        owner = infer_kind(node.func.value, names, cache)
         if owner == "math":
             return "number"
-        return _numpy(node.func.attr, node, names, memo) if owner == "numpy" else _method(node.func.attr, owner)
+        return _infer_numpy(node.func.attr, node, names, cache) if owner == "numpy" else _infer_method(node.func.attr, owner)
     return "other"
 
 
-def _builtin(name: str, node: ast.Call, names: Names, memo: Memo) -> Kind:
-    if name in RESULTS and name not in names:
-        return RESULTS[name]
-    kinds = [kind_of(each, names, memo) for each in node.args]
+def _infer_builtin(name: str, node: ast.Call, names: NameKinds, cache: KindCache) -> Kind:
+    if name in BUILTIN_RESULTS and name not in names:
+        return BUILTIN_RESULTS[name]
+    kinds = [infer_kind(argument, names, cache) for argument in node.args]
     match name:
         case "round":
             return "number" if len(kinds) > 1 else "integer"
         case "abs":
-            return kinds[0] if kinds and kinds[0] in NUMERIC else "number"
+            return kinds[0] if kinds and kinds[0] in NUMERIC_KINDS else "number"
         case "min" | "max" if kinds:
-            return _extreme(node.args[0], kinds, names, memo)
+            return _infer_extreme(node.args[0], kinds, names, cache)
         case "sorted" | "list" | "tuple" | "reversed":
             return "sequence" if kinds and kinds[0] in ("sequence", "array", "vector") else "items"
         case "set" | "zip" | "enumerate" | "map" | "filter" | "divmod":
             return "items"
-    if names.get(name) == "function" and name in MATH:
-        return "array" if kinds and kinds[0] in _BY_ELEMENT else "number"
+    if names.get(name) == "function" and name in MATH_FUNCTIONS:
+        return "array" if kinds and kinds[0] in _ELEMENTWISE_KINDS else "number"
     return "other"
 
 
-def _extreme(first: ast.expr, kinds: Sequence[Kind], names: Names, memo: Memo) -> Kind:
+def _infer_extreme(first: ast.expr, kinds: Sequence[Kind], names: NameKinds, cache: KindCache) -> Kind:
     """Returns the kind of the smallest or largest of several, or of the items of one."""
     if isinstance(first, ast.GeneratorExp):
-        return kind_of(first.elt, inside(first.generators, names), memo)
+        return infer_kind(first.elt, bind_generators(first.generators, names), cache)
     if len(kinds) > 1:
-        return join(kinds)
+        return join_kinds(kinds)
     return "number" if kinds[0] in ("sequence", "array", "vector") else "other"
 
 
-def _numpy(name: str, node: ast.Call, names: Names, memo: Memo) -> Kind:
+def _infer_numpy(name: str, node: ast.Call, names: NameKinds, cache: KindCache) -> Kind:
     if name in REDUCTIONS:
         return "array" if len(node.args) > 1 or node.keywords else "number"
     if name in ("argmax", "argmin", "count_nonzero"):
         return "integer"
-    if name in MAKERS:
+    if name in ARRAY_MAKERS:
         return "array"
-    kinds = [kind_of(each, names, memo) for each in node.args]
-    return "number" if kinds and all(kind in SCALAR | {"bool"} for kind in kinds) else "array"
+    kinds = [infer_kind(argument, names, cache) for argument in node.args]
+    return "number" if kinds and all(kind in SCALAR_KINDS | {"bool"} for kind in kinds) else "array"
 
 
-def _method(name: str, owner: Kind) -> Kind:
+def _infer_method(name: str, owner: Kind) -> Kind:
     if owner == "text":
         return TEXT_METHODS.get(name) or LIST_METHODS.get(name, "other")
     if owner in ("sequence", "items"):
         return LIST_METHODS.get(name, "other") if owner == "sequence" or name in ("count", "index") else "other"
-    if owner in _BY_ELEMENT:
+    if owner in _ELEMENTWISE_KINDS:
         return "number" if name in REDUCTIONS else "integer" if name in ("argmax", "argmin") else "array"
     return "other"
 
 
-def _item(node: ast.Subscript, names: Names, memo: Memo) -> Kind:
-    owner = kind_of(node.value, names, memo)
+def _infer_subscript(node: ast.Subscript, names: NameKinds, cache: KindCache) -> Kind:
+    owner = infer_kind(node.value, names, cache)
     if isinstance(node.slice, ast.Slice):
         return "array" if owner == "vector" else owner
     match owner:
         case "sequence" | "vector":
             return "number"
         case "array":
-            return "array" if kind_of(node.slice, names, memo) not in SCALAR else "number"
+            return "array" if infer_kind(node.slice, names, cache) not in SCALAR_KINDS else "number"
         case "text":
             return "text"
     return "other"
 
 
-def _attribute(node: ast.Attribute, names: Names, memo: Memo) -> Kind:
-    owner = kind_of(node.value, names, memo)
+def _infer_attribute(node: ast.Attribute, names: NameKinds, cache: KindCache) -> Kind:
+    owner = infer_kind(node.value, names, cache)
     if owner in ("numpy", "math"):
         return "number" if node.attr in ("pi", "e", "inf", "tau") else "other"
-    return "integer" if owner in _BY_ELEMENT and node.attr in ("size", "ndim") else "other"
+    return "integer" if owner in _ELEMENTWISE_KINDS and node.attr in ("size", "ndim") else "other"
 
 
-def _display(node: ast.Tuple | ast.List, names: Names, memo: Memo) -> Kind:
-    kinds = [kind_of(each, names, memo) for each in node.elts]
-    return "sequence" if kinds and all(kind in SCALAR for kind in kinds) else "items"
+def _infer_sequence(node: ast.Tuple | ast.List, names: NameKinds, cache: KindCache) -> Kind:
+    kinds = [infer_kind(element, names, cache) for element in node.elts]
+    return "sequence" if kinds and all(kind in SCALAR_KINDS for kind in kinds) else "items"
 
 
-def _comprehension(node: ast.ListComp, names: Names, memo: Memo) -> Kind:
-    return "sequence" if kind_of(node.elt, inside(node.generators, names), memo) in SCALAR else "items"
+def _infer_comprehension(node: ast.ListComp, names: NameKinds, cache: KindCache) -> Kind:
+    return "sequence" if infer_kind(node.elt, bind_generators(node.generators, names), cache) in SCALAR_KINDS else "items"
 
 
-def _formatted(node: ast.JoinedStr, names: Names, memo: Memo) -> Kind:
+def _infer_f_string(node: ast.JoinedStr, names: NameKinds, cache: KindCache) -> Kind:
     return "text"
 
 
 _READERS: Mapping[type[ast.expr], Callable[..., Kind]] = {
-    ast.Constant: _constant, ast.Name: _name, ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Compare: _comparison,
-    ast.BoolOp: _junction, ast.IfExp: _choice, ast.Call: _call, ast.Subscript: _item, ast.Attribute: _attribute,
-    ast.Tuple: _display, ast.List: _display, ast.ListComp: _comprehension, ast.JoinedStr: _formatted,
+    ast.Constant: _infer_constant, ast.Name: _infer_name, ast.BinOp: _infer_binary, ast.UnaryOp: _infer_unary, ast.Compare: _infer_comparison,
+    ast.BoolOp: _infer_bool_op, ast.IfExp: _infer_conditional, ast.Call: _infer_call, ast.Subscript: _infer_subscript, ast.Attribute: _infer_attribute,
+    ast.Tuple: _infer_sequence, ast.List: _infer_sequence, ast.ListComp: _infer_comprehension, ast.JoinedStr: _infer_f_string,
 }  # fmt: skip

@@ -19,58 +19,58 @@ class Splice(NamedTuple):
     text: str
 
 
-def spliced(text: str, splices: Sequence[Splice]) -> str:
+def apply_splices(text: str, splices: Sequence[Splice]) -> str:
     """Returns the text with all the changes, which must not overlap."""
     for start, end, new in sorted(splices, reverse=True):
         text = text[:start] + new + text[end:]
     return text
 
 
-class Listing:
+class SourceText:
     """A text that knows where its syntax nodes stand."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._starts = [0, *(found.end() for found in _NEWLINE.finditer(text))]
+        self._starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
         self._is_ascii = text.isascii()
         newline = _NEWLINE.search(text)
         self.newline = newline.group() if newline else "\n"
         self._blocks = self._read_blocks()
 
-    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+    def get_span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         """Returns where a node begins and ends in the text."""
         end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
-        return self._offset(node.lineno, node.col_offset), self._offset(end_line, end_column)
+        return self._get_offset(node.lineno, node.col_offset), self._get_offset(end_line, end_column)
 
-    def is_open(self, node: ast.expr | ast.stmt) -> bool:
+    def is_editable(self, node: ast.expr | ast.stmt) -> bool:
         """Says whether a node may change: all may, but with markers only those between them."""
         if self._blocks is None:
             return True
         end = node.end_lineno or node.lineno
         return any(first < node.lineno and end < last for first, last in self._blocks)
 
-    def replacing(self, node: ast.expr, new: ast.expr) -> Splice:
+    def make_replacement(self, node: ast.expr, new: ast.expr) -> Splice:
         """Returns the change of an expression that is the whole value, test or iterable of its statement."""
-        start, end = self.span(node)
+        start, end = self.get_span(node)
         before = " " if start and _WORD.match(self.text[start - 1]) else ""  # return(x) has no space to keep
         after = " " if _WORD.match(self.text[end : end + 1]) else ""
         return Splice(start, end, before + ast.unparse(new) + after)
 
-    def indent(self, statement: ast.stmt) -> str | None:
+    def get_indent(self, statement: ast.stmt) -> str | None:
         """Returns the white space before a statement that has its lines for itself; None if it shares one."""
-        start, end = self.span(statement)
+        start, end = self.get_span(statement)
         before = self.text[self._starts[statement.lineno - 1] : start]
-        rest = self.text[end : self.lines(statement)[1]].strip()
-        is_alone = not before.strip() and (not rest or rest.startswith("#"))
+        trailing_text = self.text[end : self.get_line_span(statement)[1]].strip()
+        is_alone = not before.strip() and (not trailing_text or trailing_text.startswith("#"))
         return before if is_alone and not self.text.startswith("elif", start) else None
 
-    def lines(self, statement: ast.stmt) -> tuple[int, int]:
+    def get_line_span(self, statement: ast.stmt) -> tuple[int, int]:
         """Returns the span of whole lines, with the last newline."""
         last = statement.end_lineno or statement.lineno
         end = self._starts[last] if last < len(self._starts) else len(self.text)
         return self._starts[statement.lineno - 1], end
 
-    def _offset(self, line: int, column: int) -> int:
+    def _get_offset(self, line: int, column: int) -> int:
         start = self._starts[line - 1]
         if self._is_ascii:
             return start + column
@@ -80,10 +80,10 @@ class Listing:
 
     def _read_blocks(self) -> Sequence[tuple[int, int]] | None:
         """Returns the numbers of the marker lines in pairs, or None if there are no markers."""
-        found = [(mark.group(1), bisect_right(self._starts, mark.start())) for mark in _MARKER.finditer(self.text)]
-        if not found:
+        marks = [(mark.group(1), bisect_right(self._starts, mark.start())) for mark in _MARKER.finditer(self.text)]
+        if not marks:
             return None
-        kinds = [kind for kind, _ in found]
-        if kinds != ["START", "END"] * (len(found) // 2):
+        kinds = [kind for kind, _ in marks]
+        if kinds != ["START", "END"] * (len(marks) // 2):
             raise ValueError("Its EVOLVE-BLOCK markers are no pairs: write one END after each START.")
-        return [(first, last) for (_, first), (_, last) in zip(found[::2], found[1::2], strict=True)]
+        return [(first, last) for (_, first), (_, last) in zip(marks[::2], marks[1::2], strict=True)]

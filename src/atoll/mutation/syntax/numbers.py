@@ -7,70 +7,70 @@ from random import Random
 
 from atoll.mutation.syntax.words import Kind
 
-_LARGEST = 1e12  # beyond, a range or a power of it would not end
+_MAX_VALUE = 1e12  # beyond, a range or a power of it would not end
 
 
-def literal(value: float) -> ast.expr:
+def make_literal(value: float) -> ast.expr:
     """Returns a number as syntax; a negative one as the negation that Python reads it as."""
     if value < 0 or (value == 0 and math.copysign(1, value) < 0):
         return ast.UnaryOp(ast.USub(), ast.Constant(-value))
     return ast.Constant(value)
 
 
-def value_of(node: ast.expr) -> int | float | None:
+def parse_number(node: ast.expr) -> int | float | None:
     """Returns the number that an expression spells, or None."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = value_of(node.operand) if isinstance(node.operand, ast.Constant) else None
+        inner = parse_number(node.operand) if isinstance(node.operand, ast.Constant) else None
         return None if inner is None else -inner
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         value = node.value
         assert isinstance(value, int | float)
-        return value if abs(value) <= _LARGEST else None
+        return value if abs(value) <= _MAX_VALUE else None
     return None
 
 
-def moved(rng: Random, value: float, demand: Kind) -> int | float:
+def move_number(rng: Random, value: float, required_kind: Kind) -> int | float:
     """Returns another number near this one; a whole one or a small power where only such may stand."""
-    if demand == "power":
-        near = (value + 1, value - 1, value + 0.5, value - 0.5, -value)
-        return rng.choice([new for new in near if 0 < abs(new) <= 5] or [2])
+    if required_kind == "power":
+        neighbors = (value + 1, value - 1, value + 0.5, value - 0.5, -value)
+        return rng.choice([new for new in neighbors if 0 < abs(new) <= 5] or [2])
     for _ in range(20):
-        if demand == "integer" or (isinstance(value, int) and rng.random() < 0.6):
-            new: int | float = rng.choice(_WHOLE)(int(value))
+        if required_kind == "integer" or (isinstance(value, int) and rng.random() < 0.6):
+            new: int | float = rng.choice(_INTEGER_MOVES)(int(value))
         else:
-            new = shortened(rng.choices(_REAL, _REAL_WEIGHTS)[0](rng, value), 6)
-        if new != value and math.isfinite(new) and abs(new) <= _LARGEST:
+            new = round_digits(rng.choices(_REAL_MOVES, _REAL_WEIGHTS)[0](rng, value), 6)
+        if new != value and math.isfinite(new) and abs(new) <= _MAX_VALUE:
             return new
     return 1 if value == 0 else 0
 
 
-def fresh(rng: Random, constants: Sequence[float], demand: Kind) -> int | float:
+def draw_number(rng: Random, constants: Sequence[float], required_kind: Kind) -> int | float:
     """Draws a new number: a usual one, or as FunSearch's baseline does, N(0, 1) or one of -10 to 10."""
     draw = rng.random()
-    if demand == "integer":
+    if required_kind == "integer":
         return rng.randint(0, 3) if draw < 0.8 else rng.randint(-10, 10)
     if draw < 0.7 and constants:
         return rng.choice(constants)
-    return shortened(rng.gauss(0, 1), 3) if draw < 0.85 else rng.randint(-10, 10)
+    return round_digits(rng.gauss(0, 1), 3) if draw < 0.85 else rng.randint(-10, 10)
 
 
-def of_any_size(rng: Random) -> float:
+def draw_any_scale(rng: Random) -> float:
     """Draws a number of either sign from 0.1 to 100, each order of magnitude as often as another."""
-    return shortened(rng.choice((-1, 1)) * 10 ** rng.uniform(-1, 2), 2)
+    return round_digits(rng.choice((-1, 1)) * 10 ** rng.uniform(-1, 2), 2)
 
 
-def shortened(value: float, digits: int) -> float:
+def round_digits(value: float, digits: int) -> float:
     """Returns a number with so many digits."""
     return float(f"{value:.{digits}g}")
 
 
-def _nudged(rng: Random, value: float) -> float:
+def _nudge(rng: Random, value: float) -> float:
     """Takes a relative gaussian step: mostly a small one, sometimes across the order of magnitude."""
     spread = rng.choice((0.01, 0.1, 0.5))
     return value * (1 + rng.gauss(0, spread)) if value else rng.gauss(0, 1)
 
 
-_WHOLE: Sequence[Callable[[int], int]] = (
+_INTEGER_MOVES: Sequence[Callable[[int], int]] = (
     lambda value: value + 1,
     lambda value: value - 1,
     lambda value: value + 1,
@@ -79,12 +79,12 @@ _WHOLE: Sequence[Callable[[int], int]] = (
     lambda value: value // 2,
     lambda value: -value,
 )
-_REAL: Sequence[Callable[[Random, float], float]] = (
-    _nudged,
+_REAL_MOVES: Sequence[Callable[[Random, float], float]] = (
+    _nudge,
     lambda rng, value: -value,
     lambda rng, value: value * 2,
     lambda rng, value: value / 2,
-    lambda rng, value: shortened(value, rng.randint(1, 2)),
+    lambda rng, value: round_digits(value, rng.randint(1, 2)),
     lambda rng, value: value + rng.choice((-1, 1)),
 )
 _REAL_WEIGHTS = (8, 1, 2, 2, 2, 2)

@@ -4,14 +4,14 @@ import ast
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from atoll.mutation.syntax.listing import Listing
-from atoll.mutation.syntax.trees import nodes
-from atoll.mutation.syntax.uses import Uses
+from atoll.mutation.syntax.listing import SourceText
+from atoll.mutation.syntax.trees import list_nodes
+from atoll.mutation.syntax.uses import NameUsage
 from atoll.mutation.syntax.vocabulary import Vocabulary
-from atoll.mutation.syntax.words import Kind, Names
+from atoll.mutation.syntax.words import Kind, NameKinds
 
 
-class Place(NamedTuple):
+class ExpressionSite(NamedTuple):
     """A whole expression that may change: the value, test or iterable of a statement.
 
     Attributes:
@@ -22,12 +22,12 @@ class Place(NamedTuple):
     """
 
     root: ast.expr
-    demand: Kind
-    names: Names
-    uses: Uses
+    required_kind: Kind
+    names: NameKinds
+    usage: NameUsage
 
 
-class Spot(NamedTuple):
+class StatementSite(NamedTuple):
     """A statement that others may be written around.
 
     Attributes:
@@ -37,20 +37,20 @@ class Spot(NamedTuple):
     """
 
     statement: ast.stmt
-    names: Names
-    uses: Uses
-    place: Place | None
+    names: NameKinds
+    usage: NameUsage
+    expression_site: ExpressionSite | None
     is_movable: bool
 
-    def is_spare(self) -> bool:
+    def is_removable(self) -> bool:
         """Says whether the names that the rest reads are there without this statement."""
         if not self.is_movable or isinstance(self.statement, ast.Return):
             return False
         if isinstance(self.statement, ast.Expr):
             return isinstance(self.statement.value, ast.Call)
-        own = self.statement.target if isinstance(self.statement, ast.For) else None
-        stored = [node for node in nodes(self.statement) if isinstance(node, ast.Name) and not is_read(node)]
-        return all(node is own or node.id in self.names or node.id not in self.uses.loads for node in stored)
+        loop_target = self.statement.target if isinstance(self.statement, ast.For) else None
+        stored_names = [node for node in list_nodes(self.statement) if isinstance(node, ast.Name) and not is_read(node)]
+        return all(node is loop_target or node.id in self.names or node.id not in self.usage.loads for node in stored_names)
 
     def is_skippable(self) -> bool:
         """Says whether it is a line that assigns to what has a value already."""
@@ -65,15 +65,15 @@ def is_read(node: ast.Name) -> bool:
 
 
 @dataclass(slots=True)
-class Ground:
+class SiteIndex:
     """What the blocks of one source share and fill.
 
     Attributes:
         number: What arithmetic alone means: where numpy is about, an array.
     """
 
-    listing: Listing
+    source_text: SourceText
     vocabulary: Vocabulary
-    number: Kind = "number"
-    places: list[Place] = field(default_factory=list)
-    spots: list[Spot] = field(default_factory=list)
+    number_kind: Kind = "number"
+    expression_sites: list[ExpressionSite] = field(default_factory=list)
+    statement_sites: list[StatementSite] = field(default_factory=list)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
-from atoll.mutation.syntax.blocks import Block, Definition, imported, without_docstring
-from atoll.mutation.syntax.listing import Listing
-from atoll.mutation.syntax.places import Ground, Place, Spot
-from atoll.mutation.syntax.sites import Site, sites_of
-from atoll.mutation.syntax.uses import Uses, uses_of
-from atoll.mutation.syntax.vocabulary import Functions, Vocabulary
+from atoll.mutation.syntax.blocks import BlockReader, Definition, get_imported_names, strip_docstring
+from atoll.mutation.syntax.listing import SourceText
+from atoll.mutation.syntax.places import SiteIndex, ExpressionSite, StatementSite
+from atoll.mutation.syntax.sites import Site, find_sites
+from atoll.mutation.syntax.uses import NameUsage, collect_usage
+from atoll.mutation.syntax.vocabulary import AvailableFunctions, Vocabulary
 from atoll.mutation.syntax.words import Kind
 
 _ALIASES: dict[str, Kind] = {"np": "numpy", "numpy": "numpy", "math": "math"}
-_FAULTS = (SyntaxError, ValueError, RecursionError, MemoryError)
+_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -28,66 +28,66 @@ class Program:
         lengths: How long the texts of the places are, added up: longer ones change more often.
     """
 
-    listing: Listing
-    places: Sequence[Place]
-    spots: Sequence[Spot]
-    functions: Functions
-    lengths: Sequence[int]
+    source_text: SourceText
+    expression_sites: Sequence[ExpressionSite]
+    statement_sites: Sequence[StatementSite]
+    functions: AvailableFunctions
+    cumulative_lengths: Sequence[int]
     _sites: dict[int, Sequence[Site]] = field(default_factory=dict)
 
-    def sites(self, place: int) -> Sequence[Site]:
+    def get_sites(self, index: int) -> Sequence[Site]:
         """Returns the expressions in a place that may be replaced."""
-        found = self._sites.get(place)
-        if found is None:
-            root, demand, names, _ = self.places[place]
-            found = self._sites[place] = sites_of(root, demand, names)
-        return found
+        sites = self._sites.get(index)
+        if sites is None:
+            root, required_kind, names, _ = self.expression_sites[index]
+            sites = self._sites[index] = find_sites(root, required_kind, names)
+        return sites
 
 
-def analysed(text: str, vocabulary: Vocabulary) -> Program:
+def analyze(text: str, vocabulary: Vocabulary) -> Program:
     """Reads a source, or remembers it: a good parent is asked for again and again.
 
     Raises:
         ValueError: It is no Python, or nothing in it may change.
     """
-    return next(read for longest, read in _MEMORIES if len(text) <= longest)(text, vocabulary)
+    return next(cached_analyze for max_length, cached_analyze in _CACHED_ANALYZERS if len(text) <= max_length)(text, vocabulary)
 
 
-def _read(text: str, vocabulary: Vocabulary) -> Program:
-    body = [each for each in without_docstring(_parsed(text).body) if not _is_main(each)]
-    ground = Ground(Listing(text), vocabulary)
-    plain = [each for each in body if not isinstance(each, _DEFINITIONS)]
-    uses = uses_of(plain)
-    definitions = list(_definitions(body))
-    names = _module_names(body, [uses, *(each for _, each in definitions)], vocabulary)
-    ground.number = "array" if "numpy" in names.values() else "number"
-    module = Block(ground, uses)
-    seen = {**names, **(module.read(plain, names) or {})}
-    for node, its_uses in definitions:
-        module.define(node, seen, its_uses)
-    if not ground.places:
+def _analyze(text: str, vocabulary: Vocabulary) -> Program:
+    body = [statement for statement in strip_docstring(_parse(text).body) if not _is_main(statement)]
+    site_index = SiteIndex(SourceText(text), vocabulary)
+    plain_statements = [statement for statement in body if not isinstance(statement, _DEFINITIONS)]
+    usage = collect_usage(plain_statements)
+    definitions = list(_iter_definitions(body))
+    names = _module_names(body, [usage, *(definition_usage for _, definition_usage in definitions)], vocabulary)
+    site_index.number_kind = "array" if "numpy" in names.values() else "number"
+    module = BlockReader(site_index, usage)
+    known_names = {**names, **(module.read(plain_statements, names) or {})}
+    for node, definition_usage in definitions:
+        module.define(node, known_names, definition_usage)
+    if not site_index.expression_sites:
         raise ValueError("It has no expression that may change: write code, between the markers if it has any.")
-    lengths = [end - start for start, end in (ground.listing.span(place.root) for place in ground.places)]
-    functions = vocabulary.functions(names)
-    return Program(ground.listing, ground.places, ground.spots, functions, list(accumulate(lengths)))
+    lengths = [end - start for start, end in (site_index.source_text.get_span(site.root) for site in site_index.expression_sites)]
+    functions = vocabulary.list_functions(names)
+    return Program(site_index.source_text, site_index.expression_sites, site_index.statement_sites, functions, list(accumulate(lengths)))
 
 
 # Some 70 bytes are kept for each character, so that long programs are remembered for a shorter time.
-_MEMORIES = tuple((longest, lru_cache(size)(_read)) for longest, size in ((2_000, 512), (20_000, 32), (sys.maxsize, 2)))
+_CACHED_ANALYZERS = tuple((max_length, lru_cache(size)(_analyze)) for max_length, size in ((2_000, 512), (20_000, 32), (sys.maxsize, 2)))
 
 
 def compiles(text: str) -> bool:
     try:
         compile(text, "<program>", "exec", dont_inherit=True)
-    except _FAULTS:
+    except _PARSE_ERRORS:
         return False
     return True
 
 
-def _parsed(text: str) -> ast.Module:
+def _parse(text: str) -> ast.Module:
     try:
         return ast.parse(text)
-    except _FAULTS as error:
+    except _PARSE_ERRORS as error:
         raise ValueError(f"It is no Python that can be rewritten by its syntax ({error}): use an LLM.") from error
 
 
@@ -99,32 +99,32 @@ def _is_main(statement: ast.stmt) -> bool:
     return False
 
 
-def _definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[Definition, Uses]]:
+def _iter_definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[Definition, NameUsage]]:
     """Yields functions, classes and their methods with the uses of their own bodies."""
     for node in body:
         if isinstance(node, ast.ClassDef):
-            yield node, uses_of(each for each in node.body if not isinstance(each, _DEFINITIONS))
-            yield from _definitions(node.body)
+            yield node, collect_usage(statement for statement in node.body if not isinstance(statement, _DEFINITIONS))
+            yield from _iter_definitions(node.body)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node, uses_of(node.body)
+            yield node, collect_usage(node.body)
 
 
-def _module_names(body: Sequence[ast.stmt], uses: Sequence[Uses], vocabulary: Vocabulary) -> dict[str, Kind]:
+def _module_names(body: Sequence[ast.stmt], usages: Sequence[NameUsage], vocabulary: Vocabulary) -> dict[str, Kind]:
     """Returns what is known everywhere: imports, what the namespace gives, and modules that are mentioned."""
     names: dict[str, Kind] = {}
-    stored = set().union(*(each.stores for each in uses))
-    mentioned = [_heads(each) for each in body if isinstance(each, ast.FunctionDef)]
+    stored = set().union(*(usage.stores for usage in usages))
+    mentioned_modules = [_find_annotation_modules(statement) for statement in body if isinstance(statement, ast.FunctionDef)]
     for name, kind in _ALIASES.items():
-        if name not in stored and (any(name in each.loads for each in uses) or any(name in each for each in mentioned)):
+        if name not in stored and (any(name in item.loads for item in usages) or any(name in item for item in mentioned_modules)):
             names[name] = kind
-    names |= vocabulary.given
+    names |= vocabulary.predefined_names
     for statement in body:
-        names |= imported(statement)
+        names |= get_imported_names(statement)
         names |= {statement.name: "other"} if isinstance(statement, _DEFINITIONS) else {}
     return names
 
 
-def _heads(node: ast.FunctionDef) -> list[str]:
+def _find_annotation_modules(node: ast.FunctionDef) -> list[str]:
     """Returns the modules that the annotations of a function mention: they are there, or it would not run."""
-    found = [each.annotation for each in node.args.args] + [node.returns]
-    return [each.value.id for each in found if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)]
+    annotations = [argument.annotation for argument in node.args.args] + [node.returns]
+    return [annotation.value.id for annotation in annotations if isinstance(annotation, ast.Attribute) and isinstance(annotation.value, ast.Name)]

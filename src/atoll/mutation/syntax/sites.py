@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from atoll.mutation.syntax import kinds, numbers
-from atoll.mutation.syntax.kinds import ARITHMETIC, NUMERIC, SCALAR, WHOLE
-from atoll.mutation.syntax.trees import nodes
-from atoll.mutation.syntax.words import Kind, Names
+from atoll.mutation.syntax.kinds import ARITHMETIC_OPERATORS, NUMERIC_KINDS, SCALAR_KINDS, INTEGER_KINDS
+from atoll.mutation.syntax.trees import list_nodes
+from atoll.mutation.syntax.words import Kind, NameKinds
 
 _FROZEN = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.JoinedStr)
-_OF_NUMBERS = frozenset({"round", "float", "int", "pow"})
+_NUMBER_FUNCTIONS = frozenset({"round", "float", "int", "pow"})
 
 
 class Site(NamedTuple):
@@ -25,24 +25,24 @@ class Site(NamedTuple):
 
     node: ast.expr
     kind: Kind
-    demand: Kind
-    names: Names
+    required_kind: Kind
+    names: NameKinds
 
     def is_number(self) -> bool:
         """Says whether arithmetic may be done with it: what is unknown is a number where one is wanted."""
-        return self.demand in NUMERIC and (self.kind in NUMERIC or self.kind == "other")
+        return self.required_kind in NUMERIC_KINDS and (self.kind in NUMERIC_KINDS or self.kind == "other")
 
 
-def sites_of(root: ast.expr, demand: Kind, names: Names) -> Sequence[Site]:
+def find_sites(root: ast.expr, required_kind: Kind, names: NameKinds) -> Sequence[Site]:
     """Returns all sites of an expression; none if it binds names, suspends, or has an f-string, hard to write anew."""
-    if any(isinstance(node, _FROZEN) for node in nodes(root)):
+    if any(isinstance(node, _FROZEN) for node in list_nodes(root)):
         return ()
-    found = Found()
-    _visit(root, demand, names, found)
-    return found.sites
+    collector = SiteCollector()
+    _visit(root, required_kind, names, collector)
+    return collector.sites
 
 
-class Found:
+class SiteCollector:
     """The sites found so far, and the kinds of all that was read on the way."""
 
     __slots__ = ("_kinds", "sites")
@@ -51,152 +51,152 @@ class Found:
         self.sites: list[Site] = []
         self._kinds: dict[ast.expr, Kind] = {}
 
-    def kind(self, node: ast.expr, names: Names) -> Kind:
-        return kinds.kind_of(node, names, self._kinds)
+    def get_kind(self, node: ast.expr, names: NameKinds) -> Kind:
+        return kinds.infer_kind(node, names, self._kinds)
 
 
-def _visit(node: ast.expr, demand: Kind, names: Names, found: Found) -> None:
-    kind = found.kind(node, names)
-    if demand != "other" and kind not in ("numpy", "math", "function"):
-        found.sites.append(Site(node, kind, demand, names))
+def _visit(node: ast.expr, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    kind = collector.get_kind(node, names)
+    if required_kind != "other" and kind not in ("numpy", "math", "function"):
+        collector.sites.append(Site(node, kind, required_kind, names))
     visitor = _VISITORS.get(type(node))
-    if visitor is not None and numbers.value_of(node) is None:
-        visitor(node, kind, demand, names, found)
+    if visitor is not None and numbers.parse_number(node) is None:
+        visitor(node, kind, required_kind, names, collector)
 
 
-def _visit_as_is(node: ast.expr, names: Names, found: Found) -> None:
+def _visit_same_kind(node: ast.expr, names: NameKinds, collector: SiteCollector) -> None:
     """Visits what must keep its kind."""
-    kind = found.kind(node, names)
-    _visit(node, "integer" if kind == "index" else kind, names, found)
+    kind = collector.get_kind(node, names)
+    _visit(node, "integer" if kind == "index" else kind, names, collector)
 
 
-def _binary(node: ast.BinOp, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
-    is_number = kind in NUMERIC and demand in NUMERIC and isinstance(node.op, ARITHMETIC)
+def _visit_binary(node: ast.BinOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    is_number = kind in NUMERIC_KINDS and required_kind in NUMERIC_KINDS and isinstance(node.op, ARITHMETIC_OPERATORS)
     sides = [node.left, node.right]
-    if isinstance(node.op, ast.Pow) and found.kind(node.right, names) in SCALAR:
+    if isinstance(node.op, ast.Pow) and collector.get_kind(node.right, names) in SCALAR_KINDS:
         sides = [node.left]
-        _power(node.right, names, found)
+        _visit_power(node.right, names, collector)
     for side in sides:
-        if is_number and found.kind(side, names) in NUMERIC | {"other"}:
-            _visit(side, demand, names, found)
+        if is_number and collector.get_kind(side, names) in NUMERIC_KINDS | {"other"}:
+            _visit(side, required_kind, names, collector)
         else:
-            _visit_as_is(side, names, found)
+            _visit_same_kind(side, names, collector)
 
 
-def _power(node: ast.expr, names: Names, found: Found) -> None:
+def _visit_power(node: ast.expr, names: NameKinds, collector: SiteCollector) -> None:
     """Visits what stands after `**`: a number stays a small one, since a large power of whole numbers never ends."""
-    if numbers.value_of(node) is not None:
-        found.sites.append(Site(node, "number", "power", names))
+    if numbers.parse_number(node) is not None:
+        collector.sites.append(Site(node, "number", "power", names))
     elif isinstance(node, ast.Subscript):
-        _visit(node, "number", names, found)
+        _visit(node, "number", names, collector)
 
 
-def _unary(node: ast.UnaryOp, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
-    if isinstance(node.op, ast.Not) or demand not in NUMERIC:
-        _visit_as_is(node.operand, names, found)
+def _visit_unary(node: ast.UnaryOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    if isinstance(node.op, ast.Not) or required_kind not in NUMERIC_KINDS:
+        _visit_same_kind(node.operand, names, collector)
     else:
-        _visit(node.operand, demand, names, found)
+        _visit(node.operand, required_kind, names, collector)
 
 
-def _comparison(node: ast.Compare, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
+def _visit_comparison(node: ast.Compare, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
     sides = [node.left, *node.comparators]
-    inner = [found.kind(each, names) for each in sides]
+    side_kinds = [collector.get_kind(side, names) for side in sides]
     if isinstance(node.ops[0], ast.Is | ast.IsNot):
         return
-    is_number = all(each in NUMERIC for each in inner)
+    is_number = all(side_kind in NUMERIC_KINDS for side_kind in side_kinds)
     for side in sides:
         if is_number and kind in ("bool", "mask"):
-            _visit(side, "array" if "array" in inner else "number", names, found)
+            _visit(side, "array" if "array" in side_kinds else "number", names, collector)
         else:
-            _visit_as_is(side, names, found)
+            _visit_same_kind(side, names, collector)
 
 
-def _junction(node: ast.BoolOp, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
-    for each in node.values:
-        _visit_as_is(each, names, found)
+def _visit_bool_op(node: ast.BoolOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    for value in node.values:
+        _visit_same_kind(value, names, collector)
 
 
-def _choice(node: ast.IfExp, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
-    _visit_as_is(node.test, names, found)
-    for each in (node.body, node.orelse):
-        _visit(each, demand if kind in NUMERIC else found.kind(each, names), names, found)
+def _visit_conditional(node: ast.IfExp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    _visit_same_kind(node.test, names, collector)
+    for branch in (node.body, node.orelse):
+        _visit(branch, required_kind if kind in NUMERIC_KINDS else collector.get_kind(branch, names), names, collector)
 
 
-def _call(node: ast.Call, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
+def _visit_call(node: ast.Call, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name == "tunable" or (isinstance(node.func, ast.Attribute) and node.func.attr == "tunable"):
         return  # its value and bounds are the tuner's
-    owner: Kind = found.kind(node.func.value, names) if isinstance(node.func, ast.Attribute) else "other"
+    owner: Kind = collector.get_kind(node.func.value, names) if isinstance(node.func, ast.Attribute) else "other"
     if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
-        _visit_as_is(node.func.value, names, found)
-    for arg in (*node.args, *(each.value for each in node.keywords)):
-        inner = found.kind(arg, names)
-        if name == "range" and inner in SCALAR:
-            _visit(arg, "integer", names, found)
-        elif inner in SCALAR and (name in _OF_NUMBERS or (name in ("min", "max") and demand == "array")):
-            _visit(arg, "number", names, found)
-        elif inner in SCALAR and name in ("abs", "min", "max") and demand in NUMERIC:
-            _visit(arg, demand, names, found)
-        elif inner in SCALAR and owner in ("math", "numpy"):
-            _visit(arg, demand if owner == "numpy" and demand == "array" else _loosened(inner, owner), names, found)
+        _visit_same_kind(node.func.value, names, collector)
+    for arg in (*node.args, *(keyword.value for keyword in node.keywords)):
+        argument_kind = collector.get_kind(arg, names)
+        if name == "range" and argument_kind in SCALAR_KINDS:
+            _visit(arg, "integer", names, collector)
+        elif argument_kind in SCALAR_KINDS and (name in _NUMBER_FUNCTIONS or (name in ("min", "max") and required_kind == "array")):
+            _visit(arg, "number", names, collector)
+        elif argument_kind in SCALAR_KINDS and name in ("abs", "min", "max") and required_kind in NUMERIC_KINDS:
+            _visit(arg, required_kind, names, collector)
+        elif argument_kind in SCALAR_KINDS and owner in ("math", "numpy"):
+            _visit(arg, required_kind if owner == "numpy" and required_kind == "array" else _loosen_kind(argument_kind, owner), names, collector)
         else:
-            _visit_as_is(arg, names, found)
+            _visit_same_kind(arg, names, collector)
 
 
-def _loosened(kind: Kind, owner: Kind) -> Kind:
+def _loosen_kind(kind: Kind, owner: Kind) -> Kind:
     """Returns what a function of a module takes: numpy also takes sizes, so whole numbers stay whole there."""
-    return "integer" if kind in WHOLE and owner == "numpy" else "number"
+    return "integer" if kind in INTEGER_KINDS and owner == "numpy" else "number"
 
 
-def _item(node: ast.Subscript, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
+def _visit_subscript(node: ast.Subscript, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
     if not isinstance(node.value, ast.Name):
-        _visit_as_is(node.value, names, found)
-    elif names.get(node.value.id) == "vector" and numbers.value_of(node.slice) is not None:
+        _visit_same_kind(node.value, names, collector)
+    elif names.get(node.value.id) == "vector" and numbers.parse_number(node.slice) is not None:
         return  # `params[0]` is a leaf: another place in it is another leaf
     match node.slice:
         case ast.Slice(lower, upper, step):
-            parts = [each for each in (lower, upper, step) if each is not None]
+            parts = [part for part in (lower, upper, step) if part is not None]
         case ast.Tuple(elts):
-            parts = [each for each in elts if not isinstance(each, ast.Slice)]
+            parts = [element for element in elts if not isinstance(element, ast.Slice)]
         case index:
             parts = [index]
     for each in parts:
-        if found.kind(each, names) in SCALAR:
-            _visit(each, "integer", names, found)
+        if collector.get_kind(each, names) in SCALAR_KINDS:
+            _visit(each, "integer", names, collector)
         else:
-            _visit_as_is(each, names, found)
+            _visit_same_kind(each, names, collector)
 
 
-def _display(node: ast.Tuple | ast.List, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
-    for each in node.elts:
-        _visit_as_is(each, names, found)
+def _visit_sequence(node: ast.Tuple | ast.List, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    for element in node.elts:
+        _visit_same_kind(element, names, collector)
 
 
-def _comprehension(
-    node: ast.ListComp | ast.GeneratorExp | ast.SetComp, kind: Kind, demand: Kind, names: Names, found: Found
+def _visit_comprehension(
+    node: ast.ListComp | ast.GeneratorExp | ast.SetComp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
 ) -> None:
-    inner = kinds.inside(node.generators, names)
-    for each in node.generators:
-        _visit_as_is(each.iter, names if each is node.generators[0] else inner, found)
-        for test in each.ifs:
-            _visit_as_is(test, inner, found)
-    item = found.kind(node.elt, inner)
-    _visit(node.elt, "number" if item in SCALAR else item, inner, found)
+    inner_names = kinds.bind_generators(node.generators, names)
+    for generator in node.generators:
+        _visit_same_kind(generator.iter, names if generator is node.generators[0] else inner_names, collector)
+        for test in generator.ifs:
+            _visit_same_kind(test, inner_names, collector)
+    item_kind = collector.get_kind(node.elt, inner_names)
+    _visit(node.elt, "number" if item_kind in SCALAR_KINDS else item_kind, inner_names, collector)
 
 
-def _lambda(node: ast.Lambda, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
-    inner: Names = {**names, **{each.arg: "other" for each in node.args.args}}
-    _visit_as_is(node.body, inner, found)
+def _visit_lambda(node: ast.Lambda, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+    inner_names: NameKinds = {**names, **{argument.arg: "other" for argument in node.args.args}}
+    _visit_same_kind(node.body, inner_names, collector)
 
 
-def _attribute(node: ast.Attribute, kind: Kind, demand: Kind, names: Names, found: Found) -> None:
+def _visit_attribute(node: ast.Attribute, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
     if not isinstance(node.value, ast.Name):
-        _visit_as_is(node.value, names, found)
+        _visit_same_kind(node.value, names, collector)
 
 
 _VISITORS: Mapping[type[ast.expr], Callable[..., None]] = {
-    ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Compare: _comparison, ast.BoolOp: _junction, ast.IfExp: _choice,
-    ast.Call: _call, ast.Subscript: _item, ast.Tuple: _display, ast.List: _display, ast.Lambda: _lambda,
-    ast.ListComp: _comprehension, ast.GeneratorExp: _comprehension, ast.SetComp: _comprehension,
-    ast.Attribute: _attribute,
+    ast.BinOp: _visit_binary, ast.UnaryOp: _visit_unary, ast.Compare: _visit_comparison, ast.BoolOp: _visit_bool_op, ast.IfExp: _visit_conditional,
+    ast.Call: _visit_call, ast.Subscript: _visit_subscript, ast.Tuple: _visit_sequence, ast.List: _visit_sequence, ast.Lambda: _visit_lambda,
+    ast.ListComp: _visit_comprehension, ast.GeneratorExp: _visit_comprehension, ast.SetComp: _visit_comprehension,
+    ast.Attribute: _visit_attribute,
 }  # fmt: skip

@@ -4,79 +4,79 @@ import ast
 from typing import Any
 
 # What holds no statement and no expression of the program itself.
-_CLOSED = frozenset({
+_SKIPPED_FIELDS = frozenset({
     "ctx", "op", "ops", "annotation", "returns", "decorator_list", "type_params", "type_comment", "id", "attr",
     "arg", "name", "names", "module", "level", "kind",
 })  # fmt: skip
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}  # the same whoever fills it first
 
 
-def nodes(*trees: ast.AST) -> list[ast.AST]:
+def list_nodes(*trees: ast.AST) -> list[ast.AST]:
     """Returns all statements and expressions in trees, but for annotations and decorators.
 
     Three times as fast as `ast.walk`, which spends its time on operators and contexts.
     """
-    found = list(trees)
-    for node in found:  # it grows on the way
-        kind = type(node)
-        fields = _FIELDS.get(kind)
+    collected = list(trees)
+    for node in collected:  # it grows on the way
+        node_type = type(node)
+        fields = _FIELDS.get(node_type)
         if fields is None:
-            fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _CLOSED)
+            fields = _FIELDS[node_type] = tuple(name for name in node_type._fields if name not in _SKIPPED_FIELDS)
         for name in fields:
             value = getattr(node, name)
             if isinstance(value, ast.AST):
-                found.append(value)
+                collected.append(value)
             elif isinstance(value, list):
-                found += [each for each in value if isinstance(each, ast.AST)]
-    return found
+                collected += [child for child in value if isinstance(child, ast.AST)]
+    return collected
 
 
-def replaced[T: ast.AST](tree: T, old: ast.AST, new: ast.AST) -> T:
+def replace_node[T: ast.AST](tree: T, old: ast.AST, new: ast.AST) -> T:
     """Returns the tree with one node exchanged; what lies off the way to it is shared, not copied."""
     if tree is old:
         return new  # type: ignore[return-value]  # an expression for an expression
     for name in tree._fields:
         value: Any = getattr(tree, name, None)
         if isinstance(value, ast.AST):
-            made: Any = replaced(value, old, new)
+            new_value: Any = replace_node(value, old, new)
         elif isinstance(value, list):
-            made = [replaced(each, old, new) if isinstance(each, ast.AST) else each for each in value]
-            made = value if all(one is other for one, other in zip(made, value, strict=True)) else made
+            new_value = [replace_node(item, old, new) if isinstance(item, ast.AST) else item for item in value]
+            new_value = value if all(new_item is old_item for new_item, old_item in zip(new_value, value, strict=True)) else new_value
         else:
             continue
-        if made is not value:
-            fields = {each: getattr(tree, each, None) for each in tree._fields}
-            return ast.copy_location(type(tree)(**(fields | {name: made})), tree)
+        if new_value is not value:
+            fields = {field_name: getattr(tree, field_name, None) for field_name in tree._fields}
+            return ast.copy_location(type(tree)(**(fields | {name: new_value})), tree)
     return tree
 
 
-def same(one: Any, other: Any) -> bool:
+def is_same(first: Any, second: Any) -> bool:
     """Says whether two trees spell the same, wherever they stand."""
-    if isinstance(one, ast.AST):
-        if one is other:
+    if isinstance(first, ast.AST):
+        if first is second:
             return True
-        if type(one) is not type(other):
+        if type(first) is not type(second):
             return False
-        return all(same(getattr(one, name, None), getattr(other, name, None)) for name in one._fields if name != "kind")
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and bool(one == other)
+        return all(is_same(getattr(first, name, None), getattr(second, name, None)) for name in first._fields if name != "kind")
+    if isinstance(first, list):
+        return len(first) == len(second) and all(map(is_same, first, second))
+    return type(first) is type(second) and bool(first == second)
 
 
-def free_names(node: ast.AST) -> set[str]:
+def find_free_names(node: ast.AST) -> set[str]:
     """Returns the names that an expression reads from around it, not those of its own comprehensions and lambdas."""
     match node:
         case ast.Name(name, ast.Load()):
             return {name}
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             first = node.generators[0].iter  # read outside of the comprehension
-            own = {each.id for part in node.generators for each in nodes(part.target) if isinstance(each, ast.Name)}
-            return (_free_in(node) - own) | free_names(first)
+            bound_names = {child.id for part in node.generators for child in list_nodes(part.target) if isinstance(child, ast.Name)}
+            return (_find_free_in_children(node) - bound_names) | find_free_names(first)
         case ast.Lambda(args, body):
-            own = {each.arg for each in nodes(args) if isinstance(each, ast.arg)}
-            return (free_names(body) - own) | _free_in(args)
-    return _free_in(node)
+            bound_names = {child.arg for child in list_nodes(args) if isinstance(child, ast.arg)}
+            return (find_free_names(body) - bound_names) | _find_free_in_children(args)
+    return _find_free_in_children(node)
 
 
-def _free_in(node: ast.AST) -> set[str]:
-    return {name for child in ast.iter_child_nodes(node) for name in free_names(child)}
+def _find_free_in_children(node: ast.AST) -> set[str]:
+    return {name for child in ast.iter_child_nodes(node) for name in find_free_names(child)}

@@ -4,12 +4,12 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from atoll.mutation.syntax.trees import nodes
-from atoll.mutation.syntax.words import ARRAY_PARTS, LIST_METHODS, OF_SCALAR, OF_SEQUENCE, TEXT_METHODS, Kind
+from atoll.mutation.syntax.trees import list_nodes
+from atoll.mutation.syntax.words import ARRAY_ATTRIBUTES, LIST_METHODS, SCALAR_FUNCTIONS, SEQUENCE_FUNCTIONS, TEXT_METHODS, Kind
 
 
 @dataclass(slots=True)
-class Uses:
+class NameUsage:
     """What the body of a function does with its names.
 
     Attributes:
@@ -28,123 +28,123 @@ class Uses:
     indices: dict[str, set[int]] = field(default_factory=dict)
     loads: set[str] = field(default_factory=set)
     stores: set[str] = field(default_factory=set)
-    whole: set[str] = field(default_factory=set)
-    scalar: set[str] = field(default_factory=set)
-    numeric: set[str] = field(default_factory=set)
-    none: set[str] = field(default_factory=set)
+    integer_names: set[str] = field(default_factory=set)
+    scalar_names: set[str] = field(default_factory=set)
+    numeric_names: set[str] = field(default_factory=set)
+    optional_names: set[str] = field(default_factory=set)
     size: int = 0
 
-    def guess(self, name: str, number: Kind) -> Kind | None:
+    def guess(self, name: str, number_kind: Kind) -> Kind | None:
         """Returns the kind that the uses tell; `number` is what arithmetic alone means."""
-        if name in self.none:
+        if name in self.optional_names:
             return "other"
         if name in self.kinds:
             return self.kinds[name]
-        if name in self.whole:
+        if name in self.integer_names:
             return "integer"
-        return "number" if name in self.scalar else number if name in self.numeric else None
+        return "number" if name in self.scalar_names else number_kind if name in self.numeric_names else None
 
 
-def uses_of(body: Iterable[ast.stmt]) -> Uses:
+def collect_usage(body: Iterable[ast.stmt]) -> NameUsage:
     """Reads statements and all that is in them, but for annotations and decorators."""
-    uses, found = Uses(), nodes(*body)
-    uses.size = len(found)
-    for node in found:
-        note = _NOTES.get(type(node))
-        if note is not None:
-            note(uses, node)
-    return uses
+    usage, all_nodes = NameUsage(), list_nodes(*body)
+    usage.size = len(all_nodes)
+    for node in all_nodes:
+        recorder = _RECORDERS.get(type(node))
+        if recorder is not None:
+            recorder(usage, node)
+    return usage
 
 
-def _note_name(uses: Uses, node: ast.Name) -> None:
-    (uses.loads if isinstance(node.ctx, ast.Load) else uses.stores).add(node.id)
+def _record_name(usage: NameUsage, node: ast.Name) -> None:
+    (usage.loads if isinstance(node.ctx, ast.Load) else usage.stores).add(node.id)
 
 
-def _note_argument(uses: Uses, node: ast.arg) -> None:
-    uses.stores.add(node.arg)
+def _record_argument(usage: NameUsage, node: ast.arg) -> None:
+    usage.stores.add(node.arg)
 
 
-def _note_subscript(uses: Uses, node: ast.Subscript) -> None:
-    uses.whole.update(each.id for each in nodes(node.slice) if isinstance(each, ast.Name))
+def _record_subscript(usage: NameUsage, node: ast.Subscript) -> None:
+    usage.integer_names.update(child.id for child in list_nodes(node.slice) if isinstance(child, ast.Name))
     match node.value, node.slice:
-        case ast.Name(name), ast.Constant(int() as place) | ast.UnaryOp(ast.USub(), ast.Constant(int() as place)):
-            uses.indices.setdefault(name, set()).add(place)
-            uses.kinds.setdefault(name, "sequence")
+        case ast.Name(name), ast.Constant(int() as index) | ast.UnaryOp(ast.USub(), ast.Constant(int() as index)):
+            usage.indices.setdefault(name, set()).add(index)
+            usage.kinds.setdefault(name, "sequence")
         case ast.Name(name), ast.Constant(str()):
-            uses.kinds[name] = "other"
+            usage.kinds[name] = "other"
         case ast.Name(name), ast.Compare() | ast.Tuple():
-            uses.kinds.setdefault(name, "array")
+            usage.kinds.setdefault(name, "array")
         case ast.Name(name), _:
-            uses.kinds.setdefault(name, "sequence")
+            usage.kinds.setdefault(name, "sequence")
         case ast.Subscript(ast.Name(name)), _:
-            uses.kinds[name] = "items"
+            usage.kinds[name] = "items"
 
 
-def _note_call(uses: Uses, node: ast.Call) -> None:
+def _record_call(usage: NameUsage, node: ast.Call) -> None:
     names = [arg.id for arg in node.args if isinstance(arg, ast.Name)]
     match node.func:
-        case ast.Name(called):
-            uses.kinds.setdefault(called, "other")
-            if called in OF_SEQUENCE or (called in ("min", "max") and len(node.args) == 1):
+        case ast.Name(function_name):
+            usage.kinds.setdefault(function_name, "other")
+            if function_name in SEQUENCE_FUNCTIONS or (function_name in ("min", "max") and len(node.args) == 1):
                 for name in names:
-                    uses.kinds.setdefault(name, "sequence")
-            elif called == "range":
-                uses.whole.update(each.id for arg in node.args for each in nodes(arg) if isinstance(each, ast.Name))
-            elif called in OF_SCALAR or called in ("min", "max"):
-                uses.scalar.update(names)
+                    usage.kinds.setdefault(name, "sequence")
+            elif function_name == "range":
+                usage.integer_names.update(child.id for arg in node.args for child in list_nodes(arg) if isinstance(child, ast.Name))
+            elif function_name in SCALAR_FUNCTIONS or function_name in ("min", "max"):
+                usage.scalar_names.update(names)
         case ast.Attribute(ast.Name(owner), method):
             if owner in ("np", "numpy", "math"):
-                (uses.numeric if owner != "math" else uses.scalar).update(names)
+                (usage.numeric_names if owner != "math" else usage.scalar_names).update(names)
             elif method in TEXT_METHODS:
-                uses.kinds[owner] = "text"
+                usage.kinds[owner] = "text"
             elif method in LIST_METHODS:
-                uses.kinds.setdefault(owner, "sequence")
+                usage.kinds.setdefault(owner, "sequence")
 
 
-def _note_attribute(uses: Uses, node: ast.Attribute) -> None:
+def _record_attribute(usage: NameUsage, node: ast.Attribute) -> None:
     if isinstance(node.value, ast.Name) and node.attr not in TEXT_METHODS and node.attr not in LIST_METHODS:
-        uses.kinds.setdefault(node.value.id, "array" if node.attr in ARRAY_PARTS else "other")
+        usage.kinds.setdefault(node.value.id, "array" if node.attr in ARRAY_ATTRIBUTES else "other")
 
 
-def _note_arithmetic(uses: Uses, node: ast.BinOp) -> None:
-    for one, other in ((node.left, node.right), (node.right, node.left)):
-        if isinstance(one, ast.Name):
+def _record_arithmetic(usage: NameUsage, node: ast.BinOp) -> None:
+    for operand, other in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(operand, ast.Name):
             match other:
                 case ast.Constant(str()) | ast.JoinedStr():
-                    uses.kinds.setdefault(one.id, "text")
+                    usage.kinds.setdefault(operand.id, "text")
                 case ast.List() | ast.Tuple() | ast.ListComp():
-                    uses.kinds.setdefault(one.id, "sequence")
+                    usage.kinds.setdefault(operand.id, "sequence")
                 case _:
-                    uses.numeric.add(one.id)
+                    usage.numeric_names.add(operand.id)
 
 
-def _note_iterated(uses: Uses, node: ast.For | ast.comprehension) -> None:
+def _record_iteration(usage: NameUsage, node: ast.For | ast.comprehension) -> None:
     if isinstance(node.iter, ast.Name):
-        uses.kinds.setdefault(node.iter.id, "sequence")
+        usage.kinds.setdefault(node.iter.id, "sequence")
 
 
-def _note_test(uses: Uses, node: ast.If | ast.While | ast.IfExp) -> None:
-    for each in nodes(node.test):
-        if isinstance(each, ast.Compare):
-            for side in (each.left, *each.comparators):
-                if isinstance(side, ast.Name) and isinstance(each.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
-                    uses.scalar.add(side.id)
+def _record_test(usage: NameUsage, node: ast.If | ast.While | ast.IfExp) -> None:
+    for child in list_nodes(node.test):
+        if isinstance(child, ast.Compare):
+            for side in (child.left, *child.comparators):
+                if isinstance(side, ast.Name) and isinstance(child.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+                    usage.scalar_names.add(side.id)
 
 
-def _note_assigned(uses: Uses, node: ast.Assign) -> None:
+def _record_assignment(usage: NameUsage, node: ast.Assign) -> None:
     if isinstance(node.value, ast.Constant) and node.value.value is None:
-        uses.none.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        usage.optional_names.update(target.id for target in node.targets if isinstance(target, ast.Name))
 
 
-def _note_augmented(uses: Uses, node: ast.AugAssign) -> None:
+def _record_augmented(usage: NameUsage, node: ast.AugAssign) -> None:
     if isinstance(node.target, ast.Name):
-        uses.loads.add(node.target.id)
-        uses.numeric.add(node.target.id)
+        usage.loads.add(node.target.id)
+        usage.numeric_names.add(node.target.id)
 
 
-_NOTES: Mapping[type[ast.AST], Callable[..., None]] = {
-    ast.Name: _note_name, ast.arg: _note_argument, ast.Subscript: _note_subscript, ast.Call: _note_call,
-    ast.Attribute: _note_attribute, ast.BinOp: _note_arithmetic, ast.For: _note_iterated,
-    ast.comprehension: _note_iterated, ast.If: _note_test, ast.While: _note_test, ast.IfExp: _note_test,
-    ast.Assign: _note_assigned, ast.AugAssign: _note_augmented,
+_RECORDERS: Mapping[type[ast.AST], Callable[..., None]] = {
+    ast.Name: _record_name, ast.arg: _record_argument, ast.Subscript: _record_subscript, ast.Call: _record_call,
+    ast.Attribute: _record_attribute, ast.BinOp: _record_arithmetic, ast.For: _record_iteration,
+    ast.comprehension: _record_iteration, ast.If: _record_test, ast.While: _record_test, ast.IfExp: _record_test,
+    ast.Assign: _record_assignment, ast.AugAssign: _record_augmented,
 }  # fmt: skip

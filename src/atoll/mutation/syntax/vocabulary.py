@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from atoll.mutation.syntax.words import Kind, Names
+from atoll.mutation.syntax.words import Kind, NameKinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +26,30 @@ class Vocabulary:
     numpy: tuple[str, ...] = ("sin", "cos", "exp", "log", "sqrt", "abs", "tanh", "square", "sign")
     math: tuple[str, ...] = ("sin", "cos", "exp", "log", "sqrt", "tanh", "floor")
     builtins: tuple[str, ...] = ("abs", "min", "max", "sum", "len", "round")
-    given: tuple[tuple[str, Kind], ...] = ()
+    predefined_names: tuple[tuple[str, Kind], ...] = ()
     parameters: tuple[str, ...] = ("params", "parameters", "theta", "coefficients", "coeffs")
     num_parameters: int = 10
 
-    def functions(self, names: Names) -> "Functions":
+    def list_functions(self, names: NameKinds) -> "AvailableFunctions":
         """Returns what can be called where these names are known."""
         numpy = [name for name, kind in names.items() if kind == "numpy"][:1]
         math = [name for name, kind in names.items() if kind == "math"][:1]
-        by_element = [f"{alias}.{each}" for alias in numpy for each in self.numpy]
-        scalar = [f"{alias}.{each}" for alias in math for each in self.math]
+        elementwise = [f"{alias}.{name}" for alias in numpy for name in self.numpy]
+        scalar = [f"{alias}.{name}" for alias in math for name in self.math]
         scalar += [name for name, kind in names.items() if kind == "function" and name in self.math]
-        plain = [name for name in ("abs",) if name in self.builtins]
-        return Functions(
-            scalar=(*by_element, *scalar, *plain, *(name for name in ("round",) if name in self.builtins)),
-            by_element=(*by_element, *plain),
-            reducing=tuple(f"{alias}.{each}" for alias in numpy for each in ("sum", "max", "min", "mean")),
-            paired=tuple(name for name in ("min", "max") if name in self.builtins),
-            paired_by_element=tuple(f"{alias}.{each}" for alias in numpy for each in ("minimum", "maximum")),
+        builtin = [name for name in ("abs",) if name in self.builtins]
+        return AvailableFunctions(
+            scalar=(*elementwise, *scalar, *builtin, *(name for name in ("round",) if name in self.builtins)),
+            elementwise=(*elementwise, *builtin),
+            reductions=tuple(f"{alias}.{name}" for alias in numpy for name in ("sum", "max", "min", "mean")),
+            pairwise=tuple(name for name in ("min", "max") if name in self.builtins),
+            elementwise_pairwise=tuple(f"{alias}.{name}" for alias in numpy for name in ("minimum", "maximum")),
             where=f"{numpy[0]}.where" if numpy else None,
-            of_sequence=tuple(name for name in ("len", "sum", "min", "max") if name in self.builtins),
+            sequence_functions=tuple(name for name in ("len", "sum", "min", "max") if name in self.builtins),
         )
 
 
-class Functions(NamedTuple):
+class AvailableFunctions(NamedTuple):
     """What can be called in one source, as dotted names.
 
     Attributes:
@@ -63,14 +63,14 @@ class Functions(NamedTuple):
     """
 
     scalar: tuple[str, ...]
-    by_element: tuple[str, ...]
-    reducing: tuple[str, ...]
-    paired: tuple[str, ...]
-    paired_by_element: tuple[str, ...]
+    elementwise: tuple[str, ...]
+    reductions: tuple[str, ...]
+    pairwise: tuple[str, ...]
+    elementwise_pairwise: tuple[str, ...]
     where: str | None
-    of_sequence: tuple[str, ...]
+    sequence_functions: tuple[str, ...]
 
 
-def unshadowed(functions: tuple[str, ...], names: Names) -> list[str]:
+def filter_unshadowed(functions: tuple[str, ...], names: NameKinds) -> list[str]:
     """Returns the functions that no variable hides: `max` may be the name of an argument."""
     return [name for name in functions if "." in name or names.get(name, "function") == "function"]

@@ -10,21 +10,21 @@ type Kind = Literal[
     "index", "integer", "number", "bool", "array", "mask", "vector", "sequence", "items", "text", "other", "power",
     "numpy", "math", "function",
 ]  # fmt: skip
-type Names = Mapping[str, Kind]
+type NameKinds = Mapping[str, Kind]
 
 # What builtins return, whatever they are given.
-RESULTS: Mapping[str, Kind] = {
+BUILTIN_RESULTS: Mapping[str, Kind] = {
     "len": "integer", "int": "integer", "ord": "integer", "hash": "integer", "sum": "number", "float": "number",
     "pow": "number", "range": "sequence", "str": "text", "chr": "text", "repr": "text",
     "bool": "bool", "isinstance": "bool", "any": "bool", "all": "bool",
 }  # fmt: skip
-MATH = frozenset({
+MATH_FUNCTIONS = frozenset({
     "sqrt", "sin", "cos", "tan", "exp", "log", "log2", "log10", "tanh", "floor", "ceil", "fabs", "hypot", "atan",
     "atan2", "asin", "acos",
 })  # fmt: skip
 # From an array to a number, as functions and as methods.
 REDUCTIONS = frozenset({"sum", "max", "min", "mean", "median", "std", "var", "prod", "dot", "amax", "amin", "ptp"})
-MAKERS = frozenset({
+ARRAY_MAKERS = frozenset({
     "array", "asarray", "zeros", "ones", "full", "arange", "linspace", "zeros_like", "ones_like", "argsort",
 })  # fmt: skip
 TEXT_METHODS: Mapping[str, Kind] = {
@@ -37,12 +37,12 @@ LIST_METHODS: Mapping[str, Kind] = {
     "count": "integer", "index": "integer", "pop": "number", "copy": "sequence", "append": "other", "extend": "other",
     "insert": "other", "sort": "other", "reverse": "other", "remove": "other",
 }  # fmt: skip
-ARRAY_PARTS = frozenset({
+ARRAY_ATTRIBUTES = frozenset({
     "sum", "mean", "max", "min", "std", "var", "prod", "argmax", "argmin", "shape", "size", "T", "clip", "astype",
 })  # fmt: skip
 # Builtins by what they take.
-OF_SEQUENCE = frozenset({"len", "sum", "sorted", "enumerate", "zip", "reversed", "list", "tuple", "any", "all"})
-OF_SCALAR = frozenset({"float", "int", "round", "divmod"})
+SEQUENCE_FUNCTIONS = frozenset({"len", "sum", "sorted", "enumerate", "zip", "reversed", "list", "tuple", "any", "all"})
+SCALAR_FUNCTIONS = frozenset({"float", "int", "round", "divmod"})
 BUILTINS = frozenset({
     "abs", "all", "any", "bool", "divmod", "enumerate", "float", "int", "len", "list", "map", "max", "min", "pow",
     "range", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "zip",

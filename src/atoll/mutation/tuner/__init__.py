@@ -1,8 +1,8 @@
 """Constants, tuned by numbers alone."""
 
-from atoll.mutation.tuner.declared import declared, tunable
+from atoll.mutation.tuner.declared import find_tunables, tunable
 from atoll.mutation.tuner.engine import Tuner
-from atoll.mutation.tuner.optimiser import Optimiser, maximise, minimise
-from atoll.mutation.tuner.space import Found, Space, Tunable
+from atoll.mutation.tuner.optimiser import Optimizer, maximize, minimize
+from atoll.mutation.tuner.space import BestPoint, Space, Tunable
 
-__all__ = ["Found", "Optimiser", "Space", "Tunable", "Tuner", "declared", "maximise", "minimise", "tunable"]
+__all__ = ["BestPoint", "Optimizer", "Space", "Tunable", "Tuner", "find_tunables", "maximize", "minimize", "tunable"]

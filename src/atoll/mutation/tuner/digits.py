@@ -3,7 +3,7 @@
 import math
 
 
-def roundest(low: float, high: float) -> float:
+def find_roundest(low: float, high: float) -> float:
     """Returns the number with the fewest digits between two others, of several such the nearest to their middle.
 
     roundest(0.2613, 0.3391) == 0.3
@@ -14,22 +14,22 @@ def roundest(low: float, high: float) -> float:
         return low
     middle = (low + high) / 2
     for power in range(math.floor(math.log10(max(abs(low), abs(high)))), -320, -1):
-        made = _multiple(middle, power)
-        if low <= made <= high:
-            return made
+        candidate = _find_multiple(middle, power)
+        if low <= candidate <= high:
+            return candidate
     return middle
 
 
-def digits_of(value: float) -> int:
+def count_digits(value: float) -> int:
     """Returns how many digits a number is written with, zeros at its ends left out."""
     return len(f"{abs(value):.12e}".partition("e")[0].replace(".", "").strip("0"))
 
 
-def rounded(value: float, digits: int) -> float:
+def round_to_digits(value: float, digits: int) -> float:
     """Returns a number with so many digits at most."""
     return float(f"{value:.{digits - 1}e}")
 
 
-def _multiple(value: float, power: int) -> float:
+def _find_multiple(value: float, power: int) -> float:
     """Returns the multiple of a power of ten that is nearest; read from text, since 3 * 0.1 is not 0.3."""
     return float(f"{round(value / 10.0**power)}e{power}")

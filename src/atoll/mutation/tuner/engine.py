@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from random import Random
 
 from atoll import errors, function
-from atoll.mutation.skeletons import skeleton_of
-from atoll.mutation.tuner.declared import Declared, declared, literals
-from atoll.mutation.tuner.optimiser import Optimiser
-from atoll.mutation.tuner.rounding import Rounding
+from atoll.mutation.skeletons import with_text
+from atoll.mutation.tuner.declared import DeclaredTunables, find_tunables, find_literals
+from atoll.mutation.tuner.optimiser import Optimizer
+from atoll.mutation.tuner.rounding import PointRounder
 from atoll.mutation.tuner.space import Point
-from atoll.mutation.unfit import Unfit
+from atoll.mutation.unfit import NotApplicable
 
 NAME = "tuner"
-_ROUNDING = 6  # evaluations of a step at most that only make numbers rounder
+_MAX_ROUNDING_TRIALS = 6  # evaluations of a step at most that only make numbers rounder
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,75 +33,75 @@ class Tuner:
     budget: int = 40
     patience: int = 12
     with_literals: bool = False
-    most_literals: int = 12
+    max_literals: int = 12
 
     def __post_init__(self) -> None:
-        if self.budget < 1 or self.patience < 1 or self.most_literals < 1:
+        if self.budget < 1 or self.patience < 1 or self.max_literals < 1:
             raise errors.SetupError(
-                f"budget is {self.budget}, patience {self.patience}, most_literals {self.most_literals}; "
+                f"budget is {self.budget}, patience {self.patience}, most_literals {self.max_literals}; "
                 "all must be at least 1."
             )
 
-    def propose(self, task: function.Task) -> Sequence[function.Function]:
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         """Returns a child with better constants; none if it found none.
 
         Raises:
             Unfit: The parent has nothing to tune.
         """
-        parent = _parent(task)
-        tuned, trials = self.tuned(task, parent, parent.score() if parent.evaluation else None)
-        if tuned is None:
+        parent = _choose_parent(context)
+        skeleton, trials = self.tune(context, parent, parent.score() if parent.evaluation else None)
+        if skeleton is None:
             return []
-        return [function.draft(parent, tuned, parents=[parent], engine=NAME, trials=trials)]
+        return [function.derive_child(parent, skeleton, parents=[parent], engine=NAME, trials=trials)]
 
-    def tuned(
-        self, task: function.Task, fn: function.Function, score: float | None
+    def tune(
+        self, context: function.ProposalContext, fn: function.Function, score: float | None
     ) -> tuple[function.AnySkeleton | None, int]:
         """Searches for better constants of a function; returns it with them, None if there are none, and the trials.
 
         Raises:
             Unfit: It has nothing to tune.
         """
-        found = self._declared(str(fn.skeleton()), task.rng)
-        search = Optimiser(found.tunables, task.rng.getrandbits(32))
-        search.tell(search.space.start, score)
-        limit = self.budget if task.allowance is None else min(self.budget, task.allowance)
+        declaration = self._find_tunables(str(fn.skeleton()), context.rng)
+        optimizer = Optimizer(declaration.tunables, context.rng.getrandbits(32))
+        optimizer.tell(optimizer.space.start, score)
+        limit = self.budget if context.max_evaluations is None else min(self.budget, context.max_evaluations)
         trials = 0
 
-        def judged(point: Point) -> float | None:
-            draft = function.draft(fn, skeleton_of(fn, found.written(point)), parents=[fn], engine=NAME)
-            return task.judge([draft])[0].score
+        def evaluate_point(point: Point) -> float | None:
+            trial = function.derive_child(fn, with_text(fn, declaration.write_point(point)), parents=[fn], engine=NAME)
+            return context.evaluate([trial])[0].score
 
-        while trials < limit and search.since_best <= self.patience + len(search.space):
-            point = search.ask()
+        while trials < limit and optimizer.since_best <= self.patience + len(optimizer.space):
+            point = optimizer.ask()
             if point is None:
                 break
-            search.tell(point, judged(point))
+            optimizer.tell(point, evaluate_point(point))
             trials += 1
-        if search.best.point == search.space.start:
+        if optimizer.best.point == optimizer.space.start:
             return None, trials
         # Only what is left is spent on looks: a better score is worth more than a round one.
-        rounding, last = Rounding(search.space, search.best), min(limit, trials + _ROUNDING)
-        while trials < last and (point := rounding.ask()) is not None:
-            rounding.tell(point, judged(point))
+        rounder, rounding_limit = PointRounder(optimizer.space, optimizer.best), min(limit, trials + _MAX_ROUNDING_TRIALS)
+        while trials < rounding_limit and (point := rounder.ask()) is not None:
+            rounder.tell(point, evaluate_point(point))
             trials += 1
-        return skeleton_of(fn, found.written(rounding.point)), trials
+        return with_text(fn, declaration.write_point(rounder.point)), trials
 
-    def _declared(self, text: str, rng: Random | None = None) -> Declared:
+    def _find_tunables(self, text: str, rng: Random | None = None) -> DeclaredTunables:
         try:
-            found = declared(text)
+            declaration = find_tunables(text)
         except errors.SetupError as error:  # a start like that never gets here: whoever wrote this one meant well
-            raise Unfit(str(error)) from error
-        if not found.tunables and self.with_literals:
-            found = literals(text, most=self.most_literals, rng=rng)
-        if not found.tunables:
-            raise Unfit("It declares nothing to tune: write tunable(VALUE, LOW, HIGH).")
-        return found
+            raise NotApplicable(str(error)) from error
+        if not declaration.tunables and self.with_literals:
+            declaration = find_literals(text, max_count=self.max_literals, rng=rng)
+        if not declaration.tunables:
+            raise NotApplicable("It declares nothing to tune: write tunable(VALUE, LOW, HIGH).")
+        return declaration
 
 
-def _parent(task: function.Task) -> function.Function:
+def _choose_parent(context: function.ProposalContext) -> function.Function:
     """Returns the best parent that is no result of tuning itself, else the best."""
-    for parent in reversed(task.parents):
+    for parent in reversed(context.parents):
         if parent.candidate is None or parent.candidate.meta.get("engine") != NAME:
             return parent
-    return task.parents[-1]
+    return context.parents[-1]

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from atoll.mutation.tuner.digits import digits_of, rounded
-from atoll.mutation.tuner.space import Found, Point, Space
+from atoll.mutation.tuner.digits import count_digits, round_to_digits
+from atoll.mutation.tuner.space import BestPoint, Point, Space
 
 
-class Rounding:
+class PointRounder:
     """Asks for points like the best one with rounder numbers, and keeps what scores no less.
 
     First all numbers at one, two or three digits at once, then one after the other at its start or with few digits.
@@ -17,18 +17,18 @@ class Rounding:
         score: What it scored.
     """
 
-    def __init__(self, space: Space, found: Found) -> None:
-        self._space, self.point, self.score = space, found.point, found.score
-        places = [place for place in range(len(space)) if self._num_digits(place) > 1]
-        self._plans: list[tuple[tuple[int, ...], int]] = [(tuple(places), digits) for digits in (1, 2, 3)]
-        singles = sorted(places, key=self._num_digits, reverse=True)
-        self._plans += [((place,), digits) for place in singles for digits in (0, 1, 2)]
-        self._tried = {found.point}
+    def __init__(self, space: Space, best: BestPoint) -> None:
+        self._space, self.point, self.score = space, best.point, best.score
+        indices = [index for index in range(len(space)) if self._count_digits(index) > 1]
+        self._plans: list[tuple[tuple[int, ...], int]] = [(tuple(indices), digits) for digits in (1, 2, 3)]
+        singles = sorted(indices, key=self._count_digits, reverse=True)
+        self._plans += [((index,), digits) for index in singles for digits in (0, 1, 2)]
+        self._tried = {best.point}
 
     def ask(self) -> Point | None:
         """Returns a point to try; None when nothing is left to round."""
         while self._plans:
-            point = self._made(*self._plans.pop(0))
+            point = self._round_point(*self._plans.pop(0))
             if point not in self._tried and self._cost(point) < self._cost(self.point):
                 self._tried.add(point)
                 return point
@@ -39,20 +39,20 @@ class Rounding:
         if score is not None and math.isfinite(score) and (self.score is None or score >= self.score):
             self.point, self.score = point, score
 
-    def _made(self, places: Sequence[int], digits: int) -> Point:
-        made = list(self.point)
-        for place in places:
-            each, value = self._space.tunables[place], made[place]
+    def _round_point(self, indices: Sequence[int], digits: int) -> Point:
+        values = list(self.point)
+        for index in indices:
+            tunable, value = self._space.tunables[index], values[index]
             assert isinstance(value, int | float)
-            made[place] = min(max(rounded(value, digits), each.low), each.high) if digits else each.start
-        return tuple(made)
+            values[index] = min(max(round_to_digits(value, digits), tunable.low), tunable.high) if digits else tunable.start
+        return tuple(values)
 
     def _cost(self, point: Point) -> int:
         """Returns how many digits a point has beside those that it began with."""
-        return sum(self._num_digits(place, point) for place in range(len(point)))
+        return sum(self._count_digits(index, point) for index in range(len(point)))
 
-    def _num_digits(self, place: int, point: Point | None = None) -> int:
-        each, value = self._space.tunables[place], (point or self.point)[place]
-        if each.choices or each.is_whole or value == each.start or not isinstance(value, int | float):
+    def _count_digits(self, index: int, point: Point | None = None) -> int:
+        tunable, value = self._space.tunables[index], (point or self.point)[index]
+        if tunable.choices or tunable.is_integer or value == tunable.start or not isinstance(value, int | float):
             return 0
-        return digits_of(value)
+        return count_digits(value)

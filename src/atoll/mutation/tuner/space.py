@@ -18,7 +18,7 @@ type Unit = NDArray[numpy.float64]  # a point of the unit cube
 _LOG_RATIO = 1000  # a range across three orders of magnitude is searched by its logarithm
 
 
-class Found(NamedTuple):
+class BestPoint(NamedTuple):
     """The best point of a search.
 
     Attributes:
@@ -52,7 +52,7 @@ class Tunable:
     start: Value
     low: float = 0.0
     high: float = 1.0
-    is_whole: bool = False
+    is_integer: bool = False
     choices: tuple[Value, ...] = ()
     scale: float = 0.0
 
@@ -81,18 +81,18 @@ class Tunable:
             return len(self.choices)
         if self.low == self.high:
             return 1
-        return math.floor(self.high) - math.ceil(self.low) + 1 if self.is_whole else math.inf
+        return math.floor(self.high) - math.ceil(self.low) + 1 if self.is_integer else math.inf
 
     @property
     def is_log(self) -> bool:
-        return not self.choices and not self.is_whole and self.low > 0 and self.high / self.low >= _LOG_RATIO
+        return not self.choices and not self.is_integer and self.low > 0 and self.high / self.low >= _LOG_RATIO
 
     def to_unit(self, value: Value) -> float:
         """Returns where a value lies between 0 and 1; the middle of its share, where there are only so many."""
         if self.choices:
             return (self.choices.index(value) + 0.5) / len(self.choices)
         assert isinstance(value, int | float)
-        if self.is_whole:
+        if self.is_integer:
             return (value - math.ceil(self.low) + 0.5) / self.num_values
         if self.low == self.high:
             return 0.5
@@ -108,19 +108,19 @@ class Tunable:
         unit = min(max(unit, 0.0), 1.0)
         if self.choices:
             return self.choices[min(int(unit * len(self.choices)), len(self.choices) - 1)]
-        if self.is_whole:
+        if self.is_integer:
             return math.ceil(self.low) + min(int(unit * self.num_values), int(self.num_values) - 1)
-        raw = self._stretched(unit)
-        return min(max(float(f"{raw:.7g}"), self.low), self.high)
+        value = self._scale_unit(unit)
+        return min(max(float(f"{value:.7g}"), self.low), self.high)
 
-    def near_unit(self, unit: float, slack: float) -> Value:
+    def round_near_unit(self, unit: float, slack: float) -> Value:
         """Returns the roundest value that lies as near as that."""
         if slack <= 0 or math.isfinite(self.num_values):
             return self.from_unit(unit)
-        low, high = (self._stretched(min(max(each, 0.0), 1.0)) for each in (unit - slack, unit + slack))
-        return min(max(digits.roundest(low, high), self.low), self.high)
+        low, high = (self._scale_unit(min(max(position, 0.0), 1.0)) for position in (unit - slack, unit + slack))
+        return min(max(digits.find_roundest(low, high), self.low), self.high)
 
-    def _stretched(self, unit: float) -> float:
+    def _scale_unit(self, unit: float) -> float:
         if self.scale:
             low, high = math.asinh(self.low / self.scale), math.asinh(self.high / self.scale)
             return self.scale * math.sinh(low + unit * (high - low))
@@ -139,7 +139,7 @@ class Space:
     def __post_init__(self) -> None:
         if not self.tunables:
             raise errors.SetupError("There is nothing to tune: declare a tunable, or ask for the literals.")
-        object.__setattr__(self, "start", tuple(each.start for each in self.tunables))
+        object.__setattr__(self, "start", tuple(tunable.start for tunable in self.tunables))
 
     def __len__(self) -> int:
         return len(self.tunables)
@@ -147,43 +147,43 @@ class Space:
     @property
     def size(self) -> float:
         """How many different points there are."""
-        return math.prod(each.num_values for each in self.tunables)
+        return math.prod(tunable.num_values for tunable in self.tunables)
 
     def to_unit(self, point: Sequence[Any]) -> Unit:
-        return numpy.array([each.to_unit(value) for each, value in zip(self.tunables, point, strict=True)])
+        return numpy.array([tunable.to_unit(value) for tunable, value in zip(self.tunables, point, strict=True)])
 
     def from_unit(self, unit: Sequence[float] | Unit) -> Point:
-        return tuple(each.from_unit(float(value)) for each, value in zip(self.tunables, unit, strict=True))
+        return tuple(tunable.from_unit(float(value)) for tunable, value in zip(self.tunables, unit, strict=True))
 
-    def snapped(self, units: Unit) -> Unit:
+    def snap(self, units: Unit) -> Unit:
         """Returns rows of the unit cube moved to the nearest points that there are."""
-        made = numpy.clip(units, 0.0, 1.0)
-        for column, each in enumerate(self.tunables):
-            count = each.num_values
+        result = numpy.clip(units, 0.0, 1.0)
+        for column, tunable in enumerate(self.tunables):
+            count = tunable.num_values
             if math.isfinite(count):
-                made[:, column] = (numpy.minimum(numpy.floor(made[:, column] * count), count - 1) + 0.5) / count
-        return made
+                result[:, column] = (numpy.minimum(numpy.floor(result[:, column] * count), count - 1) + 0.5) / count
+        return result
 
-    def rounded(self, units: Unit, slack: Unit) -> Unit:
+    def round_units(self, units: Unit, slack: Unit) -> Unit:
         """Returns rows of the unit cube moved by no more than a slack to points of few digits."""
         moves = numpy.broadcast_to(slack, units.shape)
-        made = [
+        rows = [
             [
-                each.to_unit(each.near_unit(float(unit), float(move)))
-                for each, unit, move in zip(self.tunables, *row, strict=True)
+                tunable.to_unit(tunable.round_near_unit(float(unit), float(move)))
+                for tunable, unit, move in zip(self.tunables, *row, strict=True)
             ]
             for row in zip(units, moves, strict=True)
         ]
-        return numpy.array(made)
+        return numpy.array(rows)
 
-    def features(self, units: Unit) -> Unit:
+    def to_features(self, units: Unit) -> Unit:
         """Returns rows of the unit cube as distances see them: a choice of several is one column for each."""
         columns = []
-        for column, each in enumerate(self.tunables):
+        for column, tunable in enumerate(self.tunables):
             values = units[:, column]
-            if len(each.choices) > 2:
-                index = numpy.minimum((values * len(each.choices)).astype(int), len(each.choices) - 1)
-                columns += list(0.7 * (index[None, :] == numpy.arange(len(each.choices))[:, None]))
+            if len(tunable.choices) > 2:
+                index = numpy.minimum((values * len(tunable.choices)).astype(int), len(tunable.choices) - 1)
+                columns += list(0.7 * (index[None, :] == numpy.arange(len(tunable.choices))[:, None]))
             else:
                 columns.append(values)
         return numpy.stack(columns, axis=1)

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from atoll import errors, function, mutation, system
 from atoll.programs.prompt import blocks
 from atoll.programs.prompt.templates import Templates
-from atoll.programs.prompt.window import Part, Piece, Texts, fitted, tokens_of
+from atoll.programs.prompt.window import PromptPart, PromptSection, SectionTexts, fit_to_limit, estimate_tokens
 
-_USER = {"diff": "diff_user", "rewrite": "full_rewrite_user", "cross": "cross_user"}
-_MARKERS = "Change only what stands between the EVOLVE-BLOCK markers; keep the markers and all the rest."
-_IN_HISTORY = ("previous_attempts", "top_programs", "inspiration_programs")
+_USER_TEMPLATES = {"diff": "diff_user", "rewrite": "full_rewrite_user", "cross": "cross_user"}
+_MARKER_NOTE = "Change only what stands between the EVOLVE-BLOCK markers; keep the markers and all the rest."
+_HISTORY_SECTIONS = ("previous_attempts", "top_programs", "inspiration_programs")
 
 
 @dataclass(frozen=True, slots=True)
-class Prompter:
+class ProgramPromptBuilder:
     """Asks for a better program; a function of the task and the request.
 
     Attributes:
@@ -30,7 +30,7 @@ class Prompter:
         most_tokens: What a prompt may have besides, as `window.tokens_of` counts; None: only characters count.
     """
 
-    bodies: system.Bodies
+    blobs: system.BlobStore
     description: str = ""
     language: str = "python"
     direction: str = "higher is better"
@@ -38,91 +38,91 @@ class Prompter:
     templates: Templates = field(default_factory=Templates.read)
     limit: int = 60_000
     max_artifact: int = 20_000
-    varied: bool = True
-    most_tokens: int | None = None
+    use_variations: bool = True
+    max_tokens: int | None = None
 
-    def __call__(self, task: function.Task, request: mutation.Request) -> mutation.Prompt:
+    def __call__(self, context: function.ProposalContext, request: mutation.EditRequest) -> mutation.Prompt:
         """Returns a prompt of at most `limit` characters and `most_tokens` tokens.
 
         Raises:
             SetupError: The program and the templates alone are longer.
         """
-        words, pieces, limit = self._words(task, request), self._pieces(task, request), self.limit
-        text, cut = fitted(pieces, lambda texts: self._text(request, words, texts), limit)
-        while len(text) <= limit and (excess := self._excess(text)) > 1:
+        fixed_values, sections, limit = self._make_fixed_values(context, request), self._make_sections(context, request), self.limit
+        text, cut = fit_to_limit(sections, lambda texts: self._assemble(request, fixed_values, texts), limit)
+        while len(text) <= limit and (excess := self._compute_excess(text)) > 1:
             limit = int(len(text) / excess)  # of fewer characters there are fewer tokens, not quite in proportion
-            text, cut = fitted(pieces, lambda texts: self._text(request, words, texts), limit)
+            text, cut = fit_to_limit(sections, lambda texts: self._assemble(request, fixed_values, texts), limit)
         if len(text) > limit:
-            most, key = (limit, "chars") if limit == self.limit else (f"{self.most_tokens} tokens", "tokens")
+            max_size, key = (limit, "chars") if limit == self.limit else (f"{self.max_tokens} tokens", "tokens")
             raise errors.SetupError(
                 f"A program of {len(str(request.parent.skeleton()))} characters does not fit into a prompt of "
-                f"{most}: raise programs.prompt_{key}, or shorten it."
+                f"{max_size}: raise programs.prompt_{key}, or shorten it."
             )
         return mutation.Prompt(text, cut)
 
-    def _excess(self, text: str) -> float:
+    def _compute_excess(self, text: str) -> float:
         """Returns how many times too many tokens a text has; at most 1: it fits."""
-        if self.most_tokens is None or len(text.encode()) <= self.most_tokens:  # none is shorter than a byte
+        if self.max_tokens is None or len(text.encode()) <= self.max_tokens:  # none is shorter than a byte
             return 0.0
-        return tokens_of(text) / self.most_tokens
+        return estimate_tokens(text) / self.max_tokens
 
-    def _words(self, task: function.Task, request: mutation.Request) -> Mapping[str, str]:
+    def _make_fixed_values(self, context: function.ProposalContext, request: mutation.EditRequest) -> Mapping[str, str]:
         """Returns what is never cut: the program and what is said of the answer."""
         program = str(request.parent.skeleton())
-        said = self.templates.variations.items()
-        drawn = self.templates.drawn(task.rng) if self.varied else {name: each[0] for name, each in said}
-        words = {
-            **drawn,
+        variations = self.templates.variations.items()
+        selected = self.templates.draw_variations(context.rng) if self.use_variations else {name: texts[0] for name, texts in variations}
+        values = {
+            **selected,
             "current_program": program,
             "language": self.language,
-            "feature_dimensions": ", ".join(map(blocks.label, self.features)),
-            "fitness_score": blocks.number(request.parent.score() if request.parent.evaluation else None),
-            "marker_note": _MARKERS if "EVOLVE-BLOCK-START" in program else "",
+            "feature_dimensions": ", ".join(map(blocks.format_label, self.features)),
+            "fitness_score": blocks.format_number(request.parent.score() if request.parent.evaluation else None),
+            "marker_note": _MARKER_NOTE if "EVOLVE-BLOCK-START" in program else "",
         }
-        return {**words, "answer": self.templates.fill(f"answer_{request.mode}", words)}
+        return {**values, "answer": self.templates.fill(f"answer_{request.mode}", values)}
 
-    def _pieces(self, task: function.Task, request: mutation.Request) -> Sequence[Piece]:
+    def _make_sections(self, context: function.ProposalContext, request: mutation.EditRequest) -> Sequence[PromptSection]:
         parent, templates = request.parent, self.templates
-        known = {str(fn.skeleton()) for fn in (parent, request.partner) if fn}
-        shown = {role: fns for role, fns in task.others.items() if role != "failed"}
-        tops = {"top": shown.pop("top", ())}
-        more = {"inspirations": [*shown.pop("inspirations", ()), *reversed(task.parents)], **shown}
-        told = blocks.artifacts(parent, self.bodies, templates, self.max_artifact) if self.max_artifact else []
-        top_programs = blocks.programs(tops, "top_program", templates, self.language, known)
-        inspirations = blocks.programs(more, "inspiration_program", templates, self.language, known)
-        found = [
-            Piece("inspiration_programs", inspirations, 1),
-            Piece("top_programs", top_programs, 2),
-            Piece("previous_attempts", blocks.attempts(task.advice.get("attempts"), templates), 3),
-            Piece("artifacts", told, 4),
-            Piece("feature_coords", _part(blocks.coordinates(parent, self.features)), 5),
-            Piece("improvement_areas", blocks.history(parent, templates), 6),
-            Piece("last_answer", _part(request.answer), 7),
-            Piece("partner", self._partner(request), 8),
-            Piece("metrics", _part(blocks.metrics_text(parent, self.direction)), 9),
-            Piece("fault", _part(request.fault), 10),
-            Piece("description", _part(self.description.strip()), 11),
+        shown_texts = {str(fn.skeleton()) for fn in (parent, request.partner) if fn}
+        inspirations_by_role = {role: fns for role, fns in context.inspirations.items() if role != "failed"}
+        top_by_role = {"top": inspirations_by_role.pop("top", ())}
+        other_by_role = {"inspirations": [*inspirations_by_role.pop("inspirations", ()), *reversed(context.parents)], **inspirations_by_role}
+        artifact_parts = blocks.make_artifact_parts(parent, self.blobs, templates, self.max_artifact) if self.max_artifact else []
+        top_programs = blocks.make_program_parts(top_by_role, "top_program", templates, self.language, shown_texts)
+        inspirations = blocks.make_program_parts(other_by_role, "inspiration_program", templates, self.language, shown_texts)
+        sections = [
+            PromptSection("inspiration_programs", inspirations, 1),
+            PromptSection("top_programs", top_programs, 2),
+            PromptSection("previous_attempts", blocks.make_attempt_parts(context.advice.get("attempts"), templates), 3),
+            PromptSection("artifacts", artifact_parts, 4),
+            PromptSection("feature_coords", _make_parts(blocks.format_features(parent, self.features)), 5),
+            PromptSection("improvement_areas", blocks.make_last_change_part(parent, templates), 6),
+            PromptSection("last_answer", _make_parts(request.response), 7),
+            PromptSection("partner", self._make_partner_parts(request), 8),
+            PromptSection("metrics", _make_parts(blocks.format_metrics(parent, self.direction)), 9),
+            PromptSection("fault", _make_parts(request.failure), 10),
+            PromptSection("description", _make_parts(self.description.strip()), 11),
         ]
-        return [piece for piece in found if piece.parts]
+        return [section for section in sections if section.parts]
 
-    def _partner(self, request: mutation.Request) -> Sequence[Part]:
+    def _make_partner_parts(self, request: mutation.EditRequest) -> Sequence[PromptPart]:
         if request.partner is None:
             return []
-        return blocks.programs({"partner": [request.partner]}, "partner", self.templates, self.language, set())
+        return blocks.make_program_parts({"partner": [request.partner]}, "partner", self.templates, self.language, set())
 
-    def _text(self, request: mutation.Request, words: Mapping[str, str], texts: Texts) -> str:
+    def _assemble(self, request: mutation.EditRequest, fixed_values: Mapping[str, str], texts: SectionTexts) -> str:
         """Fills the templates with what is left of the pieces."""
         fill = self.templates.fill
-        one = {name: "\n\n".join(texts.get(name, ())) for name in ("artifacts", "description", "last_answer", "fault")}
-        one |= {name: "".join(texts.get(name, ())) for name in ("metrics", "feature_coords", "improvement_areas")}
-        lists = {name: "\n\n".join(texts.get(name, ())) for name in _IN_HISTORY}
-        inspired = fill("inspirations_section", lists) if lists["inspiration_programs"] else ""
-        values = {**words, **one, "partner": "".join(texts.get("partner", ()))}
-        values["evolution_history"] = fill("evolution_history", {**lists, "inspirations_section": inspired})
-        values["system_message"] = fill("system_message", {**words, **one})
-        values["repair"] = fill("repair", {**words, **one}) if request.fault else ""
-        return fill(_USER[request.mode], values) + "\n"
+        values_by_name = {name: "\n\n".join(texts.get(name, ())) for name in ("artifacts", "description", "last_answer", "fault")}
+        values_by_name |= {name: "".join(texts.get(name, ())) for name in ("metrics", "feature_coords", "improvement_areas")}
+        history_lists = {name: "\n\n".join(texts.get(name, ())) for name in _HISTORY_SECTIONS}
+        inspirations = fill("inspirations_section", history_lists) if history_lists["inspiration_programs"] else ""
+        values = {**fixed_values, **values_by_name, "partner": "".join(texts.get("partner", ()))}
+        values["evolution_history"] = fill("evolution_history", {**history_lists, "inspirations_section": inspirations})
+        values["system_message"] = fill("system_message", {**fixed_values, **values_by_name})
+        values["repair"] = fill("repair", {**fixed_values, **values_by_name}) if request.failure else ""
+        return fill(_USER_TEMPLATES[request.mode], values) + "\n"
 
 
-def _part(text: str) -> Sequence[Part]:
-    return [Part(text)] if text else []
+def _make_parts(text: str) -> Sequence[PromptPart]:
+    return [PromptPart(text)] if text else []

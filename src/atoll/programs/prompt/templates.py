@@ -15,32 +15,32 @@ from random import Random
 from typing import NamedTuple
 
 from atoll import errors, mutation
-from atoll.candidate import NOTHING
+from atoll.candidate import EMPTY
 
-VARIATIONS, FRAGMENTS = "variations.json", "fragments.json"
+VARIATIONS_FILE, FRAGMENTS_FILE = "variations.json", "fragments.json"
 
 _FENCE = r"^`{3,}(?P<label>[^\n`]*)\n\{(?P<fenced>\w+)\}\n`{3,}[ \t]*$"
 _TOKEN = re.compile(rf"{_FENCE}|\{{\{{|\}}\}}|\{{(?P<name>\w+)\}}", re.M)
-_PLACE = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _SECTION = re.compile(r"^(?:#[^\n{]*\n+)?\{(\w+)\}(?:\n|\Z)", re.M)  # with its heading, where that is all of it
 _EMPTY_FENCE = re.compile(r"^`{3,}[^\n`]*\n\{(\w+)\}\n`{3,}[ \t]*(?:\n|\Z)", re.M)
-_BLANKS = re.compile(r"\n{3,}")
+_BLANK_LINES = re.compile(r"\n{3,}")
 
 
-class _Piece(NamedTuple):
+class _TemplatePiece(NamedTuple):
     """A stretch of a template: as it is written, and the placeholder that it is, in a fence or not."""
 
     text: str
     name: str | None = None
     label: str | None = None
 
-    def said(self, values: Mapping[str, str]) -> str:
+    def render(self, values: Mapping[str, str]) -> str:
         if self.name is None or self.name not in values:
             return self.text
         if self.label is None:
             return values[self.name]
-        label = _PLACE.sub(lambda place: values.get(place[1], ""), self.label)
-        return mutation.fenced(values[self.name], label)
+        label = _PLACEHOLDER.sub(lambda match: values.get(match[1], ""), self.label)
+        return mutation.fence(values[self.name], label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +56,28 @@ class Templates:
     variations: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path | None = None, said: Mapping[str, str] = NOTHING) -> "Templates":
+    def read(cls, folder: Path | None = None, overrides: Mapping[str, str] = EMPTY) -> "Templates":
         """Reads ours, and those that a folder puts in their place, and what is said by name in place of both.
 
         Raises:
             SetupError: The folder, or a file in it, cannot be read, or there is no template of such a name.
         """
-        ours = Path(str(resources.files("atoll.programs.prompt") / "texts"))
-        texts, variations = _texts(ours), _lists(ours / VARIATIONS)
+        default_folder = Path(str(resources.files("atoll.programs.prompt") / "texts"))
+        texts, variations = _read_texts(default_folder), _read_variations(default_folder / VARIATIONS_FILE)
         if folder is not None:
             if not folder.is_dir():
                 raise errors.SetupError(f"There is no folder {folder}, which programs.template_dir names.")
-            texts |= _texts(folder)
-            variations |= _lists(folder / VARIATIONS) | _lists(folder / FRAGMENTS)
-        if strange := [name for name in said if name not in texts]:
+            texts |= _read_texts(folder)
+            variations |= _read_variations(folder / VARIATIONS_FILE) | _read_variations(folder / FRAGMENTS_FILE)
+        if unknown_names := [name for name in overrides if name not in texts]:
             raise errors.SetupError(
-                f"programs.templates names {strange[0]!r:.40}, which is no template: there are {', '.join(texts)}."
+                f"programs.templates names {unknown_names[0]!r:.40}, which is no template: there are {', '.join(texts)}."
             )
-        return cls({**texts, **said}, variations)
+        return cls({**texts, **overrides}, variations)
 
-    def drawn(self, rng: Random) -> Mapping[str, str]:
+    def draw_variations(self, rng: Random) -> Mapping[str, str]:
         """Returns one variation for each placeholder that has some."""
-        return {name: rng.choice(said) for name, said in self.variations.items()}
+        return {name: rng.choice(options) for name, options in self.variations.items()}
 
     def fill(self, name: str, values: Mapping[str, str]) -> str:
         """Returns a template with its placeholders filled; one that has no value stays as it is written.
@@ -86,39 +86,39 @@ class Templates:
         holds nothing but an empty value goes.
         """
         empty = frozenset(key for key, value in values.items() if not value)
-        return "".join(piece.said(values) for piece in _pieces(self.texts[name], empty)).strip("\n")
+        return "".join(piece.render(values) for piece in _parse_template(self.texts[name], empty)).strip("\n")
 
 
 @lru_cache(maxsize=1024)  # taking a template apart takes longer than filling it
-def _pieces(text: str, empty: frozenset[str]) -> Sequence[_Piece]:
+def _parse_template(text: str, empty: frozenset[str]) -> Sequence[_TemplatePiece]:
     """Takes a template apart, without what holds nothing but an empty value."""
 
-    def emptied(found: re.Match[str]) -> str:
-        return "" if found[1] in empty else found[0]
+    def drop_if_empty(match: re.Match[str]) -> str:
+        return "" if match[1] in empty else match[0]
 
-    text = _BLANKS.sub("\n\n", _SECTION.sub(emptied, _EMPTY_FENCE.sub(emptied, text)))
-    pieces, end = list[_Piece](), 0
+    text = _BLANK_LINES.sub("\n\n", _SECTION.sub(drop_if_empty, _EMPTY_FENCE.sub(drop_if_empty, text)))
+    pieces, end = list[_TemplatePiece](), 0
     for found in _TOKEN.finditer(text):
-        pieces.append(_Piece(text[end : found.start()]))
+        pieces.append(_TemplatePiece(text[end : found.start()]))
         name, end = found["fenced"] or found["name"], found.end()
-        pieces.append(_Piece(found[0] if name else found[0][0], name, found["label"] if found["fenced"] else None))
-    return [*pieces, _Piece(text[end:])]
+        pieces.append(_TemplatePiece(found[0] if name else found[0][0], name, found["label"] if found["fenced"] else None))
+    return [*pieces, _TemplatePiece(text[end:])]
 
 
-def _texts(folder: Path) -> dict[str, str]:
+def _read_texts(folder: Path) -> dict[str, str]:
     try:
         return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.txt"))}
     except (OSError, ValueError) as error:
         raise errors.SetupError(f"The templates in {folder} cannot be read: {error}.") from error
 
 
-def _lists(file: Path) -> dict[str, Sequence[str]]:
+def _read_variations(file: Path) -> dict[str, Sequence[str]]:
     """Reads words by name: one text, or several of which one is drawn."""
     if not file.is_file():
         return {}
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        named = {str(name): [said] if isinstance(said, str) else list(said) for name, said in found.items()}
+        data = json.loads(file.read_text(encoding="utf-8"))
+        options_by_name = {str(name): [options] if isinstance(options, str) else list(options) for name, options in data.items()}
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise errors.SetupError(f"{file} holds no texts by name: write a JSON object of texts or lists.") from error
-    return {name: said for name, said in named.items() if said and all(isinstance(each, str) for each in said)}
+    return {name: options for name, options in options_by_name.items() if options and all(isinstance(option, str) for option in options)}

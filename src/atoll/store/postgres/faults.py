@@ -5,12 +5,12 @@ import psycopg
 from atoll import errors
 from atoll.store.refusals import Interrupted
 
-GONE = ("57P01", "57P02", "57P03", "57P05")  # shut down, crashed, still starting, too long idle
-TAKEN = "23505"  # a row of that key is there already
-AGAIN = ("40001", "40P01")  # serialization failure, deadlock
+CONNECTION_LOST_CODES = ("57P01", "57P02", "57P03", "57P05")  # shut down, crashed, still starting, too long idle
+UNIQUE_VIOLATION = "23505"  # a row of that key is there already
+RETRY_CODES = ("40001", "40P01")  # serialization failure, deadlock
 
 # By the code, or by how it begins.
-SENTENCES = {
+MESSAGES = {
     "53100": "The disk of {name} is full: make room and go on, all that was committed is there.",
     "53300": "{name} has no connection left: end some, or raise its max_connections.",
     "53": "{name} is short of resources: make room and go on, all that was committed is there.",
@@ -24,7 +24,7 @@ SENTENCES = {
 }
 
 # The server's library gives no code when there is no connection, only words.
-REASONS = {
+CONNECT_MESSAGES = {
     "password authentication failed": "{name} does not take that user or password: correct them, or set PGPASSWORD.",
     "no password supplied": "{name} wants a password: set PGPASSWORD, or write it into ~/.pgpass.",
     "fe_sendauth": "{name} wants a password: set PGPASSWORD, or write it into ~/.pgpass.",
@@ -38,34 +38,34 @@ REASONS = {
     "resolve host": "There is no machine of the name that is in {name}: correct the address.",
     "translate host": "There is no machine of the name that is in {name}: correct the address.",
 }
-NOT_THERE = "Nobody answers at {name}: start the server, or give another address."
+NO_SERVER_MESSAGE = "Nobody answers at {name}: start the server, or give another address."
 
 
-def is_lost(error: BaseException) -> bool:
+def is_connection_lost(error: BaseException) -> bool:
     """Says whether a connection is gone, or could not be had."""
     code: str | None = getattr(error, "sqlstate", None)
     if not isinstance(error, psycopg.OperationalError):
         return False
-    return code is None or code.startswith("08") or code in GONE
+    return code is None or code.startswith("08") or code in CONNECTION_LOST_CODES
 
 
 def explain(error: BaseException, name: str, *, is_open: bool) -> errors.AtollError:
     """Returns what happened and what to do, in one sentence."""
     code: str = getattr(error, "sqlstate", None) or ""
-    words = " ".join(str(error).split())
-    if code in AGAIN:
-        return Interrupted(f"Somebody else was faster at {name}: try again. ({words})")
-    if code == TAKEN:
+    error_text = " ".join(str(error).split())
+    if code in RETRY_CODES:
+        return Interrupted(f"Somebody else was faster at {name}: try again. ({error_text})")
+    if code == UNIQUE_VIOLATION:
         return errors.Conflict(f"Somebody else wrote the same into {name}: claim the run, and let only one go on.")
-    if is_lost(error):
+    if is_connection_lost(error):
         if is_open:
-            return Interrupted(f"{name} was lost on the way: what was committed before is there. ({words})")
-        found = (sentence for reason, sentence in REASONS.items() if reason in words)
-        return errors.SetupError(f"{next(found, NOT_THERE).format(name=name)} ({words})")
+            return Interrupted(f"{name} was lost on the way: what was committed before is there. ({error_text})")
+        messages = (message for pattern, message in CONNECT_MESSAGES.items() if pattern in error_text)
+        return errors.SetupError(f"{next(messages, NO_SERVER_MESSAGE).format(name=name)} ({error_text})")
     sentence = next(
-        (SENTENCES[start] for start in (code, code[:2]) if start in SENTENCES), "{name} could not be read or written."
+        (MESSAGES[prefix] for prefix in (code, code[:2]) if prefix in MESSAGES), "{name} could not be read or written."
     )
-    if not code and "NUL" in words:
-        sentence = SENTENCES["22021"]
-    kind = errors.StoreFailed if is_open else errors.SetupError
-    return kind(f"{sentence.format(name=name)} ({words})")
+    if not code and "NUL" in error_text:
+        sentence = MESSAGES["22021"]
+    error_type = errors.StoreFailed if is_open else errors.SetupError
+    return error_type(f"{sentence.format(name=name)} ({error_text})")

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 
 CHANNEL = "atoll"
-TURN_SECONDS = 0.25  # between looks whether to end
-AGAIN_SECONDS = 1.0  # before a connection that was lost is made again
+POLL_SECONDS = 0.25  # between looks whether to end
+RECONNECT_SECONDS = 1.0  # before a connection that was lost is made again
 
 
 class Listener:
@@ -22,19 +22,19 @@ class Listener:
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect, self._counts, self._epoch = connect, Counter[str](), 0
         self._changed, self._closing = Condition(), Event()
-        connection = self._begin()
+        connection = self._start_listening()
         self._thread = Thread(target=self._run, args=(connection,), name="atoll-listener", daemon=True)
         self._thread.start()
 
-    def state(self, topic: str) -> tuple[int, int]:
+    def get_state(self, topic: str) -> tuple[int, int]:
         """Returns what is another pair once something was announced, or may have been."""
         with self._changed:
             return self._epoch, self._counts[topic]
 
-    def wait(self, topic: str, seen: tuple[int, int], seconds: float) -> tuple[int, int]:
+    def wait(self, topic: str, last_state: tuple[int, int], seconds: float) -> tuple[int, int]:
         """Waits until the state is another one than was seen, or for so long; returns it."""
         with self._changed:
-            self._changed.wait_for(lambda: (self._epoch, self._counts[topic]) != seen, seconds)
+            self._changed.wait_for(lambda: (self._epoch, self._counts[topic]) != last_state, seconds)
             return self._epoch, self._counts[topic]
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class Listener:
             self._changed.notify_all()
         self._thread.join()
 
-    def _begin(self) -> psycopg.Connection[Any]:
+    def _start_listening(self) -> psycopg.Connection[Any]:
         connection = self._connect()
         connection.execute(f"LISTEN {CHANNEL}")
         with self._changed:
@@ -56,23 +56,23 @@ class Listener:
         while not self._closing.is_set():
             try:
                 if connection.closed:
-                    connection = self._begin()
-                for note in connection.notifies(timeout=TURN_SECONDS):
+                    connection = self._start_listening()
+                for notification in connection.notifies(timeout=POLL_SECONDS):
                     with self._changed:
-                        self._counts[note.payload] += 1
+                        self._counts[notification.payload] += 1
                         self._changed.notify_all()
             except psycopg.Error:
                 connection.close()
-                self._closing.wait(AGAIN_SECONDS)
+                self._closing.wait(RECONNECT_SECONDS)
         connection.close()
 
 
-class Heard:
+class TopicSignal:
     """What one listener has to say about one topic."""
 
     def __init__(self, listener: Listener, topic: str) -> None:
         self._listener, self._topic = listener, topic
-        self._seen = listener.state(topic)
+        self._last_state = listener.get_state(topic)
 
     def wait(self, seconds: float) -> None:
-        self._seen = self._listener.wait(self._topic, self._seen, seconds)
+        self._last_state = self._listener.wait(self._topic, self._last_state, seconds)

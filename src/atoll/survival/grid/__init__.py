@@ -1,12 +1,12 @@
 """SurvivalGrid: worlds, bodies, views, and four policies to measure an agent against."""
 
 from atoll.survival.grid.body import ACTIONS, Body
-from atoll.survival.grid.policies import Ceiling, Dice, Greedy, Policy, Wait, route
-from atoll.survival.grid.presets import HAZARDS, PRESETS, SIGNS, Preset, find, meanings
+from atoll.survival.grid.policies import OraclePolicy, RandomPolicy, GreedyPolicy, Policy, WaitPolicy, find_path
+from atoll.survival.grid.presets import HAZARDS, PRESETS, SIGNS, Preset, get_preset, assign_meanings
 from atoll.survival.grid.spaces import as_gymnasium
-from atoll.survival.grid.survivalgrid import Step, SurvivalGrid, reward_of
-from atoll.survival.grid.terrain import Spot, Terrain, around, distance, make_terrain
-from atoll.survival.grid.views import visible
+from atoll.survival.grid.survivalgrid import StepResult, SurvivalGrid, compute_reward
+from atoll.survival.grid.terrain import Cell, Terrain, get_neighbors, distance, make_terrain
+from atoll.survival.grid.views import get_visible_tiles
 
 __all__ = [
     "ACTIONS",
@@ -14,23 +14,23 @@ __all__ = [
     "PRESETS",
     "SIGNS",
     "Body",
-    "Ceiling",
-    "Dice",
-    "Greedy",
+    "OraclePolicy",
+    "RandomPolicy",
+    "GreedyPolicy",
     "Policy",
     "Preset",
-    "Spot",
-    "Step",
+    "Cell",
+    "StepResult",
     "SurvivalGrid",
     "Terrain",
-    "Wait",
-    "around",
+    "WaitPolicy",
+    "get_neighbors",
     "as_gymnasium",
     "distance",
-    "find",
+    "get_preset",
     "make_terrain",
-    "meanings",
-    "reward_of",
-    "route",
-    "visible",
+    "assign_meanings",
+    "compute_reward",
+    "find_path",
+    "get_visible_tiles",
 ]

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from atoll.survival.grid.presets import GAS, LAVA, NOTHING, PIT, THORNS
-from atoll.survival.grid.terrain import SHELTER, STEPS, Spot, Terrain
+from atoll.survival.grid.presets import GAS, LAVA, NO_HAZARD, PIT, THORNS
+from atoll.survival.grid.terrain import SHELTER, MOVES, Cell, Terrain
 
 ACTIONS = ("wait", "north", "east", "south", "west", "gather")
-STING: Mapping[str, float] = {LAVA: 0.35, PIT: 0.2, GAS: 0.12, THORNS: 0.08}
-BITE, STARVE, HEAL = 0.2, 0.05, 0.02
+HAZARD_DAMAGE: Mapping[str, float] = {LAVA: 0.35, PIT: 0.2, GAS: 0.12, THORNS: 0.08}
+BEAST_DAMAGE, STARVATION_DAMAGE, HEAL_RATE = 0.2, 0.05, 0.02
 PIT_TICKS = 3
-DRINK = 0.6
-SATED = 0.3  # with more food and water than this life comes back
+DRINK_AMOUNT = 0.6
+MIN_HEAL_LEVEL = 0.3  # with more food and water than this life comes back
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Body:
         gained: What the last tick gave, `food` or `water`.
     """
 
-    spot: Spot
+    cell: Cell
     life: float = 1.0
     food: float = 1.0
     water: float = 1.0
@@ -40,46 +40,46 @@ class Body:
     def act(self, terrain: Terrain, action: str) -> None:
         """Moves or gathers, and suffers what the new cell does."""
         self.harm, self.gained = {}, None
-        entered = False
+        has_entered = False
         if self.stuck:
             self.stuck -= 1
-        elif action in STEPS:
-            dx, dy = STEPS[action]
-            there = (self.spot[0] + dx, self.spot[1] + dy)
-            entered = terrain.is_open(there)
-            self.spot = there if entered else self.spot
+        elif action in MOVES:
+            dx, dy = MOVES[action]
+            target = (self.cell[0] + dx, self.cell[1] + dy)
+            has_entered = terrain.is_open(target)
+            self.cell = target if has_entered else self.cell
         elif action == "gather":
             self._gather(terrain)
-        hazard = terrain.hazard(self.spot)
-        if hazard == PIT and entered:
+        hazard = terrain.get_hazard(self.cell)
+        if hazard == PIT and has_entered:
             self.stuck = PIT_TICKS
-        if hazard != NOTHING and (hazard != PIT or entered):
-            self._hurt(hazard, STING[hazard])
+        if hazard != NO_HAZARD and (hazard != PIT or has_entered):
+            self._damage(hazard, HAZARD_DAMAGE[hazard])
 
     def _gather(self, terrain: Terrain) -> None:
-        self.gained = terrain.gather(self.spot)
+        self.gained = terrain.gather(self.cell)
         if self.gained == "food":
             self.food = min(1.0, self.food + terrain.preset.meal)
         elif self.gained == "water":
-            self.water = min(1.0, self.water + DRINK)
+            self.water = min(1.0, self.water + DRINK_AMOUNT)
 
-    def live(self, terrain: Terrain) -> None:
+    def apply_tick(self, terrain: Terrain) -> None:
         """Lets a tick of metabolism, beasts and cold pass, after the terrain's."""
         preset = terrain.preset
-        is_sheltered = terrain.things.get(self.spot) == SHELTER
-        if self.spot in terrain.beasts:
-            self._hurt("beast", BITE)
+        is_sheltered = terrain.things.get(self.cell) == SHELTER
+        if self.cell in terrain.beasts:
+            self._damage("beast", BEAST_DAMAGE)
         if terrain.is_night and not is_sheltered:
-            self._hurt("cold", preset.cold)
+            self._damage("cold", preset.cold)
         self.food, self.water = max(0.0, self.food - preset.hunger), max(0.0, self.water - preset.thirst)
         if self.food == 0:
-            self._hurt("hunger", STARVE)
+            self._damage("hunger", STARVATION_DAMAGE)
         if self.water == 0:
-            self._hurt("thirst", STARVE)
-        if self.is_alive and not self.harm and min(self.food, self.water) > SATED:
-            self.life = min(1.0, self.life + HEAL * (2 if is_sheltered else 1))
+            self._damage("thirst", STARVATION_DAMAGE)
+        if self.is_alive and not self.harm and min(self.food, self.water) > MIN_HEAL_LEVEL:
+            self.life = min(1.0, self.life + HEAL_RATE * (2 if is_sheltered else 1))
 
-    def _hurt(self, cause: str, amount: float) -> None:
+    def _damage(self, cause: str, amount: float) -> None:
         if self.life > 0:
             self.harm[cause] = self.harm.get(cause, 0.0) + amount
             self.life -= amount

@@ -6,15 +6,15 @@ from random import Random
 from typing import Protocol
 
 from atoll.survival.grid.body import ACTIONS
-from atoll.survival.grid.presets import NOTHING
+from atoll.survival.grid.presets import NO_HAZARD
 from atoll.survival.grid.survivalgrid import SurvivalGrid
-from atoll.survival.grid.terrain import BUSH, POOL, SHELTER, STEPS, Spot, around, distance
-from atoll.survival.grid.views import visible
+from atoll.survival.grid.terrain import BUSH, POOL, SHELTER, MOVES, Cell, get_neighbors, distance
+from atoll.survival.grid.views import get_visible_tiles
 
-type Cost = Callable[[Spot], float | None]
+type Cost = Callable[[Cell], float | None]
 
-ENOUGH = 0.55  # greed eats below it
-NAMES: Mapping[Spot, str] = {step: name for name, step in STEPS.items()}
+EAT_BELOW = 0.55  # greed eats below it
+MOVE_NAMES: Mapping[Cell, str] = {offset: name for name, offset in MOVES.items()}
 
 
 class Policy(Protocol):
@@ -24,14 +24,14 @@ class Policy(Protocol):
         """Returns the number of an action."""
 
 
-class Wait:
+class WaitPolicy:
     """Does nothing, and dies of it."""
 
     def __call__(self, world: SurvivalGrid) -> int:
         return ACTIONS.index("wait")
 
 
-class Dice:
+class RandomPolicy:
     """Does anything."""
 
     def __init__(self, seed: int) -> None:
@@ -41,7 +41,7 @@ class Dice:
         return self._rng.randrange(len(ACTIONS))
 
 
-class Greedy:
+class GreedyPolicy:
     """Goes straight for the nearest food or water in sight when it needs some; otherwise wanders on."""
 
     def __init__(self, seed: int) -> None:
@@ -50,50 +50,50 @@ class Greedy:
 
     def __call__(self, world: SurvivalGrid) -> int:
         body, terrain = world.body, world.terrain
-        seen = visible(terrain, body)
-        needs = [thing for thing, level in ((BUSH, body.food), (POOL, body.water)) if level < ENOUGH]
+        tiles = get_visible_tiles(terrain, body)
+        needs = [thing for thing, level in ((BUSH, body.food), (POOL, body.water)) if level < EAT_BELOW]
         needs.sort(key=lambda thing: body.food if thing == BUSH else body.water)
         for need in needs:
-            targets = [spot for spot, look in seen.items() if look == need or terrain.things.get(spot) == need]
-            targets = [spot for spot in targets if spot in seen]
-            if body.spot in targets:
+            targets = [cell for cell, tile in tiles.items() if tile == need or terrain.things.get(cell) == need]
+            targets = [cell for cell in targets if cell in tiles]
+            if body.cell in targets:
                 return ACTIONS.index("gather")
-            way = route(body.spot, targets, lambda spot: 1.0 if spot in seen and terrain.is_open(spot) else None)
-            if way:
-                return _towards(body.spot, way[0])
+            path = find_path(body.cell, targets, lambda cell: 1.0 if cell in tiles and terrain.is_open(cell) else None)
+            if path:
+                return _move_toward(body.cell, path[0])
         return self._wander(world)
 
     def _wander(self, world: SurvivalGrid) -> int:
-        x, y = world.body.spot
-        dx, dy = STEPS[self._heading]
+        x, y = world.body.cell
+        dx, dy = MOVES[self._heading]
         if self._rng.random() < 0.1 or not world.terrain.is_open((x + dx, y + dy)):
-            self._heading = self._rng.choice(list(STEPS))
+            self._heading = self._rng.choice(list(MOVES))
         return ACTIONS.index(self._heading)
 
 
-class Ceiling:
+class OraclePolicy:
     """Knows the whole map, what signs mean and where beasts are: what an agent could do at best, about."""
 
     def __call__(self, world: SurvivalGrid) -> int:
         body, terrain = world.body, world.terrain
         threats = terrain.beasts
 
-        def cost(spot: Spot) -> float | None:
-            if not terrain.is_open(spot) or terrain.hazard(spot) != NOTHING:
+        def cost(cell: Cell) -> float | None:
+            if not terrain.is_open(cell) or terrain.get_hazard(cell) != NO_HAZARD:
                 return None
-            near = min((distance(spot, beast) for beast in threats), default=9)
-            return 1.0 + (20.0 if near <= 1 else 5.0 if near == 2 else 0.0)
+            beast_distance = min((distance(cell, beast) for beast in threats), default=9)
+            return 1.0 + (20.0 if beast_distance <= 1 else 5.0 if beast_distance == 2 else 0.0)
 
-        for thing in self._wishes(world):
-            targets = [spot for spot, each in terrain.things.items() if each == thing]
-            if body.spot in targets:
+        for thing in self._list_targets(world):
+            targets = [cell for cell, kind in terrain.things.items() if kind == thing]
+            if body.cell in targets:
                 return ACTIONS.index("wait" if thing == SHELTER else "gather")
-            way = route(body.spot, targets, cost)
-            if way:
-                return _towards(body.spot, way[0])
+            path = find_path(body.cell, targets, cost)
+            if path:
+                return _move_toward(body.cell, path[0])
         return ACTIONS.index("wait")
 
-    def _wishes(self, world: SurvivalGrid) -> Sequence[str]:
+    def _list_targets(self, world: SurvivalGrid) -> Sequence[str]:
         """Returns what to look for, the most urgent first; the rest of the time one sits in a shelter."""
         body, terrain = world.body, world.terrain
         levels = sorted(((body.food, BUSH), (body.water, POOL)))
@@ -102,28 +102,28 @@ class Ceiling:
         return [*urgent, *([SHELTER] if terrain.is_night else []), *useful, SHELTER]
 
 
-def route(start: Spot, targets: Sequence[Spot], cost: Cost) -> Sequence[Spot]:
+def find_path(start: Cell, targets: Sequence[Cell], cost: Cost) -> Sequence[Cell]:
     """Returns the cheapest way from a cell to one of several, without the start; empty if there is none."""
-    wanted = set(targets)
-    best: dict[Spot, float] = {start: 0.0}
-    came: dict[Spot, Spot] = {}
-    edge = [(0.0, start)]
-    while edge:
-        spent, spot = heapq.heappop(edge)
-        if spot in wanted and spot != start:
-            way = [spot]
-            while came[way[-1]] != start:
-                way.append(came[way[-1]])
-            return way[::-1]
-        if spent > best[spot]:
+    target_set = set(targets)
+    best_costs: dict[Cell, float] = {start: 0.0}
+    previous: dict[Cell, Cell] = {}
+    frontier = [(0.0, start)]
+    while frontier:
+        cost_so_far, cell = heapq.heappop(frontier)
+        if cell in target_set and cell != start:
+            path = [cell]
+            while previous[path[-1]] != start:
+                path.append(previous[path[-1]])
+            return path[::-1]
+        if cost_so_far > best_costs[cell]:
             continue
-        for each in around(spot):
-            price = cost(each)
-            if price is not None and spent + price < best.get(each, float("inf")):
-                best[each], came[each] = spent + price, spot
-                heapq.heappush(edge, (spent + price, each))
+        for neighbor in get_neighbors(cell):
+            step_cost = cost(neighbor)
+            if step_cost is not None and cost_so_far + step_cost < best_costs.get(neighbor, float("inf")):
+                best_costs[neighbor], previous[neighbor] = cost_so_far + step_cost, cell
+                heapq.heappush(frontier, (cost_so_far + step_cost, neighbor))
     return ()
 
 
-def _towards(spot: Spot, there: Spot) -> int:
-    return ACTIONS.index(NAMES[there[0] - spot[0], there[1] - spot[1]])
+def _move_toward(cell: Cell, target: Cell) -> int:
+    return ACTIONS.index(MOVE_NAMES[target[0] - cell[0], target[1] - cell[1]])

@@ -7,7 +7,7 @@ from random import Random
 from atoll import errors
 
 SIGNS = ("arrow", "comb", "cross", "hook", "ring", "spiral", "star", "triangle", "wave")
-LAVA, PIT, GAS, THORNS, NOTHING = "lava", "pit", "gas", "thorns", "nothing"
+LAVA, PIT, GAS, THORNS, NO_HAZARD = "lava", "pit", "gas", "thorns", "nothing"
 HAZARDS = (LAVA, PIT, GAS, THORNS)
 
 
@@ -56,8 +56,8 @@ class Preset:
 
 
 PRESETS: Mapping[str, Preset] = {
-    each.name: each
-    for each in (
+    preset.name: preset
+    for preset in (
         Preset("meadow", fields={LAVA: 2, PIT: 2, GAS: 2, THORNS: 2}),
         Preset(
             "caldera", fields={LAVA: 4, PIT: 2, GAS: 3, THORNS: 1}, decoys=8, beasts=0, bushes=14, pools=8, night=10
@@ -78,7 +78,7 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
-def find(name: str) -> Preset:
+def get_preset(name: str) -> Preset:
     """Returns a preset by its name.
 
     Raises:
@@ -89,12 +89,12 @@ def find(name: str) -> Preset:
     return PRESETS[name]
 
 
-def meanings(preset: Preset, family: int) -> Mapping[str, str]:
+def assign_meanings(preset: Preset, family: int) -> Mapping[str, str]:
     """Returns what every sign means in a family of worlds: two signs for each hazard or none, as the dice fall.
 
     Nobody inside a world is told: that a sign means lava can only come from experience.
     """
     signs = list(SIGNS)
     Random(f"{preset.name}/family/{family}").shuffle(signs)
-    kinds = [*HAZARDS, NOTHING, NOTHING, NOTHING, LAVA, GAS]
+    kinds = [*HAZARDS, NO_HAZARD, NO_HAZARD, NO_HAZARD, LAVA, GAS]
     return dict(zip(signs, kinds, strict=True))

@@ -6,7 +6,7 @@ from typing import Any
 from atoll import errors
 from atoll.survival.grid.body import ACTIONS
 from atoll.survival.grid.survivalgrid import SurvivalGrid
-from atoll.survival.grid.views import CELL_PIXELS, LOOKS
+from atoll.survival.grid.views import CELL_PIXELS, TILES
 
 TEXT_CHARS = 2000
 
@@ -28,7 +28,7 @@ def as_gymnasium(world: SurvivalGrid) -> Any:
         "text": lambda: spaces.Text(TEXT_CHARS, charset="".join(map(chr, range(32, 127))) + "\n"),
         "rgb": lambda: spaces.Box(0, 255, (pixels, pixels, 3), "uint8"),
         "symbols": lambda: spaces.Dict(
-            {"view": spaces.Box(0, len(LOOKS) - 1, (side, side), "int8"), "vitals": spaces.Box(0, 1, (5,), "float32")}
+            {"view": spaces.Box(0, len(TILES) - 1, (side, side), "int8"), "vitals": spaces.Box(0, 1, (5,), "float32")}
         ),
     }
 

@@ -8,12 +8,12 @@ from atoll.survival.grid import presets, views
 from atoll.survival.grid.body import ACTIONS, Body
 from atoll.survival.grid.terrain import SHELTER, Terrain, make_terrain
 
-type Kind = Literal["text", "symbols", "rgb"]
+type ObservationKind = Literal["text", "symbols", "rgb"]
 
-ALIVE, MEAL, SAFE, DEATH = 0.01, 0.1, 0.01, 1.0
+ALIVE_REWARD, MEAL_REWARD, SHELTER_REWARD, DEATH_PENALTY = 0.01, 0.1, 0.01, 1.0
 
 
-class Step(NamedTuple):
+class StepResult(NamedTuple):
     """What gymnasium's `step` returns."""
 
     observation: Any
@@ -38,8 +38,8 @@ class SurvivalGrid:
     metadata: Mapping[str, Any] = {"render_modes": ["ansi", "rgb_array"]}
     actions = ACTIONS
 
-    def __init__(self, preset: str = "meadow", family: int = 0, observations: Kind = "symbols") -> None:
-        self.preset, self.family, self.observations = presets.find(preset), family, observations
+    def __init__(self, preset: str = "meadow", family: int = 0, observations: ObservationKind = "symbols") -> None:
+        self.preset, self.family, self.observations = presets.get_preset(preset), family, observations
         if observations not in ("text", "symbols", "rgb"):
             raise errors.SetupError(f"There are no observations {observations!r}: text, symbols or rgb.")
         self.terrain = make_terrain(self.preset, 0, family)
@@ -55,7 +55,7 @@ class SurvivalGrid:
         self.terrain = make_terrain(self.preset, seed, self.family)
         self.body = Body(self.terrain.starts[0])
 
-    def step(self, action: int) -> Step:
+    def step(self, action: int) -> StepResult:
         """Lets the body act and a tick pass.
 
         Raises:
@@ -65,7 +65,7 @@ class SurvivalGrid:
             raise errors.SetupError(f"There is no action {action}: 0 to {len(ACTIONS) - 1}.")
         reward = self.advance(ACTIONS[action])
         is_over = not self.body.is_alive
-        return Step(self.observe(), reward, is_over, self._is_late() and not is_over, self.info())
+        return StepResult(self.observe(), reward, is_over, self._is_time_up() and not is_over, self.info())
 
     def advance(self, action: str) -> float:
         """Does an action by its name, lets a tick pass and returns the reward.
@@ -76,43 +76,43 @@ class SurvivalGrid:
         body, terrain = self.body, self.terrain
         if not body.is_alive:
             raise errors.SetupError("This life is over: call reset() first.")
-        needs = (body.food, body.water)
+        levels_before = (body.food, body.water)
         body.act(terrain, action)
-        terrain.pass_time([body.spot])
+        terrain.pass_time([body.cell])
         if body.is_alive:
-            body.live(terrain)
-        return reward_of(terrain, body, needs)
+            body.apply_tick(terrain)
+        return compute_reward(terrain, body, levels_before)
 
-    def _is_late(self) -> bool:
+    def _is_time_up(self) -> bool:
         return self.terrain.tick >= self.preset.max_ticks
 
     def observe(self) -> Any:
         match self.observations:
             case "text":
-                return views.text(self.terrain, self.body)
+                return views.render_text(self.terrain, self.body)
             case "rgb":
-                return views.picture(self.terrain, self.body)
+                return views.render_rgb(self.terrain, self.body)
             case _:
-                return views.symbols(self.terrain, self.body)
+                return views.encode_symbols(self.terrain, self.body)
 
     def info(self) -> dict[str, Any]:
         body = self.body
-        known = {"tick": self.terrain.tick, "position": body.spot, "life": body.life, "food": body.food}
-        known |= {"water": body.water, "is_night": self.terrain.is_night, "harm": dict(body.harm)}
-        return {**known, "gained": body.gained, "cause": body.cause}
+        data = {"tick": self.terrain.tick, "position": body.cell, "life": body.life, "food": body.food}
+        data |= {"water": body.water, "is_night": self.terrain.is_night, "harm": dict(body.harm)}
+        return {**data, "gained": body.gained, "cause": body.cause}
 
     def render(self, mode: str = "ansi") -> Any:
-        return views.text(self.terrain, self.body) if mode == "ansi" else views.picture(self.terrain, self.body)
+        return views.render_text(self.terrain, self.body) if mode == "ansi" else views.render_rgb(self.terrain, self.body)
 
     def close(self) -> None:
         """Ends nothing: there is nothing open."""
 
 
-def reward_of(terrain: Terrain, body: Body, needs: tuple[float, float]) -> float:
+def compute_reward(terrain: Terrain, body: Body, levels_before: tuple[float, float]) -> float:
     """Returns what a tick was worth to a body whose food and water were `needs` before it."""
-    reward = ALIVE - sum(body.harm.values())
+    reward = ALIVE_REWARD - sum(body.harm.values())
     if body.gained is not None:
-        reward += MEAL * (1.0 - needs[body.gained == "water"])
-    if terrain.is_night and terrain.things.get(body.spot) == SHELTER:
-        reward += SAFE
-    return reward - (DEATH if not body.is_alive else 0.0)
+        reward += MEAL_REWARD * (1.0 - levels_before[body.gained == "water"])
+    if terrain.is_night and terrain.things.get(body.cell) == SHELTER:
+        reward += SHELTER_REWARD
+    return reward - (DEATH_PENALTY if not body.is_alive else 0.0)

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from atoll.survival.grid.presets import NOTHING, Preset, meanings
+from atoll.survival.grid.presets import NO_HAZARD, Preset, assign_meanings
 
-type Spot = tuple[int, int]
+type Cell = tuple[int, int]
 
-GROUND, ROCK, BUSH, BARE, POOL, DRY, SHELTER, BEAST = (
+GROUND, ROCK, BUSH, BARE_BUSH, POOL, DRY_POOL, SHELTER, BEAST = (
     "ground",
     "rock",
     "bush",
@@ -18,7 +18,7 @@ GROUND, ROCK, BUSH, BARE, POOL, DRY, SHELTER, BEAST = (
     "shelter",
     "beast",
 )
-STEPS: Mapping[str, Spot] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
+MOVES: Mapping[str, Cell] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
 HUNT_RANGE = 4
 
 
@@ -27,14 +27,14 @@ class Terrain:
     """One world: made from its seed, changed by time and by those who live in it."""
 
     preset: Preset
-    signs: Mapping[str, str]
+    sign_meanings: Mapping[str, str]
     rng: Random
-    things: dict[Spot, str] = field(default_factory=dict)
-    marks: dict[Spot, str] = field(default_factory=dict)
-    stock: dict[Spot, int] = field(default_factory=dict)
-    ripens_at: dict[Spot, int] = field(default_factory=dict)
-    beasts: list[Spot] = field(default_factory=list)
-    starts: Sequence[Spot] = ()
+    things: dict[Cell, str] = field(default_factory=dict)
+    cell_signs: dict[Cell, str] = field(default_factory=dict)
+    stock: dict[Cell, int] = field(default_factory=dict)
+    ripens_at: dict[Cell, int] = field(default_factory=dict)
+    beasts: list[Cell] = field(default_factory=list)
+    starts: Sequence[Cell] = ()
     tick: int = 0
 
     @property
@@ -45,116 +45,116 @@ class Terrain:
     def sight(self) -> int:
         return self.preset.night_sight if self.is_night else self.preset.sight
 
-    def is_inside(self, spot: Spot) -> bool:
-        return 0 <= spot[0] < self.preset.size and 0 <= spot[1] < self.preset.size
+    def is_inside(self, cell: Cell) -> bool:
+        return 0 <= cell[0] < self.preset.size and 0 <= cell[1] < self.preset.size
 
-    def is_open(self, spot: Spot) -> bool:
-        return self.is_inside(spot) and self.things.get(spot) != ROCK
+    def is_open(self, cell: Cell) -> bool:
+        return self.is_inside(cell) and self.things.get(cell) != ROCK
 
-    def hazard(self, spot: Spot) -> str:
+    def get_hazard(self, cell: Cell) -> str:
         """Returns what the sign on a cell means: a hazard, or nothing."""
-        mark = self.marks.get(spot)
-        return NOTHING if mark is None else self.signs[mark]
+        sign = self.cell_signs.get(cell)
+        return NO_HAZARD if sign is None else self.sign_meanings[sign]
 
-    def look(self, spot: Spot) -> str:
+    def get_tile(self, cell: Cell) -> str:
         """Returns what somebody sees there: never what it means."""
-        if not self.is_inside(spot):
+        if not self.is_inside(cell):
             return ROCK
-        if spot in self.beasts:
+        if cell in self.beasts:
             return BEAST
-        mark = self.marks.get(spot)
-        return self.things.get(spot, GROUND) if mark is None else f"sign {mark}"
+        sign = self.cell_signs.get(cell)
+        return self.things.get(cell, GROUND) if sign is None else f"sign {sign}"
 
-    def gather(self, spot: Spot) -> str | None:
+    def gather(self, cell: Cell) -> str | None:
         """Takes what grows on a cell; returns `food`, `water` or None."""
-        thing = self.things.get(spot)
+        thing = self.things.get(cell)
         if thing not in (BUSH, POOL):
             return None
-        self.stock[spot] -= 1
-        if self.stock[spot] <= 0:
-            self.things[spot] = BARE if thing == BUSH else DRY
-            self.ripens_at[spot] = self.tick + self.preset.regrow
+        self.stock[cell] -= 1
+        if self.stock[cell] <= 0:
+            self.things[cell] = BARE_BUSH if thing == BUSH else DRY_POOL
+            self.ripens_at[cell] = self.tick + self.preset.regrow
         return "food" if thing == BUSH else "water"
 
-    def pass_time(self, bodies: Sequence[Spot]) -> None:
+    def pass_time(self, bodies: Sequence[Cell]) -> None:
         """Lets a tick pass: what was eaten grows again, beasts roam by day and hunt by night."""
         self.tick += 1
-        for spot in [spot for spot, when in self.ripens_at.items() if when <= self.tick]:
+        for spot in [cell for cell, ripe_tick in self.ripens_at.items() if ripe_tick <= self.tick]:
             del self.ripens_at[spot]
-            is_bush = self.things[spot] == BARE
+            is_bush = self.things[spot] == BARE_BUSH
             self.things[spot] = BUSH if is_bush else POOL
             self.stock[spot] = 1 if is_bush else self.preset.drinks
-        self.beasts = [self._prowl(beast, bodies) for beast in self.beasts]
+        self.beasts = [self._move_beast(beast, bodies) for beast in self.beasts]
 
-    def _prowl(self, beast: Spot, bodies: Sequence[Spot]) -> Spot:
+    def _move_beast(self, beast: Cell, bodies: Sequence[Cell]) -> Cell:
         if self.rng.random() < 0.3:  # slower than whoever runs
             return beast
-        near = [body for body in bodies if distance(body, beast) <= HUNT_RANGE and self.things.get(body) != SHELTER]
-        options = [each for each in around(beast) if self._may_prowl(each)]
+        prey_cells = [body for body in bodies if distance(body, beast) <= HUNT_RANGE and self.things.get(body) != SHELTER]
+        options = [cell for cell in get_neighbors(beast) if self._can_enter(cell)]
         if not options:
             return beast
-        if near and self.is_night:
-            prey = min(near, key=lambda body: distance(body, beast))
-            return min(options, key=lambda each: distance(each, prey))
+        if prey_cells and self.is_night:
+            prey = min(prey_cells, key=lambda body: distance(body, beast))
+            return min(options, key=lambda cell: distance(cell, prey))
         return self.rng.choice(options)
 
-    def _may_prowl(self, spot: Spot) -> bool:
-        return self.is_open(spot) and self.things.get(spot) != SHELTER and spot not in self.beasts
+    def _can_enter(self, cell: Cell) -> bool:
+        return self.is_open(cell) and self.things.get(cell) != SHELTER and cell not in self.beasts
 
 
-def distance(one: Spot, other: Spot) -> int:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+def distance(first: Cell, second: Cell) -> int:
+    return abs(first[0] - second[0]) + abs(first[1] - second[1])
 
 
-def around(spot: Spot) -> Sequence[Spot]:
+def get_neighbors(cell: Cell) -> Sequence[Cell]:
     """Returns the four neighbours of a cell."""
-    x, y = spot
+    x, y = cell
     return ((x, y - 1), (x + 1, y), (x, y + 1), (x - 1, y))
 
 
 def make_terrain(preset: Preset, seed: int, family: int, num_bodies: int = 1) -> Terrain:
     """Draws a world: all that is there comes from the seed, what signs mean from the family."""
-    terrain = Terrain(preset, meanings(preset, family), Random(f"{preset.name}/{seed}"))
+    terrain = Terrain(preset, assign_meanings(preset, family), Random(f"{preset.name}/{seed}"))
     rng = terrain.rng
-    free = [(x, y) for x in range(preset.size) for y in range(preset.size)]
-    rng.shuffle(free)
-    middle = (preset.size // 2, preset.size // 2)
-    starts = sorted(free, key=lambda spot: distance(spot, middle))[:num_bodies]
-    taken = {spot for spot in free if any(distance(spot, start) <= 1 for start in starts)}
+    cells = [(x, y) for x in range(preset.size) for y in range(preset.size)]
+    rng.shuffle(cells)
+    center = (preset.size // 2, preset.size // 2)
+    starts = sorted(cells, key=lambda cell: distance(cell, center))[:num_bodies]
+    taken = {cell for cell in cells if any(distance(cell, start) <= 1 for start in starts)}
     terrain.starts = starts
-    _place_fields(terrain, free, taken)
-    rest = [spot for spot in free if spot not in taken]
+    _place_fields(terrain, cells, taken)
+    free_cells = [cell for cell in cells if cell not in taken]
     rocks = int(preset.rocks * preset.size**2)
     counts = {BUSH: preset.bushes, POOL: preset.pools, SHELTER: preset.shelters, ROCK: rocks}
     for thing, count in counts.items():
-        for _ in range(min(count, len(rest))):
-            spot = rest.pop()
+        for _ in range(min(count, len(free_cells))):
+            spot = free_cells.pop()
             terrain.things[spot] = thing
             terrain.stock[spot] = 1 if thing == BUSH else preset.drinks
-    far = [spot for spot in rest if all(distance(spot, start) > HUNT_RANGE for start in starts)]
-    terrain.beasts = far[: preset.beasts]
+    distant_cells = [cell for cell in free_cells if all(distance(cell, start) > HUNT_RANGE for start in starts)]
+    terrain.beasts = distant_cells[: preset.beasts]
     return terrain
 
 
-def _place_fields(terrain: Terrain, free: Sequence[Spot], taken: set[Spot]) -> None:
+def _place_fields(terrain: Terrain, cells: Sequence[Cell], taken: set[Cell]) -> None:
     """Puts fields of signs on the ground; every field has one sign, and what it means is the family's."""
     by_kind: dict[str, list[str]] = {}
-    for sign, kind in terrain.signs.items():
+    for sign, kind in terrain.sign_meanings.items():
         by_kind.setdefault(kind, []).append(sign)
-    wanted = [*terrain.preset.fields.items(), (NOTHING, terrain.preset.decoys)]
-    for kind, count in wanted:
+    fields = [*terrain.preset.fields.items(), (NO_HAZARD, terrain.preset.decoys)]
+    for kind, count in fields:
         for _ in range(count):
-            mark = terrain.rng.choice(by_kind[kind])
-            _grow(terrain, mark, terrain.rng.choice(free), taken)
+            chosen_sign = terrain.rng.choice(by_kind[kind])
+            _grow_field(terrain, chosen_sign, terrain.rng.choice(cells), taken)
 
 
-def _grow(terrain: Terrain, mark: str, start: Spot, taken: set[Spot]) -> None:
-    edge = [start]
+def _grow_field(terrain: Terrain, sign: str, start: Cell, taken: set[Cell]) -> None:
+    frontier = [start]
     for _ in range(terrain.preset.field_size):
-        edge = [spot for spot in edge if terrain.is_inside(spot) and spot not in taken]
-        if not edge:
+        frontier = [cell for cell in frontier if terrain.is_inside(cell) and cell not in taken]
+        if not frontier:
             return
-        spot = terrain.rng.choice(edge)
+        spot = terrain.rng.choice(frontier)
         taken.add(spot)
-        terrain.marks[spot] = mark
-        edge += around(spot)
+        terrain.cell_signs[spot] = sign
+        frontier += get_neighbors(spot)

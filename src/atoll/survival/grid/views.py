@@ -7,13 +7,13 @@ import numpy as np
 
 from atoll.survival.grid.body import Body
 from atoll.survival.grid.presets import SIGNS
-from atoll.survival.grid.terrain import BARE, BEAST, BUSH, DRY, GROUND, POOL, ROCK, SHELTER, Spot, Terrain
+from atoll.survival.grid.terrain import BARE_BUSH, BEAST, BUSH, DRY_POOL, GROUND, POOL, ROCK, SHELTER, Cell, Terrain
 
-UNSEEN, SELF = "unseen", "you"
-LOOKS = (UNSEEN, GROUND, ROCK, BUSH, BARE, POOL, DRY, SHELTER, BEAST, *(f"sign {sign}" for sign in SIGNS))
-CODES: Mapping[str, int] = {look: code for code, look in enumerate(LOOKS)}
-_LETTERS = " .#b,o:HB" + "acxhrs*tw"
-_COLOURS = np.array(
+UNSEEN_TILE, SELF_TILE = "unseen", "you"
+TILES = (UNSEEN_TILE, GROUND, ROCK, BUSH, BARE_BUSH, POOL, DRY_POOL, SHELTER, BEAST, *(f"sign {sign}" for sign in SIGNS))
+TILE_CODES: Mapping[str, int] = {tile: code for code, tile in enumerate(TILES)}
+_TILE_LETTERS = " .#b,o:HB" + "acxhrs*tw"
+_COLORS = np.array(
     [
         (20, 20, 24),
         (186, 170, 140),
@@ -31,47 +31,47 @@ _COLOURS = np.array(
 CELL_PIXELS = 8
 
 
-def visible(terrain: Terrain, body: Body) -> dict[Spot, str]:
+def get_visible_tiles(terrain: Terrain, body: Body) -> dict[Cell, str]:
     """Returns how every cell in sight looks; what is out of sight is left out."""
-    (x, y), sight = body.spot, terrain.sight
-    around = range(-sight, sight + 1)
-    return {(x + dx, y + dy): terrain.look((x + dx, y + dy)) for dy in around for dx in around}
+    (x, y), sight = body.cell, terrain.sight
+    offsets = range(-sight, sight + 1)
+    return {(x + dx, y + dy): terrain.get_tile((x + dx, y + dy)) for dy in offsets for dx in offsets}
 
 
-def symbols(terrain: Terrain, body: Body) -> dict[str, Any]:
+def encode_symbols(terrain: Terrain, body: Body) -> dict[str, Any]:
     """Returns codes of the looks around the body, always a square of daylight's sight, and its vital signs."""
-    sight, seen = terrain.preset.sight, visible(terrain, body)
-    side = range(-sight, sight + 1)
-    x, y = body.spot
-    view = [[CODES[seen.get((x + dx, y + dy), UNSEEN)] for dx in side] for dy in side]
+    sight, tiles = terrain.preset.sight, get_visible_tiles(terrain, body)
+    offsets = range(-sight, sight + 1)
+    x, y = body.cell
+    view = [[TILE_CODES[tiles.get((x + dx, y + dy), UNSEEN_TILE)] for dx in offsets] for dy in offsets]
     vitals = (body.life, body.food, body.water, float(terrain.is_night), body.stuck / 3)
     return {"view": np.array(view, dtype=np.int8), "vitals": np.array(vitals, dtype=np.float32)}
 
 
-def text(terrain: Terrain, body: Body) -> str:
+def render_text(terrain: Terrain, body: Body) -> str:
     """Returns the same in words."""
-    sight, seen = terrain.sight, visible(terrain, body)
-    x, y = body.spot
+    sight, tiles = terrain.sight, get_visible_tiles(terrain, body)
+    x, y = body.cell
     rows = [
-        "".join("@" if (dx, dy) == (0, 0) else _LETTERS[CODES[seen[x + dx, y + dy]]] for dx in range(-sight, sight + 1))
+        "".join("@" if (dx, dy) == (0, 0) else _TILE_LETTERS[TILE_CODES[tiles[x + dx, y + dy]]] for dx in range(-sight, sight + 1))
         for dy in range(-sight, sight + 1)
     ]
-    known = sorted({look for look in seen.values() if look != GROUND})
-    legend = ", ".join(f"{_LETTERS[CODES[look]]} {look}" for look in known)
+    legend_tiles = sorted({tile for tile in tiles.values() if tile != GROUND})
+    legend = ", ".join(f"{_TILE_LETTERS[TILE_CODES[tile]]} {tile}" for tile in legend_tiles)
     time = "night" if terrain.is_night else "day"
     vitals = f"life {body.life:.2f}, food {body.food:.2f}, water {body.water:.2f}"
-    head = f"Tick {terrain.tick}, {time}, at {x},{y} on {terrain.things.get(body.spot, GROUND)}; {vitals}."
-    return "\n".join([head, *rows, f"@ you, {legend}" if legend else "@ you"])
+    header = f"Tick {terrain.tick}, {time}, at {x},{y} on {terrain.things.get(body.cell, GROUND)}; {vitals}."
+    return "\n".join([header, *rows, f"@ you, {legend}" if legend else "@ you"])
 
 
-def picture(terrain: Terrain, body: Body) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def render_rgb(terrain: Terrain, body: Body) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Returns what is in sight as RGB; darker at night, the body in the middle as a white square."""
-    codes = symbols(terrain, body)["view"]
-    colours: np.ndarray[Any, np.dtype[np.uint8]] = _COLOURS[codes]
+    codes = encode_symbols(terrain, body)["view"]
+    colors: np.ndarray[Any, np.dtype[np.uint8]] = _COLORS[codes]
     if terrain.is_night:
-        colours = colours // 2
-    pixels = colours.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
-    middle, quarter = terrain.preset.sight * CELL_PIXELS, CELL_PIXELS // 4
-    inner = slice(middle + quarter, middle + CELL_PIXELS - quarter)
+        colors = colors // 2
+    pixels = colors.repeat(CELL_PIXELS, axis=0).repeat(CELL_PIXELS, axis=1)
+    center, quarter = terrain.preset.sight * CELL_PIXELS, CELL_PIXELS // 4
+    inner = slice(center + quarter, center + CELL_PIXELS - quarter)
     pixels[inner, inner] = 255
     return pixels

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from atoll.survival import words
-from atoll.survival.worlds.playground import Playground, digest
+from atoll.survival.worlds.playground import Playground, hash_file
 
-LARGE = 100_000  # bytes
-LEAST = 40  # characters that are worth a look
+LARGE_FILE_BYTES = 100_000  # bytes
+MIN_TEXT_BYTES = 40  # characters that are worth a look
 
 
-class Survey(NamedTuple):
+class PlaygroundSurvey(NamedTuple):
     """What a custodian found.
 
     Attributes:
@@ -21,7 +21,7 @@ class Survey(NamedTuple):
 
     promotions: Sequence[tuple[str, str]]
     cleanups: Sequence[tuple[str, str]]
-    shared: Sequence[tuple[str, int, str]]
+    files: Sequence[tuple[str, int, str]]
 
 
 class Custodian:
@@ -30,34 +30,34 @@ class Custodian:
     def __init__(self, playground: Playground) -> None:
         self._playground = playground
 
-    def survey(self) -> Survey:
-        promotions, cleanups, shared = [], [], []
+    def survey(self) -> PlaygroundSurvey:
+        promotions, cleanups, files = [], [], []
         by_hash: dict[str, str] = {}
-        for path in self._playground.files():
+        for path in self._playground.list_files():
             try:
-                size, mark = path.stat().st_size, digest(path)
+                size, file_hash = path.stat().st_size, hash_file(path)
             except OSError:
                 continue  # gone meanwhile, or not ours to read
             name = str(path.relative_to(self._playground.root))
-            shared.append((name, size, mark))
+            files.append((name, size, file_hash))
             if size == 0:
                 cleanups.append((name, "it is empty"))
-            elif mark in by_hash:
-                cleanups.append((name, f"it says what {_shown(by_hash[mark])} says"))
-            elif size > LARGE:
+            elif file_hash in by_hash:
+                cleanups.append((name, f"it says what {_format_name(by_hash[file_hash])} says"))
+            elif size > LARGE_FILE_BYTES:
                 cleanups.append((name, f"it has {size:,} bytes"))
-            elif path.suffix in (".md", ".txt", ".py", ".toml", ".json") and size >= LEAST:
+            elif path.suffix in (".md", ".txt", ".py", ".toml", ".json") and size >= MIN_TEXT_BYTES:
                 promotions.append((name, "a text of some length; read it before it is used"))
-            by_hash.setdefault(mark, name)
-        return Survey(promotions, cleanups, shared)
+            by_hash.setdefault(file_hash, name)
+        return PlaygroundSurvey(promotions, cleanups, files)
 
-    def share(self) -> str:
+    def describe(self) -> str:
         """Returns what may be shown, in words."""
-        found = self.survey()
-        files = ", ".join(f"{_shown(name)} ({size} bytes)" for name, size, _ in found.shared) or "none"
-        tidy = "; ".join(f"{_shown(name)}: {why}" for name, why in found.cleanups if words.is_fit(name))
-        return f"Files: {files}." + (f" To tidy up: {tidy}." if tidy else "")
+        survey = self.survey()
+        files = ", ".join(f"{_format_name(name)} ({size} bytes)" for name, size, _ in survey.files) or "none"
+        cleanups = "; ".join(f"{_format_name(name)}: {reason}" for name, reason in survey.cleanups if words.is_safe_name(name))
+        return f"Files: {files}." + (f" To tidy up: {cleanups}." if cleanups else "")
 
 
-def _shown(name: str) -> str:
-    return words.quoted(name) if words.is_fit(name) else "(a file whose name is not shown)"
+def _format_name(name: str) -> str:
+    return words.quote_name(name) if words.is_safe_name(name) else "(a file whose name is not shown)"

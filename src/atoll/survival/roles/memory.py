@@ -8,12 +8,12 @@ from typing import Any
 from atoll.candidate import JSON
 from atoll.survival.plan import Alert
 
-MAX_ALERTS, MAX_LOG, MAX_NOTES = 64, 64, 24
-FEW = 4
+MAX_ALERTS, MAX_DISCOVERIES, MAX_NOTES = 64, 64, 24
+MAX_RELEVANT = 4
 
 
 @dataclass(slots=True)
-class Entry:
+class AlertEntry:
     """An alert with how often it came up, when last, and the worst of it."""
 
     alert: Alert
@@ -29,46 +29,46 @@ class Memory:
     """
 
     def __init__(self, notes: Sequence[str] = ()) -> None:
-        self.alerts: dict[str, Entry] = {}
-        self.log: list[str] = []
+        self.alerts: dict[str, AlertEntry] = {}
+        self.discoveries: list[str] = []
         self.notes: list[str] = list(notes)
 
-    def alarm(self, alert: Alert, tick: int) -> None:
-        known = self.alerts.get(alert.what)
-        if known is not None:
-            known.count, known.tick, known.worst = known.count + 1, tick, max(known.worst, alert.damage)
+    def add_alert(self, alert: Alert, tick: int) -> None:
+        entry = self.alerts.get(alert.what)
+        if entry is not None:
+            entry.count, entry.tick, entry.worst = entry.count + 1, tick, max(entry.worst, alert.damage)
             return
         if len(self.alerts) >= MAX_ALERTS:
-            weakest = min(self.alerts, key=lambda what: (self.alerts[what].count, self.alerts[what].tick))
+            weakest = min(self.alerts, key=lambda key: (self.alerts[key].count, self.alerts[key].tick))
             del self.alerts[weakest]
-        self.alerts[alert.what] = Entry(alert, 1, tick, alert.damage)
+        self.alerts[alert.what] = AlertEntry(alert, 1, tick, alert.damage)
 
-    def explored(self, what: str) -> None:
+    def add_discovery(self, discovery: str) -> None:
         """Notes what was found; the same again is no news."""
-        if what not in self.log:
-            self.log = [*self.log, what][-MAX_LOG:]
+        if discovery not in self.discoveries:
+            self.discoveries = [*self.discoveries, discovery][-MAX_DISCOVERIES:]
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Writes a meta note, at the end of a life."""
         self.notes = [*self.notes, text][-MAX_NOTES:]
 
-    def relevant(self, words: Sequence[str]) -> list[str]:
+    def find_relevant(self, words: Sequence[str]) -> list[str]:
         """Returns the few entries that share most words with the moment; alerts first, then finds, then notes."""
-        wanted = {word for each in words for word in each.split()}
-        said = [
+        query_words = {word for phrase in words for word in phrase.split()}
+        alert_lines = [
             f"alert: {entry.alert.what} ({entry.alert.cause}, {entry.worst:.2f}, {entry.count} times): "
             f"{entry.alert.remedy}"
             for entry in self.alerts.values()
         ]
-        found: list[str] = []
-        for lines in (said, self.log, self.notes):
+        result: list[str] = []
+        for lines in (alert_lines, self.discoveries, self.notes):
             scored = [
-                (len(wanted & set(line.replace(":", " ").split())), place, line) for place, line in enumerate(lines)
+                (len(query_words & set(line.replace(":", " ").split())), index, line) for index, line in enumerate(lines)
             ]
-            found += [line for score, _, line in sorted(scored, reverse=True)[:FEW] if score]
-        return found
+            result += [line for score, _, line in sorted(scored, reverse=True)[:MAX_RELEVANT] if score]
+        return result
 
-    def patterns(self) -> list[tuple[str, int]]:
+    def get_common_causes(self) -> list[tuple[str, int]]:
         """Returns what hurt most often: the commonest causes."""
         causes: Counter[str] = Counter()
         for entry in self.alerts.values():
@@ -77,10 +77,10 @@ class Memory:
 
     def to_data(self) -> dict[str, JSON]:
         alerts: list[JSON] = [
-            [each.alert.what, each.alert.cause, each.alert.condition, each.count, round(each.worst, 3)]
-            for each in self.alerts.values()
+            [entry.alert.what, entry.alert.cause, entry.alert.condition, entry.count, round(entry.worst, 3)]
+            for entry in self.alerts.values()
         ]
-        return {"alerts": alerts, "log": list(self.log), "notes": list(self.notes)}
+        return {"alerts": alerts, "log": list(self.discoveries), "notes": list(self.notes)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Memory":

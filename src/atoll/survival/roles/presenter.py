@@ -8,9 +8,9 @@ from atoll.candidate import JSON
 from atoll.survival.plan import LoopSnapshot
 from atoll.survival.worlds.world import Observation
 
-LOW_LIFE, LIKELY = 0.3, 0.5  # a life in danger of ending: little is left, and damage is likely
-ALARMS = {"emergency": "emergency", "blocked": "rule", "warned": "rule", "fallback": "rule"}
-NEWS = {"aborted": "stopped", "steered": "steered"}
+LOW_LIFE, LIKELY_DAMAGE = 0.3, 0.5  # a life in danger of ending: little is left, and damage is likely
+ALERT_KINDS = {"emergency": "emergency", "blocked": "rule", "warned": "rule", "fallback": "rule"}
+INFO_KINDS = {"aborted": "stopped", "steered": "steered"}
 
 
 class OnTurn(NamedTuple):
@@ -20,19 +20,19 @@ class OnTurn(NamedTuple):
     payload: LoopSnapshot
 
 
-class OnLifeEnded(NamedTuple):
+class OnEpisodeEnded(NamedTuple):
     """A life is over; the payload sums it up."""
 
     type: Literal["on_life_ended"]
     payload: dict[str, object]
 
 
-type LifeEvent = OnTurn | OnLifeEnded
+type EpisodeEvent = OnTurn | OnEpisodeEnded
 
 
-def notices(
+def iter_notices(
     level: str,
-    seen: Observation,
+    observation: Observation,
     forecast: float,
     threshold: float,
     events: Sequence[Mapping[str, JSON]],
@@ -41,38 +41,38 @@ def notices(
     """Yields what a watcher is notified of: alerts, and with `all` also what is merely worth knowing."""
     if level == "off":
         return
-    if seen.cause is not None:
-        yield {"kind": "death", "text": f"died of {seen.cause} at tick {seen.tick}"}
-    elif seen.life <= LOW_LIFE and forecast >= LIKELY:
-        yield {"kind": "lethal", "text": f"life is {seen.life:.2f} and damage is likely, {forecast:.2f}"}
+    if observation.cause is not None:
+        yield {"kind": "death", "text": f"died of {observation.cause} at tick {observation.tick}"}
+    elif observation.life <= LOW_LIFE and forecast >= LIKELY_DAMAGE:
+        yield {"kind": "lethal", "text": f"life is {observation.life:.2f} and damage is likely, {forecast:.2f}"}
     if forecast > threshold:
         yield {"kind": "threshold", "text": f"danger of {forecast:.2f} is over the threshold of {threshold:.2f}"}
     for event in events:
-        if kind := ALARMS.get(str(event["kind"])):
+        if kind := ALERT_KINDS.get(str(event["kind"])):
             yield {"kind": kind, "text": f"{event.get('action', event['kind'])}: {event.get('reason', '')}"[:300]}
     if level == "all":
-        yield from ({"kind": "balance", "text": each} for each in warnings)
+        yield from ({"kind": "balance", "text": warning} for warning in warnings)
         for event in events:
-            if kind := NEWS.get(str(event["kind"])):
-                said = ", ".join(f"{name} {value}" for name, value in event.items() if name not in ("kind", "tick"))
-                yield {"kind": kind, "text": said[:300]}
+            if kind := INFO_KINDS.get(str(event["kind"])):
+                details = ", ".join(f"{name} {value}" for name, value in event.items() if name not in ("kind", "tick"))
+                yield {"kind": kind, "text": details[:300]}
 
 
 class Presenter:
     """Tells profilers of turns and lives; they observe and change nothing."""
 
     def __init__(self) -> None:
-        self._profilers = profiler.Profilers[LifeEvent]()
+        self._profilers = profiler.Profilers[EpisodeEvent]()
 
-    def use_profiler(self, profiler_fn: profiler.ProfilerFn[LifeEvent]) -> profiler.Remove:
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[EpisodeEvent]) -> profiler.Remove:
         return self._profilers.use(profiler_fn)
 
     @property
     def is_watched(self) -> bool:
         return bool(self._profilers)
 
-    def show(self, snapshot: LoopSnapshot) -> None:
+    def publish_turn(self, snapshot: LoopSnapshot) -> None:
         self._profilers.emit(OnTurn("on_turn", snapshot))
 
-    def end(self, summary: dict[str, object]) -> None:
-        self._profilers.emit(OnLifeEnded("on_life_ended", summary))
+    def publish_end(self, summary: dict[str, object]) -> None:
+        self._profilers.emit(OnEpisodeEnded("on_life_ended", summary))

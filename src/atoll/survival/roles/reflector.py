@@ -12,18 +12,18 @@ class LessonReflector:
     """Reflects without a model."""
 
     def reflect(self, book: playbook.Playbook, lessons: Sequence[Lesson]) -> list[playbook.Delta]:
-        known = {bullet.content: id for id, bullet in book.bullets.items()} if lessons else {}
+        ids_by_content = {bullet.content: id for id, bullet in book.bullets.items()} if lessons else {}
         deltas: list[playbook.Delta] = []
         for lesson in lessons:
             deltas += [
                 playbook.tag(id, "harmful", evidence=lesson.evidence)
-                for content, id in known.items()
-                if lesson.contrary and content.startswith(lesson.contrary)
+                for content, id in ids_by_content.items()
+                if lesson.refutes and content.startswith(lesson.refutes)
             ]
-            like = lesson.text.partition("(")[0]  # "Avoid X: it hurts (lava, 0.35)." and (lava, 0.70) are one belief
-            same = next((id for content, id in known.items() if content.partition("(")[0] == like), None)
-            if same is not None:
-                deltas.append(playbook.tag(same, "helpful", evidence=lesson.evidence))
+            belief = lesson.text.partition("(")[0]  # "Avoid X: it hurts (lava, 0.35)." and (lava, 0.70) are one belief
+            known_id = next((id for content, id in ids_by_content.items() if content.partition("(")[0] == belief), None)
+            if known_id is not None:
+                deltas.append(playbook.tag(known_id, "helpful", evidence=lesson.evidence))
             else:
                 source = "life" if not lesson.evidence else f"life: {lesson.evidence}"
                 made = playbook.add(lesson.section, lesson.text, evidence=lesson.evidence, source=source[:80])

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atoll.candidate import JSON
-from atoll.survival.mind import Mind
-from atoll.survival.plan import Executed
+from atoll.survival.mind import AgentState
+from atoll.survival.plan import ExecutedAction
 
-NOVELTY, DISTILLED, DEFENCE = 0.02, 0.01, 0.05
-SPAN = 12  # turns of a moving average
-LEAST, MOST = 0.3, 1.6  # bounds of the coefficient
+NOVELTY_WEIGHT, DISTILLATION_WEIGHT, DEFENSE_REWARD = 0.02, 0.01, 0.05
+TREND_TURNS = 12  # turns of a moving average
+MIN_CURIOSITY, MAX_CURIOSITY = 0.3, 1.6  # bounds of the coefficient
 
 SCHEMA = "Order: survive > collect > explore. External: a little for every tick alive and for shelter, more for meals, \
 minus damage, minus 1 for death. Internal: novelty by counts and by prediction error, a bonus for danger that was \
@@ -26,61 +26,61 @@ class RewardSynthesizer:
     """
 
     totals: dict[str, float] = field(default_factory=dict)
-    num_defences: int = 0
+    num_defenses: int = 0
     _trends: dict[str, deque[float]] = field(default_factory=dict)
 
-    def add(self, mind: Mind, steps: Sequence[Executed], *, is_defended: bool) -> Mapping[str, float]:
+    def add(self, agent: AgentState, steps: Sequence[ExecutedAction], *, is_defended: bool) -> Mapping[str, float]:
         """Returns the rewards of a turn by name."""
         external = sum(step.after.reward for step in steps if step.status not in ("blocked",))
         damage = sum(sum(step.after.harm.values()) for step in steps)
-        counted = sum(mind.counts.meet(step.after.position) for step in steps)
-        distilled = mind.distillation.meet(steps[-1].after) if steps else 0.0
-        self.num_defences += is_defended
+        visit_novelty = sum(agent.visit_counts.measure_novelty(step.after.position) for step in steps)
+        distillation_novelty = agent.distillation.measure_novelty(steps[-1].after) if steps else 0.0
+        self.num_defenses += is_defended
         rewards = {
             "external": external,
             "damage": -damage,
-            "novelty": NOVELTY * counted * mind.curiosity,
-            "distilled": DISTILLED * distilled * mind.curiosity,
-            "defence": DEFENCE * is_defended,
+            "novelty": NOVELTY_WEIGHT * visit_novelty * agent.curiosity,
+            "distilled": DISTILLATION_WEIGHT * distillation_novelty * agent.curiosity,
+            "defence": DEFENSE_REWARD * is_defended,
         }
         for name, value in rewards.items():
             self.totals[name] = self.totals.get(name, 0.0) + value
-            self._trends.setdefault(name, deque(maxlen=SPAN)).append(value)
-        self._balance(mind, steps)
+            self._trends.setdefault(name, deque(maxlen=TREND_TURNS)).append(value)
+        self._adjust_curiosity(agent, steps)
         return rewards
 
-    def trend(self, name: str) -> float:
+    def get_trend(self, name: str) -> float:
         """Returns the moving average of a reward."""
         values = self._trends.get(name)
         return sum(values) / len(values) if values else 0.0
 
-    def _balance(self, mind: Mind, steps: Sequence[Executed]) -> None:
+    def _adjust_curiosity(self, agent: AgentState, steps: Sequence[ExecutedAction]) -> None:
         life = steps[-1].after.life if steps else 1.0
-        if -self.trend("damage") > 0.02 or life < 0.4:
-            mind.coefficient = max(LEAST, mind.coefficient * 0.95)
-        elif self.trend("novelty") < 0.6 * NOVELTY:
-            mind.coefficient = min(MOST, mind.coefficient * 1.03)
+        if -self.get_trend("damage") > 0.02 or life < 0.4:
+            agent.curiosity_weight = max(MIN_CURIOSITY, agent.curiosity_weight * 0.95)
+        elif self.get_trend("novelty") < 0.6 * NOVELTY_WEIGHT:
+            agent.curiosity_weight = min(MAX_CURIOSITY, agent.curiosity_weight * 1.03)
         else:
-            mind.coefficient += 0.02 * (1.0 - mind.coefficient)
+            agent.curiosity_weight += 0.02 * (1.0 - agent.curiosity_weight)
 
-    def warnings(self, mind: Mind, forecast: float) -> list[str]:
+    def find_warnings(self, agent: AgentState, forecast: float) -> list[str]:
         """Returns what is traded badly at the moment."""
-        found = []
-        if -self.trend("damage") > 0.04:
-            found.append("life is being spent faster than it comes back: curiosity costs too much")
-        if forecast > mind.temper.danger_threshold and self.trend("novelty") > NOVELTY:
-            found.append("danger is high while exploring pays: survive first")
-        if self.trend("external") < 0 and not self.trend("damage"):
-            found.append("nothing is gained and nothing is risked: look for something new")
-        return found
+        messages = []
+        if -self.get_trend("damage") > 0.04:
+            messages.append("life is being spent faster than it comes back: curiosity costs too much")
+        if forecast > agent.settings.danger_threshold and self.get_trend("novelty") > NOVELTY_WEIGHT:
+            messages.append("danger is high while exploring pays: survive first")
+        if self.get_trend("external") < 0 and not self.get_trend("damage"):
+            messages.append("nothing is gained and nothing is risked: look for something new")
+        return messages
 
-    def board(self) -> Mapping[str, JSON]:
+    def get_scoreboard(self) -> Mapping[str, JSON]:
         """Returns the score board: totals and trends."""
         return {
-            name: {"total": round(total, 3), "trend": round(self.trend(name), 4)} for name, total in self.totals.items()
+            name: {"total": round(total, 3), "trend": round(self.get_trend(name), 4)} for name, total in self.totals.items()
         }
 
-    def table(self, mind: Mind) -> str:
+    def format_scoreboard(self, agent: AgentState) -> str:
         """Returns the board for a prompt."""
-        rows = [f"{name}: {total:+.2f} (lately {self.trend(name):+.3f})" for name, total in self.totals.items()]
-        return "\n".join([SCHEMA, f"curiosity counts {mind.coefficient:.2f} at the moment", *rows])
+        rows = [f"{name}: {total:+.2f} (lately {self.get_trend(name):+.3f})" for name, total in self.totals.items()]
+        return "\n".join([SCHEMA, f"curiosity counts {agent.curiosity_weight:.2f} at the moment", *rows])

@@ -6,19 +6,19 @@ from typing import Protocol
 
 from atoll.candidate import JSON
 from atoll.survival import foresight
-from atoll.survival.mind import Mind
+from atoll.survival.mind import AgentState
 from atoll.survival.plan import ActionPlan
-from atoll.survival.words import gives_orders
+from atoll.survival.words import contains_instructions
 from atoll.survival.worlds.world import Action, Observation
 
 MAX_ACTIONS = 12
 MAX_EVENTS = 2000  # that one life logs; the newest stay
 
 
-class Review(Protocol):
+class ActionReview(Protocol):
     """A second opinion on an action, such as another model's."""
 
-    def __call__(self, action: Action, seen: Observation, /) -> str:
+    def __call__(self, action: Action, observation: Observation, /) -> str:
         """Returns why it must not be done; empty: it may."""
 
 
@@ -30,48 +30,48 @@ class Sentinel:
         reviews: More opinions, each of which can block.
     """
 
-    reviews: Sequence[Review] = ()
+    reviews: Sequence[ActionReview] = ()
     events: list[Mapping[str, JSON]] = field(default_factory=list)
 
-    def admit(self, mind: Mind, plan: ActionPlan, seen: Observation) -> ActionPlan:
+    def filter_plan(self, agent: AgentState, plan: ActionPlan, observation: Observation) -> ActionPlan:
         """Returns the plan without what must not be done; where nothing is left, a fallback."""
-        kept = []
+        allowed = []
         for action in plan.actions[:MAX_ACTIONS]:
-            fault = self.fault(mind, action, seen)
-            if fault:
-                self.log("blocked", seen.tick, action=str(action), reason=fault)
+            objection = self.find_objection(agent, action, observation)
+            if objection:
+                self.log("blocked", observation.tick, action=str(action), reason=objection)
             else:
-                kept.append(action)
+                allowed.append(action)
         if len(plan.actions) > MAX_ACTIONS:
-            self.log("blocked", seen.tick, action="rest of the plan", reason=f"more than {MAX_ACTIONS} actions")
-        if not kept:
-            fallback = self.fallback(mind, seen)
-            self.log("fallback", seen.tick, action=str(fallback), reason="nothing of the plan was allowed")
+            self.log("blocked", observation.tick, action="rest of the plan", reason=f"more than {MAX_ACTIONS} actions")
+        if not allowed:
+            fallback = self.choose_fallback(agent, observation)
+            self.log("fallback", observation.tick, action=str(fallback), reason="nothing of the plan was allowed")
             return replace(plan, goal=f"fallback instead of {plan.goal}"[:200], actions=(fallback,))
-        return replace(plan, actions=tuple(kept))
+        return replace(plan, actions=tuple(allowed))
 
-    def fault(self, mind: Mind, action: Action, seen: Observation) -> str:
+    def find_objection(self, agent: AgentState, action: Action, observation: Observation) -> str:
         """Says why an action must not be done; empty if it may."""
-        if action.name not in mind.world.actions:
+        if action.name not in agent.world.actions:
             return f"{action.name[:40]!r} is not on the whitelist"
         for review in self.reviews:
-            if reason := review(action, seen):
+            if reason := review(action, observation):
                 return reason
         return ""
 
-    def fallback(self, mind: Mind, seen: Observation) -> Action:
+    def choose_fallback(self, agent: AgentState, observation: Observation) -> Action:
         """Returns the safest thing to do."""
-        return Action(foresight.evasive(mind, seen)) if mind.world.moves else Action(mind.world.actions[0])
+        return Action(foresight.choose_evasive_action(agent, observation)) if agent.world.moves else Action(agent.world.actions[0])
 
-    def listen(self, seen: Observation) -> Observation:
+    def sanitize(self, observation: Observation) -> Observation:
         """Returns an observation whose words give no orders: where they try, they are taken out and logged."""
-        looks = [look for look in set(seen.looks.values()) if gives_orders(look)]
-        if not looks and not (seen.text and gives_orders(seen.text)):
-            return seen
-        self.log("warned", seen.tick, reason="the world's words give orders", words=(seen.text or looks[0])[:200])
-        harmless = {spot: "scrawl" if gives_orders(look) else look for spot, look in seen.looks.items()}
-        return replace(seen, text="(words that give orders were taken out)" if seen.text else "", looks=harmless)
+        unsafe_tiles = [tile for tile in set(observation.tiles.values()) if contains_instructions(tile)]
+        if not unsafe_tiles and not (observation.text and contains_instructions(observation.text)):
+            return observation
+        self.log("warned", observation.tick, reason="the world's words give orders", words=(observation.text or unsafe_tiles[0])[:200])
+        safe_tiles = {cell: "scrawl" if contains_instructions(tile) else tile for cell, tile in observation.tiles.items()}
+        return replace(observation, text="(words that give orders were taken out)" if observation.text else "", tiles=safe_tiles)
 
-    def log(self, kind: str, tick: int, **facts: JSON) -> None:
-        self.events.append({"kind": kind, "tick": tick, **facts})
+    def log(self, kind: str, tick: int, **details: JSON) -> None:
+        self.events.append({"kind": kind, "tick": tick, **details})
         del self.events[:-MAX_EVENTS]

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from atoll import playbook
 
-FEW = 8  # bullets looked at for one topic
+MAX_BULLETS = 8  # bullets looked at for one topic
 
 
-class Shelf:
+class EpisodePlaybook:
     """Holds the playbook while somebody lives by it; the kernel keeps it as a version when the life is over.
 
     Attributes:
@@ -19,42 +19,42 @@ class Shelf:
 
     def __init__(self, book: playbook.Playbook, curator: playbook.Curator) -> None:
         self.playbook, self._curator = book, curator
-        self._index = playbook.Index()
+        self._index = playbook.BulletIndex()
         self._stats: dict[str, int] = {}
         self.counts = Counter[str]()
 
     @property
-    def applied(self) -> int:
+    def num_applied(self) -> int:
         return self.counts["applied"]
 
-    def about(self, topic: str) -> Sequence[playbook.Bullet]:
+    def find_bullets(self, topic: str) -> Sequence[playbook.Bullet]:
         """Returns the few bullets that fit a topic best."""
         self._index.sync(self.playbook.bullets)
-        return [self.playbook.bullets[hit.id] for hit in self._index.search(topic, FEW)]
+        return [self.playbook.bullets[hit.id] for hit in self._index.search(topic, MAX_BULLETS)]
 
-    def excerpts(self, query: str) -> Sequence[str]:
+    def get_excerpts(self, query: str) -> Sequence[str]:
         """Returns the relevant few as lines for a prompt, within the configured number and length."""
-        limit, size = self._curator.config.context_limit, self._curator.config.context_chars
+        limit, max_chars = self._curator.config.context_limit, self._curator.config.context_chars
         self._index.sync(self.playbook.bullets)
-        hits = self._index.search(query, limit, lambda bullet: 1.0 + max(-0.9, 0.1 * bullet.net))
-        return [f"[{hit.id}] {self.playbook.bullets[hit.id].content[:size]}" for hit in hits]
+        hits = self._index.search(query, limit, lambda bullet: 1.0 + max(-0.9, 0.1 * bullet.net_helpful))
+        return [f"[{hit.id}] {self.playbook.bullets[hit.id].content[:max_chars]}" for hit in hits]
 
     def apply(self, deltas: Sequence[playbook.Delta]) -> Sequence[playbook.Verdict]:
         """Lets the curator decide on what a turn brought."""
         if not deltas:
             return ()
-        curated = self._curator.curate(self.playbook, deltas)
-        self.playbook, self._stats = curated.playbook, {}
-        for verdict in curated.verdicts:
+        result = self._curator.curate(self.playbook, deltas)
+        self.playbook, self._stats = result.playbook, {}
+        for verdict in result.verdicts:
             is_change = verdict.reason != "neutral" and verdict.delta.kind != "tag"
             self.counts[verdict.outcome] += is_change or verdict.outcome != "applied"
-        self.counts["retired"] += len(curated.retired)
-        return curated.verdicts
+        self.counts["retired"] += len(result.retired)
+        return result.verdicts
 
     def stats(self) -> dict[str, int]:
         """Returns how large it is: files, sections, bullets, characters, tokens."""
         if not self._stats:
-            found = self.playbook.stats()
+            stats = self.playbook.stats()
             names = ("files", "sections", "bullets", "characters", "tokens", "helpful", "harmful", "held")
-            self._stats = {name: getattr(found, name) for name in names}
+            self._stats = {name: getattr(stats, name) for name in names}
         return self._stats

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from atoll.candidate import JSON
-from atoll.survival.mind import Mind
-from atoll.survival.worlds.world import Observation, Spot
+from atoll.survival.mind import AgentState
+from atoll.survival.worlds.world import Observation, Cell
 
-MAX_NEWS = 64  # entries of a log that one turn tells
+MAX_NEW_ENTRIES = 64  # entries of a log that one turn tells
 
 
 @runtime_checkable
-class Sharing(Protocol):
+class LogsRequests(Protocol):
     """A world that logs what was asked of its playground.
 
     Attributes:
@@ -21,7 +21,7 @@ class Sharing(Protocol):
     requests: Sequence[Mapping[str, JSON]]
 
 
-class Sketch:
+class StateChanges:
     """Draws one life, turn by turn; whoever adds the changes up has the whole picture at any turn.
 
     Args:
@@ -30,59 +30,59 @@ class Sketch:
 
     def __init__(self, *, is_shared: bool = False) -> None:
         self._is_shared = is_shared
-        self._cells: dict[Spot, str] = {}
+        self._tiles: dict[Cell, str] = {}
         self._fears: dict[str, float] = {}
-        self._explored: list[str] = []
+        self._discoveries: list[str] = []
         self._notes: list[str] | None = None
         self._num_requests = 0
 
-    def draw(self, mind: Mind, seen: Observation, score: float) -> dict[str, JSON]:
+    def collect(self, agent: AgentState, observation: Observation, score: float) -> dict[str, JSON]:
         """Returns how a life stands, and what is new in it."""
-        found: dict[str, JSON] = {"score": round(score, 4), "edge": len(mind.atlas.edge), "unknown": _unknown(mind)}
-        news: dict[str, JSON] = {
-            "cells": self._new_cells(mind),
-            "fears": self._new_fears(mind),
-            "explored": self._new_finds(mind),
-            "notes": self._first_notes(mind),
-            "requests": self._new_requests(mind),
+        view: dict[str, JSON] = {"score": round(score, 4), "edge": len(agent.world_map.frontier), "unknown": _get_unknown_share(agent)}
+        changes: dict[str, JSON] = {
+            "cells": self._new_cells(agent),
+            "fears": self._new_fears(agent),
+            "explored": self._new_discoveries(agent),
+            "notes": self._first_notes(agent),
+            "requests": self._new_requests(agent),
         }
-        return found | {name: each for name, each in news.items() if each}
+        return view | {name: value for name, value in changes.items() if value}
 
-    def _new_cells(self, mind: Mind) -> list[JSON]:
-        fresh = {spot: look for spot, look in mind.atlas.looks.items() if self._cells.get(spot) != look}
-        self._cells |= fresh
-        return [[x, y, look] for (x, y), look in fresh.items()]
+    def _new_cells(self, agent: AgentState) -> list[JSON]:
+        changed = {cell: tile for cell, tile in agent.world_map.tiles.items() if self._tiles.get(cell) != tile}
+        self._tiles |= changed
+        return [[x, y, tile] for (x, y), tile in changed.items()]
 
-    def _new_fears(self, mind: Mind) -> dict[str, JSON]:
-        facts = mind.lore.facts
-        now = {look: round(mind.lore.risk(look, 0.0), 3) for look, fact in facts.items() if fact.hurt}
-        fresh = {look: risk for look, risk in now.items() if self._fears.get(look) != risk}
-        self._fears |= fresh
-        return dict(fresh)
+    def _new_fears(self, agent: AgentState) -> dict[str, JSON]:
+        tile_stats = agent.beliefs.tile_stats
+        risks = {tile: round(agent.beliefs.get_risk(tile, 0.0), 3) for tile, stats in tile_stats.items() if stats.hurt}
+        changed = {tile: risk for tile, risk in risks.items() if self._fears.get(tile) != risk}
+        self._fears |= changed
+        return dict(changed)
 
-    def _new_finds(self, mind: Mind) -> list[JSON]:
-        known = set(self._explored)
-        self._explored = list(mind.memory.log)
-        return [each for each in self._explored if each not in known]
+    def _new_discoveries(self, agent: AgentState) -> list[JSON]:
+        known_entries = set(self._discoveries)
+        self._discoveries = list(agent.memory.discoveries)
+        return [entry for entry in self._discoveries if entry not in known_entries]
 
-    def _first_notes(self, mind: Mind) -> list[JSON]:
+    def _first_notes(self, agent: AgentState) -> list[JSON]:
         if self._notes is not None:
             return []
-        self._notes = list(mind.memory.notes)
+        self._notes = list(agent.memory.notes)
         return list(self._notes)
 
-    def _new_requests(self, mind: Mind) -> list[JSON]:
-        if not self._is_shared or not isinstance(mind.world, Sharing):
+    def _new_requests(self, agent: AgentState) -> list[JSON]:
+        if not self._is_shared or not isinstance(agent.world, LogsRequests):
             return []
-        requests = mind.world.requests
-        fresh = requests[min(self._num_requests, len(requests)) :][-MAX_NEWS:]
+        requests = agent.world.requests
+        new_requests = requests[min(self._num_requests, len(requests)) :][-MAX_NEW_ENTRIES:]
         self._num_requests = len(requests)
-        return [dict(each) for each in fresh]
+        return [dict(request) for request in new_requests]
 
 
-def _unknown(mind: Mind) -> JSON:
+def _get_unknown_share(agent: AgentState) -> JSON:
     """Returns the share of the cells that nobody has seen; None where a world has no end."""
-    world = mind.world
+    world = agent.world
     if not world.num_cells:
         return None
-    return round(1.0 - sum(map(world.is_inside, mind.atlas.looks)) / world.num_cells, 4)
+    return round(1.0 - sum(map(world.is_inside, agent.world_map.tiles)) / world.num_cells, 4)

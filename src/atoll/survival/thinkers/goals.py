@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from atoll.survival import foresight
-from atoll.survival.atlas import AROUND, Ways
-from atoll.survival.mind import Mind
-from atoll.survival.worlds.world import FACING, Observation, Spot
+from atoll.survival.atlas import NEIGHBOR_OFFSETS, Paths
+from atoll.survival.mind import AgentState
+from atoll.survival.worlds.world import FACING, Observation, Cell
 
-COMFORT = 0.75  # below this level a resource is looked for
-NEED, DIRE, REFUGE, NOVEL, REST = 70.0, 45.0, 30.0, 12.0, 1.0
-WANTED, MADE, PRIZE, FIGHT = 12.0, 16.0, 40.0, 30.0
-AT_HAND = 2.0  # what lies before one's hands is worth more than what one has to come back for
-HOARD = 7  # of a thing: more is no use that anybody knows of
-LOWEST = 0.2  # of a resource: below it nothing is put off
-CALM = 0.4  # life below which nothing is tried for its own sake
-BOLD = 0.55  # life above which something unknown is tried
+COMFORT_LEVEL = 0.75  # below this level a resource is looked for
+NEED_VALUE, URGENT_VALUE, REFUGE_VALUE, NOVELTY_VALUE, REST_VALUE = 70.0, 45.0, 30.0, 12.0, 1.0
+COLLECT_VALUE, CRAFT_VALUE, PRIZE_VALUE, FIGHT_VALUE = 12.0, 16.0, 40.0, 30.0
+AT_HAND_FACTOR = 2.0  # what lies before one's hands is worth more than what one has to come back for
+MAX_STOCK = 7  # of a thing: more is no use that anybody knows of
+CRITICAL_LEVEL = 0.2  # of a resource: below it nothing is put off
+MIN_EXPERIMENT_LIFE = 0.4  # life below which nothing is tried for its own sake
+MIN_EXPLORE_LIFE = 0.55  # life above which something unknown is tried
 ENTER = "enter"  # the deed of stepping on something
 
 
@@ -33,204 +33,204 @@ class Goal(NamedTuple):
     """
 
     value: float
-    what: str
-    spot: Spot
-    act: str | None = None
-    target: Spot | None = None
+    description: str
+    cell: Cell
+    action: str | None = None
+    target: Cell | None = None
 
 
-def goals(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
+def iter_goals(agent: AgentState, observation: Observation, paths: Paths) -> Iterator[Goal]:
     """Yields everything that could be gone for."""
-    yield from needs(mind, seen, ways)
-    yield from fights(mind, seen)
-    closest = nearest(mind, ways)
-    yield from collects(mind, seen, ways, closest)
-    yield from wonders(mind, seen, ways, closest)
-    if mind.temper.has_fear:
-        yield from refuges(mind, seen, ways)
-    yield Goal(REST, "rest", seen.position, "wait" if "wait" in mind.world.actions else None)
+    yield from iter_need_goals(agent, observation, paths)
+    yield from iter_fight_goals(agent, observation)
+    closest = find_nearest(agent, paths)
+    yield from iter_collect_goals(agent, observation, paths, closest)
+    yield from iter_exploration_goals(agent, observation, paths, closest)
+    if agent.settings.has_fear:
+        yield from iter_refuge_goals(agent, observation, paths)
+    yield Goal(REST_VALUE, "rest", observation.position, "wait" if "wait" in agent.world.actions else None)
 
 
-def needs(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
+def iter_need_goals(agent: AgentState, observation: Observation, paths: Paths) -> Iterator[Goal]:
     """Yields where to find what is running out, as far as that is known."""
-    for need, level in seen.resources.items():
-        if level >= COMFORT:
+    for need, level in observation.resources.items():
+        if level >= COMFORT_LEVEL:
             continue
-        worth = NEED * ((COMFORT - level) / COMFORT) ** 1.5
-        for action, look, chance in mind.lore.sources(need):
-            for spot in places(mind, look, seen.tick):
-                yield from at(mind, seen, ways, Goal(worth * chance, f"{action} at {look} for {need}", spot, action))
-        for recipe in mind.workshop.recipes.values():
-            if recipe.gain == need and not recipe.missing(seen.held) and not _is_unsafe(mind, seen, level):
-                yield Goal(worth, f"{recipe.action} for {need}", seen.position, recipe.action)
+        value = NEED_VALUE * ((COMFORT_LEVEL - level) / COMFORT_LEVEL) ** 1.5
+        for action, tile, chance in agent.beliefs.find_sources(need):
+            for cell in iter_cells(agent, tile, observation.tick):
+                yield from iter_reachable(agent, observation, paths, Goal(value * chance, f"{action} at {tile} for {need}", cell, action))
+        for recipe in agent.recipe_book.recipes.values():
+            if recipe.gain == need and not recipe.find_missing(observation.inventory) and not _is_unsafe(agent, observation, level):
+                yield Goal(value, f"{recipe.action} for {need}", observation.position, recipe.action)
 
 
-def _is_unsafe(mind: Mind, seen: Observation, level: float) -> bool:
+def _is_unsafe(agent: AgentState, observation: Observation, level: float) -> bool:
     """Tells whether what takes long, such as sleep, had better wait: in the dark, or while something hunts."""
-    if not mind.temper.has_fear:
+    if not agent.settings.has_fear:
         return False
-    return bool(foresight.hunters(mind, seen)) or (seen.is_dark and level > LOWEST)
+    return bool(foresight.find_hunters(agent, observation)) or (observation.is_dark and level > CRITICAL_LEVEL)
 
 
-def places(mind: Mind, look: str, tick: int) -> Iterator[Spot]:
+def iter_cells(agent: AgentState, tile: str, tick: int) -> Iterator[Cell]:
     """Yields where something is, or should have grown again by now."""
-    atlas = mind.atlas
-    renewing = {old: ticks for old, (new, ticks) in mind.lore.renewals.items() if new == look}
-    for spot, each in atlas.looks.items():
-        if each == look or (each in renewing and tick - atlas.changed[spot] >= renewing[each]):
-            yield spot
+    world_map = agent.world_map
+    renewing = {old: ticks for old, (new, ticks) in agent.beliefs.renewals.items() if new == tile}
+    for cell, current_tile in world_map.tiles.items():
+        if current_tile == tile or (current_tile in renewing and tick - world_map.changed_at[cell] >= renewing[current_tile]):
+            yield cell
 
 
-def at(mind: Mind, seen: Observation, ways: Ways, goal: Goal) -> Iterator[Goal]:
+def iter_reachable(agent: AgentState, observation: Observation, paths: Paths, goal: Goal) -> Iterator[Goal]:
     """Yields a goal as it can be reached: on its cell, or, where one faces things, before it."""
-    spot = goal.spot
-    if mind.world.reach != FACING or goal.act is None:
-        if spot in ways.costs:
+    cell = goal.cell
+    if agent.world.reach != FACING or goal.action is None:
+        if cell in paths.costs:
             yield goal
         return
-    if spot == seen.facing:
-        yield goal._replace(value=AT_HAND * goal.value, spot=seen.position, target=spot)
-    elif mind.lore.is_wall(mind.atlas.looks.get(spot, "")):  # whoever walks towards open ground stands on it
-        x, y = spot
-        near = [each for dx, dy in AROUND if (each := (x - dx, y - dy)) in ways.costs]
-        if near:
-            yield goal._replace(spot=min(near, key=lambda each: ways.costs[each]), target=spot)
+    if cell == observation.facing:
+        yield goal._replace(value=AT_HAND_FACTOR * goal.value, cell=observation.position, target=cell)
+    elif agent.beliefs.is_wall(agent.world_map.tiles.get(cell, "")):  # whoever walks towards open ground stands on it
+        x, y = cell
+        neighbors = [each for dx, dy in NEIGHBOR_OFFSETS if (each := (x - dx, y - dy)) in paths.costs]
+        if neighbors:
+            yield goal._replace(cell=min(neighbors, key=lambda neighbor: paths.costs[neighbor]), target=cell)
 
 
-def nearest(mind: Mind, ways: Ways) -> Mapping[str, Spot]:
+def find_nearest(agent: AgentState, paths: Paths) -> Mapping[str, Cell]:
     """Returns the nearest cell of every look; walls count from the cell before them."""
-    found: dict[str, Spot] = {}
+    nearest_cells: dict[str, Cell] = {}
     best: dict[str, float] = {}
-    looks, is_facing = mind.atlas.looks, mind.world.reach == FACING
-    for spot, cost in ways.costs.items():
-        look = looks.get(spot)
-        if look is not None and (look not in best or cost < best[look]):
-            best[look], found[look] = cost, spot
+    tiles, is_facing = agent.world_map.tiles, agent.world.reach == FACING
+    for cell, cost in paths.costs.items():
+        tile = tiles.get(cell)
+        if tile is not None and (tile not in best or cost < best[tile]):
+            best[tile], nearest_cells[tile] = cost, cell
         if is_facing:
-            for dx, dy in AROUND:
-                each = (spot[0] + dx, spot[1] + dy)
-                look = looks.get(each)
-                if look is not None and (look not in best or cost < best[look]):
-                    best[look], found[look] = cost, each
-    return found
+            for dx, dy in NEIGHBOR_OFFSETS:
+                neighbor = (cell[0] + dx, cell[1] + dy)
+                tile = tiles.get(neighbor)
+                if tile is not None and (tile not in best or cost < best[tile]):
+                    best[tile], nearest_cells[tile] = cost, neighbor
+    return nearest_cells
 
 
-def collects(mind: Mind, seen: Observation, ways: Ways, closest: Mapping[str, Spot]) -> Iterator[Goal]:
+def iter_collect_goals(agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell]) -> Iterator[Goal]:
     """Yields what is known to give something that this life has not had yet, and what a recipe lacks."""
-    shop = mind.workshop
-    wanted: dict[str, float] = {}
-    for recipe in shop.recipes.values():
-        if recipe.gain not in shop.had and recipe.gain not in seen.resources:
-            wanted |= dict.fromkeys(recipe.missing(seen.held), MADE)
-            yield from _crafted(mind, seen, ways, recipe.action)
-    for (action, look), use in mind.lore.uses.items():
-        if look not in closest:
+    recipe_book = agent.recipe_book
+    needed: dict[str, float] = {}
+    for recipe in recipe_book.recipes.values():
+        if recipe.gain not in recipe_book.gained_items and recipe.gain not in observation.resources:
+            needed |= dict.fromkeys(recipe.find_missing(observation.inventory), CRAFT_VALUE)
+            yield from _iter_craft_goals(agent, observation, paths, recipe.action)
+    for (action, tile), effect in agent.beliefs.effects.items():
+        if tile not in closest:
             continue
-        for gain, count in use.gains.items():
-            worth = wanted.get(gain, 0.0 if gain in shop.had or gain in seen.resources else WANTED)
-            if not worth and shop.is_open and gain in shop.items:  # more of it may be what some deed lacks
-                worth = WANTED * (1.0 - seen.held.get(gain, 0) / HOARD)
-            if worth <= 0:
+        for gain, count in effect.gains.items():
+            value = needed.get(gain, 0.0 if gain in recipe_book.gained_items or gain in observation.resources else COLLECT_VALUE)
+            if not value and recipe_book.has_unknown_recipes and gain in recipe_book.known_items:  # more of it may be what some deed lacks
+                value = COLLECT_VALUE * (1.0 - observation.inventory.get(gain, 0) / MAX_STOCK)
+            if value <= 0:
                 continue
-            goal = Goal(worth * min(1.0, count / use.tries), f"{action} at {look} for {gain}", closest[look], action)
+            goal = Goal(value * min(1.0, count / effect.tries), f"{action} at {tile} for {gain}", closest[tile], action)
             if action == ENTER:
-                yield goal._replace(act=None, value=PRIZE)
+                yield goal._replace(action=None, value=PRIZE_VALUE)
             else:
-                yield from at(mind, seen, ways, goal)
+                yield from iter_reachable(agent, observation, paths, goal)
 
 
-def _crafted(mind: Mind, seen: Observation, ways: Ways, action: str) -> Iterator[Goal]:
+def _iter_craft_goals(agent: AgentState, observation: Observation, paths: Paths, action: str) -> Iterator[Goal]:
     """Yields where a known recipe can be carried out."""
-    recipe = mind.workshop.recipes[action]
-    if recipe.missing(seen.held):
+    recipe = agent.recipe_book.recipes[action]
+    if recipe.find_missing(observation.inventory):
         return
-    if mind.workshop.is_promising(action, seen):
-        yield Goal(MADE, recipe.text, seen.position, action)
+    if agent.recipe_book.is_promising(action, observation):
+        yield Goal(CRAFT_VALUE, recipe.text, observation.position, action)
         return
-    lacking = recipe.near - mind.workshop.near(seen)
-    for spot, look in mind.atlas.looks.items():
-        if look in lacking:
-            x, y = spot
-            near = [each for dx, dy in AROUND if (each := (x - dx, y - dy)) in ways.costs]
-            if near:
-                yield Goal(MADE, f"go to {look}", min(near, key=lambda each: ways.costs[each]))
+    missing_tiles = recipe.nearby - agent.recipe_book.find_nearby(observation)
+    for cell, tile in agent.world_map.tiles.items():
+        if tile in missing_tiles:
+            x, y = cell
+            neighbors = [each for dx, dy in NEIGHBOR_OFFSETS if (each := (x - dx, y - dy)) in paths.costs]
+            if neighbors:
+                yield Goal(CRAFT_VALUE, f"go to {tile}", min(neighbors, key=lambda neighbor: paths.costs[neighbor]))
 
 
-def wonders(mind: Mind, seen: Observation, ways: Ways, closest: Mapping[str, Spot]) -> Iterator[Goal]:
+def iter_exploration_goals(agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell]) -> Iterator[Goal]:
     """Yields what is new: unseen ground, looks that nobody has entered, deeds that nobody has tried.
 
     Whoever lacks something and knows no help looks around, curious or not.
     """
-    keen, lost = NOVEL * mind.curiosity, DIRE * helpless(mind, seen)
-    if keen <= 0 and lost <= 0:
+    novelty_value, urgency = NOVELTY_VALUE * agent.curiosity, URGENT_VALUE * compute_unmet_need(agent, observation)
+    if novelty_value <= 0 and urgency <= 0:
         return
-    atlas, world = mind.atlas, mind.world
-    for spot, unknown in atlas.edge.items():
-        if spot in ways.costs:
-            yield Goal(keen * (0.5 + 0.5 * unknown) + lost, "see what is beyond", spot)
-    for look, spot in closest.items():
-        fact = mind.lore.facts.get(look)
-        if (fact is None or not fact.entered) and seen.life > BOLD and not mind.lore.is_wall(look):
-            yield Goal(keen * 1.5, f"try {look}", spot)
-        for deed in world.things:
-            use = mind.lore.uses.get((deed, look))
-            tries = use.tries if use else 0.0
-            if tries < world.patience and not (use and use.gains):
-                worth = 1.2 * (keen + lost / 2) / (1.0 + 2.0 * tries / world.patience)
-                yield from at(mind, seen, ways, Goal(worth, f"{deed} at {look}, to see", spot, deed))
-    if seen.life < CALM:
+    world_map, world = agent.world_map, agent.world
+    for cell, unknown in world_map.frontier.items():
+        if cell in paths.costs:
+            yield Goal(novelty_value * (0.5 + 0.5 * unknown) + urgency, "see what is beyond", cell)
+    for tile, cell in closest.items():
+        stats = agent.beliefs.tile_stats.get(tile)
+        if (stats is None or not stats.entered) and observation.life > MIN_EXPLORE_LIFE and not agent.beliefs.is_wall(tile):
+            yield Goal(novelty_value * 1.5, f"try {tile}", cell)
+        for action in world.things:
+            effect = agent.beliefs.effects.get((action, tile))
+            tries = effect.tries if effect else 0.0
+            if tries < world.patience and not (effect and effect.gains):
+                value = 1.2 * (novelty_value + urgency / 2) / (1.0 + 2.0 * tries / world.patience)
+                yield from iter_reachable(agent, observation, paths, Goal(value, f"{action} at {tile}, to see", cell, action))
+    if observation.life < MIN_EXPERIMENT_LIFE:
         return
-    for deed in world.actions:
-        is_free = deed not in world.moves and deed not in world.things and deed != "wait"
-        if not is_free or deed in mind.workshop.recipes:
+    for action in world.actions:
+        is_free = action not in world.moves and action not in world.things and action != "wait"
+        if not is_free or action in agent.recipe_book.recipes:
             continue
-        if mind.workshop.is_promising(deed, seen):
-            yield Goal(0.8 * keen, f"{deed}, to see", seen.position, deed)
-        elif seen.held:
-            yield from _beside(mind, seen, ways, closest, deed, keen)
+        if agent.recipe_book.is_promising(action, observation):
+            yield Goal(0.8 * novelty_value, f"{action}, to see", observation.position, action)
+        elif observation.inventory:
+            yield from _iter_nearby_goals(agent, observation, paths, closest, action, novelty_value)
 
 
-def _beside(
-    mind: Mind, seen: Observation, ways: Ways, closest: Mapping[str, Spot], deed: str, keen: float
+def _iter_nearby_goals(
+    agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell], action: str, novelty_value: float
 ) -> Iterator[Goal]:
     """Yields going to what deeds have made: something may work beside it that does not work here."""
-    for look in mind.workshop.made & closest.keys():
-        if mind.workshop.is_promising(deed, seen, frozenset({look})):
-            x, y = closest[look]
-            near = [each for dx, dy in AROUND if (each := (x - dx, y - dy)) in ways.costs]
-            if near:
-                stand = min(near, key=lambda each: ways.costs[each])
-                yield Goal(1.5 * keen, f"{deed} near {look}, to see", stand)
+    for tile in agent.recipe_book.made_tiles & closest.keys():
+        if agent.recipe_book.is_promising(action, observation, frozenset({tile})):
+            x, y = closest[tile]
+            neighbors = [each for dx, dy in NEIGHBOR_OFFSETS if (each := (x - dx, y - dy)) in paths.costs]
+            if neighbors:
+                cell = min(neighbors, key=lambda neighbor: paths.costs[neighbor])
+                yield Goal(1.5 * novelty_value, f"{action} near {tile}, to see", cell)
 
 
-def helpless(mind: Mind, seen: Observation) -> float:
+def compute_unmet_need(agent: AgentState, observation: Observation) -> float:
     """Returns how urgent the worst need is for which no help is known anywhere near."""
     worst = 0.0
-    for need, level in seen.resources.items():
-        if level < COMFORT:
-            looks = {look for _, look, _ in mind.lore.sources(need)}
-            is_made = any(recipe.gain == need for recipe in mind.workshop.recipes.values())
-            if not is_made and not looks.intersection(mind.atlas.looks.values()):
-                worst = max(worst, (COMFORT - level) / COMFORT)
+    for need, level in observation.resources.items():
+        if level < COMFORT_LEVEL:
+            tiles = {tile for _, tile, _ in agent.beliefs.find_sources(need)}
+            is_craftable = any(recipe.gain == need for recipe in agent.recipe_book.recipes.values())
+            if not is_craftable and not tiles.intersection(agent.world_map.tiles.values()):
+                worst = max(worst, (COMFORT_LEVEL - level) / COMFORT_LEVEL)
     return worst
 
 
-def fights(mind: Mind, seen: Observation) -> Iterator[Goal]:
+def iter_fight_goals(agent: AgentState, observation: Observation) -> Iterator[Goal]:
     """Yields doing something to whoever hunts and stands beside: running does not help any more."""
-    if mind.world.reach != FACING:
+    if agent.world.reach != FACING:
         return
-    for spot in foresight.hunters(mind, seen):
-        if foresight.distance(spot, seen.position) == 1:
-            for deed in mind.world.things:
-                what = f"{deed} at {seen.looks[spot]}, to be rid of it"
-                yield Goal(FIGHT, what, seen.position, deed, spot)
+    for cell in foresight.find_hunters(agent, observation):
+        if foresight.distance(cell, observation.position) == 1:
+            for action in agent.world.things:
+                description = f"{action} at {observation.tiles[cell]}, to be rid of it"
+                yield Goal(FIGHT_VALUE, description, observation.position, action, cell)
 
 
-def refuges(mind: Mind, seen: Observation, ways: Ways) -> Iterator[Goal]:
+def iter_refuge_goals(agent: AgentState, observation: Observation, paths: Paths) -> Iterator[Goal]:
     """Yields where to wait for the light, in time."""
-    if not mind.lore.is_dark_bad() or not mind.lore.refuges:
+    if not agent.beliefs.is_dark_harmful() or not agent.beliefs.refuges:
         return
-    dusk = 0.0 if seen.is_dark else mind.ticks_to_dusk(seen.tick)
-    for spot, look in mind.atlas.looks.items():
-        if look in mind.lore.refuges and spot in ways.costs and dusk <= ways.costs[spot] + 2:
-            yield Goal(REFUGE, f"wait in {look} until it is light", spot, "wait")
+    ticks_to_dusk = 0.0 if observation.is_dark else agent.ticks_to_dusk(observation.tick)
+    for cell, tile in agent.world_map.tiles.items():
+        if tile in agent.beliefs.refuges and cell in paths.costs and ticks_to_dusk <= paths.costs[cell] + 2:
+            yield Goal(REFUGE_VALUE, f"wait in {tile} until it is light", cell, "wait")

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from atoll.survival.mind import Mind
-from atoll.survival.plan import ActionPlan, Brief, Executed, Reflection
+from atoll.survival.mind import AgentState
+from atoll.survival.plan import ActionPlan, PlanningContext, ExecutedAction, Reflection
 
 
 class Thinker(Protocol):
     """Plans a turn and looks back on it."""
 
-    def plan(self, mind: Mind, brief: Brief) -> ActionPlan:
+    def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
         """Returns what to do; it is checked before it is done. Never raises for what a model said."""
 
-    def reflect(self, mind: Mind, report: str, steps: Sequence[Executed]) -> Reflection:
+    def reflect(self, agent: AgentState, report: str, steps: Sequence[ExecutedAction]) -> Reflection:
         """Returns what a turn taught."""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol
 from atoll import errors, executor
 from atoll.candidate import JSON
 
-MAX_OUTPUT = 4000
+MAX_OUTPUT_CHARS = 4000
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command said, or why it said nothing, and how long it took."""
 
     output: str
@@ -21,20 +21,20 @@ class Ran(NamedTuple):
     seconds: float
 
 
-class Runner(Protocol):
+class CommandRunner(Protocol):
     """Runs the words of a command in the playground."""
 
-    def __call__(self, words: Sequence[str], /) -> Ran: ...
+    def __call__(self, args: Sequence[str], /) -> CommandResult: ...
 
 
-class Started:
+class CommandJob:
     """The job inside the jail: starts a program by its words."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def __call__(self, request: Any) -> JSON:
-        ended = subprocess.run(
+        completed = subprocess.run(
             request["words"],
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
@@ -44,37 +44,37 @@ class Started:
             errors="replace",
             check=False,
         )
-        return {"status": ended.returncode, "output": ended.stdout[:MAX_OUTPUT]}
+        return {"status": completed.returncode, "output": completed.stdout[:MAX_OUTPUT_CHARS]}
 
 
-class Jailed:
+class SandboxedRunner:
     """Runs commands in a jail that may start these programs alone and read one folder."""
 
-    def __init__(self, place: executor.Place, names: Sequence[str], folder: str) -> None:
-        self._paths = {name: _found(name) for name in names}
-        own = place.profile
-        profile = replace(
-            own, may_fork=True, programs=(*own.programs, *self._paths.values()), reads=(*own.reads, folder)
+    def __init__(self, executor_config: executor.ExecutorConfig, names: Sequence[str], folder: str) -> None:
+        self._paths = {name: _find_program(name) for name in names}
+        base_permissions = executor_config.permissions
+        permissions = replace(
+            base_permissions, may_fork=True, programs=(*base_permissions.programs, *self._paths.values()), read_paths=(*base_permissions.read_paths, folder)
         )
-        self._box = replace(place.here, profile=profile, num_slots=1).open(partial(Started, folder))
+        self._slot_pool = replace(executor_config.local, permissions=permissions, num_slots=1).open(partial(CommandJob, folder))
 
     @property
     def level(self) -> str:
-        return self._box.level
+        return self._slot_pool.level
 
-    def __call__(self, words: Sequence[str]) -> Ran:
-        answer = self._box.run({"words": [self._paths[words[0]], *words[1:]]})
-        found: Any = answer.value
-        if answer.failure is not None or found is None:
-            return Ran("", answer.failure or "it said nothing", answer.seconds)
-        failure = "" if found["status"] == 0 else f"exit status {found['status']}"
-        return Ran(found["output"], failure, answer.seconds)
+    def __call__(self, args: Sequence[str]) -> CommandResult:
+        result = self._slot_pool.run({"words": [self._paths[args[0]], *args[1:]]})
+        output: Any = result.value
+        if result.failure is not None or output is None:
+            return CommandResult("", result.failure or "it said nothing", result.seconds)
+        failure = "" if output["status"] == 0 else f"exit status {output['status']}"
+        return CommandResult(output["output"], failure, result.seconds)
 
     def close(self) -> None:
-        self._box.close()
+        self._slot_pool.close()
 
 
-def _found(name: str) -> str:
+def _find_program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         raise errors.SetupError(f"There is no command {name!r} on this machine: take it out of task.commands.")

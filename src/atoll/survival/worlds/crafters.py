@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from atoll import errors
-from atoll.survival.worlds.world import FACING, Action, Observation, Spot
+from atoll.survival.worlds.world import FACING, Action, Observation, Cell
 
-VITAL = ("food", "drink", "energy")
-MOVES: Mapping[str, Spot] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
-OWN_NAMES = {"wait": "noop", "north": "move_up", "east": "move_right", "south": "move_down", "west": "move_left"}
-WIDTH, HEIGHT = 4, 3  # of what one sees to each side: Crafter's own view
-FULL, DARK = 9, 0.35
-LONGEST_SLEEP = 250
+VITALS = ("food", "drink", "energy")
+MOVES: Mapping[str, Cell] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
+CRAFTER_NAMES = {"wait": "noop", "north": "move_up", "east": "move_right", "south": "move_down", "west": "move_left"}
+VIEW_WIDTH, VIEW_HEIGHT = 4, 3  # of what one sees to each side: Crafter's own view
+MAX_LEVEL, DARK_DAYLIGHT = 9, 0.35
+MAX_SLEEP_TICKS = 250
 CREATURES = ("zombie", "skeleton", "arrow")
 
 
@@ -27,18 +27,18 @@ class CrafterWorld:
         except ImportError as error:
             raise errors.MissingExtra("Crafter is not installed: pip install 'atoll[envs]'.") from error
 
-        class Unseen(module.Env):  # type: ignore[misc]
+        class HeadlessEnv(module.Env):  # type: ignore[misc]
             """Draws no picture: nobody looks at it, and it takes two thirds of the time."""
 
             def render(self, size: Any = None) -> Any:
                 return np.zeros((1, 1, 3), np.uint8)
 
-        self._env: Any = Unseen(area=(area, area), length=length, seed=0)
+        self._env: Any = HeadlessEnv(area=(area, area), length=length, seed=0)
         constants: Any = importlib.import_module("crafter.constants")
         names: Sequence[str] = constants.actions
-        self._numbers = {own: names.index(OWN_NAMES.get(own, own)) for own in [*OWN_NAMES, *names[5:]]}
+        self._action_ids = {name: names.index(CRAFTER_NAMES.get(name, name)) for name in [*CRAFTER_NAMES, *names[5:]]}
         self.name = f"crafter {area}x{area}"
-        self.actions: Sequence[str] = list(self._numbers)
+        self.actions: Sequence[str] = list(self._action_ids)
         self.moves = MOVES
         self.reach = FACING
         self.things: Sequence[str] = ("do",)
@@ -46,103 +46,103 @@ class CrafterWorld:
         self.num_cells = area * area
         self.is_scored_by_reward = True
         self._area = area
-        self._kinds: Sequence[str] = [
+        self._tile_names: Sequence[str] = [
             "edge",
             *constants.materials,
             *("you", "cow", "zombie", "skeleton", "arrow", "plant"),
         ]
-        self._options = [Action(name) for name in self.actions]
+        self._candidates = [Action(name) for name in self.actions]
         self._tick = 0
 
     def reset(self, seed: int) -> Observation:
         self._env._seed, self._env._episode = seed, 0  # one world per seed, and the textures are loaded once
         self._env.reset()
         self._tick, self._unlocked = 0, set[str]()
-        return self._observation(0.0, self._bag(), self._done(), False)
+        return self._make_observation(0.0, self._get_inventory(), self._get_achievements(), False)
 
     def act(self, action: Action) -> Observation:
-        bag, done = self._bag(), self._done()
-        reward, is_over = self._step(self._numbers[action.name])
+        inventory, achievements = self._get_inventory(), self._get_achievements()
+        reward, is_over = self._step(self._action_ids[action.name])
         if action.name == "sleep":
-            for _ in range(LONGEST_SLEEP):
+            for _ in range(MAX_SLEEP_TICKS):
                 if is_over or not self._env._player.sleeping:
                     break
-                more, is_over = self._step(self._numbers["wait"])
-                reward += more
-        return self._observation(reward, bag, done, is_over)
+                extra_reward, is_over = self._step(self._action_ids["wait"])
+                reward += extra_reward
+        return self._make_observation(reward, inventory, achievements, is_over)
 
-    def _step(self, number: int) -> tuple[float, bool]:
-        _, reward, is_over, _ = self._env.step(number)
+    def _step(self, action_id: int) -> tuple[float, bool]:
+        _, reward, is_over, _ = self._env.step(action_id)
         self._tick += 1
         return float(reward), bool(is_over)
 
-    def _bag(self) -> dict[str, int]:
+    def _get_inventory(self) -> dict[str, int]:
         return {name: int(count) for name, count in self._env._player.inventory.items()}
 
-    def _done(self) -> dict[str, int]:
+    def _get_achievements(self) -> dict[str, int]:
         return dict(self._env._player.achievements)
 
-    def _observation(
-        self, reward: float, bag: Mapping[str, int], done: Mapping[str, int], is_over: bool
+    def _make_observation(
+        self, reward: float, inventory: Mapping[str, int], achievements: Mapping[str, int], is_over: bool
     ) -> Observation:
-        player, now = self._env._player, self._bag()
-        gained = [name for name, count in now.items() if count > bag[name] and name != "health"]
-        reached = [name for name, count in self._done().items() if count > done[name]]
+        player, current = self._env._player, self._get_inventory()
+        gained = [name for name, count in current.items() if count > inventory[name] and name != "health"]
+        reached = [name for name, count in self._get_achievements().items() if count > achievements[name]]
         unlocked = [name for name in reached if name not in self._unlocked]
         self._unlocked.update(unlocked)
-        looks = self._looks()
+        tiles = self._get_tiles()
         position = (int(player.pos[0]), int(player.pos[1]))
-        lost = max(0, bag["health"] - now["health"]) / FULL
-        cause = self._cause(looks, position, now) if lost or now["health"] <= 0 else None
+        damage = max(0, inventory["health"] - current["health"]) / MAX_LEVEL
+        cause = self._guess_cause(tiles, position, current) if damage or current["health"] <= 0 else None
         facing = (position[0] + int(player.facing[0]), position[1] + int(player.facing[1]))
-        is_dead = now["health"] <= 0
+        is_dead = current["health"] <= 0
         return Observation(
             self._tick,
             position,
-            now["health"] / FULL,
-            {name: now[name] / FULL for name in VITAL},
-            looks,
+            current["health"] / MAX_LEVEL,
+            {name: current[name] / MAX_LEVEL for name in VITALS},
+            tiles,
             str(self._env._world[player.pos][0]),
             facing,
-            bool(self._env._world.daylight < DARK),
-            {cause: lost} if lost and cause else {},
+            bool(self._env._world.daylight < DARK_DAYLIGHT),
+            {cause: damage} if damage and cause else {},
             [*gained, *reached],
-            {name: count for name, count in now.items() if count and name not in (*VITAL, "health")},
+            {name: count for name, count in current.items() if count and name not in (*VITALS, "health")},
             unlocked,
             reward,
             is_over=is_over or is_dead,
             cause=cause if is_dead else None,
         )
 
-    def _looks(self) -> dict[Spot, str]:
+    def _get_tiles(self) -> dict[Cell, str]:
         """Returns the cells that Crafter itself shows: nine by seven around the player."""
         codes, (x, y) = self._env._sem_view(), self._env._player.pos
-        found = {}
-        for dx in range(-WIDTH, WIDTH + 1):
-            for dy in range(-HEIGHT, HEIGHT + 1):
-                spot = (int(x) + dx, int(y) + dy)
-                inside = 0 <= spot[0] < self._area and 0 <= spot[1] < self._area
-                found[spot] = self._kinds[codes[spot]] if inside else "edge"
-        found[int(x), int(y)] = str(self._env._world[self._env._player.pos][0])
-        return found
+        tiles = {}
+        for dx in range(-VIEW_WIDTH, VIEW_WIDTH + 1):
+            for dy in range(-VIEW_HEIGHT, VIEW_HEIGHT + 1):
+                cell = (int(x) + dx, int(y) + dy)
+                is_inside = 0 <= cell[0] < self._area and 0 <= cell[1] < self._area
+                tiles[cell] = self._tile_names[codes[cell]] if is_inside else "edge"
+        tiles[int(x), int(y)] = str(self._env._world[self._env._player.pos][0])
+        return tiles
 
-    def _cause(self, looks: Mapping[Spot, str], position: Spot, bag: Mapping[str, int]) -> str:
+    def _guess_cause(self, tiles: Mapping[Cell, str], position: Cell, inventory: Mapping[str, int]) -> str:
         """Guesses what took life, as whoever felt it would."""
-        if looks[position] == "lava":
+        if tiles[position] == "lava":
             return "lava"
         x, y = position
-        near = {looks.get((x + dx, y + dy)) for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
+        nearby_tiles = {tiles.get((x + dx, y + dy)) for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
         for creature in CREATURES:
-            if creature in near:
+            if creature in nearby_tiles:
                 return creature
-        empty = {"food": "hunger", "drink": "thirst", "energy": "fatigue"}
-        return next((felt for name, felt in empty.items() if bag[name] <= 0), "arrow")
+        causes = {"food": "hunger", "drink": "thirst", "energy": "fatigue"}
+        return next((cause for name, cause in causes.items() if inventory[name] <= 0), "arrow")
 
-    def candidates(self, seen: Observation) -> Sequence[Action]:
-        return self._options
+    def candidates(self, observation: Observation) -> Sequence[Action]:
+        return self._candidates
 
-    def is_inside(self, spot: Spot) -> bool:
-        return 0 <= spot[0] < self._area and 0 <= spot[1] < self._area
+    def is_inside(self, cell: Cell) -> bool:
+        return 0 <= cell[0] < self._area and 0 <= cell[1] < self._area
 
     def truth(self) -> Mapping[str, bool] | None:
         return None

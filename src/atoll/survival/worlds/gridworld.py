@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from atoll.survival import grid
-from atoll.survival.grid.presets import NOTHING as HARMLESS
-from atoll.survival.grid.terrain import GROUND, STEPS
-from atoll.survival.worlds.world import HERE, Action, Observation, Spot
+from atoll.survival.grid.presets import NO_HAZARD as HARMLESS
+from atoll.survival.grid.terrain import GROUND, MOVES
+from atoll.survival.worlds.world import HERE, Action, Observation, Cell
 
 
 class GridWorld:
@@ -15,45 +15,45 @@ class GridWorld:
         self.grid = grid.SurvivalGrid(preset, family)
         self.name = f"grid {preset}, family {family}"
         self.actions: Sequence[str] = grid.ACTIONS
-        self.moves: Mapping[str, Spot] = STEPS
+        self.moves: Mapping[str, Cell] = MOVES
         self.reach = HERE
         self.things: Sequence[str] = ("gather",)
         self.patience = 2
         self.num_cells = self.grid.preset.size**2
         self.is_scored_by_reward = False
-        self._options = [Action(name) for name in grid.ACTIONS]
+        self._candidates = [Action(name) for name in grid.ACTIONS]
 
     def reset(self, seed: int) -> Observation:
         self.grid.begin(seed)
-        return observation(self.grid.terrain, self.grid.body, 0.0)
+        return make_observation(self.grid.terrain, self.grid.body, 0.0)
 
     def act(self, action: Action) -> Observation:
         reward = self.grid.advance(action.name)
-        return observation(self.grid.terrain, self.grid.body, reward)
+        return make_observation(self.grid.terrain, self.grid.body, reward)
 
-    def candidates(self, seen: Observation) -> Sequence[Action]:
-        return self._options
+    def candidates(self, observation: Observation) -> Sequence[Action]:
+        return self._candidates
 
-    def is_inside(self, spot: Spot) -> bool:
-        return self.grid.terrain.is_inside(spot)
+    def is_inside(self, cell: Cell) -> bool:
+        return self.grid.terrain.is_inside(cell)
 
     def truth(self) -> Mapping[str, bool]:
-        return {f"sign {sign}": kind != HARMLESS for sign, kind in self.grid.terrain.signs.items()} | {"beast": True}
+        return {f"sign {sign}": kind != HARMLESS for sign, kind in self.grid.terrain.sign_meanings.items()} | {"beast": True}
 
     def close(self) -> None:
         self.grid.close()
 
 
-def observation(terrain: grid.Terrain, body: grid.Body, reward: float) -> Observation:
+def make_observation(terrain: grid.Terrain, body: grid.Body, reward: float) -> Observation:
     """Returns what a body of a terrain is told."""
-    mark = terrain.marks.get(body.spot)
+    sign = terrain.cell_signs.get(body.cell)
     return Observation(
         terrain.tick,
-        body.spot,
+        body.cell,
         body.life,
         {"food": body.food, "water": body.water},
-        grid.visible(terrain, body),
-        terrain.things.get(body.spot, GROUND) if mark is None else f"sign {mark}",
+        grid.get_visible_tiles(terrain, body),
+        terrain.things.get(body.cell, GROUND) if sign is None else f"sign {sign}",
         is_dark=terrain.is_night,
         harm=dict(body.harm),
         gained=(body.gained,) if body.gained else (),

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from atoll.survival.worlds.commands import Runner
+from atoll.survival.worlds.commands import CommandRunner
 from atoll.survival.worlds.gridworld import GridWorld
-from atoll.survival.worlds.playground import Barred, Playground
-from atoll.survival.worlds.world import Action, Observation, Spot
+from atoll.survival.worlds.playground import PlaygroundError, Playground
+from atoll.survival.worlds.world import Action, Observation, Cell
 
-LEDGER = "stores.txt"  # what was gathered is written down before it counts
+GATHER_LOG = "stores.txt"  # what was gathered is written down before it counts
 
 
 class HybridWorld:
@@ -20,12 +20,12 @@ class HybridWorld:
         refusals: Why some were not done.
     """
 
-    def __init__(self, world: GridWorld, playground: Playground, runner: Runner | None = None) -> None:
+    def __init__(self, world: GridWorld, playground: Playground, runner: CommandRunner | None = None) -> None:
         self._world, self._playground, self._runner = world, playground, runner
         self.requests = playground.log
         self.name = f"hybrid of {world.name}, permission {playground.permission}"
         self.actions: Sequence[str] = world.actions
-        self.moves: Mapping[str, Spot] = world.moves
+        self.moves: Mapping[str, Cell] = world.moves
         self.reach, self.things, self.patience = world.reach, world.things, world.patience
         self.num_cells, self.is_scored_by_reward = world.num_cells, world.is_scored_by_reward
         self.seconds: list[float] = []
@@ -41,36 +41,36 @@ class HybridWorld:
         return self._world.reset(seed)
 
     def act(self, action: Action) -> Observation:
-        refused = self._as_command(action.name)
-        if not refused:
+        refusal = self._run_as_command(action.name)
+        if not refusal:
             return self._world.act(action)
-        self.refusals.append(refused)
-        return replace(self._world.act(Action("wait")), refused=refused)
+        self.refusals.append(refusal)
+        return replace(self._world.act(Action("wait")), refused=refusal)
 
-    def _as_command(self, name: str) -> str:
+    def _run_as_command(self, name: str) -> str:
         """Does the real part of an action; returns why it could not be done."""
         if name == "gather":
-            refused = self._playground.refusal("write", LEDGER)
-            if not refused:
-                refused = self._written(f"gathered {self._gathered + 1} times\n")
-                self._gathered += not refused
-            self._playground.note("write", LEDGER, refused or "done")
-            return refused
+            refusal = self._playground.find_refusal("write", GATHER_LOG)
+            if not refusal:
+                refusal = self._write(f"gathered {self._gathered + 1} times\n")
+                self._gathered += not refusal
+            self._playground.log_request("write", GATHER_LOG, refusal or "done")
+            return refusal
         if name == "wait" and self._playground.commands and self._playground.permission == "run":
             command = self._playground.commands[0]
-            refused = self._playground.refusal("run", command)
-            if not refused and self._runner is not None:
-                ran = self._runner([command])
-                self.seconds.append(ran.seconds)
-                refused = ran.failure
-            self._playground.note("run", command, refused or "done", self.seconds[-1] if self.seconds else 0.0)
-            return refused
+            refusal = self._playground.find_refusal("run", command)
+            if not refusal and self._runner is not None:
+                result = self._runner([command])
+                self.seconds.append(result.seconds)
+                refusal = result.failure
+            self._playground.log_request("run", command, refusal or "done", self.seconds[-1] if self.seconds else 0.0)
+            return refusal
         return ""
 
-    def _written(self, text: str) -> str:
+    def _write(self, text: str) -> str:
         try:
-            self._playground.write(LEDGER, text)
-        except Barred as error:
+            self._playground.write(GATHER_LOG, text)
+        except PlaygroundError as error:
             return str(error)
         return ""
 
@@ -79,11 +79,11 @@ class HybridWorld:
         mean = sum(self.seconds) / len(self.seconds) if self.seconds else 0.0
         return {"latency_seconds": mean, "commands": float(len(self.seconds)), "refusals": float(len(self.refusals))}
 
-    def candidates(self, seen: Observation) -> Sequence[Action]:
-        return self._world.candidates(seen)
+    def candidates(self, observation: Observation) -> Sequence[Action]:
+        return self._world.candidates(observation)
 
-    def is_inside(self, spot: Spot) -> bool:
-        return self._world.is_inside(spot)
+    def is_inside(self, cell: Cell) -> bool:
+        return self._world.is_inside(cell)
 
     def truth(self) -> Mapping[str, bool] | None:
         return self._world.truth()

@@ -16,13 +16,13 @@ from atoll.candidate import JSON
 
 type Permission = Literal["observe", "read", "write", "run"]
 
-STAGES: Sequence[Permission] = ("observe", "read", "write", "run")
+PERMISSIONS: Sequence[Permission] = ("observe", "read", "write", "run")
 MAX_READ, MAX_WRITE, MAX_FILES = 20_000, 20_000, 200
 MAX_LOG = 2000
-_OLD = re.compile(r"\..*\.\d+\.old", re.DOTALL)
+_BACKUP_NAME = re.compile(r"\..*\.\d+\.old", re.DOTALL)
 
 
-class Barred(errors.AtollError):
+class PlaygroundError(errors.AtollError):
     """What cannot be read or written in a playground; the message says why."""
 
 
@@ -38,7 +38,7 @@ class Playground:
     permission: Permission = "write"
     commands: Sequence[str] = ()
     log: list[Mapping[str, JSON]] = field(default_factory=list)
-    _num_old: dict[Path, int] = field(default_factory=dict)
+    _num_backups: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -47,31 +47,31 @@ class Playground:
             raise errors.SetupError(f"The playground {self.root} cannot be made: {error.strerror}.") from error
         self.root = self.root.resolve()
 
-    def refusal(self, action: str, target: str) -> str:
+    def find_refusal(self, action: str, target: str) -> str:
         """Says why something is not done; empty if it may be."""
-        if action not in STAGES:
+        if action not in PERMISSIONS:
             return f"{action[:40]!r} is no action of this world"
-        if STAGES.index(self.permission) < STAGES.index(action):
+        if PERMISSIONS.index(self.permission) < PERMISSIONS.index(action):
             return f"{action} needs the permission '{action}', and there is only '{self.permission}'"
-        if action in ("read", "write") and self.inside(target) is None:
+        if action in ("read", "write") and self.resolve_path(target) is None:
             return f"{target[:80]!a} is outside the playground"
         if action == "run":
-            return self._wrong_command(target)
+            return self._find_command_problem(target)
         return ""
 
-    def _wrong_command(self, line: str) -> str:
-        words = line.split()
-        if not words or words[0] not in self.commands:
-            return f"{line[:60]!r} is not among the commands {', '.join(self.commands)}"
-        for word in words[1:]:
-            is_odd = any(each in word for each in ";|&$`<>\\\n'\"*?~")
-            if is_odd or (not word.startswith("-") and self.inside(word) is None):
-                return f"the argument {word[:40]!r} is outside the playground or no plain word"
-            if word.startswith("-") and "=" in word:
-                return f"the option {word[:40]!r} takes a value, which nobody has checked"
+    def _find_command_problem(self, command_line: str) -> str:
+        args = command_line.split()
+        if not args or args[0] not in self.commands:
+            return f"{command_line[:60]!r} is not among the commands {', '.join(self.commands)}"
+        for arg in args[1:]:
+            has_special_char = any(char in arg for char in ";|&$`<>\\\n'\"*?~")
+            if has_special_char or (not arg.startswith("-") and self.resolve_path(arg) is None):
+                return f"the argument {arg[:40]!r} is outside the playground or no plain word"
+            if arg.startswith("-") and "=" in arg:
+                return f"the option {arg[:40]!r} takes a value, which nobody has checked"
         return ""
 
-    def inside(self, name: str) -> Path | None:
+    def resolve_path(self, name: str) -> Path | None:
         """Returns the path that a name means inside the playground, links followed; None if that is elsewhere."""
         if not name or "\0" in name:
             return None
@@ -81,10 +81,10 @@ class Playground:
             return None
         return path if path.is_relative_to(self.root) and path != self.root else None
 
-    def files(self) -> list[Path]:
+    def list_files(self) -> list[Path]:
         """Returns the files that there are to see, without what `write` kept of older ones."""
-        found = (path for path in sorted(self.root.rglob("*")) if not _OLD.fullmatch(path.name) and _is_plain(path))
-        return [path for path, _ in zip(found, range(MAX_FILES), strict=False)]
+        paths = (path for path in sorted(self.root.rglob("*")) if not _BACKUP_NAME.fullmatch(path.name) and _is_regular_file(path))
+        return [path for path, _ in zip(paths, range(MAX_FILES), strict=False)]
 
     def read(self, name: str) -> str:
         """Returns the text of a file.
@@ -92,7 +92,7 @@ class Playground:
         Raises:
             Barred: It is not there, no plain file, or cannot be read.
         """
-        with self._opened(name) as file:
+        with self._open_file(name) as file:
             return file.read(MAX_READ).decode("utf-8", "replace")
 
     def write(self, name: str, text: str) -> None:
@@ -101,71 +101,71 @@ class Playground:
         Raises:
             Barred: It cannot be written, or would change what must stay: a link, another name of a file elsewhere.
         """
-        path = self.inside(name)
-        if path is None or _OLD.fullmatch(path.name):
-            raise Barred(f"{name[:80]!a} is no file that may be written")
+        path = self.resolve_path(name)
+        if path is None or _BACKUP_NAME.fullmatch(path.name):
+            raise PlaygroundError(f"{name[:80]!a} is no file that may be written")
         try:
-            body = text[:MAX_WRITE].encode("utf-8")
+            data = text[:MAX_WRITE].encode("utf-8")
             path.parent.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(path):
-                with self._opened(name) as file:
-                    if file.read(len(body) + 1) == body:
+                with self._open_file(name) as file:
+                    if file.read(len(data) + 1) == data:
                         return
-            draft = self._free(path)
-            with open(draft, "xb") as file:
-                file.write(body)
+            temporary = self._make_backup_path(path)
+            with open(temporary, "xb") as file:
+                file.write(data)
             if os.path.lexists(path):
-                os.rename(path, self._free(path))
-            os.rename(draft, path)
+                os.rename(path, self._make_backup_path(path))
+            os.rename(temporary, path)
         except (OSError, ValueError) as error:
-            raise Barred(f"{name[:80]!a} cannot be written: {_why(error)}") from error
+            raise PlaygroundError(f"{name[:80]!a} cannot be written: {_describe_error(error)}") from error
 
     @contextlib.contextmanager
-    def _opened(self, name: str) -> Iterator[BinaryIO]:
+    def _open_file(self, name: str) -> Iterator[BinaryIO]:
         """Opens a plain file that has one name; anything else (a pipe, a device, a second name) is left alone."""
-        path = self.inside(name)
+        path = self.resolve_path(name)
         try:
             if path is None:
                 raise FileNotFoundError(errno.ENOENT, "there is no such file")
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(handle, "rb") as file:
-                told = os.fstat(handle)
-                if not stat.S_ISREG(told.st_mode) or told.st_nlink != 1:
-                    raise Barred(f"{name[:80]!a} is no plain file of the playground alone")
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:
+                file_status = os.fstat(descriptor)
+                if not stat.S_ISREG(file_status.st_mode) or file_status.st_nlink != 1:
+                    raise PlaygroundError(f"{name[:80]!a} is no plain file of the playground alone")
                 yield file
         except (OSError, ValueError) as error:
-            raise Barred(f"there is no file {name[:60]!a} that can be read: {_why(error)}") from error
+            raise PlaygroundError(f"there is no file {name[:60]!a} that can be read: {_describe_error(error)}") from error
 
-    def _free(self, path: Path) -> Path:
+    def _make_backup_path(self, path: Path) -> Path:
         """Returns a name beside a file that nothing has yet."""
-        number = self._num_old.get(path, 0)
+        index = self._num_backups.get(path, 0)
         while True:
-            number += 1
-            found = path.with_name(f".{path.name[:100]}.{number}.old")
-            if not os.path.lexists(found):
-                self._num_old[path] = number
-                return found
+            index += 1
+            backup = path.with_name(f".{path.name[:100]}.{index}.old")
+            if not os.path.lexists(backup):
+                self._num_backups[path] = index
+                return backup
 
-    def note(self, action: str, target: str, answer: str, seconds: float = 0.0) -> None:
+    def log_request(self, action: str, target: str, result: str, seconds: float = 0.0) -> None:
         """Logs a request with what became of it."""
         self.log.append(
-            {"action": action, "target": target[:200], "answer": answer[:200], "seconds": round(seconds, 4)}
+            {"action": action, "target": target[:200], "answer": result[:200], "seconds": round(seconds, 4)}
         )
         del self.log[:-MAX_LOG]
 
 
-def _is_plain(path: Path) -> bool:
+def _is_regular_file(path: Path) -> bool:
     try:
-        told = path.lstat()
+        file_status = path.lstat()
     except OSError:
         return False
-    return stat.S_ISREG(told.st_mode) and told.st_nlink == 1
+    return stat.S_ISREG(file_status.st_mode) and file_status.st_nlink == 1
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
 
 
-def digest(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Returns what a file says, as a short hash."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

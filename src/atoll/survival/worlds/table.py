@@ -3,102 +3,102 @@
 from collections.abc import Mapping, Sequence
 
 from atoll.survival import grid
-from atoll.survival.grid.terrain import STEPS
-from atoll.survival.worlds.gridworld import observation
-from atoll.survival.worlds.world import HERE, Action, Observation, Spot
+from atoll.survival.grid.terrain import MOVES
+from atoll.survival.worlds.gridworld import make_observation
+from atoll.survival.worlds.world import HERE, Action, Observation, Cell
 
 
-class Table:
+class SharedGrid:
     """The terrain that the seats share.
 
     A round is one tick: it passes with the first deed, as it does for one who is alone, and not again with the others'.
     """
 
-    def __init__(self, preset: str, family: int, num_seats: int) -> None:
-        self.preset, self._family, self._num = grid.find(preset), family, num_seats
-        self.seats = [Seat(self, number) for number in range(num_seats)]
-        self.lay(0)
+    def __init__(self, preset: str, family: int, num_agents: int) -> None:
+        self.preset, self._family, self._num_agents = grid.get_preset(preset), family, num_agents
+        self.agent_grids = [AgentGrid(self, index) for index in range(num_agents)]
+        self.reset_world(0)
 
-    def lay(self, seed: int) -> None:
+    def reset_world(self, seed: int) -> None:
         """Begins a world."""
-        self.terrain = grid.make_terrain(self.preset, seed, self._family, self._num)
-        self.bodies = [grid.Body(spot) for spot in self.terrain.starts]
+        self.terrain = grid.make_terrain(self.preset, seed, self._family, self._num_agents)
+        self.bodies = [grid.Body(cell) for cell in self.terrain.starts]
         self.begin_round()
 
     def begin_round(self) -> None:
         """Lets the next deed take a tick again."""
-        self._is_due = True
+        self._is_tick_due = True
 
     def pass_time(self) -> None:
         """Lets the tick of this round pass, unless it has."""
-        if self._is_due:
-            self.terrain.pass_time([body.spot for body in self.bodies if body.is_alive])
-        self._is_due = False
+        if self._is_tick_due:
+            self.terrain.pass_time([body.cell for body in self.bodies if body.is_alive])
+        self._is_tick_due = False
 
     @property
     def is_over(self) -> bool:
         return self.terrain.tick >= self.preset.max_ticks or not any(body.is_alive for body in self.bodies)
 
 
-class Seat:
+class AgentGrid:
     """The world as one of several meets it: another body looks like `somebody`."""
 
-    def __init__(self, table: Table, number: int) -> None:
-        self._table, self._number = table, number
-        self.name = f"grid {table.preset.name}, seat {number}"
+    def __init__(self, shared_grid: SharedGrid, index: int) -> None:
+        self._shared_grid, self._index = shared_grid, index
+        self.name = f"grid {shared_grid.preset.name}, seat {index}"
         self.actions: Sequence[str] = grid.ACTIONS
-        self.moves: Mapping[str, Spot] = STEPS
+        self.moves: Mapping[str, Cell] = MOVES
         self.reach = HERE
         self.things: Sequence[str] = ("gather",)
         self.patience = 2
-        self.num_cells = table.preset.size**2
+        self.num_cells = shared_grid.preset.size**2
         self.is_scored_by_reward = False
-        self._options = [Action(name) for name in grid.ACTIONS]
+        self._candidates = [Action(name) for name in grid.ACTIONS]
 
     def reset(self, seed: int) -> Observation:
-        return self._told(0.0)
+        return self._observe(0.0)
 
     def act(self, action: Action) -> Observation:
-        table = self._table
-        body = table.bodies[self._number]
+        shared_grid = self._shared_grid
+        body = shared_grid.bodies[self._index]
         needs = (body.food, body.water)
-        body.act(table.terrain, action.name)
-        table.pass_time()
+        body.act(shared_grid.terrain, action.name)
+        shared_grid.pass_time()
         if body.is_alive:
-            body.live(table.terrain)
-        return self._told(grid.reward_of(table.terrain, body, needs))
+            body.apply_tick(shared_grid.terrain)
+        return self._observe(grid.compute_reward(shared_grid.terrain, body, needs))
 
-    def _told(self, reward: float) -> Observation:
-        table = self._table
-        seen = observation(table.terrain, table.bodies[self._number], reward)
-        looks: dict[Spot, str] = dict(seen.looks)
-        for number, body in enumerate(table.bodies):
-            if number != self._number and body.is_alive and body.spot in looks and looks[body.spot] == "ground":
-                looks[body.spot] = "somebody"
+    def _observe(self, reward: float) -> Observation:
+        shared_grid = self._shared_grid
+        base_observation = make_observation(shared_grid.terrain, shared_grid.bodies[self._index], reward)
+        tiles: dict[Cell, str] = dict(base_observation.tiles)
+        for index, body in enumerate(shared_grid.bodies):
+            if index != self._index and body.is_alive and body.cell in tiles and tiles[body.cell] == "ground":
+                tiles[body.cell] = "somebody"
         return Observation(
-            seen.tick,
-            seen.position,
-            seen.life,
-            seen.resources,
-            looks,
-            seen.here,
-            is_dark=seen.is_dark,
-            harm=seen.harm,
-            gained=seen.gained,
+            base_observation.tick,
+            base_observation.position,
+            base_observation.life,
+            base_observation.resources,
+            tiles,
+            base_observation.current_tile,
+            is_dark=base_observation.is_dark,
+            harm=base_observation.harm,
+            gained=base_observation.gained,
             reward=reward,
-            is_over=seen.is_over,
-            cause=seen.cause,
+            is_over=base_observation.is_over,
+            cause=base_observation.cause,
         )
 
-    def candidates(self, seen: Observation) -> Sequence[Action]:
-        return self._options
+    def candidates(self, observation: Observation) -> Sequence[Action]:
+        return self._candidates
 
-    def is_inside(self, spot: Spot) -> bool:
-        return self._table.terrain.is_inside(spot)
+    def is_inside(self, cell: Cell) -> bool:
+        return self._shared_grid.terrain.is_inside(cell)
 
     def truth(self) -> Mapping[str, bool]:
-        hurts = {f"sign {sign}": kind != "nothing" for sign, kind in self._table.terrain.signs.items()}
-        return {**hurts, "beast": True}
+        harmful_tiles = {f"sign {sign}": kind != "nothing" for sign, kind in self._shared_grid.terrain.sign_meanings.items()}
+        return {**harmful_tiles, "beast": True}
 
     def close(self) -> None:
         """Ends nothing: there is nothing open."""

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from atoll.candidate import JSON, NOTHING
+from atoll.candidate import JSON, EMPTY
 
-type Spot = tuple[int, int]
+type Cell = tuple[int, int]
 
 HERE, FACING = "here", "facing"  # where the thing is that an action is done to
 
@@ -50,16 +50,16 @@ class Observation:
     """
 
     tick: int
-    position: Spot
+    position: Cell
     life: float
     resources: Mapping[str, float]
-    looks: Mapping[Spot, str] = field(default_factory=dict)
-    here: str = ""
-    facing: Spot | None = None
+    tiles: Mapping[Cell, str] = field(default_factory=dict)
+    current_tile: str = ""
+    facing: Cell | None = None
     is_dark: bool = False
-    harm: Mapping[str, float] = NOTHING
+    harm: Mapping[str, float] = EMPTY
     gained: Sequence[str] = ()
-    held: Mapping[str, int] = NOTHING
+    inventory: Mapping[str, int] = EMPTY
     unlocked: Sequence[str] = ()
     reward: float = 0.0
     text: str = ""
@@ -77,10 +77,10 @@ class Observation:
             "position": list(self.position),
             "life": round(self.life, 4),
             "resources": {name: round(level, 4) for name, level in self.resources.items()},
-            "here": self.here,
+            "here": self.current_tile,
             "is_dark": self.is_dark,
             "harm": {name: round(amount, 4) for name, amount in self.harm.items()},
-            **({"held": dict(self.held)} if self.held else {}),
+            **({"held": dict(self.inventory)} if self.inventory else {}),
         }
 
 
@@ -100,7 +100,7 @@ class World(Protocol):
 
     name: str
     actions: Sequence[str]
-    moves: Mapping[str, Spot]
+    moves: Mapping[str, Cell]
     reach: str
     things: Sequence[str]
     patience: int
@@ -113,10 +113,10 @@ class World(Protocol):
     def act(self, action: Action) -> Observation:
         """Does one action of the whitelist and tells what came of it; one that cannot be done is `refused`."""
 
-    def candidates(self, seen: Observation) -> Sequence[Action]:
+    def candidates(self, observation: Observation) -> Sequence[Action]:
         """Returns what could be done now."""
 
-    def is_inside(self, spot: Spot) -> bool:
+    def is_inside(self, cell: Cell) -> bool:
         """Tells whether a cell counts as one to see."""
 
     def truth(self) -> Mapping[str, bool] | None:
@@ -127,7 +127,7 @@ class World(Protocol):
 
 
 @runtime_checkable
-class Reporting(Protocol):
+class ReportsMetrics(Protocol):
     """A world that has numbers of its own to tell at the end of a life."""
 
     def facts(self) -> Mapping[str, float]:

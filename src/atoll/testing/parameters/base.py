@@ -7,7 +7,7 @@ from typing import Any
 from atoll import governed
 
 
-class Base(ABC):
+class ParameterStoreTests(ABC):
     """Says how to make the stores that are tested."""
 
     @abstractmethod
@@ -19,18 +19,18 @@ class Base(ABC):
         return None
 
 
-def put(store: governed.ParameterStore, *values: Any, key: str = "key", **rest: Any) -> int:
+def set_values(store: governed.ParameterStore, *values: Any, key: str = "key", **options: Any) -> int:
     """Sets values one after the other and returns the last version."""
-    return [store.set(key, value, "because", author="ann", **rest) for value in values][-1]
+    return [store.set(key, value, "because", author="ann", **options) for value in values][-1]
 
 
-def seen(watch: Iterator[governed.Change | governed.Gap]) -> list[governed.Change]:
+def collect_changes(watch: Iterator[governed.Change | governed.Gap]) -> list[governed.Change]:
     """Returns what a watch yields, which must have no gap."""
-    found = list(watch)
-    assert not [each for each in found if isinstance(each, governed.Gap)]
-    return [each for each in found if isinstance(each, governed.Change)]
+    items = list(watch)
+    assert not [item for item in items if isinstance(item, governed.Gap)]
+    return [item for item in items if isinstance(item, governed.Change)]
 
 
-def told(change: governed.Change) -> tuple[Any, ...]:
+def get_change_fields(change: governed.Change) -> tuple[Any, ...]:
     """Returns what somebody meant by a change."""
     return change.kind, change.key, change.version, change.value, change.reason, change.author

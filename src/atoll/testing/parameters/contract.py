@@ -2,13 +2,13 @@
 
 from unittest import SkipTest
 
-from atoll.testing.parameters.locking import Locking
-from atoll.testing.parameters.values import Values
-from atoll.testing.parameters.watching import Watching
-from atoll.testing.parameters.writing import Writing
+from atoll.testing.parameters.locking import LockingTests
+from atoll.testing.parameters.values import ValueTests
+from atoll.testing.parameters.watching import WatchingTests
+from atoll.testing.parameters.writing import WritingTests
 
 
-class ParameterStoreContract(Values, Writing, Locking, Watching):
+class ParameterStoreContract(ValueTests, WritingTests, LockingTests, WatchingTests):
     """Subclass it, say how to make an empty store, and every test runs on yours.
 
     `reopen` says how another process gets at the same parameters; without it, those tests find nothing to do.
@@ -18,7 +18,7 @@ class ParameterStoreContract(Values, Writing, Locking, Watching):
     max_examples = 20
     steps = 20
 
-    def test_any_changes_leave_what_a_dictionary_would_hold(self) -> None:
+    def test_random_changes_match_expected_state(self) -> None:
         """Random changes, allowed and refused ones; needs hypothesis."""
         try:
             from atoll.testing.parameters import machine

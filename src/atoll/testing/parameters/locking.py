@@ -2,122 +2,122 @@
 
 from atoll.governed import errors as refusals
 from atoll.testing import claims
-from atoll.testing.parameters.base import Base, put, told
+from atoll.testing.parameters.base import ParameterStoreTests, set_values, get_change_fields
 
 
-class Locking(Base):
+class LockingTests(ParameterStoreTests):
     """G12, G20 to G23; section 4.1 of aliases."""
 
-    def test_a_locked_key_refuses_changes_and_says_who_and_why(self) -> None:
+    def test_locked_key_refuses_changes_with_author_and_reason(self) -> None:
         """Other keys are free. G12."""
         store = self.make()
-        put(store, 1)
+        set_values(store, 1)
         store.lock("key", "holidays", author="bob")
         with claims.raises(refusals.ParameterLocked) as caught:
-            put(store, 2)
+            set_values(store, 2)
         assert (caught[0].key, caught[0].author, caught[0].reason) == ("key", "bob", "holidays")
-        assert put(store, 1, key="key2") == 1
+        assert set_values(store, 1, key="key2") == 1
         assert store.get("key") == (1, 1)
 
-    def test_a_rollback_passes_a_lock_which_stays(self) -> None:
+    def test_rollback_of_locked_key_is_allowed_and_keeps_lock(self) -> None:
         """A way back is always open. G20."""
         store = self.make()
-        put(store, 1, 2)
+        set_values(store, 1, 2)
         store.lock("key", "frozen", author="ann")
         assert store.rollback("key", 1, "worse", author="ann") == 3
         with claims.raises(refusals.ParameterLocked):
-            put(store, 3)
+            set_values(store, 3)
 
-    def test_a_lock_needs_a_key(self) -> None:
+    def test_lock_and_unlock_of_unknown_key_fail(self) -> None:
         """And so does an unlock. G13, G22."""
         store = self.make()
-        for turn in (store.lock, store.unlock):
+        for change in (store.lock, store.unlock):
             with claims.raises(refusals.ParameterNotFound):
-                turn("key", "because", author="ann")
+                change("key", "because", author="ann")
         assert list(store.changes()) == []
 
-    def test_an_unlocked_key_is_free_again(self) -> None:
+    def test_unlocked_key_can_be_changed(self) -> None:
         """As often as one likes."""
         store = self.make()
-        put(store, 1)
+        set_values(store, 1)
         for version in (2, 3):
             store.lock("key", "frozen", author="ann")
             store.unlock("key", "thawed", author="ann")
-            assert put(store, 2) == version
+            assert set_values(store, 2) == version
 
-    def test_an_unlock_of_what_is_free_writes_nothing(self) -> None:
+    def test_unlock_of_unlocked_key_writes_nothing(self) -> None:
         """It is no error either. G22."""
         store = self.make()
-        put(store, 1)
+        set_values(store, 1)
         store.unlock("key", "to be sure", author="ann")
         assert len(list(store.changes())) == 1
 
-    def test_a_second_lock_takes_the_place_of_the_first(self) -> None:
+    def test_second_lock_replaces_the_first(self) -> None:
         """With a line of its own in the log; one unlock ends both. G21."""
         store = self.make()
-        put(store, 1)
+        set_values(store, 1)
         store.lock("key", "first", author="ann")
         store.lock("key", "second", author="bob")
         with claims.raises(refusals.ParameterLocked) as caught:
-            put(store, 2)
+            set_values(store, 2)
         assert caught[0].reason == "second"
         assert [change.kind for change in store.changes()] == ["set", "lock", "lock"]
         store.unlock("key", "over", author="ann")
-        assert put(store, 2) == 2
+        assert set_values(store, 2) == 2
 
-    def test_locks_stand_in_the_log_with_no_value(self) -> None:
+    def test_locks_are_logged_without_value(self) -> None:
         """They name the version that they found. G23, G26."""
         store = self.make()
-        put(store, 1, 2)
+        set_values(store, 1, 2)
         store.lock("key", "frozen", author="ann")
         store.unlock("key", "thawed", author="bob")
         lock, unlock = list(store.changes())[2:]
-        assert told(lock) == ("lock", "key", 2, None, "frozen", "ann")
-        assert told(unlock) == ("unlock", "key", 2, None, "thawed", "bob")
+        assert get_change_fields(lock) == ("lock", "key", 2, None, "frozen", "ann")
+        assert get_change_fields(unlock) == ("unlock", "key", 2, None, "thawed", "bob")
         assert lock.is_lock
         assert unlock.is_lock
         assert not next(iter(store.changes())).is_lock
 
-    def test_locks_make_no_version(self) -> None:
+    def test_lock_creates_no_version(self) -> None:
         """The history has values only."""
         store = self.make()
-        put(store, 1)
+        set_values(store, 1)
         store.lock("key", "frozen", author="ann")
         assert [change.version for change in store.history("key")] == [1]
 
-    def test_the_lock_of_a_key_can_be_asked_for(self) -> None:
+    def test_lock_of_key_can_be_read(self) -> None:
         """None where there is none."""
         store = self.make()
-        put(store, 1)
-        assert store.lock_of("key") is None
-        assert store.lock_of("unknown") is None
+        set_values(store, 1)
+        assert store.get_lock("key") is None
+        assert store.get_lock("unknown") is None
         store.lock("key", "frozen", author="ann")
-        found = store.lock_of("key")
-        assert found is not None
-        assert (found.reason, found.author) == ("frozen", "ann")
+        lock = store.get_lock("key")
+        assert lock is not None
+        assert (lock.reason, lock.author) == ("frozen", "ann")
         store.unlock("key", "thawed", author="ann")
-        assert store.lock_of("key") is None
+        assert store.get_lock("key") is None
 
-    def test_an_alias_stands_for_a_version(self) -> None:
+    def test_alias_resolves_to_version(self) -> None:
         """KEY@ALIAS, whatever becomes the newest. G32."""
         store = self.make()
-        put(store, "a", "b", "c")
+        set_values(store, "a", "b", "c")
         store.alias("key", "production", 2, "tried", author="ann")
         assert store.get("key@production") == ("b", 2)
         assert store.get("key") == ("c", 3)
         assert dict(store.aliases("key")) == {"production": 2}
 
-    def test_an_alias_moves_and_goes(self) -> None:
+    def test_alias_can_be_moved_and_removed(self) -> None:
         """Each move is a line in the log."""
         store = self.make()
-        put(store, "a", "b")
+        set_values(store, "a", "b")
         store.alias("key", "canary", 1, "tried", author="ann")
         store.alias("key", "canary", 2, "better", author="ann")
         assert store.get("key@canary") == ("b", 2)
         store.alias("key", "canary", None, "over", author="ann")
         with claims.raises(refusals.VersionNotFound):
             store.get("key@canary")
-        moves = [told(change) for change in store.changes() if change.kind == "alias"]
+        moves = [get_change_fields(change) for change in store.changes() if change.kind == "alias"]
         assert [(version, value) for _, _, version, value, _, _ in moves] == [
             (1, "canary"),
             (2, "canary"),
@@ -125,19 +125,19 @@ class Locking(Base):
         ]
         assert dict(store.aliases("key")) == {}
 
-    def test_an_alias_that_is_not_there_goes_silently(self) -> None:
+    def test_removing_unknown_alias_writes_nothing(self) -> None:
         """Nothing is written."""
         store = self.make()
-        put(store, 1)
+        set_values(store, 1)
         store.alias("key", "canary", None, "to be sure", author="ann")
         assert len(list(store.changes())) == 1
 
-    def test_an_alias_needs_a_key_and_a_version(self) -> None:
+    def test_alias_of_unknown_key_or_version_fails(self) -> None:
         """Unknown ones are not found."""
         store = self.make()
         with claims.raises(refusals.ParameterNotFound):
             store.alias("key", "production", 1, "because", author="ann")
-        put(store, 1)
+        set_values(store, 1)
         with claims.raises(refusals.VersionNotFound):
             store.alias("key", "production", 2, "because", author="ann")
         with claims.raises(refusals.VersionNotFound):
@@ -145,29 +145,29 @@ class Locking(Base):
         with claims.raises(refusals.ParameterNotFound):
             store.get("other@production")
 
-    def test_an_alias_is_a_word(self) -> None:
+    def test_invalid_alias_names_are_refused(self) -> None:
         """A number would be taken for a version."""
         store = self.make()
-        put(store, 1)
+        set_values(store, 1)
         for name in ("", "1", "two words", "a@b", "a/b", "x" * 99):
             with claims.raises(Exception) as caught:
                 store.alias("key", name, 1, "because", author="ann")
             assert "alias" in str(caught[0])
 
-    def test_an_alias_can_be_moved_by_compare_and_set(self) -> None:
+    def test_alias_supports_compare_and_set(self) -> None:
         """Of two rollouts one wins; 0 expects nothing there."""
         store = self.make()
-        put(store, 1, 2)
+        set_values(store, 1, 2)
         store.alias("key", "production", 1, "begin", author="ann", expected_version=0)
         with claims.raises(refusals.VersionConflict):
             store.alias("key", "production", 2, "late", author="bob", expected_version=0)
         store.alias("key", "production", 2, "next", author="ann", expected_version=1)
         assert store.get("key@production").version == 2
 
-    def test_an_alias_of_a_locked_key_moves_only_back(self) -> None:
+    def test_alias_of_locked_key_moves_only_to_older_version(self) -> None:
         """A way back is always open."""
         store = self.make()
-        put(store, 1, 2, 3)
+        set_values(store, 1, 2, 3)
         store.alias("key", "production", 2, "tried", author="ann")
         store.lock("key", "frozen", author="ann")
         for version in (3, None):
@@ -178,11 +178,11 @@ class Locking(Base):
         store.alias("key", "production", 1, "it broke", author="ann")
         assert store.get("key@production") == (1, 1)
 
-    def test_aliases_of_different_keys_are_apart(self) -> None:
+    def test_aliases_of_different_keys_are_independent(self) -> None:
         """One name, many keys."""
         store = self.make()
         for key in "ab":
-            put(store, 1, 2, key=key)
+            set_values(store, 1, 2, key=key)
         store.alias("a", "production", 1, "tried", author="ann")
         store.alias("b", "production", 2, "tried", author="ann")
         assert store.get("a@production").version == 1

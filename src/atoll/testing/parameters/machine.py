@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from atoll import errors, governed
 from atoll.governed import errors as refusals
 
-PLAIN: tuple[Any, ...] = (None, True, "", "日本\n", [], [1, [None]], {"b": 1, "a": {"x": [0.1]}}, "x" * 9000)
+PLAIN_VALUES: tuple[Any, ...] = (None, True, "", "日本\n", [], [1, [None]], {"b": 1, "a": {"x": [0.1]}}, "x" * 9000)
 KEYS = st.sampled_from(["a", "a/b", "..", "日本", "a@1"])
-VALUES = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(PLAIN)
+VALUES = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(PLAIN_VALUES)
 VERSIONS = st.integers(0, 4)
 REASONS = st.sampled_from(["because", "", "  ", "原因\n"])
 NAMES = st.sampled_from(["production", "canary"])
 
 
-class Model:
+class ExpectedState:
     """What a store should hold: plain lists and dictionaries."""
 
     def __init__(self) -> None:
@@ -26,97 +26,97 @@ class Model:
         self.aliases: dict[str, dict[str, int]] = {}
         self.kinds: list[tuple[str, str]] = []
 
-    def refusal(self, kind: str, key: str, reason: str, *, version: int | None = None, name: str = "") -> Any:
+    def get_expected_error(self, kind: str, key: str, reason: str, *, version: int | None = None, name: str = "") -> Any:
         """Returns the exception that a change should meet, or None."""
-        held = self.values.get(key, [])
-        there = self.aliases.get(key, {}).get(name)
+        versions = self.values.get(key, [])
+        alias_version = self.aliases.get(key, {}).get(name)
         if not reason.strip():
             return refusals.ReasonRequired
-        if kind != "set" and not held:
+        if kind != "set" and not versions:
             return refusals.ParameterNotFound
-        is_back = kind == "alias" and there is not None and version is not None and version < there
+        is_back = kind == "alias" and alias_version is not None and version is not None and version < alias_version
         if key in self.locked and (kind == "set" or (kind == "alias" and not is_back)):
             return refusals.ParameterLocked
         if kind == "set":
-            return None if version in (None, len(held)) else refusals.VersionConflict
-        if kind in ("rollback", "alias") and version is not None and not 1 <= version <= len(held):
+            return None if version in (None, len(versions)) else refusals.VersionConflict
+        if kind in ("rollback", "alias") and version is not None and not 1 <= version <= len(versions):
             return refusals.VersionNotFound
         return None
 
 
-class Machine(stateful.RuleBasedStateMachine):
+class StoreMachine(stateful.RuleBasedStateMachine):
     """Does the same to a store and to the model."""
 
     make: Callable[[], governed.ParameterStore]
 
     def __init__(self) -> None:
         super().__init__()
-        self.store, self.model = type(self).make(), Model()
+        self.store, self.model = type(self).make(), ExpectedState()
 
-    def expect(self, refusal: Any, change: Callable[[], Any]) -> Any:
+    def apply_change(self, expected_error: Any, change: Callable[[], Any]) -> Any:
         """Makes a change that should meet this refusal, or none."""
-        made, met = None, None
+        result, caught = None, None
         try:
-            made = change()
+            result = change()
         except errors.AtollError as error:
-            met = error
-        assert (None if met is None else type(met)) is refusal, (met, refusal)
-        return made
+            caught = error
+        assert (None if caught is None else type(caught)) is expected_error, (caught, expected_error)
+        return result
 
-    @stateful.rule(key=KEYS, value=VALUES, reason=REASONS, expected=st.none() | VERSIONS)
+    @stateful.rule(key=KEYS, value=VALUES, reason=REASONS, expected=st.optional_names() | VERSIONS)
     def set(self, key: str, value: Any, reason: str, expected: int | None) -> None:
-        refusal = self.model.refusal("set", key, reason, version=expected)
-        made = self.expect(refusal, lambda: self.store.set(key, value, reason, expected_version=expected))
-        if refusal is None:
+        expected_error = self.model.get_expected_error("set", key, reason, version=expected)
+        version = self.apply_change(expected_error, lambda: self.store.set(key, value, reason, expected_version=expected))
+        if expected_error is None:
             self.model.values.setdefault(key, []).append(value)
             self.model.kinds.append(("set", key))
-            assert made == len(self.model.values[key])
+            assert version == len(self.model.values[key])
 
     @stateful.rule(key=KEYS, version=VERSIONS, reason=REASONS)
     def roll_back(self, key: str, version: int, reason: str) -> None:
-        refusal = self.model.refusal("rollback", key, reason, version=version)
-        self.expect(refusal, lambda: self.store.rollback(key, version, reason))
-        if refusal is None:
+        expected_error = self.model.get_expected_error("rollback", key, reason, version=version)
+        self.apply_change(expected_error, lambda: self.store.rollback(key, version, reason))
+        if expected_error is None:
             self.model.values[key].append(self.model.values[key][version - 1])
             self.model.kinds.append(("rollback", key))
 
     @stateful.rule(key=KEYS, reason=REASONS)
     def lock(self, key: str, reason: str) -> None:
-        refusal = self.model.refusal("lock", key, reason)
-        self.expect(refusal, lambda: self.store.lock(key, reason))
-        if refusal is None:
+        expected_error = self.model.get_expected_error("lock", key, reason)
+        self.apply_change(expected_error, lambda: self.store.lock(key, reason))
+        if expected_error is None:
             self.model.locked.add(key)
             self.model.kinds.append(("lock", key))
 
     @stateful.rule(key=KEYS, reason=REASONS)
     def unlock(self, key: str, reason: str) -> None:
-        refusal = self.model.refusal("unlock", key, reason)
-        self.expect(refusal, lambda: self.store.unlock(key, reason))
-        if refusal is None and key in self.model.locked:
+        expected_error = self.model.get_expected_error("unlock", key, reason)
+        self.apply_change(expected_error, lambda: self.store.unlock(key, reason))
+        if expected_error is None and key in self.model.locked:
             self.model.locked.discard(key)
             self.model.kinds.append(("unlock", key))
 
-    @stateful.rule(key=KEYS, name=NAMES, version=st.none() | VERSIONS, reason=REASONS)
+    @stateful.rule(key=KEYS, name=NAMES, version=st.optional_names() | VERSIONS, reason=REASONS)
     def alias(self, key: str, name: str, version: int | None, reason: str) -> None:
-        refusal = self.model.refusal("alias", key, reason, version=version, name=name)
-        self.expect(refusal, lambda: self.store.alias(key, name, version, reason))
-        held = self.model.aliases.setdefault(key, {})
-        if refusal is None and (version is not None or name in held):
-            held.pop(name, None)
-            held |= {} if version is None else {name: version}
+        expected_error = self.model.get_expected_error("alias", key, reason, version=version, name=name)
+        self.apply_change(expected_error, lambda: self.store.alias(key, name, version, reason))
+        aliases = self.model.aliases.setdefault(key, {})
+        if expected_error is None and (version is not None or name in aliases):
+            aliases.pop(name, None)
+            aliases |= {} if version is None else {name: version}
             self.model.kinds.append(("alias", key))
 
     @stateful.rule(keys=st.lists(KEYS, max_size=3), value=VALUES)
     def transact(self, keys: list[str], value: Any) -> None:
-        refusal = refusals.ParameterLocked if self.model.locked & set(keys) else None
+        expected_error = refusals.ParameterLocked if self.model.locked & set(keys) else None
 
         def change() -> None:
-            with self.store.transaction("together") as draft:
+            with self.store.transaction("together") as transaction:
                 for key in keys:
-                    draft.set(key, value)
+                    transaction.set(key, value)
 
-        self.expect(refusal, change)
-        for key in keys if refusal is None else ():
+        self.apply_change(expected_error, change)
+        for key in keys if expected_error is None else ():
             self.model.values.setdefault(key, []).append(value)
             self.model.kinds.append(("set", key))
 
@@ -126,7 +126,7 @@ class Machine(stateful.RuleBasedStateMachine):
         for key, values in self.model.values.items():
             assert self.store.get(key) == (values[-1], len(values))
             assert [change.value for change in self.store.history(key)] == values
-            assert (self.store.lock_of(key) is not None) == (key in self.model.locked)
+            assert (self.store.get_lock(key) is not None) == (key in self.model.locked)
             assert dict(self.store.aliases(key)) == self.model.aliases.get(key, {})
         assert [(change.kind, change.key) for change in self.store.changes()] == self.model.kinds
 
@@ -137,7 +137,7 @@ class Machine(stateful.RuleBasedStateMachine):
             close()
 
 
-def run(make: Callable[[], governed.ParameterStore], *, max_examples: int, steps: int, is_shrunk: bool = True) -> None:
+def run(make: Callable[[], governed.ParameterStore], *, max_examples: int, steps: int, shrinks: bool = True) -> None:
     """Tries so many sequences of changes on stores that `make` makes.
 
     Args:
@@ -146,7 +146,7 @@ def run(make: Callable[[], governed.ParameterStore], *, max_examples: int, steps
     Raises:
         AssertionError: A store does not do as the model.
     """
-    phases = tuple(Phase) if is_shrunk else (Phase.explicit, Phase.generate)
-    terms = settings(max_examples=max_examples, stateful_step_count=steps, deadline=None, phases=phases)
-    machine = type("MachineOfStore", (Machine,), {"make": staticmethod(make)})
-    stateful.run_state_machine_as_test(machine, settings=terms)
+    phases = tuple(Phase) if shrinks else (Phase.explicit, Phase.generate)
+    run_settings = settings(max_examples=max_examples, stateful_step_count=steps, deadline=None, phases=phases)
+    machine = type("MachineOfStore", (StoreMachine,), {"make": staticmethod(make)})
+    stateful.run_state_machine_as_test(machine, settings=run_settings)

@@ -18,16 +18,16 @@ from atoll.testing.server.server import Fault, ModelServer
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _parser().parse_args(arguments)
+    options = _make_parser().parse_args(arguments)
     text = options.reply_file.read_text(encoding="utf-8") if options.reply_file else "An answer."
     fault = Fault(delay_seconds=options.delay_seconds)
-    with ModelServer(_logged(text, options.log), faults=fault, port=options.port) as server:
+    with ModelServer(_make_answer(text, options.log), faults=fault, port=options.port) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         _wait(options.seconds)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m atoll.testing.server", description="Serves a model on loopback.")
     parser.add_argument("--port", type=int, default=0, help="0 takes one that is free")
     parser.add_argument("--reply-file", type=Path, help="its text is every reply")
@@ -37,14 +37,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _logged(text: str, log: Path | None) -> Callable[[str, int], str]:
+def _make_answer(text: str, log: Path | None) -> Callable[[str, int], str]:
     """Returns an answer that leaves a line in the log before it is sent."""
     if log is None:
-        return lambda prompt, number: text
+        return lambda prompt, index: text
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def answer(prompt: str, number: int) -> str:
-        os.write(file, f"{number} {candidate.digest(prompt)}\n".encode())
+    def answer(prompt: str, index: int) -> str:
+        os.write(file, f"{index} {candidate.content_hash(prompt)}\n".encode())
         return text
 
     return answer
@@ -52,10 +52,10 @@ def _logged(text: str, log: Path | None) -> Callable[[str, int], str]:
 
 def _wait(seconds: float | None) -> None:
     """Returns when standard input has ended, or the time is over."""
-    end = None if seconds is None else time.monotonic() + seconds
-    while end is None or time.monotonic() < end:
-        left = None if end is None else max(0.0, end - time.monotonic())
-        if select.select([sys.stdin], [], [], left)[0] and not os.read(sys.stdin.fileno(), 4096):
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while deadline is None or time.monotonic() < deadline:
+        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if select.select([sys.stdin], [], [], remaining)[0] and not os.read(sys.stdin.fileno(), 4096):
             return
 
 

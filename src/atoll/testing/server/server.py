@@ -15,10 +15,10 @@ from typing import Any, Self
 
 from atoll.testing.server import shapes
 
-type Answer = Callable[[str, int], str]
+type AnswerFunction = Callable[[str, int], str]
 
-_PIECES = 32
-_PATIENCE_SECONDS = 5.0  # for the last replies when the server closes
+_NUM_CHUNKS = 32
+_CLOSE_TIMEOUT_SECONDS = 5.0  # for the last replies when the server closes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Fault:
     hangs_up: bool = False
     content_type: str = "application/json"
     drip_seconds: float = 0.0
-    cut: float = 1.0
+    sent_fraction: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
 
-    def data(self) -> Mapping[str, Any]:
-        found = json.loads(self.body or b"{}")
-        return found if isinstance(found, dict) else {}
+    def parse_data(self) -> Mapping[str, Any]:
+        parsed = json.loads(self.body or b"{}")
+        return parsed if isinstance(parsed, dict) else {}
 
-    def prompt(self) -> str:
+    def get_prompt(self) -> str:
         """Returns the text of the last message."""
-        return shapes.prompt_of(self.data())
+        return shapes.get_prompt(self.parse_data())
 
 
 class ModelServer:
@@ -72,7 +72,7 @@ class ModelServer:
 
     def __init__(
         self,
-        answer: Answer = lambda prompt, number: "An answer.",
+        answer: AnswerFunction = lambda prompt, index: "An answer.",
         *,
         faults: Mapping[int, Fault] | Fault = Fault(),  # noqa: B008 - frozen
         port: int = 0,
@@ -122,7 +122,7 @@ class ModelServer:
 
     @property
     def prompts(self) -> list[str]:
-        return [request.prompt() for request in self.requests]
+        return [request.get_prompt() for request in self.requests]
 
     def close(self) -> None:
         """Hangs up on everybody; a second call does nothing."""
@@ -143,36 +143,36 @@ class ModelServer:
     def _respond(self, request: Request) -> Iterator[bytes]:
         """Yields the response in pieces; to yield less than all of it hangs up."""
         if not shapes.is_known(request.path):
-            yield _response(404, _error(f"There is nothing at {request.path}."))
+            yield _format_response(404, _format_error(f"There is nothing at {request.path}."))
             return
         with self._lock:
-            number = len(self._requests)
+            index = len(self._requests)
             self._requests.append(request)
-        fault = self._faults.get(number, Fault()) if isinstance(self._faults, Mapping) else self._faults
-        response = self._made(request, number, fault)
+        fault = self._faults.get(index, Fault()) if isinstance(self._faults, Mapping) else self._faults
+        response = self._make_response(request, index, fault)
         self._is_closing.wait(fault.delay_seconds)
         if fault.hangs_up:
             return
-        response = response[: math.ceil(len(response) * fault.cut)]
-        size = math.ceil(len(response) / (_PIECES if fault.drip_seconds else 1))
+        response = response[: math.ceil(len(response) * fault.sent_fraction)]
+        size = math.ceil(len(response) / (_NUM_CHUNKS if fault.drip_seconds else 1))
         for start in range(0, len(response), size):
             self._is_closing.wait(fault.drip_seconds)
             yield response[start : start + size]
-        if fault.cut < 1.0:
+        if fault.sent_fraction < 1.0:
             raise ConnectionAbortedError("as planned")
 
-    def _made(self, request: Request, number: int, fault: Fault) -> bytes:
-        is_known = self._key is None or request.headers.get("authorization") == f"Bearer {self._key}"
-        status = fault.status if is_known else 401
-        if fault.body is not None and is_known:
-            return _response(status, fault.body, fault.headers, fault.content_type)
+    def _make_response(self, request: Request, index: int, fault: Fault) -> bytes:
+        is_authorized = self._key is None or request.headers.get("authorization") == f"Bearer {self._key}"
+        status = fault.status if is_authorized else 401
+        if fault.body is not None and is_authorized:
+            return _format_response(status, fault.body, fault.headers, fault.content_type)
         if status != 200:
-            return _response(status, _error(_reason(status)), fault.headers, fault.content_type)
-        data = request.data()
-        found = shapes.answer(request.path, data, number, self._answer(request.prompt(), number)) or {}
+            return _format_response(status, _format_error(_get_phrase(status)), fault.headers, fault.content_type)
+        data = request.parse_data()
+        answer = shapes.make_answer(request.path, data, index, self._answer(request.get_prompt(), index)) or {}
         if data.get("stream"):
-            return _response(200, shapes.events(found), fault.headers, "text/event-stream")
-        return _response(200, json.dumps(found), fault.headers, fault.content_type)
+            return _format_response(200, shapes.format_events(answer), fault.headers, "text/event-stream")
+        return _format_response(200, json.dumps(answer), fault.headers, fault.content_type)
 
 
 class _Listener(socketserver.ThreadingTCPServer):
@@ -194,7 +194,7 @@ class _Listener(socketserver.ThreadingTCPServer):
             for connection in self.open:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-            self.change.wait_for(lambda: not self.open, _PATIENCE_SECONDS)
+            self.change.wait_for(lambda: not self.open, _CLOSE_TIMEOUT_SECONDS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self.change:
@@ -217,16 +217,16 @@ class _Connection(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # the client has gone, or speaks no HTTP
-            while (request := _read(self.rfile)) is not None:
-                is_answered = False
-                for piece in self.server.respond(request):
-                    self.connection.sendall(piece)  # mostly all of it: two would wait 40 ms for each other's receipt
-                    is_answered = True
-                if not is_answered:
+            while (request := _read_request(self.rfile)) is not None:
+                is_sent = False
+                for chunk in self.server.respond(request):
+                    self.connection.sendall(chunk)  # mostly all of it: two would wait 40 ms for each other's receipt
+                    is_sent = True
+                if not is_sent:
                     return
 
 
-def _read(file: BufferedIOBase) -> Request | None:
+def _read_request(file: BufferedIOBase) -> Request | None:
     """Reads one request; None when the client has said all."""
     words = file.readline().split()
     if len(words) != 3:
@@ -240,18 +240,18 @@ def _read(file: BufferedIOBase) -> Request | None:
     return Request(words[1].decode("latin-1"), headers, body) if len(body) == size else None
 
 
-def _response(
+def _format_response(
     status: int, body: str, headers: Mapping[str, str] | None = None, content_type: str = "application/json"
 ) -> bytes:
     content = body.encode()
-    lines = [f"HTTP/1.1 {status} {_reason(status)}", f"Content-Type: {content_type}"]
+    lines = [f"HTTP/1.1 {status} {_get_phrase(status)}", f"Content-Type: {content_type}"]
     lines += [f"Content-Length: {len(content)}", *(f"{name}: {value}" for name, value in (headers or {}).items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
 
 
-def _reason(status: int) -> str:
+def _get_phrase(status: int) -> str:
     return HTTPStatus(status).phrase if status in HTTPStatus else "Unknown"
 
 
-def _error(message: str) -> str:
+def _format_error(message: str) -> str:
     return json.dumps({"error": {"message": message, "type": "error", "code": None}})
