@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from atoll import config, control, system
-from atoll.runs import methods
+from atoll.runs import search_methods
 
 type Figures = Mapping[str, Sequence[float]]  # of each method, seed by seed
 
@@ -24,7 +24,7 @@ _STEPS = 10  # times the evaluations: a child that was judged before costs none,
 
 def change(name: str) -> Callable[[system.BuiltSystem], system.BuiltSystem]:
     """Returns what makes the parts of an evolution those of a method."""
-    return partial(methods.apply_method, METHODS[name])
+    return partial(search_methods.apply_method, METHODS[name])
 
 
 def budget(evaluations: int) -> control.Budget:

@@ -228,7 +228,9 @@ class Paced:
 def run_paced(path: str) -> None:
     """Runs block by block, as standard input says; prints CPU a step and steps a second."""
     with store.Store(path) as kept:
-        start = function.DefaultFunction(function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge))
+        start = function.DefaultFunction(
+            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge)
+        )
         islands = cluster.IslandConfig(2, 2, start, Paced(), make_population=engine.grid_pool)
         steps = 0
         for line in sys.stdin:

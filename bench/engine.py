@@ -52,7 +52,9 @@ def signature_pool(make_chooser: Callable[[Random], cluster.Selector]) -> cluste
 def one_cluster_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     """All candidates in one cluster: the hardest case for a cluster."""
     by_length = cluster.DefaultCluster(rng, announce)
-    return cluster.NichedPopulation(cluster.single_niche, lambda key: by_length, cluster.WeightSelector(rng, replace=True))
+    return cluster.NichedPopulation(
+        cluster.single_niche, lambda key: by_length, cluster.WeightSelector(rng, replace=True)
+    )
 
 
 def grid_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
@@ -76,7 +78,9 @@ def pareto_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) ->
 def bounded_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
     """A tournament in a pool of 1,000."""
     tournament = cluster.TournamentCluster(rng, announce, limit=1000)
-    return cluster.NichedPopulation(cluster.single_niche, lambda key: tournament, cluster.WeightSelector(rng, replace=True))
+    return cluster.NichedPopulation(
+        cluster.single_niche, lambda key: tournament, cluster.WeightSelector(rng, replace=True)
+    )
 
 
 POOLS: dict[str, cluster.MakePopulation] = {

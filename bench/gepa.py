@@ -19,7 +19,7 @@ from typing import Any
 
 import atoll
 from atoll import control
-from atoll.evolve import running, wishes
+from atoll.evolve import options, runner
 from bench import baselines, outcome
 from bench.tasks import rules
 
@@ -37,7 +37,7 @@ LEAST_TIMES = 5.0
 def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict[str, Any]:
     """Runs Atoll, or a plain way of it, and returns its scores and what it used."""
     bench, sets = rules.Bench(seed), rules.sets(seed)
-    wished = wishes.EvolveOptions(
+    wished = options.EvolveOptions(
         llm=None if way == NO_LLM else bench.reply,
         data=sets.train,
         validation=sets.validation,
@@ -49,13 +49,13 @@ def atoll_contest(seed: int, calls: int, way: str = baselines.EVOLUTION) -> dict
         merge=False,
         method=baselines.METHODS.get(way, "evolve"),
     )
-    found = running.run(rules.START, bench.evaluate, wished)
+    found = runner.run(rules.START, bench.evaluate, wished)
     used = {"calls": found.cost.evaluator_calls, "replies": found.cost.llm_calls}
     return {"test": found.test, "validation": found.score, **used}
 
 
 def atoll_overhead(proposals: int, store: Path | None = None) -> dict[str, Any]:
-    importlib.import_module("atoll.evolve.running")  # GEPA's import is not counted either
+    importlib.import_module("atoll.evolve.runner")  # GEPA's import is not counted either
     bench, since = rules.Climb(), time.process_time()
     budget = control.Budget(iterations=proposals)
     found = atoll.evolve(

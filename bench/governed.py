@@ -8,7 +8,7 @@ import argparse
 import subprocess
 import time
 
-from atoll import secrets
+from atoll import secret_scanner
 from bench import outcome
 from tests import test_secrets
 
@@ -19,13 +19,13 @@ COLUMNS = ("of", "goal", "ours")
 
 def guard(num_lines: int) -> list[list[object]]:
     """Returns what the guard finds of planted and harmless lines, and how many lines it reads per CPU second."""
-    found = sum(bool(secrets.find_secrets(text, {})) for text in test_secrets.PLANTED.values())
-    alarms = sum(bool(secrets.find_secrets(text, {})) for text in test_secrets.HARMLESS)
+    found = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secrets.PLANTED.values())
+    alarms = sum(bool(secret_scanner.find_secrets(text, {})) for text in test_secrets.HARMLESS)
     text = "\n".join(
         f"result_{n} = compute(alpha={n}, path='/usr/share/data/{n}.csv')  # step {n}" for n in range(num_lines)
     )
     since = time.process_time()
-    secrets.find_secrets(text, {})
+    secret_scanner.find_secrets(text, {})
     rate = num_lines / (time.process_time() - since)
     return [
         ["planted keys found", f"{len(test_secrets.PLANTED)}", f"{found}"],

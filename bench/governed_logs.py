@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
-from atoll.governed import feedback, logs, reflectors, replay
-from atoll.governed.replay import columnar
+from atoll.governed.evidence import columnar, feedback, feedback_stores, log_stores, logs, reflectors, replay_report
+from atoll.governed.evidence import replayer as evidence_replayer
 from bench import outcome
 
 EXTRA = "columnar"
@@ -53,7 +53,7 @@ def entry(number: int, rng: random.Random) -> logs.LogEntry:
 def generate(folder: Path, num_lines: int) -> None:
     """Writes the log and its feedback as the product's own writers would, but with the times of the story."""
     rng = random.Random(0)
-    log = logs.FileLog(folder / "log")
+    log = log_stores.FileLog(folder / "log")
     for number in range(num_lines):
         log.append(entry(number, rng))
     log.close()
@@ -83,8 +83,10 @@ def _flush(folder: Path, files: dict[str, list[bytes]]) -> None:
     files.clear()
 
 
-def replayed(folder: Path, reflector: replay.Reflector | None) -> Mapping[str, Any]:
-    replayer = replay.LogReplayer(logs.FileLog(folder / "log"), feedback.FileFeedback(folder / "feedback"))
+def replayed(folder: Path, reflector: replay_report.Reflector | None) -> Mapping[str, Any]:
+    replayer = evidence_replayer.LogReplayer(
+        log_stores.FileLog(folder / "log"), feedback_stores.FileFeedback(folder / "feedback")
+    )
     if reflector is not None:
         replayer.register(reflector)
     report = replayer.replay(START, END)
@@ -94,7 +96,7 @@ def replayed(folder: Path, reflector: replay.Reflector | None) -> Mapping[str, A
 def with_function(folder: Path) -> Mapping[str, Any]:
     seen = [0, 0.0]
 
-    def look(event: replay.ReplayEvent) -> None:
+    def look(event: replay_report.ReplayEvent) -> None:
         if event.feedback is not None:
             seen[0] += 1
             seen[1] += event.feedback.value
@@ -115,7 +117,7 @@ def with_columns(folder: Path) -> Mapping[str, Any]:
 
 
 def read_only(folder: Path) -> Mapping[str, Any]:
-    return {"decisions": sum(1 for _ in logs.FileLog(folder / "log").read(START, END))}
+    return {"decisions": sum(1 for _ in log_stores.FileLog(folder / "log").read(START, END))}
 
 
 def json_only(folder: Path) -> Mapping[str, Any]:
@@ -176,7 +178,7 @@ def parted(name: str, folder: Path) -> Mapping[str, Any]:
 
 def append_many(folder: Path, count: int, writer: int = 0) -> Mapping[str, Any]:
     """Appends entries as one of several writers; every one can be told from all others."""
-    log, rng = logs.FileLog(folder), random.Random(writer)
+    log, rng = log_stores.FileLog(folder), random.Random(writer)
     # Some lines are longer than a page: a reader can then meet the first half of one.
     entries = [entry(number, rng) for number in range(200)]
     long = [msgspec.structs.replace(each, payload={"text": "x" * rng.randrange(200, 9000)}) for each in entries[::10]]
@@ -196,7 +198,7 @@ def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
     ]
     seen: dict[str, int] = {}
     try:
-        for each in logs.FileLog(folder).follow(START, timeout=60, poll_seconds=0.002):
+        for each in log_stores.FileLog(folder).follow(START, timeout=60, poll_seconds=0.002):
             seen[each.decision_id] = seen.get(each.decision_id, 0) + 1
             if len(seen) == num_writers * count:
                 break
@@ -205,7 +207,7 @@ def crowd(folder: Path, num_writers: int, count: int) -> Mapping[str, Any]:
         for writer in writers:
             writer.kill()
             writer.wait()
-    after = [each.decision_id for each in logs.FileLog(folder).read(START, END)]
+    after = [each.decision_id for each in log_stores.FileLog(folder).read(START, END)]
     return {
         "lines": num_writers * count,
         "torn": num_writers * count - len(after),

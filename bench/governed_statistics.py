@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atoll.governed import ope, statistics
+from atoll.governed import statistics
+from atoll.governed.evidence import off_policy
 from atoll.governed.statistics import sequence
 from bench import outcome
 
@@ -102,13 +103,13 @@ class World:
         chances = 1 / (1 + np.exp(-features @ self.weights.T))
         return features, chances, _softmax(3 * chances)
 
-    def log(self, size: int) -> ope.LoggedData:
+    def log(self, size: int) -> off_policy.LoggedData:
         """Returns decisions of a policy that prefers bad actions, with the probabilities of one that prefers good."""
         features, chances, target = self._draw(size)
         logging, rows = _softmax(-2 * chances), np.arange(size)
         actions = (logging.cumsum(1) > self.rng.random((size, 1))).argmax(1)
         rewards = (self.rng.random(size) < chances[rows, actions]).astype(float)
-        return ope.LoggedData(actions, rewards, logging[rows, actions], target, features)
+        return off_policy.LoggedData(actions, rewards, logging[rows, actions], target, features)
 
 
 def _softmax(values: Floats) -> Floats:
@@ -128,15 +129,15 @@ class Quality(NamedTuple):
 def estimates(*, repeats: int = 300, size: int = 5000, seed: int = 0) -> tuple[float, Mapping[str, Quality]]:
     """Returns the truth and how close each estimator came to it."""
     world = World(seed)
-    found: dict[str, list[ope.Estimate]] = {name: [] for name in ESTIMATORS}
+    found: dict[str, list[off_policy.Estimate]] = {name: [] for name in ESTIMATORS}
     for _ in range(repeats):
         logged = world.log(size)
         for name in ESTIMATORS:
-            found[name].append(ope.estimate(logged, name))
+            found[name].append(off_policy.estimate(logged, name))
     return world.truth, {name: _quality(each, world.truth) for name, each in found.items()}
 
 
-def _quality(found: list[ope.Estimate], truth: float) -> Quality:
+def _quality(found: list[off_policy.Estimate], truth: float) -> Quality:
     errors = np.array([each.value for each in found]) - truth
     covered = np.mean([each.interval.low <= truth <= each.interval.high for each in found])
     width = np.mean([each.interval.high - each.interval.low for each in found])

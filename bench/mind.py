@@ -19,9 +19,10 @@ from random import Random
 from typing import Any
 
 from atoll import cluster, llm
-from atoll.mind import build, fitness, judge, subject
+from atoll.mind import build, fitness, plan_evaluator
+from atoll.mind import problems as mind_problems
 from atoll.mind.config import Options
-from atoll.mind.tasks import data, grading, making
+from atoll.mind.tasks import generate, grader, load
 from bench import outcome
 from bench.tasks import noisy_planner
 
@@ -63,20 +64,22 @@ def problems_of(task: str, folder: Path | None, made: Path) -> Path:
     if folder is not None:
         return folder / f"{task}_planning_60.jsonl"
     path = made / f"{task}.jsonl"
-    path.write_text(making.to_lines(making.generate_rows(task, 12, 7)), "utf-8")
+    path.write_text(generate.to_lines(generate.generate_rows(task, 12, 7)), "utf-8")
     return path
 
 
 def run(path: Path, changes: Mapping[str, Any], p: float, seed: int) -> dict[str, Any]:
     """Searches all problems of a file by one method and returns what came out, problem by problem."""
-    problems = data.load_problems(path, seed)
-    about = subject.ProblemSet(
+    problems = load.load_problems(path, seed)
+    about = mind_problems.ProblemSet(
         problems,
-        judge.PlanEvaluator({each.id: each for each in problems}, fitness.BALANCED),
+        plan_evaluator.PlanEvaluator({each.id: each for each in problems}, fitness.BALANCED),
         path.name,
-        grade=lambda plans: grading.grade_in_subprocess(path, plans),
+        grade=lambda plans: grader.grade_in_subprocess(path, plans),
     )
-    built = build.assemble(about, Options(**{**USUAL, **changes}), llm.JournaledLLM(noisy_planner.NoisyPlanner(p, seed)))
+    built = build.assemble(
+        about, Options(**{**USUAL, **changes}), llm.JournaledLLM(noisy_planner.NoisyPlanner(p, seed))
+    )
     config = cluster.EvolverConfig(
         built.config.island_config,
         1,

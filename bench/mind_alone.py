@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll import mind
-from atoll.mind.tasks import data, grading
+from atoll.mind.tasks import grader, load
 from bench import outcome
 from bench.mind import TASKS, problems_of
 
@@ -33,10 +33,10 @@ COLUMNS = (
 
 def contest(task: str, path: Path, seed: int, method: str) -> Sequence[object]:
     """Searches all problems of a file by one method and returns its row."""
-    problems, since = data.load_problems(path, seed), time.process_time()
+    problems, since = load.load_problems(path, seed), time.process_time()
     found = mind.MindEvolutionEngine(problems, options={"method": METHODS[method]}, seed=seed).run()
     seconds = round(time.process_time() - since, 1)
-    grades = grading.grade_in_subprocess(path, found.plans)
+    grades = grader.grade_in_subprocess(path, found.plans)
     solved = sum(bool(each) for each in grades.values())
     share = 100 * solved / len(problems)
     verdict = "" if METHODS[method] != "mind" else " MET" if share >= LEAST else " MISSED"

@@ -8,7 +8,7 @@ As in `bench/engine.py`: an instant engine and an instant judge, CPU time, two p
 import argparse
 import gc
 
-from atoll.programs.pool import PopulationFactory
+from atoll.programs.population.population import PopulationFactory
 from bench import engine, outcome
 
 SIZES = (500, 50_000)

@@ -64,7 +64,9 @@ def timed(batch: Callable[[], None], size: int) -> tuple[float, float]:
 
 
 def place(num_slots: int, *, on_ray: bool) -> executor.ExecutorConfig:
-    terms = executor.RayConfig(cpus=0.0) if on_ray else None  # nothing to plan with: more seats than cores are wanted here
+    terms = (
+        executor.RayConfig(cpus=0.0) if on_ray else None
+    )  # nothing to plan with: more seats than cores are wanted here
     return executor.ExecutorConfig(sandbox.Limits(), num_slots, is_unsafe=True, ray_config=terms)
 
 

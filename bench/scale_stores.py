@@ -27,7 +27,8 @@ import psycopg
 
 from atoll import cluster, control, function, store
 from atoll.journal import Record
-from atoll.store import copying, packing
+from atoll.store import transfer
+from atoll.store.records import json_codec
 from bench import engine, outcome
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -127,7 +128,7 @@ def plain(name: str, url: str) -> Callable[[Record], object]:
     columns = "run INTEGER, seq INTEGER, kind TEXT, step INTEGER, island INTEGER, data TEXT, PRIMARY KEY (run, seq)"
     connection.execute(f"CREATE TABLE plain ({columns})")
     marks = ", ".join(["?" if name == "SQLite" else "%s"] * 6)
-    text = packing.pack(made_up(1, Random(1))[1].data).text
+    text = json_codec.pack(made_up(1, Random(1))[1].data).text
 
     def write(record: Record) -> None:
         connection.execute(f"INSERT INTO plain VALUES ({marks})", (1, record.step, record.kind, record.step, 0, text))
@@ -165,7 +166,9 @@ def count(url: str, run: str) -> int:
 def resumed(url: str, size: int) -> None:
     """Goes on with a run up to where it can issue the next step."""
     with store.Store(url) as kept:
-        start = function.DefaultFunction(function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge))
+        start = function.DefaultFunction(
+            function.DefaultFunctionProps(function.Text("0 0.0 0.0"), candidate_evaluator=engine.judge)
+        )
         config = cluster.IslandConfig(1, 2, start, engine.Instant(), make_population=engine.one_cluster_pool)
         budget = control.Budget(iterations=size - 1)
         made = cluster.EvolverConfig(
@@ -196,7 +199,7 @@ def apart(work: Callable[..., object], *arguments: Any) -> tuple[Cost, float]:
 
 def copied(source: str, target: str) -> None:
     with store.Store(source) as old, store.Store(target) as new:
-        copying.copy_store(old.database, new.database)
+        transfer.copy_store(old.database, new.database)
 
 
 class Report:

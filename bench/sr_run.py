@@ -44,9 +44,9 @@ def ours(x: Any, y: Any, seed: int, seconds: float) -> Found:
 def best_of_n(x: Any, y: Any, seed: int, seconds: float) -> Found:
     """Makes every child from the start, which has no terms."""
     from atoll import archipelago, cluster
-    from atoll.runs import methods
+    from atoll.runs import search_methods
 
-    class FromStart(methods.BestOfNPopulation):
+    class FromStart(search_methods.BestOfNPopulation):
         def select(self) -> archipelago.Selection:
             return super().select()._replace(inspirations=self.inspirations(self))
 
@@ -66,22 +66,25 @@ def sequential(x: Any, y: Any, seed: int, seconds: float) -> Found:
 
 def _plain(x: Any, y: Any, seed: int, seconds: float, kind: Any, cluster: Any) -> Found:
     """Searches as ours does but for the parents: moves, screens, what is kept and the choice from it are the same."""
-    from atoll.llmsr.laws import assembly, pool, result, search, table
+    from atoll.llmsr.laws import build, population, result, search, table
 
     def make_pool(island: int, rng: Any, announce: Any) -> Any:
-        usual = pool.make_population(island, rng, announce)
+        usual = population.make_population(island, rng, announce)
         return kind(usual.niche_key, usual.make_cluster, usual.selector, others=usual.inspirations)
 
     train = table.Table([f"x{place}" for place in range(x.shape[1])], "y", x, y)
     searched = search.Search(train.rows, train.domain)
-    config = assembly.make_config(train, searched, 1)
+    config = build.make_config(train, searched, 1)
     islands = replace(config.island_config, make_population=make_pool)
     is_over = (lambda now: "all seconds used" if time.process_time() >= seconds else None,)
     evolver = cluster.Evolver(replace(config, island_config=islands, num_parallel=1, seed=seed, stop_rules=is_over))
     evolver.run()
     found = result.conclude(evolver, train).chosen.law
     return Found(
-        lambda rows: found.predict(np.ascontiguousarray(rows.T)), found.size, searched.num_fits, found.to_text(train.names)
+        lambda rows: found.predict(np.ascontiguousarray(rows.T)),
+        found.size,
+        searched.num_fits,
+        found.to_text(train.names),
     )
 
 

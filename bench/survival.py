@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from atoll.survival import build, grid, measures, results
-from atoll.survival.life import EpisodeSummary
+from atoll.survival import build, episode_reports, forecast_metrics, grid
+from atoll.survival.episode import EpisodeSummary
 from bench import outcome
 from bench.baselines import interval
 
@@ -109,9 +109,13 @@ def forecasts(told: Callable[[str], None]) -> dict[str, Any]:
     said: list[tuple[float, bool]] = []
     for seed in FORECAST_SEEDS:
         lives = lives_of({}, seed, FORECAST_LIVES, world=WORLDS[seed % len(WORLDS)])
-        said += [(each.forecast, each.happened) for life in lives[results.NUM_LEARNING_EPISODES :] for each in life.forecasts]
-        told(f"forecasts of {seed}: {measures.compute_calibration(said).brier_skill:.3f}")
-    found = measures.compute_calibration(said)
+        said += [
+            (each.forecast, each.happened)
+            for life in lives[episode_reports.NUM_LEARNING_EPISODES :]
+            for each in life.forecasts
+        ]
+        told(f"forecasts of {seed}: {forecast_metrics.compute_calibration(said).brier_skill:.3f}")
+    found = forecast_metrics.compute_calibration(said)
     return {**found._asdict(), "bins": [each._asdict() for each in found.bins]}
 
 
@@ -122,13 +126,16 @@ def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict
     counts = {"native": num_lives, "random": min(num_lives, RANDOM_LIVES)}
     for name, options in both.items():
         lives = []
-        for life in build.simulate_episodes(build.Task(env="crafter"), build.Options(**options), CRAFTER_SEED, counts[name]):
+        for life in build.simulate_episodes(
+            build.Task(env="crafter"), build.Options(**options), CRAFTER_SEED, counts[name]
+        ):
             lives.append(life)
             told(f"crafter {name} {life.episode}: {life.ticks} ticks, {len(life.unlocked)} achievements")
         unlocked = [life.unlocked for life in lives]
         rng = np.random.default_rng(0)
         scores = [
-            results.compute_crafter_score([unlocked[n] for n in rng.integers(0, len(lives), len(lives))]) for _ in range(2000)
+            episode_reports.compute_crafter_score([unlocked[n] for n in rng.integers(0, len(lives), len(lives))])
+            for _ in range(2000)
         ]
         low, high = np.percentile(scores, (2.5, 97.5))
         rates = {
@@ -137,7 +144,7 @@ def crafter(told: Callable[[str], None], num_lives: int = CRAFTER_LIVES) -> dict
         }
         found[name] = {
             "lives": len(lives),
-            "score": results.compute_crafter_score(unlocked),
+            "score": episode_reports.compute_crafter_score(unlocked),
             "low": float(low),
             "high": float(high),
             "ticks": fmean(life.ticks for life in lives),

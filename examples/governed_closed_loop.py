@@ -13,7 +13,11 @@ from functools import partial
 
 from atoll import governed
 from atoll.candidate import Candidate
-from atoll.governed import evaluators, evolver, feedback, logs, reflectors, replay, rollout, shadow
+from atoll.governed import rollout
+from atoll.governed.evidence import feedback, logs, reflectors, replay_report
+from atoll.governed.evidence import replayer as evidence_replayer
+from atoll.governed.rollout import evaluators, parameter_evolver, proposers, shadow_result
+from atoll.governed.rollout import shadow_runner as rollout_shadow_runner
 
 KEY, WORDS, GIFT = "answer/words", "words", "answer/gift"
 LIKED_WORDS = 60  # what readers like best; nobody tells the bot
@@ -39,7 +43,9 @@ class FastLoop:
         self.log, self.channel = logs.MemoryLog(), feedback.MemoryFeedback(clock=lambda: self._now)
         # The weight is a parameter too: it could be evolved in the same way.
         features = {WORDS: lambda answer: -float(answer.content) / 100.0}
-        self.evaluator = evaluators.WeightedEvaluator(features, {WORDS: evaluators.ParameterWeight(store, "weights/words")})
+        self.evaluator = evaluators.WeightedEvaluator(
+            features, {WORDS: evaluators.ParameterWeight(store, "weights/words")}
+        )
 
     @property
     def now(self) -> datetime:
@@ -59,41 +65,45 @@ class FastLoop:
 
 def lengths_that_pleased(
     log: logs.LogSource, channel: feedback.FeedbackChannel, until: datetime
-) -> tuple[replay.ReplayReport, list[feedback.Feedback]]:
+) -> tuple[replay_report.ReplayReport, list[feedback.Feedback]]:
     """The LogReplayer and two Reflectors: what came of each decision, and the lengths that were liked."""
     pleased: list[feedback.Feedback] = []
 
-    def note(event: replay.ReplayEvent) -> None:
+    def note(event: replay_report.ReplayEvent) -> None:
         if event.feedback is not None and event.feedback.value > 0.55:
             words = float(event.log.payload[WORDS])
             pleased.append(feedback.Feedback(event.feedback.timestamp, event.log.entity, WORDS, words))
 
-    replayer = replay.LogReplayer(log, channel, window=timedelta(hours=1))
+    replayer = evidence_replayer.LogReplayer(log, channel, window=timedelta(hours=1))
     replayer.register(reflectors.FuncReflector(note))
     replayer.register(reflectors.AggregatorReflector())
     return replayer.replay(START, until), pleased
 
 
-def shadow_runner(store: governed.ParameterStore, dice: random.Random) -> shadow.ShadowRunner:
+def shadow_runner(store: governed.ParameterStore, dice: random.Random) -> rollout_shadow_runner.ShadowRunner:
     """Compares two values on the same readers, without changing anything."""
     readers = [Candidate(f"0.{place}", str(dice.uniform(0.8, 1.2))) for place in range(400)]
-    return shadow.ShadowRunner(
+    return rollout_shadow_runner.ShadowRunner(
         store,
         evaluators.FuncEvaluator(lambda each: satisfaction(float(each.content), random.Random(each.id))),
-        shadow.FixedSampler(readers),
+        shadow_result.FixedSampler(readers),
         lambda each, words: Candidate(each.id, str(float(each.content) * words)),
         min_effect=0.02,
     )
 
 
-def set_by(slow: evolver.ParameterEvolver, approval: evolver.Approval, wish: governed.Proposal) -> str:
+def set_by(
+    slow: parameter_evolver.ParameterEvolver, approval: parameter_evolver.Approval, wish: governed.Proposal
+) -> str:
     """Carries an approved wish out and says what it made."""
     return f"{KEY}@{slow.apply(wish, approval).version}"
 
 
 def propose_until_liked(store: governed.ParameterStore, fast: FastLoop, dice: random.Random) -> list[float]:
     """The slow loop, three times round: evidence, a proposal, its shadow, somebody's decision, a new version."""
-    slow = evolver.ParameterEvolver(store, evolver.EMAProposer(alpha=0.2, metric=WORDS, get_initial_value=lambda key: store.get(key).value))
+    slow = parameter_evolver.ParameterEvolver(
+        store, proposers.EMAProposer(alpha=0.2, metric=WORDS, get_initial_value=lambda key: store.get(key).value)
+    )
     desk = governed.Proposals(store)
     values = [store.get(KEY).value]
     for turn in range(3):
@@ -109,7 +119,7 @@ def propose_until_liked(store: governed.ParameterStore, fast: FastLoop, dice: ra
         decided = desk.decide(wish.id, "ann", approve=seen.verdict == "promote", reason=seen.reason)
         print(f"{values[-1]:>4} -> {round(words):>4} words: {seen.verdict}, {decided.status}")
         if decided.status == "approved":
-            yes = evolver.Approval.for_proposal(decided, is_approved=True, approver="ann", reason=seen.reason)
+            yes = parameter_evolver.Approval.for_proposal(decided, is_approved=True, approver="ann", reason=seen.reason)
             desk.apply(decided.id, partial(set_by, slow, yes))
         values.append(store.get(KEY).value)
     return values
@@ -120,9 +130,9 @@ def roll_out_a_bad_idea(store: governed.ParameterStore, dice: random.Random) -> 
     moment = [START]
     store.set(GIFT, 0, "nothing is given away", author="ann")
     store.lock(GIFT, "only a rollout may change it", author="ann")
-    idea = evolver.ParameterProposal("gift-1", GIFT, 1, "evolver", store.get(GIFT).version)
-    yes = evolver.Approval.for_proposal(idea, is_approved=True, approver="ann", reason="let us see")
-    plan = rollout.RolloutPlan([shadow.Guardrail("margin", 0.05)], needs_shadow=False, min_seconds=0.0)
+    idea = parameter_evolver.ParameterProposal("gift-1", GIFT, 1, "evolver", store.get(GIFT).version)
+    yes = parameter_evolver.Approval.for_proposal(idea, is_approved=True, approver="ann", reason="let us see")
+    plan = rollout.RolloutPlan([shadow_result.Guardrail("margin", 0.05)], needs_shadow=False, min_seconds=0.0)
     canary = rollout.Rollout(store, GIFT, clock=lambda: moment[0])
     canary.start(idea, yes, plan)
     for number in range(4000):

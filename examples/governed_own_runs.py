@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from atoll import config, governed, runs, store
-from atoll.governed import evaluators, journals, reflectors, replay, shadow
-from atoll.runs import trials
+from atoll.governed.evidence import attribution, reflectors, run_log
+from atoll.governed.evidence import replayer as evidence_replayer
+from atoll.governed.rollout import evaluators, shadow_result, shadow_runner
+from atoll.runs import paired_runs
 
 KEY, SETTING = "survival/longest", "survival.max_turns"
 TASK = Path(__file__).parent / "survival"
@@ -55,20 +57,20 @@ def version_of(kept: store.Store, run: str) -> tuple[int, int]:
 def mean_score(kept: store.Store, run: str) -> float:
     """The evidence: what came of each life, from the run's own journal."""
     begun = kept.get_run(run).created_at
-    log = journals.RunLog(kept.journal(run), run, begun, group_by="island")
+    log = run_log.RunLog(kept.journal(run), run, begun, group_by="island")
     aggregator = reflectors.AggregatorReflector()
-    replayer = replay.LogReplayer(log, log, attribution=replay.by_decision)
+    replayer = evidence_replayer.LogReplayer(log, log, attribution=attribution.by_decision)
     replayer.register(aggregator)
     replayer.replay(begun, begun.replace(year=begun.year + 1))
-    return aggregator.stats(aggregator.list_entities()[0], journals.SCORE).mean
+    return aggregator.stats(aggregator.list_entities()[0], run_log.SCORE).mean
 
 
-def shadowed(known: governed.StoredParameters, value: int) -> shadow.ShadowResult:
+def shadowed(known: governed.StoredParameters, value: int) -> shadow_result.ShadowResult:
     """Compares a value with the present one by pairs of runs, which leave nothing in the store."""
-    made = trials.PairedRuns(planned(0), KEY, known.ledger, range(100, 100 + SEEDS))
+    made = paired_runs.PairedRuns(planned(0), KEY, known.ledger, range(100, 100 + SEEDS))
     samples, apply, score = made.functions
-    sampler = shadow.FixedSampler(list(samples()))
-    runner = shadow.ShadowRunner(known, evaluators.FuncEvaluator(score), sampler, apply, expected=40)
+    sampler = shadow_result.FixedSampler(list(samples()))
+    runner = shadow_runner.ShadowRunner(known, evaluators.FuncEvaluator(score), sampler, apply, expected=40)
     return runner.run_shadow(made.parameter_name, value)
 
 

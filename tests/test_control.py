@@ -4,7 +4,7 @@ import pytest
 
 from atoll import control
 from atoll.evaluation import Cost
-from atoll.testing import claims
+from atoll.testing import assertions
 
 
 @pytest.mark.parametrize(
@@ -12,12 +12,7 @@ from atoll.testing import claims
     [
         (control.Budget(iterations=10), control.Usage(iterations=9), control.Usage(iterations=10), "iterations"),
         (control.Budget(evaluations=10), control.Usage(evaluations=9), control.Usage(0, 11), "evaluations"),
-        (
-            control.Budget(calls=10),
-            control.Usage(0, 0, Cost(calls=9)),
-            control.Usage(0, 0, Cost(calls=10)),
-            "calls",
-        ),
+        (control.Budget(calls=10), control.Usage(0, 0, Cost(calls=9)), control.Usage(0, 0, Cost(calls=10)), "calls"),
         (
             control.Budget(tokens=10),
             control.Usage(cost=Cost(tokens_in=5, tokens_out=4)),
@@ -51,7 +46,9 @@ def test_a_limit_can_be_raised_and_the_others_stay() -> None:
 
 
 def test_no_limit_is_lowered_or_made_by_raising() -> None:
-    assert control.Budget(iterations=5).with_raised_limits({"iterations": 3, "usd": 1.0}) == control.Budget(iterations=5)
+    assert control.Budget(iterations=5).with_raised_limits({"iterations": 3, "usd": 1.0}) == control.Budget(
+        iterations=5
+    )
 
 
 def test_a_limit_that_does_not_exist_cannot_be_raised() -> None:
@@ -72,7 +69,7 @@ def test_the_first_reason_to_stop_stays() -> None:
 
 def test_a_switch_that_is_set_has_its_reason_whoever_set_it() -> None:
     switch = control.StopSignal()
-    claims.run_concurrently(lambda number: switch.stop(f"thread {number}"))
+    assertions.run_concurrently(lambda number: switch.stop(f"thread {number}"))
     assert switch.is_set()
     assert switch.reason.startswith("thread ")
 

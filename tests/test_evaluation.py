@@ -225,7 +225,7 @@ successes = st.builds(
     st.dictionaries(st.text(), finite),
     st.text(),
     st.dictionaries(st.text(), refs),
-    st.optional_names(),
+    st.none(),
     costs,
 )
 failures = st.builds(lambda found, failure: replace(found, score=None, failure=failure), successes, st.text(min_size=1))
@@ -237,12 +237,12 @@ def test_plain_data_and_back_is_the_same_evaluation(found: Evaluation) -> None:
 
 
 anything = st.one_of(
-    st.floats(), st.integers(), st.optional_names(), st.text(), st.booleans(), st.sampled_from(list(NO_NUMBERS.values()))
+    st.floats(), st.integers(), st.none(), st.text(), st.booleans(), st.sampled_from(list(NO_NUMBERS.values()))
 )
 
 
 @given(
-    anything, st.lists(anything, max_size=3), st.dictionaries(st.text(), anything, max_size=3), st.optional_names() | st.text()
+    anything, st.lists(anything, max_size=3), st.dictionaries(st.text(), anything, max_size=3), st.none() | st.text()
 )
 def test_whatever_is_in_an_evaluation_the_invariants_hold(
     score: Any, scores: list[Any], metrics: dict[str, Any], failure: str | None

@@ -252,7 +252,9 @@ def test_a_settled_function_has_the_rank_of_its_island_as_its_score() -> None:
 
 
 def test_no_score_ranks_below_every_score() -> None:
-    assert function.get_fitness(testing.make_failed_function()) < function.get_fitness(testing.make_evaluated_function(-1e308))
+    assert function.get_fitness(testing.make_failed_function()) < function.get_fitness(
+        testing.make_evaluated_function(-1e308)
+    )
 
 
 def test_a_draft_notes_its_parents_and_how_it_was_made() -> None:

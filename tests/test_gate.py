@@ -82,15 +82,21 @@ def test_as_a_screen_ran_lets_everything_be_judged() -> None:
     ],
 )
 def test_improved_asks_for_more_than_the_best_parent_and_a_margin(score: float, verdict: str, reason: str) -> None:
-    decision = gate.require_improvement(0.1)(proposal(scored(score), scored(1.0), scored(2.0), evaluation.failed("it crashed")))
+    decision = gate.require_improvement(0.1)(
+        proposal(scored(score), scored(1.0), scored(2.0), evaluation.failed("it crashed"))
+    )
     assert (decision.verdict, decision.reason, decision.decided_by) == (verdict, reason, "improved")
 
 
 def test_an_equal_is_no_improvement() -> None:
     decision = gate.require_improvement()(proposal(scored(2.0), scored(2.0)))
     assert decision == Decision("reject", "2 is not above 2 + 0", "improved")
-    assert gate.require_improvement()(proposal(scored(2.5), scored(2.0))) == Decision("accept", "2.5 against 2", "improved")
-    assert gate.require_improvement()(proposal(scored(2e9), scored(1e9))) == Decision("accept", "2e+09 against 1e+09", "improved")
+    assert gate.require_improvement()(proposal(scored(2.5), scored(2.0))) == Decision(
+        "accept", "2.5 against 2", "improved"
+    )
+    assert gate.require_improvement()(proposal(scored(2e9), scored(1e9))) == Decision(
+        "accept", "2e+09 against 1e+09", "improved"
+    )
 
 
 def test_anything_improves_on_parents_without_a_score() -> None:
@@ -225,7 +231,14 @@ def test_what_is_drawn_comes_from_the_id_of_the_candidate() -> None:
     asked = [proposal(scored(*gains), scored(*[0.0] * 21), id=id) for id in ("7.0", "7.0", "8.0")]
     assert [p_of(gate.require_significance(resamples=199)(each)) for each in asked] == [0.25, 0.25, 0.235]
     by_default = [proposal(scored(*gains), scored(*[0.0] * 21), id=f"{number}.0") for number in range(6)]
-    assert [p_of(gate.require_significance()(each)) for each in by_default] == [0.2405, 0.2421, 0.246, 0.2461, 0.2373, 0.2373]
+    assert [p_of(gate.require_significance()(each)) for each in by_default] == [
+        0.2405,
+        0.2421,
+        0.246,
+        0.2461,
+        0.2373,
+        0.2373,
+    ]
 
 
 def test_a_parent_that_scores_0_may_be_the_best() -> None:
@@ -249,7 +262,9 @@ def test_what_differs_by_white_space_only_is_not_novel(content: str) -> None:
 
 
 def test_what_is_like_none_of_its_kin_is_novel() -> None:
-    assert gate.reject_duplicates(proposal(None, content="def f():\n    return 2")) == Decision("accept", "it is new", "novel")
+    assert gate.reject_duplicates(proposal(None, content="def f():\n    return 2")) == Decision(
+        "accept", "it is new", "novel"
+    )
 
 
 def says(verdict: gate.Verdict, name: str, heard: list[str]) -> gate.Gate:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from atoll import errors, persons
+from atoll import errors, identities
 
 
 @pytest.mark.parametrize(
@@ -32,30 +32,30 @@ from atoll import errors, persons
     ],
 )
 def test_names_that_look_alike_are_one(other):
-    assert persons.normalize_name(other) == persons.normalize_name("agent")
+    assert identities.normalize_name(other) == identities.normalize_name("agent")
 
 
 def test_a_name_in_the_letters_of_another_alphabet_is_the_one_that_it_looks_like():
-    assert persons.normalize_name("\u0412\u041e\u0412") == persons.normalize_name("BOB")
+    assert identities.normalize_name("\u0412\u041e\u0412") == identities.normalize_name("BOB")
 
 
 @pytest.mark.parametrize("other", ["\u0131lija", "\u0269lija", "\u026alija", "i\u0142ija", "i\u01c0ija", "ili\u0237a"])
 def test_latin_letters_without_their_dot_or_with_a_stroke_are_the_plain_ones(other):
-    assert persons.normalize_name(other) == persons.normalize_name("Ilija")
+    assert identities.normalize_name(other) == identities.normalize_name("Ilija")
 
 
 def test_punctuation_inside_a_name_counts_and_a_name_of_nothing_else_is_kept():
-    assert persons.normalize_name("O'Neil") != persons.normalize_name("ONeil")
-    assert persons.normalize_name("...") == "..."
+    assert identities.normalize_name("O'Neil") != identities.normalize_name("ONeil")
+    assert identities.normalize_name("...") == "..."
 
 
 def test_composed_and_decomposed_names_are_one():
-    assert persons.normalize_name("Ren\u00e9  Roy") == persons.normalize_name("rene\u0301 roy")
+    assert identities.normalize_name("Ren\u00e9  Roy") == identities.normalize_name("rene\u0301 roy")
 
 
 def test_names_that_can_be_told_apart_are_two():
     names = ["Ann", "Anne", "Ann B", "\u0410\u043d\u043d\u0430", "\u0930\u0935\u093f", "\u0930\u0935\u0941", "\u738b"]
-    assert len({persons.normalize_name(name) for name in names}) == len(names)
+    assert len({identities.normalize_name(name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_names_that_can_be_told_apart_are_two():
 )
 def test_what_cannot_be_the_name_of_a_person_is_refused(name):
     with pytest.raises(errors.SetupError, match="name"):
-        persons.normalize_name(name)
+        identities.normalize_name(name)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from atoll import profiler
-from atoll.testing import claims
+from atoll.testing import assertions
 
 
 class Happened(NamedTuple):
@@ -185,7 +185,7 @@ def test_mail_is_delivered_in_order_and_by_one_thread_at_a_time() -> None:
                 mail.post(delivery(posted[-1]))
             mail.deliver()
 
-    claims.run_concurrently(post, 8)
+    assertions.run_concurrently(post, 8)
     assert overlaps == []
     assert heard == posted
     assert len(heard) == 8 * 300

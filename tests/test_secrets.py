@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from atoll import secrets
-from atoll.secrets import HIDDEN, redact
+from atoll import secret_scanner
+from atoll.secret_scanner import HIDDEN, redact
 
 
 @pytest.mark.parametrize(
@@ -100,20 +100,20 @@ HARMLESS = [
 
 @pytest.mark.parametrize("text", PLANTED.values(), ids=PLANTED)
 def test_a_planted_key_is_found_in_its_line(text: str) -> None:
-    found = secrets.find_secrets(f"first line\n{text}\nlast line", {})
+    found = secret_scanner.find_secrets(f"first line\n{text}\nlast line", {})
     assert [each.line for each in found][:1] == [2]
     assert A40 not in repr(found)
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_looks_similar_is_none(text: str) -> None:
-    assert secrets.find_secrets(text, {}) == []
+    assert secret_scanner.find_secrets(text, {}) == []
 
 
 def test_the_value_of_a_variable_that_is_called_a_secret_is_found() -> None:
     own = {"MY_TOKEN": "correct horse battery", "HOME": "/var/somebody", "SHORT_KEY": "abc"}
     said = "echo correct horse battery > /var/somebody/abc"
-    assert secrets.find_secrets(said, own) == [secrets.SecretMatch("value of the variable MY_TOKEN", 1)]
+    assert secret_scanner.find_secrets(said, own) == [secret_scanner.SecretMatch("value of the variable MY_TOKEN", 1)]
 
 
 def test_twenty_thousand_lines_take_less_than_a_second_of_cpu() -> None:
@@ -121,5 +121,5 @@ def test_twenty_thousand_lines_take_less_than_a_second_of_cpu() -> None:
         f"result_{n} = compute(alpha={n}, path='/usr/share/data/{n}.csv')  # step {n}" for n in range(5000)
     )
     since = time.process_time()
-    assert secrets.find_secrets(text, {}) == []
+    assert secret_scanner.find_secrets(text, {}) == []
     assert time.process_time() - since < 0.25

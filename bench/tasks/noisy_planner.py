@@ -17,7 +17,7 @@ from random import Random
 from atoll import llm
 from atoll.evaluation import Cost
 from atoll.journal import CallCache
-from atoll.mind import actions, prompts, traces
+from atoll.mind import actions, prompts, trace_mutator
 from atoll.mind.tasks import meeting, trip
 
 # US$ per million tokens in and out: Gemini 1.5 Flash, October 2024, as in the paper's tables.
@@ -58,7 +58,7 @@ class NoisyPlanner:
         section = prompt.partition("# Plans so far, the best last\n")[2].partition("\n\n# ")[0]
         shown = _PLAN.findall(section)
         if not shown:
-            return f"<plan>\n{problem.format_plan(traces.random_trace(problem.moves, rng))}\n</plan>"
+            return f"<plan>\n{problem.format_plan(trace_mutator.random_trace(problem.moves, rng))}\n</plan>"
         is_compared = prompts.CRITIC_REQUEST in prompt
         _, plan, judged = max(shown, key=lambda each: float(each[0])) if is_compared else rng.choice(shown)
         faults = [line for line in judged.splitlines() if is_fault(line)]
@@ -73,7 +73,9 @@ def is_fault(line: str) -> bool:
     return line.startswith("- ") or bool(_UNMET.match(line))
 
 
-def mended(problem: trip.Trip | meeting.Day, trace: traces.Trace, fault: str, rng: Random) -> traces.Trace:
+def mended(
+    problem: trip.Trip | meeting.Day, trace: trace_mutator.Trace, fault: str, rng: Random
+) -> trace_mutator.Trace:
     """Changes a plan so that one fault is gone, whatever that does to the rest."""
     goals = [each.goal for each in trace if isinstance(each, actions.Task)]
     if isinstance(problem, trip.Trip):
@@ -109,6 +111,6 @@ def inserted(goals: list[str], goal: str, place: int) -> list[str]:
     return [*goals[:place], goal, *goals[place:]]
 
 
-def changed(problem: trip.Trip | meeting.Day, trace: traces.Trace, rng: Random) -> traces.Trace:
+def changed(problem: trip.Trip | meeting.Day, trace: trace_mutator.Trace, rng: Random) -> trace_mutator.Trace:
     """Changes something at random, knowing nothing of what is wrong."""
-    return traces.mutate_trace(trace, problem.moves, rng, requires_all_moves=problem.requires_all_moves)
+    return trace_mutator.mutate_trace(trace, problem.moves, rng, requires_all_moves=problem.requires_all_moves)

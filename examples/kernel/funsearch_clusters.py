@@ -88,7 +88,10 @@ def formula_of(fn: function.Function) -> str:
 
 
 def make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
-    clusters, chooser = lambda key: cluster.DefaultCluster(rng, announce), cluster.SoftmaxSelector(rng, initial_temperature=0.3)
+    clusters, chooser = (
+        lambda key: cluster.DefaultCluster(rng, announce),
+        cluster.SoftmaxSelector(rng, initial_temperature=0.3),
+    )
     return cluster.NichedPopulation(cluster.by_signature, clusters, chooser, num_parents=2)
 
 
@@ -101,7 +104,9 @@ def build(
     steps: int = 20_000, *, seed: int = 0, workers: int = 2, records: journal.Journal | None = None
 ) -> cluster.Evolver:
     """Puts the parts together; `records` is where the run is kept, if anywhere."""
-    islands = cluster.IslandConfig(8, 2, make_start(), Rewriter(), prefilter=gate.reject_duplicates, make_population=make_pool)
+    islands = cluster.IslandConfig(
+        8, 2, make_start(), Rewriter(), prefilter=gate.reject_duplicates, make_population=make_pool
+    )
     config = cluster.EvolverConfig(
         islands,
         num_parallel=workers,

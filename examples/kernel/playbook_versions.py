@@ -82,10 +82,14 @@ def curate(proposal: gate.Proposal) -> gate.Decision:
 
 
 def build(kept: store.Store, run: str, steps: int = 40, *, seed: int = 0) -> cluster.Evolver:
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("avoid fish"), candidate_evaluator=check_form))
+    initial = function.DefaultFunction(
+        function.DefaultFunctionProps(function.Text("avoid fish"), candidate_evaluator=check_form)
+    )
     head = cluster.VersionedPopulation(kept.versions(), KEY, initial, function.Text, run_id=run)
     config = cluster.EvolverConfig(
-        cluster.IslandConfig(1, 1, initial, Reflector(), gate=curate, make_population=lambda island, rng, announce: head),
+        cluster.IslandConfig(
+            1, 1, initial, Reflector(), gate=curate, make_population=lambda island, rng, announce: head
+        ),
         num_parallel=1,
         reset_period=None,
         journal=kept.journal(run),

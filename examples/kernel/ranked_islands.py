@@ -57,14 +57,24 @@ class Reverser:
 
 def make_pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> archipelago.Population:
     bounded = cluster.TournamentCluster(rng, announce, limit=20, tournament_size=3)
-    return cluster.NichedPopulation(cluster.single_niche, lambda key: bounded, cluster.WeightSelector(rng), num_parents=1)
+    return cluster.NichedPopulation(
+        cluster.single_niche, lambda key: bounded, cluster.WeightSelector(rng), num_parents=1
+    )
 
 
 def build(meter: Meter, steps: int = 900, *, seed: int = 0, records: journal.Journal | None = None) -> cluster.Evolver:
     start = function.Text("".join(CUSTOMERS))
     initial = function.DefaultFunction(function.DefaultFunctionProps(start, candidate_evaluator=meter))
     config = cluster.EvolverConfig(
-        cluster.IslandConfig(len(WISHES), 1, initial, Reverser(), fitness=rank, prefilter=gate.reject_duplicates, make_population=make_pool),
+        cluster.IslandConfig(
+            len(WISHES),
+            1,
+            initial,
+            Reverser(),
+            fitness=rank,
+            prefilter=gate.reject_duplicates,
+            make_population=make_pool,
+        ),
         schedule=cluster.RoundRobin(len(WISHES), migrate_every=60),
         journal=records or journal.NullJournal(),
         budget=control.Budget(iterations=steps),

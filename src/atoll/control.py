@@ -50,7 +50,9 @@ class Budget:
     def with_raised_limits(self, limits: Mapping[str, Any]) -> "Budget":
         """Returns a budget with some limits raised; none is ever lowered."""
         current_limits = {name: getattr(self, name) for name in limits}
-        return replace(self, **{name: max(old, limits[name]) for name, old in current_limits.items() if old is not None})
+        return replace(
+            self, **{name: max(old, limits[name]) for name, old in current_limits.items() if old is not None}
+        )
 
 
 UNLIMITED = Budget()
@@ -104,9 +106,15 @@ type StopRule = Callable[[RunProgress], str | None]
 
 def make_target_rule(score: float) -> StopRule:
     """Stops once the best score reaches `score`."""
-    return lambda progress: f"score {score:g} reached" if progress.best_score is not None and progress.best_score >= score else None
+    return lambda progress: (
+        f"score {score:g} reached" if progress.best_score is not None and progress.best_score >= score else None
+    )
 
 
 def make_plateau_rule(iterations: int) -> StopRule:
     """Stops after `steps` steps without a new best."""
-    return lambda progress: f"no improvement in {iterations} steps" if progress.applied_count - progress.last_improved_at >= iterations else None
+    return lambda progress: (
+        f"no improvement in {iterations} steps"
+        if progress.applied_count - progress.last_improved_at >= iterations
+        else None
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, SupportsFloat
 
 from atoll import errors
-from atoll.candidate import JSON, EMPTY
+from atoll.candidate import EMPTY, JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,11 @@ def _validate_cost(cost: object) -> Cost:
 
 
 def _add_dropped_note(feedback: str, dropped: list[str]) -> str:
-    return f"{feedback}\nLeft out, no finite number or no stored body: {', '.join(dropped)}.".strip() if dropped else feedback
+    return (
+        f"{feedback}\nLeft out, no finite number or no stored body: {', '.join(dropped)}.".strip()
+        if dropped
+        else feedback
+    )
 
 
 def _to_finite(value: object) -> float | None:

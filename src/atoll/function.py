@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from atoll import errors, evaluation, gate, profiler
-from atoll.candidate import JSON, EMPTY, Candidate
+from atoll.candidate import EMPTY, JSON, Candidate
 from atoll.evaluation import Cost, Evaluation
 
 type Signature = str
@@ -81,7 +81,9 @@ class Function(profiler.Pluggable[FunctionEvent], Protocol):
     def evaluation(self) -> Evaluation | None:
         """What was found out; None before it was judged."""
 
-    def with_evaluation(self, candidate: Candidate, result: Evaluation | None = None, fitness: float | None = None) -> "Function":
+    def with_evaluation(
+        self, candidate: Candidate, result: Evaluation | None = None, fitness: float | None = None
+    ) -> "Function":
         """Returns a copy with this candidate and evaluation, whose score is `rank`."""
 
 
@@ -205,13 +207,17 @@ def as_proposer(engine: MutationEngine | Proposer) -> Proposer:
     return engine if isinstance(engine, Proposer) else EngineProposer(engine)
 
 
-def derive_child(parent: Function, new_skeleton: AnySkeleton, *, parents: Sequence[Function] = (), **meta: JSON) -> Function:
+def derive_child(
+    parent: Function, new_skeleton: AnySkeleton, *, parents: Sequence[Function] = (), **meta: JSON
+) -> Function:
     """Returns a clone with a note of how it was made; without `parents` all of the task's parents count."""
     ids = tuple(fn.candidate.id for fn in parents if fn.candidate)
     return parent.clone(new_skeleton).with_evaluation(Candidate("", str(new_skeleton), ids, meta=meta or EMPTY))
 
 
-def run_in_process(evaluator: Evaluator[..., Any, Any], skeleton: AnySkeleton, inputs: Sequence[Any]) -> Sequence[object]:
+def run_in_process(
+    evaluator: Evaluator[..., Any, Any], skeleton: AnySkeleton, inputs: Sequence[Any]
+) -> Sequence[object]:
     """Runs evaluator and skeleton in this process: for code you trust."""
     return [evaluator(skeleton, input_value) for input_value in inputs]
 
@@ -264,7 +270,16 @@ class DefaultFunctionProps(NamedTuple):
 class DefaultFunction:
     """A function by its skeleton and its judge; immutable but for the one evaluation."""
 
-    __slots__ = ("__weakref__", "_inputs", "_candidate_evaluator", "_profilers", "_score", "_skeleton", "candidate", "evaluation")
+    __slots__ = (
+        "__weakref__",
+        "_inputs",
+        "_candidate_evaluator",
+        "_profilers",
+        "_score",
+        "_skeleton",
+        "candidate",
+        "evaluation",
+    )
 
     def __init__(self, props: DefaultFunctionProps) -> None:
         candidate_evaluator = props.candidate_evaluator
@@ -272,7 +287,11 @@ class DefaultFunction:
             if props.evaluator is None:
                 raise errors.SetupError("A function needs an evaluator with inputs, or a judge: give one of them.")
             candidate_evaluator = PerInputEvaluator(props.evaluator, props.evaluation_inputs)
-        self._skeleton, self._candidate_evaluator, self._inputs = props.skeleton, candidate_evaluator, props.evaluation_inputs
+        self._skeleton, self._candidate_evaluator, self._inputs = (
+            props.skeleton,
+            candidate_evaluator,
+            props.evaluation_inputs,
+        )
         self._profilers = profiler.Profilers[FunctionEvent]()
         self.candidate: Candidate | None = None
         self.evaluation: Evaluation | None = None
@@ -297,7 +316,9 @@ class DefaultFunction:
             raise errors.AlreadyEvaluated("It was evaluated before: clone it with its skeleton to judge it again.")
         if self._profilers:
             self._profilers.emit(OnEvaluate("on_evaluate", list(self._inputs)))
-        result = errors.capture(lambda: self._candidate_evaluator(self._skeleton), reraise=(errors.JournalFailed, errors.SetupError))
+        result = errors.capture(
+            lambda: self._candidate_evaluator(self._skeleton), reraise=(errors.JournalFailed, errors.SetupError)
+        )
         if isinstance(result, errors.CaughtException):
             result = evaluation.failed(f"the judge raised {result}")
         self.evaluation = evaluation.validate(result)
@@ -311,12 +332,20 @@ class DefaultFunction:
             return self._copy(self._skeleton, self.candidate, self.evaluation, self._score)
         return self._copy(new_skeleton, None, None, None)
 
-    def with_evaluation(self, candidate: Candidate, result: Evaluation | None = None, fitness: float | None = None) -> Self:
+    def with_evaluation(
+        self, candidate: Candidate, result: Evaluation | None = None, fitness: float | None = None
+    ) -> Self:
         return self._copy(self._skeleton, candidate, result, fitness)
 
-    def _copy(self, skeleton: Any, candidate: Candidate | None, result: Evaluation | None, fitness: float | None) -> Self:
+    def _copy(
+        self, skeleton: Any, candidate: Candidate | None, result: Evaluation | None, fitness: float | None
+    ) -> Self:
         copy = object.__new__(type(self))
-        copy._candidate_evaluator, copy._inputs, copy._profilers = self._candidate_evaluator, self._inputs, self._profilers
+        copy._candidate_evaluator, copy._inputs, copy._profilers = (
+            self._candidate_evaluator,
+            self._inputs,
+            self._profilers,
+        )
         copy._skeleton, copy.candidate, copy.evaluation, copy._score = skeleton, candidate, result, fitness
         return copy
 

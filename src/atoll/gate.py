@@ -72,11 +72,17 @@ def require_improvement(margin: float = 0.0) -> Gate:
 
     def decide(proposal: Proposal) -> Decision:
         score = proposal.evaluation.score if proposal.evaluation else None
-        best_parent_score = max((parent.score for parent in proposal.parent_evaluations if parent.score is not None), default=None)
+        best_parent_score = max(
+            (parent.score for parent in proposal.parent_evaluations if parent.score is not None), default=None
+        )
         if score is None:
             return Decision("reject", "it has no score", "improved")
         if best_parent_score is None or score > best_parent_score + margin:
-            return Decision("accept", f"{score:.6g} against {best_parent_score if best_parent_score is None else format(best_parent_score, '.6g')}", "improved")
+            return Decision(
+                "accept",
+                f"{score:.6g} against {best_parent_score if best_parent_score is None else format(best_parent_score, '.6g')}",
+                "improved",
+            )
         return Decision("reject", f"{score:.6g} is not above {best_parent_score:.6g} + {margin:g}", "improved")
 
     return decide
@@ -96,7 +102,10 @@ def require_significance(alpha: float = 0.05, resamples: int = 9_999) -> Gate:
         best_parent = max(scored_parents, key=lambda parent: parent.score or 0.0)
         if not child_scores or len(best_parent.scores) != len(child_scores):
             return Decision("reject", "it cannot be compared with its parent on the same inputs", "significant")
-        differences = [child_score - parent_score for child_score, parent_score in zip(child_scores, best_parent.scores, strict=True)]
+        differences = [
+            child_score - parent_score
+            for child_score, parent_score in zip(child_scores, best_parent.scores, strict=True)
+        ]
         p_value = _sign_flip_p(differences, resamples, Random(proposal.candidate.id))
         verdict: Verdict = "accept" if p_value <= alpha else "reject"
         return Decision(verdict, f"p = {p_value:.4f} on {len(differences)} inputs, alpha = {alpha:g}", "significant")

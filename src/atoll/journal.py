@@ -96,7 +96,9 @@ class CallCache:
 
     current: ContextVar["CallCache | None"] = ContextVar("atoll_ledger", default=None)
 
-    def __init__(self, iteration: int, island: int, journal: Journal, stored: Mapping[str, Any], prefix: str = "") -> None:
+    def __init__(
+        self, iteration: int, island: int, journal: Journal, stored: Mapping[str, Any], prefix: str = ""
+    ) -> None:
         self.cost, self.position = ZERO_COST, (iteration, f"{prefix}0")
         self.island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
 

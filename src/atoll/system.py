@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import pydantic
 
 from atoll import cluster, control, errors, executor, function, llm, profiler
-from atoll.candidate import JSON, EMPTY
+from atoll.candidate import EMPTY, JSON
 from atoll.evaluation import BlobRef
 from atoll.versions import Versions
 
@@ -153,7 +153,9 @@ def list_keys(section: str, model: type[Settings]) -> Sequence[str]:
     return [f"{section}.{name}" for name in model.model_fields]
 
 
-def validate_settings[S: Settings](section: str, model: type[S], values: Mapping[str, Any], known_keys: Sequence[str] = ()) -> S:
+def validate_settings[S: Settings](
+    section: str, model: type[S], values: Mapping[str, Any], known_keys: Sequence[str] = ()
+) -> S:
     """Makes settings of keys and values.
 
     Args:
@@ -171,7 +173,9 @@ def validate_settings[S: Settings](section: str, model: type[S], values: Mapping
         first_error = error.errors()[0]
     path = ".".join((section, *(str(part) for part in first_error["loc"])))
     if first_error["type"] == "extra_forbidden":
-        raise errors.SetupError(f"There is no key {path}{suggest_nearest(path, known_keys or list_keys(section, model))}.")
+        raise errors.SetupError(
+            f"There is no key {path}{suggest_nearest(path, known_keys or list_keys(section, model))}."
+        )
     message = first_error["msg"].replace("Input should", "it should")
     raise errors.SetupError(f"{path} is {format_value(first_error['input'])}: {message[:1].lower()}{message[1:]}.")
 
@@ -184,7 +188,9 @@ def format_value(value: object) -> str:
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
     """Says which name was probably meant, or which there are."""
     names = list(known_names)
-    same_key_names = [known_name for known_name in names if known_name.partition(".")[2] == name.partition(".")[2] != ""]
+    same_key_names = [
+        known_name for known_name in names if known_name.partition(".")[2] == name.partition(".")[2] != ""
+    ]
     matches = same_key_names or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
     if matches:
         return f"; the nearest is {matches[0]}"

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from atoll.mind import prompts
-from atoll.mind.tasks import data, making, trip
+from atoll.mind.tasks import generate, load, trip
 from bench.tasks import noisy_planner
 
-PROBLEMS = [data.parse_row(row) for task in ("trip", "meeting") for row in making.generate_rows(task, 1, 5, 7)]
+PROBLEMS = [load.parse_row(row) for task in ("trip", "meeting") for row in generate.generate_rows(task, 1, 5, 7)]
 
 
 def shown(problem, trace) -> prompts.PromptPlan:
@@ -33,7 +33,7 @@ def test_it_always_changes_a_plan_and_names_the_fault_that_it_mends(problem):
 
 
 def test_it_mends_the_dates_of_a_city():
-    (row,) = making.generate_rows("trip", 1, 5, 7)
+    (row,) = generate.generate_rows("trip", 1, 5, 7)
     problem = trip.from_text("t", row["prompt_0shot"])
     city, (first, _) = next(iter(problem.dates.items()))
     order = [each for each in problem.days if each != city]

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from atoll.governed import evolution
-from atoll.governed.proposals import deciders
+from atoll.governed.agent import evolver
+from atoll.governed.approval import deciders
 from tests.governed.parameters import workers
 
 NUM_KILLS = int(os.environ.get("ATOLL_KILLS", "5"))
@@ -45,7 +45,7 @@ def test_whoever_is_killed_only_what_was_approved_happens_and_happens_once(tmp_p
             time.sleep(rng.random() * 0.3)
             victim.kill()
     with workers.opened(str(path)) as store:
-        agent = evolution.Evolver(store, deciders.DEFER)
+        agent = evolver.Evolver(store, deciders.DEFER)
         agent.apply_approved()
         proposals = agent.history()
         approved = sorted(each.content["value"] for each in proposals if each.approvals)

@@ -8,9 +8,9 @@ from importlib import metadata
 import pytest
 
 from atoll import cli, sandbox
-from atoll.cli import checking
+from atoll.cli.services import doctor
 from atoll.llm import endpoint
-from atoll.store import schema
+from atoll.store.database import schema
 from tests.cli import apps
 from tests.runs import samples
 
@@ -77,15 +77,15 @@ def test_either_of_two_keys_will_do(shell, monkeypatch):
 
 
 def test_a_missing_extra_is_no_fault_and_has_a_command(shell, monkeypatch):
-    monkeypatch.setattr(checking, "EXTRAS_IN_USE", frozenset({"ray"}))
-    monkeypatch.setattr(checking, "_version", lambda name: None if name == "ray" else "1.0")
+    monkeypatch.setattr(doctor, "EXTRAS_IN_USE", frozenset({"ray"}))
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "ray" else "1.0")
     found = checks(shell("doctor", "--json"))
     assert found["extra ray"]["status"] == "missing"
     assert found["extra ray"]["advice"] == "pip install 'atoll[ray]' (in a checkout: scripts/setup ray)"
 
 
 def test_a_missing_package_is_a_fault(shell, monkeypatch):
-    monkeypatch.setattr(checking, "_version", lambda name: None if name == "scipy" else "1.0")
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "scipy" else "1.0")
     told = shell("doctor", "--json", status=1)
     assert told.json()["ok"] is False
     assert checks(told)["scipy"] == {

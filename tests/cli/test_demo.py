@@ -10,7 +10,7 @@ import pytest
 
 import atoll
 from atoll import cli, errors, store
-from atoll.cli import examples
+from atoll.cli.run import init
 from tests.cli import terminals
 
 
@@ -82,11 +82,11 @@ def test_no_color_is_respected_on_a_terminal():
 
 
 def test_the_examples_are_found_beside_a_checkout_and_inside_an_installed_package(folder, monkeypatch):
-    assert examples.get_examples_dir() == Path(__file__).resolve().parents[2] / "examples"
+    assert init.get_examples_dir() == Path(__file__).resolve().parents[2] / "examples"
     package = folder / "lib" / "site-packages" / "atoll"
     (package / "examples").mkdir(parents=True)
     monkeypatch.setattr(atoll, "__file__", str(package / "__init__.py"))
-    assert examples.get_examples_dir() == package / "examples"
+    assert init.get_examples_dir() == package / "examples"
     (package / "examples").rmdir()
     with pytest.raises(errors.SetupError, match="install Atoll again"):
-        examples.get_examples_dir()
+        init.get_examples_dir()

@@ -3,7 +3,7 @@
 import sys
 
 from atoll import cli
-from atoll.cli import extras
+from atoll.cli.services import doctor
 from tests.survival.test_build import EXAMPLE
 
 
@@ -16,5 +16,5 @@ def test_a_missing_extra_is_said_with_both_commands(monkeypatch, capsys, tmp_pat
 
 
 def test_nothing_is_said_twice():
-    once = extras.add_checkout_command("MCP is missing: pip install 'atoll[mcp]'.")
-    assert once == extras.add_checkout_command(once) == f"MCP is missing: {extras.get_install_command('mcp')}."
+    once = doctor.add_checkout_command("MCP is missing: pip install 'atoll[mcp]'.")
+    assert once == doctor.add_checkout_command(once) == f"MCP is missing: {doctor.get_install_command('mcp')}."

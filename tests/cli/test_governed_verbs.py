@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from atoll import cli
-from atoll.governed import StoredParameters, feedback, logs
+from atoll.governed import StoredParameters
+from atoll.governed.evidence import feedback_stores, log_stores, logs
 from tests.cli import apps
 from tests.runs import samples
 
@@ -34,7 +35,7 @@ def score(candidate):
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng, moment = random.Random(0), datetime.now(UTC) - timedelta(minutes=5)
-    log, channel = logs.FileLog("logs"), feedback.FileFeedback("feedback")
+    log, channel = log_stores.FileLog("logs"), feedback_stores.FileFeedback("feedback")
     for number in range(200):
         action, entity = rng.choice(["left", "right"]), f"carrier-{number % 3}"
         log.append(logs.LogEntry(moment, f"d{number}", entity, None, None, action, 0.5))
@@ -164,7 +165,7 @@ def test_the_commands_of_the_page_work_as_written(tmp_path, monkeypatch, capsys)
     page = (Path(__file__).resolve().parents[2] / "docs" / "rollout.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shadow.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
-    feedback.FileFeedback("feedback").report("carrier-7", "late", 0.1)
+    feedback_stores.FileFeedback("feedback").report("carrier-7", "late", 0.1)
     commands = re.findall(r"^    \./atoll (.+)$", page, re.MULTILINE)
     assert commands[0].startswith("params set risk/penalty")
     for command in commands:

@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import config
-from atoll.cli import examples, initialising
+from atoll.cli.run import init
 from tests.cli import apps
 
 
@@ -12,19 +12,19 @@ def shell(capsys):
     return apps.Shell(capsys)
 
 
-@pytest.mark.parametrize("system", [*initialising.TEMPLATES, "funsearch_capset", "llmsr_oscillator"])
+@pytest.mark.parametrize("system", [*init.TEMPLATES, "funsearch_capset", "llmsr_oscillator"])
 def test_the_folder_is_a_task_with_a_readme(system, shell, tmp_path):
     folder = tmp_path / "deep" / "task"
     shell("init", system, str(folder))
     assert (folder / "README.md").is_file()
     plan = config.load(folder)
-    assert plan.system == (system if system in initialising.TEMPLATES else "llmsr")
+    assert plan.system == (system if system in init.TEMPLATES else "llmsr")
     assert not list(folder.rglob("__pycache__"))
 
 
 def test_every_task_among_the_examples_can_be_had_by_its_name(shell, tmp_path):
-    names = list(initialising.iter_tasks(examples.get_examples_dir()))
-    assert set(initialising.TEMPLATES.values()) <= set(names)
+    names = list(init.iter_tasks(init.get_examples_dir()))
+    assert set(init.TEMPLATES.values()) <= set(names)
     for name in names:
         data = shell("init", name, str(tmp_path / name), "--json").json()
         assert data["example"] == name

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from atoll import store
-from atoll.cli import drawing
+from atoll.cli.terminal import tables
 from tests.cli import apps
 from tests.runs import samples
 
@@ -79,8 +79,8 @@ def test_no_store_is_made_by_looking(capsys, tmp_path):
 
 
 def test_a_time_is_short_and_an_old_one_is_a_date():
-    assert len(drawing.format_local_time(datetime.now(UTC))) == len("11-15 14:22")
-    assert drawing.format_local_time(datetime(2001, 5, 6, 12, tzinfo=UTC)) == "2001-05-06"
+    assert len(tables.format_local_time(datetime.now(UTC))) == len("11-15 14:22")
+    assert tables.format_local_time(datetime(2001, 5, 6, 12, tzinfo=UTC)) == "2001-05-06"
 
 
 def test_the_verbs_that_look_import_nothing_heavy_until_they_run():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from atoll import cli, testing
-from atoll.llm import weights
+from atoll.llm import model_download
 from tests.llm.test_weights import PIECES, small  # noqa: F401 - a fixture
 
 
@@ -34,11 +34,11 @@ def test_ping_says_why_there_is_no_reply(capsys):
 
 @pytest.mark.usefixtures("small")
 def test_fetch_tells_what_it_does_and_where_the_file_is(capsys, monkeypatch):
-    monkeypatch.setattr(weights.download, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
-    monkeypatch.setattr(weights, "NUM_BYTES", 1)
+    monkeypatch.setattr(model_download.download, "__kwdefaults__", {"hub_url": "http://127.0.0.1:9/x", "file": None})
+    monkeypatch.setattr(model_download, "NUM_BYTES", 1)
     assert cli.main(["llm", "fetch"]) == 0
     assert f"{len(PIECES)} of {len(PIECES)}" in capsys.readouterr().out
-    assert weights.get_model_path().exists()
+    assert model_download.get_model_path().exists()
 
 
 @pytest.mark.usefixtures("small")

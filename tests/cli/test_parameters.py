@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from atoll import cli
-from atoll.config import parameters
-from atoll.governed import reserved
+from atoll.config import parameter_stores
+from atoll.governed import reserved_keys
 
 WHY = ("-m", "because", "--author", "ann")
 
@@ -188,12 +188,12 @@ def test_a_cut_log_is_found_by_a_signed_anchor(shell, tmp_path):
 
 
 def test_what_other_verbs_keep_is_listed_on_demand(shell):
-    with parameters.open_parameters(shell.store) as kept:
-        for prefix in reserved.RESERVED_PREFIXES:
+    with parameter_stores.open_parameters(shell.store) as kept:
+        for prefix in reserved_keys.RESERVED_PREFIXES:
             kept.set(f"{prefix}ema/alpha", 1, "because", author="ann")
     assert list(json.loads(shell("params", "export"))) == ["ema/alpha"]
     assert [each["key"] for each in json.loads(shell("params", "list", "--json"))] == ["ema/alpha"]
-    assert len(json.loads(shell("params", "list", "--all", "--json"))) == 1 + len(reserved.RESERVED_PREFIXES)
+    assert len(json.loads(shell("params", "list", "--all", "--json"))) == 1 + len(reserved_keys.RESERVED_PREFIXES)
     assert [each["key"] for each in json.loads(shell("params", "list", "rollout/", "--json"))] == ["rollout/ema/alpha"]
     assert "playbook/" not in shell("params", "list")
 

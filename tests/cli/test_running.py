@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from atoll import cli, sandbox, store, testing
-from atoll.cli import watching
+from atoll.cli.run import progress
 from atoll.sandbox import levels
 from tests.cli import tasks, terminals
 
@@ -106,7 +106,7 @@ class TestRun:
         ("start", "told"), [("K = 1\n# EVOLVE-BLOCK-END\n", "K = 1"), ("# only this", "# only this"), ("", "")]
     )
     def test_a_start_is_told_by_its_last_line_that_does_something(self, start, told):
-        assert watching.format_one_line(start, start) == told
+        assert progress.format_one_line(start, start) == told
 
     def test_candidates_of_an_openevolve_folder_are_judged_by_its_evaluator(self, capsys, folder):
         (folder / "open").mkdir()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from atoll import cluster, testing
-from atoll.cluster import choosers
+from atoll.cluster import selectors
 
 DRAWS = 100_000
 SCORES = [0.3, -0.1, 0.25, 0.0, 0.3]
@@ -132,14 +132,18 @@ def test_draws_are_exact_all_the_way_while_the_temperature_falls() -> None:
 
 
 def test_draws_are_exact_after_scores_rose_and_fell() -> None:
-    chooser = filled(cluster.SoftmaxSelector(Random(9), initial_temperature=0.2, period=100), [-500.0, 40.0, -3.0, 0.0, 1.0])
+    chooser = filled(
+        cluster.SoftmaxSelector(Random(9), initial_temperature=0.2, period=100), [-500.0, 40.0, -3.0, 0.0, 1.0]
+    )
     chooser.select(2, 30)
     check(draws(filled(chooser), 40), with_replacement(softmax(SCORES, 0.12)))
 
 
 @pytest.mark.parametrize("shift", [-1e4, 60.0])
 def test_only_differences_of_scores_count(shift: float) -> None:
-    chooser = filled(cluster.SoftmaxSelector(Random(10), initial_temperature=0.2, period=100), [score + shift for score in SCORES])
+    chooser = filled(
+        cluster.SoftmaxSelector(Random(10), initial_temperature=0.2, period=100), [score + shift for score in SCORES]
+    )
     check(draws(chooser, 20), with_replacement(softmax(SCORES, 0.16)))
 
 
@@ -201,7 +205,7 @@ weights = st.floats(0.0, 1e6, allow_subnormal=False)
 
 @given(st.lists(st.tuples(st.integers(0, 20), weights), max_size=40), st.integers())
 def test_a_sum_tree_is_a_list_of_weights(changes: list[tuple[int, float]], seed: int) -> None:
-    tree, plain = choosers.SumTree(), [0.0] * 21
+    tree, plain = selectors.SumTree(), [0.0] * 21
     for index, weight in changes:
         tree.set(index, weight)
         plain[index] = weight
@@ -218,7 +222,7 @@ def test_a_sum_tree_draws_what_a_plain_sum_would(plain: list[float], u: float) -
         def random(self) -> float:
             return u
 
-    tree = choosers.SumTree()
+    tree = selectors.SumTree()
     tree.fill(plain)
     drawn = tree.draw(Fixed())
     below = sum(plain[:drawn])
@@ -228,7 +232,7 @@ def test_a_sum_tree_draws_what_a_plain_sum_would(plain: list[float], u: float) -
 
 @given(st.lists(weights, max_size=40), st.lists(st.tuples(st.integers(0, 60), weights), max_size=10))
 def test_a_filled_sum_tree_is_one_that_was_set(plain: list[float], changes: list[tuple[int, float]]) -> None:
-    one, other = choosers.SumTree(), choosers.SumTree()
+    one, other = selectors.SumTree(), selectors.SumTree()
     one.fill(plain)
     for index, weight in enumerate(plain):
         other.set(index, weight)
@@ -239,7 +243,7 @@ def test_a_filled_sum_tree_is_one_that_was_set(plain: list[float], changes: list
 
 
 def test_a_weight_set_to_0_and_back_leaves_nothing_behind() -> None:
-    tree = choosers.SumTree()
+    tree = selectors.SumTree()
     tree.fill([1e-12, 1e9, 3e-12])
     tree.set(1, 0.0)
     assert tree.total == 4e-12
@@ -253,7 +257,7 @@ levels = st.sampled_from([-math.inf, -1.0, 0.0, 0.5, 1.0])
 
 @given(st.lists(st.tuples(st.integers(0, 7), levels), max_size=40), st.lists(levels, max_size=5))
 def test_a_ranking_is_a_sorted_list(changes: list[tuple[int, float]], bounds: list[float]) -> None:
-    found, plain = choosers.RankedClusters(), list[float]()
+    found, plain = selectors.RankedClusters(), list[float]()
     found.MAX_BUCKET_SIZE = 2  # so that buckets split
     for index, score in changes:
         index = min(index, len(plain))
@@ -268,7 +272,7 @@ def test_a_ranking_is_a_sorted_list(changes: list[tuple[int, float]], bounds: li
 
 
 def test_a_ranking_of_thousands_is_a_sorted_list_too() -> None:
-    rng, found, plain = Random(0), choosers.RankedClusters(), list[float]()
+    rng, found, plain = Random(0), selectors.RankedClusters(), list[float]()
     for _ in range(6000):
         if plain and rng.random() < 0.3:
             moved = rng.randrange(len(plain))
@@ -333,7 +337,7 @@ def test_a_draw_right_on_the_edge_between_two_weights_is_of_the_second() -> None
         def random(self) -> float:
             return 0.5
 
-    tree = choosers.SumTree()
+    tree = selectors.SumTree()
     tree.fill([1.0, 1.0])
     assert tree.draw(Half()) == 1
 
@@ -343,6 +347,6 @@ def test_a_draw_that_rounding_puts_past_the_last_weight_is_of_that_weight() -> N
         def random(self) -> float:
             return 0.9
 
-    tree = choosers.SumTree()
+    tree = selectors.SumTree()
     tree.fill([5e-324, 0.0])  # nine tenths of the smallest number are that number
     assert tree.draw(Nearly()) == 0

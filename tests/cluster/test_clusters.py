@@ -179,7 +179,11 @@ def test_a_seed_offers_today_what_it_offered_when_a_run_was_begun(kind: str) -> 
 
 
 def test_an_empty_cluster_says_what_to_do() -> None:
-    for kept in (cluster.DefaultCluster(Random(0)), cluster.EliteCluster(Random(0)), cluster.TournamentCluster(Random(0))):
+    for kept in (
+        cluster.DefaultCluster(Random(0)),
+        cluster.EliteCluster(Random(0)),
+        cluster.TournamentCluster(Random(0)),
+    ):
         for ask in (kept.select_fn, kept.best_fn):
             with pytest.raises(errors.NotFound) as refused:
                 ask()

@@ -393,7 +393,9 @@ def test_a_late_judgement_replaces_the_standing_one() -> None:
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
             parent = context.parents[0]
             seen.append(parent.score())
-            context.update_evaluation(parent, evaluation.Evaluation(float(context.iteration), (float(context.iteration),)))
+            context.update_evaluation(
+                parent, evaluation.Evaluation(float(context.iteration), (float(context.iteration),))
+            )
             return []
 
     toys.evolver(Observing(), num_islands=1, records=records, iterations=3).run()

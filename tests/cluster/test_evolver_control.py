@@ -88,7 +88,13 @@ def test_a_command_that_makes_no_sense_is_refused_and_recorded() -> None:
 
 def approval(records: memory.MemoryJournal, id: str, verdict: str = "accept", **changed: str) -> dict[str, str]:
     content = next(record.data["content"] for record in toys.of_kind(records, "judged") if record.data["id"] == id)
-    decision = {"candidate": id, "content_hash": content_hash(content), "verdict": verdict, "reason": "good", "by": "ann"}
+    decision = {
+        "candidate": id,
+        "content_hash": content_hash(content),
+        "verdict": verdict,
+        "reason": "good",
+        "by": "ann",
+    }
     return decision | changed
 
 

@@ -73,7 +73,10 @@ class Anything:
         if step % 5 == 0:
             context.update_evaluation(context.parents[0], scored(float(context.rng.randrange(-2, 3))))
         texts = [repr(here + context.rng.randrange(-4, 5) / 2) for _ in range(step % 6 != 1 and 1 + step % 3)]
-        return [function.derive_child(parent, function.Text(text), step=step, shown=sorted(context.inspirations)) for text in texts]
+        return [
+            function.derive_child(parent, function.Text(text), step=step, shown=sorted(context.inspirations))
+            for text in texts
+        ]
 
 
 def by_turns(proposal: gate.Proposal) -> gate.Decision:
@@ -227,7 +230,9 @@ def test_a_head_that_was_set_by_hand_is_judged_when_it_is_a_parent_and_known_eve
     def going_on(*texts: str, **budget: int) -> list[str]:
         notes = Notes()
         plugs = {
-            "make_pool": lambda *_: cluster.VersionedPopulation(store, "prompt", toys.initial(), function.Text, run_id="run"),
+            "make_pool": lambda *_: cluster.VersionedPopulation(
+                store, "prompt", toys.initial(), function.Text, run_id="run"
+            ),
             "gate": gate.require_improvement(),
             "rank": lambda island, found: found.score + island,
         }
@@ -294,9 +299,19 @@ def test_who_asks_is_told_what_the_run_is_like() -> None:
 
     class Asking(Anything):
         def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-            others = {role: [fn.candidate and fn.candidate.id for fn in fns] for role, fns in context.inspirations.items()}
+            others = {
+                role: [fn.candidate and fn.candidate.id for fn in fns] for role, fns in context.inspirations.items()
+            }
             parents = [fn.candidate and fn.candidate.id for fn in context.parents]
-            told = (context.island, context.iteration, context.applied_count, parents, others, dict(context.advice), context.max_evaluations)
+            told = (
+                context.island,
+                context.iteration,
+                context.applied_count,
+                parents,
+                others,
+                dict(context.advice),
+                context.max_evaluations,
+            )
             asked.append(f"{told} {context.rng.randrange(1000)}")
             return super().propose(context)
 

@@ -6,9 +6,9 @@ from threading import Event, Thread
 
 import pytest
 
-from atoll.cluster.memo import EvaluationCache
+from atoll.cluster.iteration import EvaluationCache
 from atoll.evaluation import Evaluation
-from atoll.testing import claims
+from atoll.testing import assertions
 
 FOUND = Evaluation(1.0)
 
@@ -48,7 +48,7 @@ def test_of_many_who_ask_at_once_one_judges_and_all_get_the_same() -> None:
         time.sleep(0.02)
         return Evaluation(float(len(judged)))
 
-    assert claims.run_concurrently(lambda _: memo.get_or_evaluate("key", judge)) == [Evaluation(1.0)] * 8
+    assert assertions.run_concurrently(lambda _: memo.get_or_evaluate("key", judge)) == [Evaluation(1.0)] * 8
     assert len(judged) == 1
 
 
@@ -59,7 +59,7 @@ def test_different_contents_are_judged_side_by_side() -> None:
         arrived.wait()  # breaks unless all four are here at once
         return FOUND
 
-    assert claims.run_concurrently(lambda number: memo.get_or_evaluate(str(number), judge), 4) == [FOUND] * 4
+    assert assertions.run_concurrently(lambda number: memo.get_or_evaluate(str(number), judge), 4) == [FOUND] * 4
 
 
 def test_if_the_judge_raises_the_next_who_waits_judges() -> None:

@@ -17,7 +17,9 @@ ACCEPT = Decision("accept", "it ran", "test")
 
 
 def funsearch(rng: Random) -> cluster.NichedPopulation:
-    return cluster.NichedPopulation(cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.SoftmaxSelector(rng))
+    return cluster.NichedPopulation(
+        cluster.by_signature, lambda key: cluster.DefaultCluster(rng), cluster.SoftmaxSelector(rng)
+    )
 
 
 def grid(rng: Random, num_bins: int = 4) -> cluster.NichedPopulation:
@@ -30,12 +32,17 @@ def pareto(rng: Random) -> cluster.NichedPopulation:
         assert isinstance(key, int)
         return cluster.EliteCluster(rng, value=lambda fn: scores_of(fn)[key], ties=True)
 
-    return cluster.NichedPopulation(cluster.by_instance, make_cluster, cluster.WeightSelector(rng, lambda score, size: size))
+    return cluster.NichedPopulation(
+        cluster.by_instance, make_cluster, cluster.WeightSelector(rng, lambda score, size: size)
+    )
 
 
 def pool(rng: Random, limit: int = 7) -> cluster.NichedPopulation:
     return cluster.NichedPopulation(
-        cluster.single_niche, lambda key: cluster.TournamentCluster(rng, limit=limit), cluster.RankSelector(rng), num_parents=1
+        cluster.single_niche,
+        lambda key: cluster.TournamentCluster(rng, limit=limit),
+        cluster.RankSelector(rng),
+        num_parents=1,
     )
 
 
@@ -206,7 +213,9 @@ def test_a_feature_that_raises_rejects_the_function_and_moves_no_range() -> None
         return fn.evaluation.metrics["length"]
 
     bins = cluster.FeatureBins([first_of, moody])
-    niches = cluster.NichedPopulation(bins, lambda key: cluster.EliteCluster(Random(0)), cluster.RankSelector(Random(0)))
+    niches = cluster.NichedPopulation(
+        bins, lambda key: cluster.EliteCluster(Random(0)), cluster.RankSelector(Random(0))
+    )
     niches.add_fn(testing.make_evaluated_function(1.0, id="1.0", metrics={"length": 3.0}), ACCEPT)
     before = (bins.generation, kept(niches))
     decision = niches.add_fn(testing.make_evaluated_function(1e6, id="2.0"), ACCEPT)
@@ -243,7 +252,10 @@ def test_others_are_offered_beside_the_parents() -> None:
         return {"top": [niches.best_fn()]}
 
     niches = cluster.NichedPopulation(
-        cluster.single_niche, lambda key: cluster.DefaultCluster(Random(0)), cluster.RankSelector(Random(0)), inspirations=others
+        cluster.single_niche,
+        lambda key: cluster.DefaultCluster(Random(0)),
+        cluster.RankSelector(Random(0)),
+        inspirations=others,
     )
     filled(niches, numbered([(1.0,), (5.0,), (2.0,)]))
     assert [id_of(fn) for fn in niches.select().inspirations["top"]] == ["2.0"]

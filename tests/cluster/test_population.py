@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from atoll import archipelago, cluster, evaluation, function, profiler
 from atoll.candidate import Candidate
-from atoll.cluster.memo import EvaluationCache
-from atoll.cluster.population import ArchipelagoState
-from atoll.cluster.records import make_issued_record, make_evaluated_record
-from atoll.cluster.replay import JournalRecovery
-from atoll.cluster.work import IterationOutcome
+from atoll.cluster.archipelago_state import ArchipelagoState
+from atoll.cluster.iteration import EvaluationCache, IterationOutcome
+from atoll.cluster.records import make_evaluated_record, make_issued_record
+from atoll.cluster.recovery import JournalRecovery
 from atoll.evaluation import Evaluation
 from atoll.gate import Decision
 from atoll.journal import Record
@@ -107,7 +106,11 @@ class Script:
         found = Evaluation(score, (score, float(self.step)))  # a signature of its own
         fn = INITIAL.clone(function.Text(born.content)).with_evaluation(born, found, rank(index, found))
         done = IterationOutcome(ticket, [(fn, Decision(verdict, "because", "gate"))], None, (), 1, evaluation.ZERO_COST)
-        self.records += [make_issued_record(ticket), make_evaluated_record("0", born, found, True), *self.live.apply(done)]
+        self.records += [
+            make_issued_record(ticket),
+            make_evaluated_record("0", born, found, True),
+            *self.live.apply(done),
+        ]
         if verdict == "accept":
             self.model.best = max(self.model.best, score)
             if epoch == self.model.epochs[index]:

@@ -10,9 +10,7 @@ import pytest
 
 from atoll import cluster, control, errors, evaluation, function, gate, journal, llm
 from atoll.store import memory
-from atoll.testing.cuts import FailingJournal
-from atoll.testing.histories import get_comparable_records
-from atoll.testing.naps import RandomDelays
+from atoll.testing.fakes import FailingJournal, RandomDelays, get_comparable_records
 from tests import toys
 
 SEEDS = (*range(24), 30, 50)
@@ -59,7 +57,9 @@ class Anything:
             seen = rng.choice([*context.parents, *itertools.chain(*context.inspirations.values())])
             context.update_evaluation(seen, scored(value_of(seen) + rng.gauss(0, 1)))
         made = [round(here + rng.gauss(0, stride), traits.digits) for _ in range(rng.choice(traits.litter))]
-        return [function.derive_child(parent, function.Text(repr(each)), stride=stride, odd=[each > 0]) for each in made]
+        return [
+            function.derive_child(parent, function.Text(repr(each)), stride=stride, odd=[each > 0]) for each in made
+        ]
 
 
 class Judge:
@@ -121,22 +121,24 @@ class Traits:
                         rng, 0.1 if self.pool == "funsearch" else 2.0, 30_000 if self.pool == "funsearch" else 12
                     )
                     return cluster.NichedPopulation(
-                        cluster.niches.by_signature, lambda key: cluster.DefaultCluster(rng, announce), chooser
+                        cluster.by_signature, lambda key: cluster.DefaultCluster(rng, announce), chooser
                     )
                 case "elites":
-                    bins = cluster.FeatureBins([value_of, lambda fn: fn.evaluation.scores[0] if fn.evaluation else 0.0], 4)
+                    bins = cluster.FeatureBins(
+                        [value_of, lambda fn: fn.evaluation.scores[0] if fn.evaluation else 0.0], 4
+                    )
                     return cluster.NichedPopulation(
                         bins, lambda key: cluster.EliteCluster(rng, announce, ties=True), cluster.RankSelector(rng)
                     )
                 case "pareto":
                     return cluster.NichedPopulation(
-                        cluster.niches.by_instance,
+                        cluster.by_instance,
                         lambda key: cluster.EliteCluster(rng, announce, value=by_input(key), ties=True),
                         cluster.WeightSelector(rng, lambda score, size: float(size)),
                     )
                 case "bounded":
                     return cluster.NichedPopulation(
-                        cluster.niches.single_niche,
+                        cluster.single_niche,
                         lambda key: cluster.TournamentCluster(rng, announce, limit=4),
                         cluster.RankSelector(rng),
                         inspirations=lambda niches: {"top": niches.clusters["everyone"].members()},
@@ -251,7 +253,9 @@ def members(pool: Any) -> Any:
 
 
 def check_same(found: Run, whole: Run, where: str) -> None:
-    for one, other in itertools.zip_longest(get_comparable_records(found.journal), get_comparable_records(whole.journal)):
+    for one, other in itertools.zip_longest(
+        get_comparable_records(found.journal), get_comparable_records(whole.journal)
+    ):
         assert one == other, f"{where}:\n{one}\ninstead of\n{other}"
     keys = [f"key-{island}" for island in range(3)]
     assert [found.versions.history(key) for key in keys] == [whole.versions.history(key) for key in keys], where

@@ -77,7 +77,9 @@ def test_the_worst_half_is_founded_anew_from_the_best_of_the_kept(scores: list[f
 @given(st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=9), st.integers())
 def test_all_may_be_founded_with_the_best_of_all(scores: list[float], seed: int) -> None:
     worst = cluster.reset_worst_half(founder="best")
-    found = resets(cluster.RoundRobin(len(scores), reset_every=1, reset_rule=worst).plan_actions(1, ring(scores), f"{seed}"))
+    found = resets(
+        cluster.RoundRobin(len(scores), reset_every=1, reset_rule=worst).plan_actions(1, ring(scores), f"{seed}")
+    )
     founders = [scores[int(ids[0].partition(".")[0])] for ids in found.values()]
     assert founders == [max(scores)] * len(found)
 
@@ -114,7 +116,9 @@ def test_islands_are_compared_by_the_score_of_the_evaluation_not_by_their_own_ra
     islands = ring([1.0, 2.0])
     best = islands[0].best_fn()
     assert best.candidate is not None
-    islands[0].population.update_evaluation(best.with_evaluation(best.candidate, best.evaluation, 100.0))  # ranks itself highly
+    islands[0].population.update_evaluation(
+        best.with_evaluation(best.candidate, best.evaluation, 100.0)
+    )  # ranks itself highly
     assert list(resets(cluster.RoundRobin(2, reset_every=1).plan_actions(1, islands, "seed"))) == [0]
 
 

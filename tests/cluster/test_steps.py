@@ -111,7 +111,9 @@ def test_a_resume_carries_out_what_was_decided_and_decides_nothing() -> None:
             return replace(super().add_fn(fn, decision), reason=f"{decision.reason}, kept")
 
     def pool(island: int, rng: Random, announce: cluster.ClusterProfilers) -> cluster.NichedPopulation:
-        return Watched(cluster.single_niche, lambda key: cluster.TournamentCluster(rng, announce), cluster.RankSelector(rng))
+        return Watched(
+            cluster.single_niche, lambda key: cluster.TournamentCluster(rng, announce), cluster.RankSelector(rng)
+        )
 
     records = memory.MemoryJournal()
     plugs: Mapping[str, Any] = {"num_islands": 1, "islands": {"make_pool": pool}, "iterations": 1}

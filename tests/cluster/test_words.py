@@ -134,7 +134,10 @@ def test_a_rank_that_is_no_number_is_told_with_the_score() -> None:
     found = evaluation.Evaluation(2.0)
     assert config(lambda island, each: island + (each.score or 0)).compute_fitness(4, found) == 6.0
     assert str(config(lambda *_: float("inf")).compute_fitness(0, found)) == "ValueError: a score of 2.0 ranked as inf"
-    assert str(config(lambda *_: 1.0).compute_fitness(0, evaluation.failed("no"))) == "ValueError: a score of None ranked as 1.0"
+    assert (
+        str(config(lambda *_: 1.0).compute_fitness(0, evaluation.failed("no")))
+        == "ValueError: a score of None ranked as 1.0"
+    )
     assert str(config(lambda *_: 1 / 0).compute_fitness(0, found)) == "ZeroDivisionError: division by zero"
     assert cluster.by_score(1, found) == 2.0
     assert cluster.by_score(1, evaluation.failed("no")) == -float("inf")
@@ -215,7 +218,13 @@ def test_commands_that_make_no_sense_are_refused_in_words() -> None:
     records, inbox = memory.MemoryJournal(), memory.MemoryInbox()
     held: Mapping[str, Any] = {"iterations": 1, "islands": {"gate": gate.hold_all}, "inbox": inbox, "num_islands": 1}
     toys.evolver(toys.Of("1.0"), records=records, **held).run()
-    decision = {"candidate": "1.0", "content_hash": content_hash("1.0"), "verdict": "accept", "reason": "good", "by": "ann"}
+    decision = {
+        "candidate": "1.0",
+        "content_hash": content_hash("1.0"),
+        "verdict": "accept",
+        "reason": "good",
+        "by": "ann",
+    }
     late = {"island": 3, "candidate": "0.0", "evaluation": {"score": 1.0}}
     wishes: list[tuple[Any, dict[str, Any]]] = [
         ("bark", {}),
@@ -272,7 +281,10 @@ def test_a_key_may_hold_an_at_sign() -> None:
 def test_a_head_says_what_is_no_version_of_its_key() -> None:
     pool = head()
     assert said(errors.NotFound, lambda: pool.get("c@1")) == "c@1 is no version of a@b."
-    assert said(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1"))) == "c@1 is no version of a@b."
+    assert (
+        said(errors.NotFound, lambda: pool.update_evaluation(testing.make_evaluated_function(1.0, id="c@1")))
+        == "c@1 is no version of a@b."
+    )
     assert said(errors.NotFound, lambda: pool.update_evaluation(toys.initial())) == "None is no version of a@b."
 
 
@@ -328,7 +340,9 @@ def test_records_of_a_candidate_hold_it_whole_and_give_it_back() -> None:
     bare = kept.candidate_from_data(data)
     assert bare == replace(whole, meta=EMPTY)
     assert kept.candidate_to_data(bare) == data
-    assert said(AssertionError, lambda: kept.require_candidate(toys.initial())) == "the kernel keeps only what it settled"
+    assert (
+        said(AssertionError, lambda: kept.require_candidate(toys.initial())) == "the kernel keeps only what it settled"
+    )
     draft = toys.initial()
     assert said(AssertionError, lambda: head().add_fn(draft, ACCEPT)) == "the kernel adds only what it settled"
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from atoll import config, errors, governed, runs, store
-from atoll.runs import session, trials
-from atoll.store import ledger
+from atoll.runs import paired_runs, session
+from atoll.store.versions import ledger
 
 NAMED = '"@param:survival/danger@production"'
 TASK = f'system = "survival"\n[survival]\ndanger_threshold = {NAMED}\nmax_turns = 3\n[run]\niterations = 1\n'
@@ -107,7 +107,9 @@ def test_each_text_of_a_table_may_be_a_parameter(tmp_path, kept):
     (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return 1.0\n")
     said = {"programs": {"templates": {"repair": "@param:prompts/repair", "partner": "as it is"}}}
     change(kept, "Mend it.", "prompts/repair")
-    plan = config.load(tmp_path, [said]).bind_parameters(session.make_parameter_reader(ledger.VersionLedger(kept.book())))
+    plan = config.load(tmp_path, [said]).bind_parameters(
+        session.make_parameter_reader(ledger.VersionLedger(kept.book()))
+    )
     assert plan.to_data()["programs"]["templates"] == {"partner": "as it is", "repair": "Mend it."}
     assert plan.parameters["programs.templates.repair"]["version"] == 1
 
@@ -127,7 +129,9 @@ def test_every_system_has_something_to_evolve(system, settings):
 
 class TestTrials:
     def test_pairs_of_runs_differ_in_the_value_alone_and_leave_nothing(self, folder, kept):
-        made = trials.PairedRuns(config.load(folder), "survival/danger", ledger.VersionLedger(kept.book()), range(2))
+        made = paired_runs.PairedRuns(
+            config.load(folder), "survival/danger", ledger.VersionLedger(kept.book()), range(2)
+        )
         assert made.parameter_name == "survival/danger@production"
         first, second = made.samples()
         again = made.score(made.apply(first, 0.4))
@@ -139,4 +143,4 @@ class TestTrials:
     def test_a_task_that_does_not_use_the_parameter_is_refused(self, folder, kept):
         plan = replace(config.load(folder), bindings={})
         with pytest.raises(errors.SetupError, match="no setting that is the parameter survival/danger"):
-            trials.PairedRuns(plan, "survival/danger", ledger.VersionLedger(kept.book()), range(2))
+            paired_runs.PairedRuns(plan, "survival/danger", ledger.VersionLedger(kept.book()), range(2))

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from atoll import candidate, config, governed, playbook, runs, store, testing
-from atoll.cli import rollouts
-from atoll.governed import evaluators, rollout, shadow, standings
+from atoll.cli.govern import rollout_actions
+from atoll.governed import rollout
+from atoll.governed.rollout import evaluators, shadow_result, shadow_runner, status
 from tests.mind.workspace import repositories
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -121,12 +122,17 @@ def _roll_out(known: governed.Parameters) -> None:
     def apply(each: candidate.Candidate, value: float) -> candidate.Candidate:
         return candidate.Candidate(each.id, f"{each.content}/{value}")
 
-    guards = rollouts.parse_guardrails(["late:0.05:lower"])
-    runner = shadow.ShadowRunner(
-        known, evaluators.FuncEvaluator(score), shadow.FixedSampler(samples), apply, guardrails=guards, min_effect=0.0
+    guards = rollout_actions.parse_guardrails(["late:0.05:lower"])
+    runner = shadow_runner.ShadowRunner(
+        known,
+        evaluators.FuncEvaluator(score),
+        shadow_result.FixedSampler(samples),
+        apply,
+        guardrails=guards,
+        min_effect=0.0,
     )
     result = runner.run_shadow("risk/penalty", 0.3, 1.0)
-    standings.save_shadow_result(known, "risk/penalty", 0.3, result, "ann")
+    status.save_shadow_result(known, "risk/penalty", 0.3, result, "ann")
     why = {"author": "evolver", "by": "ann", "reason": "the EMA of last week"}
-    rollouts.start_rollout(known, "risk/penalty", 0.3, {"guardrails": guards}, **why)
+    rollout_actions.start_rollout(known, "risk/penalty", 0.3, {"guardrails": guards}, **why)
     rollout.Rollout(known, "risk/penalty").add_shadow_result(result)

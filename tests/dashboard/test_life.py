@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from atoll import config, dashboard, runs, store
 from atoll.dashboard import server
-from atoll.survival import lives
+from atoll.survival import episode_reports
 from atoll.survival.grid import presets
 from tests.dashboard import filled
 
@@ -29,13 +29,13 @@ def test_lives_are_told_in_numbers_with_reliability_and_the_curve(decider, place
     assert sum(each["size"] for each in bins) == found["reliability"]["size"] > 100
     assert all(0 <= each["explored"] <= 1 for each in found["curve"])
     assert found["settings"]["danger_threshold"] == 0.7
-    assert found["settings"].keys() == {*lives.LIVE_SETTINGS}
+    assert found["settings"].keys() == {*episode_reports.LIVE_SETTINGS}
 
 
 def test_the_page_knows_every_setting_and_every_sign():
     scripts = Path(dashboard.__file__).parent / "page" / "js"
     controls, drawing = (scripts / "controls.js").read_text(), (scripts / "views" / "life" / "map.js").read_text()
-    assert set(re.findall(r'\{ name: "(\w+)", label', controls)) == {*lives.LIVE_SETTINGS}
+    assert set(re.findall(r'\{ name: "(\w+)", label', controls)) == {*episode_reports.LIVE_SETTINGS}
     assert f"const SIGNS = {json.dumps(presets.SIGNS)};" in drawing
 
 

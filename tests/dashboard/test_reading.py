@@ -3,10 +3,10 @@
 import pytest
 
 from atoll import store
-from atoll.dashboard import digest, finding, memo, standing, sums, warmth
+from atoll.dashboard import record_search, response_cache, run_status, run_totals, server
 from atoll.journal import Record
-from atoll.runs import gists
-from atoll.store import events
+from atoll.runs import text_format
+from atoll.store.records import queries
 from tests import toys
 
 
@@ -24,9 +24,9 @@ def step(number: int) -> list[Record]:
 
 
 def test_a_digest_reads_only_what_is_new(kept, monkeypatch):
-    monkeypatch.setattr(sums, "SPAN", 3)
+    monkeypatch.setattr(run_totals, "SPAN", 3)
     kept.journal("run").write(Record("started", 0, -1, {"budget": {"iterations": 10}}), *step(1), *step(2), *step(3))
-    found = digest.RunTotals(kept, "run")
+    found = run_totals.RunTotals(kept, "run")
     assert not found.advance(0.0)
     assert found.seq == 3
     while not found.advance(0.0):
@@ -42,19 +42,19 @@ def test_a_digest_reads_only_what_is_new(kept, monkeypatch):
 def test_a_digest_passes_over_records_of_another_form(kept):
     odd = [Record("applied", 1, 0, {"evaluations": "many"}), Record("founded", 0, 0, {"evaluation": {"cost": "dear"}})]
     kept.journal("run").write(*odd, *step(1))
-    found = digest.RunTotals(kept, "run")
+    found = run_totals.RunTotals(kept, "run")
     assert found.advance(10.0)
     assert found.evaluations >= 1
 
 
 @pytest.mark.parametrize("kind", ["ended", "concluded", "executed"])
 def test_how_a_run_ended_is_known_before_its_journal_is_added_up(kind, kept, monkeypatch):
-    monkeypatch.setattr(sums, "SPAN", 1)
+    monkeypatch.setattr(run_totals, "SPAN", 1)
     said = {"reason": "iterations: 3 of 3", "result": {}, "executor": {"evaluations": 3, "again": 0}}
     kept.journal("run").write(*step(1), Record(kind, 0, -1, said))
-    found = digest.RunTotals(kept, "run")
+    found = run_totals.RunTotals(kept, "run")
     assert not found.advance(0.0)
-    assert standing.RunStatusReader(kept, kept.run("run"), found).get_status() == ("finished", "iterations: 3 of 3")
+    assert run_status.RunStatusReader(kept, kept.run("run"), found).get_status() == ("finished", "iterations: 3 of 3")
 
 
 def test_a_shared_run_lives_by_its_leases_and_ends_by_its_end_whoever_still_wrote(kept):
@@ -62,31 +62,31 @@ def test_a_shared_run_lives_by_its_leases_and_ends_by_its_end_whoever_still_wrot
     leases = kept.leases(run, "a coordinator", 60.0)
     leases.open(2)
     leases.renew()
-    found = digest.RunTotals(kept, run)
-    assert standing.RunStatusReader(kept, kept.run(run), found).get_status() == ("running", "")
+    found = run_totals.RunTotals(kept, run)
+    assert run_status.RunStatusReader(kept, kept.run(run), found).get_status() == ("running", "")
     leases.leave()
-    assert standing.RunStatusReader(kept, kept.run(run), found).get_status()[0] == "interrupted"
+    assert run_status.RunStatusReader(kept, kept.run(run), found).get_status()[0] == "interrupted"
     kept.journal(run).write(Record("ended", 0, -1, {"reason": "stopped"}), *step(1))
     assert found.advance(10.0)
-    assert standing.RunStatusReader(kept, kept.run(run), found).get_status() == ("stopped", "stopped")
+    assert run_status.RunStatusReader(kept, kept.run(run), found).get_status() == ("stopped", "stopped")
 
 
 def test_a_record_of_a_cluster_says_what_it_counted(kept):
     counted = {"reason": "", "executor": {"evaluations": 3, "again": 1}}
     kept.journal("run").write(Record("executed", 0, -1, counted), Record("executed", 0, -1, {"executor": 7}))
-    odd, known = map(gists.summarize_record, events.RecordQueries(kept, "run").list_before(3, 2))
+    odd, known = map(text_format.summarize_record, queries.RecordQueries(kept, "run").list_before(3, 2))
     assert known == "on the cluster: evaluations 3, again 1"
     assert odd == '{"executor":7}'
 
 
 @pytest.mark.parametrize("is_warm", [False, True])
 def test_rare_records_are_found_among_many(is_warm, kept, monkeypatch):
-    monkeypatch.setattr(finding, "SPAN", 32)
-    monkeypatch.setattr(finding, "WORD_SPAN", 16)
-    monkeypatch.setattr(finding, "FEW", 4)
+    monkeypatch.setattr(record_search, "SPAN", 32)
+    monkeypatch.setattr(record_search, "WORD_SPAN", 16)
+    monkeypatch.setattr(record_search, "FEW", 4)
     kinds = ["reset" if n % 25 == 0 else "judged" if n % 2 else "applied" for n in range(1, 201)]
     kept.journal("run").write(*(Record(kind, n, 0, {"n": f"<{n}>"}) for n, kind in enumerate(kinds, 1)))
-    finder = finding.RecordSearch(kept, "run")
+    finder = record_search.RecordSearch(kept, "run")
     while is_warm and finder.index_next_segment():
         pass
     rare = [n for n, kind in enumerate(kinds, 1) if kind == "reset"][::-1]
@@ -103,9 +103,9 @@ def test_rare_records_are_found_among_many(is_warm, kept, monkeypatch):
 
 
 def test_a_look_that_takes_too_long_says_how_far_it_came(kept, monkeypatch):
-    monkeypatch.setattr(finding, "WORD_SPAN", 16)
+    monkeypatch.setattr(record_search, "WORD_SPAN", 16)
     kept.journal("run").write(*(Record("judged", n, 0, {"n": n}) for n in range(1, 101)))
-    finder, before, looks = finding.RecordSearch(kept, "run"), 101, 0
+    finder, before, looks = record_search.RecordSearch(kept, "run"), 101, 0
     while True:
         page = finder.search([], "nothing like it", before, 9, 0.0)
         looks += 1
@@ -118,7 +118,7 @@ def test_a_look_that_takes_too_long_says_how_far_it_came(kept, monkeypatch):
 
 def test_an_answer_is_made_again_only_when_something_changed_and_time_has_gone_by():
     now = [0.0]
-    kept, made = memo.ResponseCache(lambda: now[0]), []
+    kept, made = response_cache.ResponseCache(lambda: now[0]), []
 
     def make():
         made.append(now[0])
@@ -128,16 +128,16 @@ def test_an_answer_is_made_again_only_when_something_changed_and_time_has_gone_b
     assert kept.get("a", 1, make) == 1
     assert kept.get("a", 1, make) == 1
     assert kept.get("a", 2, make) == 1  # it was dear, and is good for a while
-    now[0] += memo.REUSE_FACTOR
+    now[0] += response_cache.REUSE_FACTOR
     assert kept.get("a", 2, make) == 2
     assert kept.get("a", 2, make) == 2
 
 
 def test_long_journals_are_read_ahead(kept, monkeypatch):
-    monkeypatch.setattr(finding, "SPAN", 4)
+    monkeypatch.setattr(record_search, "SPAN", 4)
     kept.journal("run").write(*(record for n in range(1, 11) for record in step(n)))
-    digests, finders = digest.RunTotalsCache(kept), finding.RecordSearchCache(kept)
-    reading = warmth.Prefetcher(kept, digests, finders)
+    digests, finders = run_totals.RunTotalsCache(kept), record_search.RecordSearchCache(kept)
+    reading = server.Prefetcher(kept, digests, finders)
     reading.start()
     toys.until(lambda: digests.get("run").evaluations == 10 and not finders.get("run").index_next_segment(), 60)
     reading.stop()

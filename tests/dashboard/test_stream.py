@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from atoll import store
-from atoll.dashboard import stream
+from atoll.dashboard import event_stream
 from atoll.journal import Record
 from tests import toys
 from tests.dashboard.browser import stage
@@ -109,7 +109,7 @@ def test_a_client_that_comes_back_misses_nothing(how, kept, address, connect):
 
 
 def test_one_that_is_far_behind_reads_the_store(kept, address, monkeypatch, connect):
-    monkeypatch.setattr(stream, "KEPT", 50)
+    monkeypatch.setattr(event_stream, "KEPT", 50)
     newest = connect(address)
     while not newest.told:
         newest.read()
@@ -121,7 +121,7 @@ def test_one_that_is_far_behind_reads_the_store(kept, address, monkeypatch, conn
 
 
 def test_a_client_that_takes_nothing_is_cut_and_holds_nobody_up(kept, monkeypatch, connect):
-    monkeypatch.setattr(stream, "STALLED_SECONDS", 0.5)
+    monkeypatch.setattr(event_stream, "STALLED_SECONDS", 0.5)
     num_events, text = 4000, "x" * 220  # more than the buffers between here and there hold
     with stage.served(kept) as served:
         tails = served.app.state.tails
@@ -145,7 +145,7 @@ def test_a_client_that_takes_nothing_is_cut_and_holds_nobody_up(kept, monkeypatc
 
 
 def test_the_line_is_kept_alive_by_comments(kept, monkeypatch, connect):
-    monkeypatch.setattr(stream, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(event_stream, "PING_SECONDS", 0.1)
     with stage.served(kept) as served:
         client = connect(served.address)
         deadline, got = time.monotonic() + 60, b""
@@ -166,7 +166,7 @@ def test_nobody_polls_when_nobody_watches(kept, connect):
 
 
 def test_who_goes_before_he_is_in_takes_no_place(kept):
-    tails = stream.RunTails(kept)
+    tails = event_stream.RunTails(kept)
 
     async def watch() -> None:
         async with tails.subscribe("run"):
@@ -195,7 +195,7 @@ def test_a_store_that_fails_for_a_while_ends_no_stream(kept, address, connect, t
     client.until(1)
     with contextlib.closing(sqlite3.connect(tmp_path / "atoll.db", timeout=60)) as other:
         other.execute("ALTER TABLE records RENAME TO away")
-        time.sleep(5 * stream.POLL_SECONDS)  # on a machine that looks later there is nothing to survive
+        time.sleep(5 * event_stream.POLL_SECONDS)  # on a machine that looks later there is nothing to survive
         other.execute("ALTER TABLE away RENAME TO records")
     write(kept, 2, 3)
     client.until(3)

@@ -6,7 +6,8 @@ from atoll import executor, sandbox
 from atoll.testing import ExecutorSuite
 
 jails = pytest.mark.skipif(
-    sandbox.get_level(sandbox.probe()) != "L3", reason=f"needs L3: {' '.join(sandbox.describe_missing(sandbox.probe()))}"
+    sandbox.get_level(sandbox.probe()) != "L3",
+    reason=f"needs L3: {' '.join(sandbox.describe_missing(sandbox.probe()))}",
 )
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from atoll import errors, sandbox
 from atoll.executor import ray as fleets
-from atoll.executor.ray import luggage
-from atoll.executor.ray.luggage import TaskFiles, ExtractedFiles
-from atoll.executor.ray.seat import ActorConfig, EvaluationActor
-from atoll.sandbox import files, parcel
+from atoll.executor.ray import task_files
+from atoll.executor.ray.actor import ActorConfig, EvaluationActor
+from atoll.executor.ray.task_files import ExtractedFiles, TaskFiles
+from atoll.sandbox import job_pickle, score_job
 
 TASK = """
 from beside import OFFSET
@@ -68,16 +68,18 @@ def test_a_single_file_travels_too(task):
 
 
 def test_too_much_is_refused_with_what_to_do(task, monkeypatch):
-    monkeypatch.setattr(luggage, "MOST_BYTES", 20)
+    monkeypatch.setattr(task_files, "MOST_BYTES", 20)
     with pytest.raises(errors.SetupError, match="put the data where all nodes see it under the same path"):
         TaskFiles.from_paths([str(task)])
 
 
 def test_a_seat_far_from_home_judges_as_at_home(task):
     packed = TaskFiles.from_paths([str(task)])
-    job = functools.partial(files.load_score_job, str(task / "task.py"), "evaluate", "inputs")
-    order = ActorConfig(sandbox.Limits(seconds=60.0), None, True, True, sandbox.Permissions(read_paths=(str(task),)), packed)
-    sent, body, home = parcel.pack_job(job, packed.locate), packed.pack(), str(task)
+    job = functools.partial(score_job.load_score_job, str(task / "task.py"), "evaluate", "inputs")
+    order = ActorConfig(
+        sandbox.Limits(seconds=60.0), None, True, True, sandbox.Permissions(read_paths=(str(task),)), packed
+    )
+    sent, body, home = job_pickle.pack_job(job, packed.locate), packed.pack(), str(task)
     shutil.rmtree(task)
     seat = EvaluationActor(order, sent, body, "node")
     try:

@@ -33,7 +33,12 @@ def nodes():
 
 def place(num_slots=4, tally=None, terms=TERMS, **rest):
     return executor.ExecutorConfig(
-        sandbox.Limits(seconds=20.0), num_slots, ray_config=terms, ray_stats=tally or fleets.RayStats(), is_unsafe=True, **rest
+        sandbox.Limits(seconds=20.0),
+        num_slots,
+        ray_config=terms,
+        ray_stats=tally or fleets.RayStats(),
+        is_unsafe=True,
+        **rest,
     )
 
 
@@ -42,7 +47,9 @@ def place(num_slots=4, tally=None, terms=TERMS, **rest):
 class TestFleet(ExecutorSuite):
     def make(self, make_job, limits, num_workers):
         order = fleets.ActorConfig(limits, None, True, False, sandbox.DEFAULT_PERMISSIONS, fleets.TaskFiles())
-        return executor.LocalExecutor(fleets.RaySlotPool(make_job, order, TERMS, num_workers, fleets.RayStats()), num_workers)
+        return executor.LocalExecutor(
+            fleets.RaySlotPool(make_job, order, TERMS, num_workers, fleets.RayStats()), num_workers
+        )
 
 
 class Counting:

@@ -17,23 +17,21 @@ import msgspec
 import pytest
 
 from atoll import config, errors, mutation
-from atoll.governed import logs
-from atoll.governed.feedback import record
-from atoll.governed.logs import entry
-from atoll.governed.parameters import layout
-from atoll.governed.proposals import webhook
-from atoll.governed.replay import checkpoint
-from atoll.governed.skills import markdown as skills
-from atoll.llm import agents, structured
-from atoll.llmsr import reply, source
+from atoll.governed.agent.skills import skill_md as skills
+from atoll.governed.approval import deciders
+from atoll.governed.evidence import feedback, log_stores, replay_report
+from atoll.governed.evidence import logs as evidence_logs
+from atoll.governed.parameters import file_layout
+from atoll.llm import command_line, json_output
+from atoll.llmsr import mutation_engine, source
 from atoll.llmsr.fit import parsing
 from atoll.llmsr.laws import table
-from atoll.mind.tasks import data, meeting, steg, trip
+from atoll.mind.tasks import load, meeting, stegpoet, trip
 from atoll.mind.workspace import patches
+from atoll.playbook import files as bullets
 from atoll.playbook import files as playbooks
-from atoll.playbook import markdown as bullets
-from atoll.programs import checkpoints
-from atoll.store import audit
+from atoll.programs.openevolve import checkpoints
+from atoll.store.versions import audit
 from atoll.survival import analysis
 from tests.cli import tasks
 from tests.fuzz import garbling
@@ -84,16 +82,22 @@ AGENTS = ['{"result": "ok", "usage": {"input_tokens": 1}}', '{"type": "turn.fail
 INSTANCES = (EXAMPLES / "mind_natural_plan/instances.jsonl").read_text().splitlines()
 TRIP, MEETING = (next(json.loads(each) for each in INSTANCES if name in each) for name in ("trip_pl", "meeting_pl"))
 PARSERS = {
-    "a function in a reply": Parser(lambda text: reply.parse_response(text, PARENT, 1), [REPLY], (ValueError, SyntaxError)),
+    "a function in a reply": Parser(
+        lambda text: mutation_engine.parse_response(text, PARENT, 1), [REPLY], (ValueError, SyntaxError)
+    ),
     "a fence": Parser(mutation.extract_code, [REPLY]),
     "search and replace": Parser(
         lambda text: mutation.apply_blocks("x = 1\ny = 2\n", mutation.parse_blocks(text)), [DIFF], (ValueError,)
     ),
     "edits of files": Parser(patches.parse_edits, [f"FILE: a.py\n{DIFF}"]),
-    "JSON in a reply": Parser(lambda text: list(structured.extract_json(text)), ['Well: {"a": [1, 2]} or ```json\n[]\n```']),
-    "what Claude Code prints": Parser(lambda text: agents._parse_claude(text, "m"), AGENTS, agents.PARSE_ERRORS),
-    "what Codex prints": Parser(lambda text: agents._parse_codex(text, "m"), AGENTS, agents.PARSE_ERRORS),
-    "what Gemini prints": Parser(lambda text: agents._parse_gemini(text, "m"), AGENTS, agents.PARSE_ERRORS),
+    "JSON in a reply": Parser(
+        lambda text: list(json_output.extract_json(text)), ['Well: {"a": [1, 2]} or ```json\n[]\n```']
+    ),
+    "what Claude Code prints": Parser(
+        lambda text: command_line._parse_claude(text, "m"), AGENTS, command_line.PARSE_ERRORS
+    ),
+    "what Codex prints": Parser(lambda text: command_line._parse_codex(text, "m"), AGENTS, command_line.PARSE_ERRORS),
+    "what Gemini prints": Parser(lambda text: command_line._parse_gemini(text, "m"), AGENTS, command_line.PARSE_ERRORS),
     "a skeleton": Parser(
         lambda text: parsing.parse(text, ["x", "v"]),
         ["def equation(x, v, params):\n    return params[0] * x"],
@@ -103,8 +107,8 @@ PARSERS = {
     "a trip": Parser(trip.parse_stays, [TRIP["golden_plan"]]),
     "a trip's task": Parser(lambda text: trip.from_text("t", text), [TRIP["prompt_0shot"]]),
     "a meeting's task": Parser(lambda text: meeting.from_text("m", text), [MEETING["prompt_0shot"]]),
-    "a poem's task": Parser(lambda text: steg.from_text("s", text), ["Hide the message 3 1 4 in a poem."]),
-    "plans in a file": Parser(in_file("instances.jsonl", data.load_problems), ["\n".join(INSTANCES[:3])]),
+    "a poem's task": Parser(lambda text: stegpoet.from_text("s", text), ["Hide the message 3 1 4 in a poem."]),
+    "plans in a file": Parser(in_file("instances.jsonl", load.load_problems), ["\n".join(INSTANCES[:3])]),
     "a task's settings": Parser(
         in_file("atoll.toml", config.load, ("task.py", tasks.TASK)), [tasks.TOML, tasks.TOML + "[run]\nseed = 3\n"]
     ),
@@ -122,18 +126,19 @@ PARSERS = {
     "a checkpoint": Parser(
         in_file("checkpoint_1/programs/a.json", lambda path: checkpoints.read_programs(path.parents[1])), [PROGRAM]
     ),
-    "a decision's log": Parser(lambda text: entry.decode(text.encode("utf-8", "replace")), [ENTRY], UNREADABLE),
+    "a decision's log": Parser(lambda text: evidence_logs.decode(text.encode("utf-8", "replace")), [ENTRY], UNREADABLE),
     "a folder of logs": Parser(
-        in_file("2030-01-01.jsonl", lambda path: list(logs.FileLog(path.parent).read(START, START))), [ENTRY + "\n"]
+        in_file("2030-01-01.jsonl", lambda path: list(log_stores.FileLog(path.parent).read(START, START))),
+        [ENTRY + "\n"],
     ),
-    "a report of feedback": Parser(lambda text: record.decode(text.encode("utf-8", "replace")), [REPORT], UNREADABLE),
+    "a report of feedback": Parser(lambda text: feedback.decode(text.encode("utf-8", "replace")), [REPORT], UNREADABLE),
     "a replay's checkpoint": Parser(
-        in_file("c.json", lambda path: checkpoint.read_checkpoint(path, {})), ['{"request": {}, "position": 3}']
+        in_file("c.json", lambda path: replay_report.read_checkpoint(path, {})), ['{"request": {}, "position": 3}']
     ),
-    "a file of parameters": Parser(in_file("current.json", layout.read_json), ['{"Version": 1, "value": 2}']),
+    "a file of parameters": Parser(in_file("current.json", file_layout.read_json), ['{"Version": 1, "value": 2}']),
     "a line of the audit": Parser(audit.parse_line, ['{"seq":1,"hash":"00"}'], (ValueError,)),
     "a decision by webhook": Parser(
-        lambda text: webhook._parse_message(text.encode("utf-8", "replace")), ['{"at": "2030-01-01"}']
+        lambda text: deciders._parse_message(text.encode("utf-8", "replace")), ['{"at": "2030-01-01"}']
     ),
     "a skill": Parser(
         skills.parse_skill, ["---\nname: say-hi\ndescription: Says hi.\nmetadata:\n  atoll-when: '[1]'\n---\nSay hi.\n"]

@@ -8,20 +8,21 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from atoll import llm, secrets
-from atoll.llm import structured
+from atoll import llm, secret_scanner
+from atoll.llm import json_output
 from atoll.mind import prompts
-from atoll.mind.tasks import meeting, steg
-from atoll.mutation import markers
-from atoll.programs import reflection, review
-from atoll.programs.texts import RewriteRequest
+from atoll.mind.tasks import meeting, stegpoet
+from atoll.mutation import text_blocks
+from atoll.programs.evaluation import llm_review
+from atoll.programs.gepa import reflection
+from atoll.programs.gepa.text_mutator import RewriteRequest
 
 SIZE = 400_000  # characters; a reply may have ten times as many
 MOST_SECONDS = 2.0  # of the processor: now 0.2 at most; by the square of its length each took 2, most of them minutes
 
 PROGRAM = "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n"
 ORDER = RewriteRequest("system", {"system": "Answer."}, "", 0.5, {}, Random(0))
-POEM = steg.Poem("s", "", (10, 20), 3)
+POEM = stegpoet.Poem("s", "", (10, 20), 3)
 DAY = meeting.Day("m", "", "Pier", 540, {"Ann": meeting.Friend("Ann", "Pier", 540, 600, 30)}, {})
 
 
@@ -49,11 +50,11 @@ def reflected(text: str) -> Any:
 
 
 CASES = {
-    "blocks that do not end": Case(lambda text: markers.splice(PROGRAM, text), repeated("# EVOLVE-BLOCK-START\n")),
-    "many blocks": Case(markers.find_evolving_spans, repeated(PROGRAM)),
+    "blocks that do not end": Case(lambda text: text_blocks.splice(PROGRAM, text), repeated("# EVOLVE-BLOCK-START\n")),
+    "many blocks": Case(text_blocks.find_evolving_spans, repeated(PROGRAM)),
     "empty lines before a note": Case(reflected, repeated("\n") + "So:\n```text\nBe exact.\n```"),
-    "JSON in a fence of empty lines": Case(lambda text: list(structured.extract_json(text)), "```" + repeated("\n")),
-    "a review in a fence of empty lines": Case(review.parse_review, "```" + repeated("\n")),
+    "JSON in a fence of empty lines": Case(lambda text: list(json_output.extract_json(text)), "```" + repeated("\n")),
+    "a review in a fence of empty lines": Case(llm_review.parse_review, "```" + repeated("\n")),
     "a code of empty lines": Case(POEM.parse_plan, repeated("\n") + "TEXT: rain"),
     "a code of many words": Case(POEM.evaluate, numbered("10 -> NAME\n") + "TEXT: rain"),
     "a text of many code words": Case(POEM.parse_trace, "10 -> rain\nTEXT:\n" + repeated("rain\n")),
@@ -62,11 +63,13 @@ CASES = {
     "meetings that do not end": Case(DAY.parse_plan, repeated("You meet ")),
     "meetings on one line": Case(DAY.parse_trace, repeated("You meet ")),
     "many meetings": Case(DAY.evaluate, numbered("You meet NAME for 1 minutes from 9:00AM to 9:01AM.\n")),
-    "keys that do not end": Case(lambda text: secrets.find_secrets(text, {}), repeated("-----BEGIN PRIVATE KEY-----")),
-    "keys to be hidden": Case(secrets.redact, repeated("-----BEGIN PRIVATE KEY-----")),
-    "many secrets": Case(lambda text: secrets.find_secrets(text, {}), repeated("token='abcd1234'\n")),
-    "tokens that do not end": Case(secrets.redact, repeated("eyJ-")),
-    "names of secrets before a call": Case(secrets.redact, repeated("password=") + "("),
+    "keys that do not end": Case(
+        lambda text: secret_scanner.find_secrets(text, {}), repeated("-----BEGIN PRIVATE KEY-----")
+    ),
+    "keys to be hidden": Case(secret_scanner.redact, repeated("-----BEGIN PRIVATE KEY-----")),
+    "many secrets": Case(lambda text: secret_scanner.find_secrets(text, {}), repeated("token='abcd1234'\n")),
+    "tokens that do not end": Case(secret_scanner.redact, repeated("eyJ-")),
+    "names of secrets before a call": Case(secret_scanner.redact, repeated("password=") + "("),
 }
 
 

@@ -7,16 +7,16 @@ import pytest
 pytest.importorskip("polars")
 
 from atoll import errors
-from atoll.governed import feedback, logs, ope, reflectors, replay
-from atoll.governed.replay import columnar
+from atoll.governed.evidence import columnar, feedback_stores, log_stores, logs, off_policy, reflectors
+from atoll.governed.evidence import replayer as evidence_replayer
 from bench import governed_logs as bench
 
 
 def test_columns_and_a_replay_agree(tmp_path):
     bench.generate(tmp_path, 3000)
     window = timedelta(minutes=1)
-    replayer = replay.LogReplayer(
-        logs.FileLog(tmp_path / "log"), feedback.FileFeedback(tmp_path / "feedback"), window=window
+    replayer = evidence_replayer.LogReplayer(
+        log_stores.FileLog(tmp_path / "log"), feedback_stores.FileFeedback(tmp_path / "feedback"), window=window
     )
     aggregator = reflectors.AggregatorReflector()
     replayer.register(aggregator)
@@ -36,16 +36,16 @@ def test_columns_and_a_replay_agree(tmp_path):
 
 
 def test_columns_feed_an_estimate(tmp_path):
-    log, channel = logs.FileLog(tmp_path / "log"), feedback.FileFeedback(tmp_path / "feedback")
+    log, channel = log_stores.FileLog(tmp_path / "log"), feedback_stores.FileFeedback(tmp_path / "feedback")
     for number in range(200):
         action = ("left", "right")[number % 2]
         log.append(logs.LogEntry(bench.START, f"d{number}", f"e{number}", None, None, action, 0.5))
-    channel = feedback.FileFeedback(tmp_path / "feedback", clock=lambda: bench.START)
+    channel = feedback_stores.FileFeedback(tmp_path / "feedback", clock=lambda: bench.START)
     for number in range(200):
         channel.report(f"e{number}", "won", float(number % 2))
     columns = columnar.ColumnarReplay(log.folder, channel.folder, bench.START, bench.END)
     logged = columns.to_logged_data("won", {"left": 0.2, "right": 0.8})
-    assert ope.estimate(logged, "dr").value == pytest.approx(0.8, abs=0.02)
+    assert off_policy.estimate(logged, "dr").value == pytest.approx(0.8, abs=0.02)
     with pytest.raises(errors.SetupError, match="lost"):
         columns.to_logged_data("lost", {"left": 1.0})
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from atoll import journal, store, testing
-from atoll.governed import feedback, journals, logs
+from atoll.governed.evidence import feedback, feedback_stores, log_stores, logs, run_log
 from atoll.testing.logs import START
 
 MOMENTS = [logs.LogEntry(START.replace(second=second), f"d{second}", "e") for second in (10, 20, 20, 50)]
@@ -27,7 +27,7 @@ class TestFileLog(Logs):
         self.path = tmp_path / "log"
 
     def holding(self, entries):
-        made = logs.FileLog(self.path)
+        made = log_stores.FileLog(self.path)
         for each in entries:
             made.append(each)
         return made
@@ -40,7 +40,7 @@ class TestStoredLog(Logs):
             yield
 
     def holding(self, entries):
-        made = logs.SQLLog(self.kept)
+        made = log_stores.SQLLog(self.kept)
         made.append(*entries)
         return made
 
@@ -60,7 +60,7 @@ def journal_log():
     kept = store.MemoryJournal()
     for record in records():
         kept.write(record)
-    return journals.RunLog(kept, "run", datetime(2026, 4, 18, tzinfo=UTC))
+    return run_log.RunLog(kept, "run", datetime(2026, 4, 18, tzinfo=UTC))
 
 
 class TestJournalLog(testing.LogSourceSuite):
@@ -79,7 +79,7 @@ class TestFileFeedback(testing.FeedbackChannelSuite):
         self.path = tmp_path / "feedback"
 
     def make(self):
-        return feedback.FileFeedback(self.path)
+        return feedback_stores.FileFeedback(self.path)
 
 
 class TestStoredFeedback(testing.FeedbackChannelSuite):
@@ -89,7 +89,7 @@ class TestStoredFeedback(testing.FeedbackChannelSuite):
             yield
 
     def make(self):
-        return feedback.SQLFeedback(self.kept)
+        return feedback_stores.SQLFeedback(self.kept)
 
 
 class TestJournalFeedback(testing.FeedbackChannelSuite):

@@ -6,7 +6,9 @@ import pytest
 
 from atoll import errors, evaluation
 from atoll.candidate import Candidate
-from atoll.governed import MemoryParameters, cancellation, evaluators
+from atoll.governed import MemoryParameters
+from atoll.governed import errors as governed_errors
+from atoll.governed.rollout import evaluators
 
 FOUR = Candidate("0.0", "4")
 
@@ -33,7 +35,7 @@ def test_a_function_is_compulsory_and_stopping_is_looked_for_first():  # G60
         evaluators.FuncEvaluator(None)  # type: ignore[arg-type]
     stop = threading.Event()
     stop.set()
-    with pytest.raises(cancellation.Cancelled):
+    with pytest.raises(governed_errors.Cancelled):
         evaluators.FuncEvaluator(lambda each: pytest.fail("it was called"), stop=stop).score(FOUR)
 
 
@@ -81,7 +83,9 @@ def test_a_feature_that_is_no_number_is_named(value):  # G65
 def test_weights_may_be_parameters_that_evolve():  # G66 beyond
     store = MemoryParameters()
     store.set("weights/size", 2, "start")
-    evaluator = evaluators.WeightedEvaluator({"size": number}, {"size": evaluators.ParameterWeight(store, "weights/size")})
+    evaluator = evaluators.WeightedEvaluator(
+        {"size": number}, {"size": evaluators.ParameterWeight(store, "weights/size")}
+    )
     assert evaluator.score(FOUR).score == 8.0
     store.set("weights/size", 0.5, "smaller is better")
     assert evaluator.score(FOUR).score == 2.0

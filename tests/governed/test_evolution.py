@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from atoll import errors
-from atoll.governed.evolution import Evolver, SessionQuota, QuotaExceeded
-from atoll.governed.meta import make_proposal_tools
+from atoll.governed.agent.agent_tools import make_proposal_tools
+from atoll.governed.agent.evolver import Evolver, QuotaExceeded, SessionQuota
+from atoll.governed.agent.reflections import InvalidReflection, choose_reflection_type
+from atoll.governed.agent.tools import InvalidTool
+from atoll.governed.approval import DEFER, AlreadyDecided, Decider, Policy, SecretFound
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.proposals import DEFER, AlreadyDecided, Decider, Policy, SecretFound
-from atoll.governed.reflections import InvalidReflection, choose_reflection_type
-from atoll.governed.tools import InvalidTool
 
 TOOL: dict[str, Any] = {
     "name": "say",
@@ -208,4 +208,9 @@ def test_reflections_come_newest_first_and_a_bad_one_hides_no_other(store: Memor
 
 
 def test_a_reflection_is_due_at_the_end_after_a_failure_and_every_ten_runs() -> None:
-    assert (choose_reflection_type(3), choose_reflection_type(3, failed=True), choose_reflection_type(20), choose_reflection_type(0)) == ("post_session", "on_error", "periodic", "post_session")
+    assert (
+        choose_reflection_type(3),
+        choose_reflection_type(3, failed=True),
+        choose_reflection_type(20),
+        choose_reflection_type(0),
+    ) == ("post_session", "on_error", "periodic", "post_session")

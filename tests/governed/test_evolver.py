@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atoll import errors, llm, testing
-from atoll.governed import MemoryParameters, evolver
+from atoll.governed import MemoryParameters
 from atoll.governed.errors import ReasonRequired, VersionConflict
-from atoll.governed.feedback import Feedback
+from atoll.governed.evidence.feedback import Feedback
+from atoll.governed.rollout import parameter_evolver, proposers
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
 
@@ -25,15 +26,15 @@ def store():
 
 
 def half(key, found):
-    return evolver.Suggestion(0.25, 0.9)
+    return proposers.Suggestion(0.25, 0.9)
 
 
 def made(store, said=None):
-    return evolver.ParameterEvolver(store, half, audit_log=None if said is None else said.append)
+    return parameter_evolver.ParameterEvolver(store, half, audit_log=None if said is None else said.append)
 
 
 def approved(proposal, by="ann", reason="it pays", is_approved=True):
-    return evolver.Approval.for_proposal(proposal, is_approved=is_approved, approver=by, reason=reason)
+    return parameter_evolver.Approval.for_proposal(proposal, is_approved=is_approved, approver=by, reason=reason)
 
 
 def test_proposing_is_the_proposers_and_changes_nothing(store):  # G33
@@ -42,21 +43,21 @@ def test_proposing_is_the_proposers_and_changes_nothing(store):  # G33
 
 
 def test_a_confidence_lies_between_0_and_1(store):  # G33
-    wild = evolver.ParameterEvolver(store, lambda key, found: evolver.Suggestion(1, 7.0))
+    wild = parameter_evolver.ParameterEvolver(store, lambda key, found: proposers.Suggestion(1, 7.0))
     assert wild.propose("rate", []).confidence == 1.0
 
 
 def test_store_and_proposer_are_compulsory(store):  # G36
     for parts in ((None, half), (store, None)):
         with pytest.raises(errors.SetupError, match="needs a"):
-            evolver.ParameterEvolver(*parts)
+            parameter_evolver.ParameterEvolver(*parts)
 
 
 def test_what_was_approved_becomes_a_version_with_its_reason_and_author(store):  # G34
     said: list[str] = []
     maker = made(store, said)
     proposal = maker.change("rate", 0.25, id="p1")
-    assert maker.apply(proposal, approved(proposal)) == evolver.ApplyResult(2)
+    assert maker.apply(proposal, approved(proposal)) == parameter_evolver.ApplyResult(2)
     change = store.history("rate")[-1]
     assert (change.value, change.reason, change.author) == (0.25, "it pays", "evolver")
     assert "approved by ann" in said[0]
@@ -102,8 +103,8 @@ def test_the_same_proposal_twice_makes_one_version(store):
 def test_an_approval_carries_only_what_was_reviewed_by_somebody_else(store):
     maker = made(store)
     proposal = maker.change("rate", 0.25, id="p1")
-    edited = evolver.ParameterProposal("p1", "rate", 0.9, "evolver", 1)
-    other = evolver.ParameterProposal("p2", "rate", 0.25, "evolver", 1)
+    edited = parameter_evolver.ParameterProposal("p1", "rate", 0.9, "evolver", 1)
+    other = parameter_evolver.ParameterProposal("p2", "rate", 0.25, "evolver", 1)
     assert "changed after" in maker.apply(edited, approved(proposal)).refusal
     assert "about p1" in maker.apply(other, approved(proposal)).refusal
     assert "cannot approve it" in maker.apply(proposal, approved(proposal, by="evolver")).refusal
@@ -119,23 +120,23 @@ def test_several_proposals_wait_side_by_side(store):  # G37
 
 
 def test_an_average_follows_what_was_measured():
-    found = evolver.EMAProposer(alpha=0.5)("k", evidence(0, 8, 8))
+    found = proposers.EMAProposer(alpha=0.5)("k", evidence(0, 8, 8))
     assert found.value == 6.0
     assert 0 < found.confidence < 0.5
-    assert evolver.EMAProposer(alpha=0.5, get_initial_value=lambda key: 4.0)("k", evidence(8)).value == 6.0
-    assert evolver.EMAProposer(alpha=1.0)("k", evidence(0, 8, confidence=0.5)).value == 4.0
+    assert proposers.EMAProposer(alpha=0.5, get_initial_value=lambda key: 4.0)("k", evidence(8)).value == 6.0
+    assert proposers.EMAProposer(alpha=1.0)("k", evidence(0, 8, confidence=0.5)).value == 4.0
 
 
 def test_a_controller_brings_a_metric_to_its_target():
     values = {"rate": 0.0}
-    pid = evolver.PIDProposer(values.__getitem__, target=3.0, kp=0.2, high=10.0)
+    pid = proposers.PIDProposer(values.__getitem__, target=3.0, kp=0.2, high=10.0)
     for _ in range(40):  # the metric is twice the parameter
         values["rate"] = pid("rate", evidence(2 * values["rate"])).value
     assert values["rate"] == pytest.approx(1.5, abs=0.01)
 
 
 def test_a_controller_stays_in_its_bounds_and_does_not_wind_up():
-    pid = evolver.PIDProposer(lambda key: 1.0, target=100.0, ki=1.0, low=0.0, high=2.0)
+    pid = proposers.PIDProposer(lambda key: 1.0, target=100.0, ki=1.0, low=0.0, high=2.0)
     assert pid("k", evidence(*[0.0] * 50)).value == 2.0
     assert pid("k", evidence(*[0.0] * 50, 101.0)).value < 2.0
 
@@ -143,15 +144,17 @@ def test_a_controller_stays_in_its_bounds_and_does_not_wind_up():
 def test_thompson_sampling_prefers_what_pays_and_still_tries():
     paid = [Feedback(START, "e", "m", 1.0 + 0.01 * n, meta={"value": "a"}) for n in range(30)]
     paid += [Feedback(START, "e", "m", 0.01 * n, meta={"value": "b"}) for n in range(30)]
-    found = evolver.ThompsonProposer(["a", "b"])("k", paid)
-    assert found == evolver.ThompsonProposer(["a", "b"])("k", paid)
+    found = proposers.ThompsonProposer(["a", "b"])("k", paid)
+    assert found == proposers.ThompsonProposer(["a", "b"])("k", paid)
     assert found.value == "a"
     assert found.confidence > 0.9
-    early = {evolver.ThompsonProposer(["a", "b"], seed=seed)("k", paid[::30]).value for seed in range(20)}
+    early = {proposers.ThompsonProposer(["a", "b"], seed=seed)("k", paid[::30]).value for seed in range(20)}
     assert early == {"a", "b"}
 
 
-@pytest.mark.parametrize("proposer", [evolver.EMAProposer(metric="x"), evolver.ThompsonProposer([1, 2], metric="x")])
+@pytest.mark.parametrize(
+    "proposer", [proposers.EMAProposer(metric="x"), proposers.ThompsonProposer([1, 2], metric="x")]
+)
 def test_without_evidence_nothing_is_proposed(proposer):
     with pytest.raises(errors.SetupError, match="no evidence on x"):
         proposer("k", evidence(1.0))
@@ -159,7 +162,11 @@ def test_without_evidence_nothing_is_proposed(proposer):
 
 @pytest.mark.parametrize(
     "wrong",
-    [lambda: evolver.EMAProposer(alpha=0), lambda: evolver.PIDProposer(float, 1.0, low=2, high=1), lambda: evolver.ThompsonProposer([1])],
+    [
+        lambda: proposers.EMAProposer(alpha=0),
+        lambda: proposers.PIDProposer(float, 1.0, low=2, high=1),
+        lambda: proposers.ThompsonProposer([1]),
+    ],
 )
 def test_settings_that_cannot_be_are_refused(wrong):
     with pytest.raises(errors.SetupError):
@@ -169,7 +176,7 @@ def test_settings_that_cannot_be_are_refused(wrong):
 def test_a_model_proposes_from_the_present_value_and_the_evidence(store):
     answer = {"value": 0.4, "confidence": 0.7, "rationale": "late deliveries fell"}
     model = testing.ScriptedLLM(lambda step, call, prompt: f"```json\n{json.dumps(answer)}\n```")
-    proposer = evolver.LLMProposer(model, lambda key: store.get(key).value, description="Penalty for risk.")
+    proposer = proposers.LLMProposer(model, lambda key: store.get(key).value, description="Penalty for risk.")
     assert proposer("rate", evidence(1.0, 2.0, metric="late")) == (0.4, 0.7)
     assert proposer.rationale == "late deliveries fell"
 
@@ -180,6 +187,6 @@ def test_a_value_of_a_model_that_cannot_be_is_refused(store):
             raise ValueError("it is no number")
 
     model = testing.ScriptedLLM(lambda step, call, prompt: '{"value": "much", "confidence": 1}')
-    proposer = evolver.LLMProposer(model, lambda key: 1, check=check)
+    proposer = proposers.LLMProposer(model, lambda key: 1, check=check)
     with pytest.raises(llm.InvalidResponse, match="no number"):
         proposer("rate", evidence(1.0))

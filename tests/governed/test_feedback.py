@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atoll import errors, store
-from atoll.governed import feedback
+from atoll.governed.evidence import feedback, feedback_stores
 
 START = datetime(2026, 4, 18, 23, 59, tzinfo=UTC)
 
@@ -25,11 +25,11 @@ def channel(request, tmp_path):
         case "memory":
             yield feedback.MemoryFeedback(clock=Clock())
         case "files":
-            yield feedback.FileFeedback(tmp_path / "feedback", clock=Clock())
+            yield feedback_stores.FileFeedback(tmp_path / "feedback", clock=Clock())
         case _:
             is_file = request.param == "database"
             with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as kept:
-                yield feedback.SQLFeedback(kept, clock=Clock())
+                yield feedback_stores.SQLFeedback(kept, clock=Clock())
 
 
 def test_what_was_reported_is_stamped_and_comes_back_oldest_first(channel):  # G45
@@ -86,7 +86,7 @@ def test_a_channel_knows_its_entities(channel):
 
 
 def test_a_folder_per_entity_and_a_file_per_day_and_only_those_since_are_opened(tmp_path):  # G46
-    channel = feedback.FileFeedback(tmp_path, clock=Clock())
+    channel = feedback_stores.FileFeedback(tmp_path, clock=Clock())
     channel.report("a b", "m", 1.0)
     old = tmp_path / "a%20b" / "2020-01-01.jsonl"
     old.write_text("never opened, or this would raise\n")
@@ -95,7 +95,7 @@ def test_a_folder_per_entity_and_a_file_per_day_and_only_those_since_are_opened(
 
 
 def test_the_casing_of_go_is_read(tmp_path):  # G38
-    channel = feedback.FileFeedback(tmp_path)
+    channel = feedback_stores.FileFeedback(tmp_path)
     (tmp_path / "e").mkdir()
     line = '{"Timestamp":"2026-04-19T00:00:00Z","Entity":"e","Metric":"m","Value":2,"Confidence":0.5,"Meta":null}\n'
     (tmp_path / "e" / "2026-04-19.jsonl").write_text(line)
@@ -104,7 +104,7 @@ def test_the_casing_of_go_is_read(tmp_path):  # G38
 
 
 def test_a_bad_line_is_told_and_skipped_if_wanted(tmp_path):  # G43
-    channel = feedback.FileFeedback(tmp_path, on_issue="skip")
+    channel = feedback_stores.FileFeedback(tmp_path, on_issue="skip")
     channel.report("e", "m", 1.0)
     (file,) = (tmp_path / "e").iterdir()
     with file.open("a") as out:

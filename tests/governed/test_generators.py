@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import errors, llm
-from atoll.governed.generators import CandidateParseFailed, InvalidK, LLMFailed, LLMGenerator, GenerateOptions
+from atoll.governed.agent.generators import CandidateParseFailed, GenerateOptions, InvalidK, LLMFailed, LLMGenerator
 
 
 class Model:

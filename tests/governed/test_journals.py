@@ -6,8 +6,10 @@ import pytest
 
 from atoll import cluster, control, errors, function, store
 from atoll.candidate import Candidate
-from atoll.governed import evolver, reflectors, replay
-from atoll.governed.journals import RunLog
+from atoll.governed.evidence import attribution, reflectors
+from atoll.governed.evidence import replayer as evidence_replayer
+from atoll.governed.evidence.run_log import RunLog
+from atoll.governed.rollout import proposers
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
 FOREVER = (START - timedelta(days=1), START + timedelta(days=30))
@@ -59,12 +61,12 @@ def test_every_child_is_a_decision_with_its_score_gain_and_fate(run):
 def test_a_run_is_replayed_paired_by_decision_and_evolves_a_parameter(run):
     log = RunLog(run, "r1", START, group_by="island")
     aggregator = reflectors.AggregatorReflector()
-    replayer = replay.LogReplayer(log, log, attribution=replay.by_decision)
+    replayer = evidence_replayer.LogReplayer(log, log, attribution=attribution.by_decision)
     replayer.register(aggregator)
     report = replayer.replay(*FOREVER)
     assert report.pending == 0
     assert aggregator.stats("island 0", "score").count + aggregator.stats("island 1", "score").count == report.entries
-    found = evolver.EMAProposer(metric="gain")("engines/weight", log.query("island 0", START))
+    found = proposers.EMAProposer(metric="gain")("engines/weight", log.query("island 0", START))
     assert found.confidence > 0.3
 
 

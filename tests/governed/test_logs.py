@@ -13,9 +13,8 @@ import msgspec
 import pytest
 
 from atoll import errors, store
-from atoll.governed import logs
-from atoll.governed.logs import lines
-from atoll.governed.logs.source import ReadIssue
+from atoll.governed.evidence import day_files, log_stores, logs
+from atoll.governed.evidence.logs import ReadIssue
 from bench import governed_logs as bench
 
 START = datetime(2026, 4, 18, 12, tzinfo=UTC)
@@ -34,11 +33,11 @@ def ids(found) -> list[str]:
 @pytest.fixture(params=["files", "database", "postgres"])
 def log(request, tmp_path):
     if request.param == "files":
-        yield logs.FileLog(tmp_path / "log")
+        yield log_stores.FileLog(tmp_path / "log")
     else:
         is_file = request.param == "database"
         with store.Store(tmp_path / "atoll.db" if is_file else request.getfixturevalue("postgres_url")) as kept:
-            yield logs.SQLLog(kept)
+            yield log_stores.SQLLog(kept)
 
 
 def test_what_was_appended_is_read_back_whole(log):  # G38
@@ -76,7 +75,7 @@ def test_what_is_no_plain_data_is_refused(log):
 
 
 def test_a_file_per_utc_day_and_only_those_of_the_window_are_opened(tmp_path):  # G40, G42
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     for number, days in enumerate((0, 1, 4)):
         log.append(entry(number, START + days * DAY))
     log.append(entry(9, datetime(2026, 4, 19, 3, tzinfo=timezone(timedelta(hours=8)))))  # still the 18th in UTC
@@ -91,7 +90,7 @@ def test_a_file_per_utc_day_and_only_those_of_the_window_are_opened(tmp_path):  
 
 
 def test_files_that_others_put_there_are_left_alone(tmp_path):
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     for name in ("notes.txt", "2026-13-01.jsonl", "today.jsonl"):
         (tmp_path / name).write_text("x")
     assert log.list_days() == []
@@ -105,7 +104,7 @@ FOREIGN = (
 
 
 def test_both_casings_are_read_also_in_one_file(tmp_path):  # G38
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     (tmp_path / "2026-04-18.jsonl").write_text(FOREIGN)
     log.append(entry(2))
     first, second = log.read(*FOREVER)
@@ -117,14 +116,14 @@ def test_both_casings_are_read_also_in_one_file(tmp_path):  # G38
 def test_times_of_other_zones_and_of_none_are_read_as_utc(tmp_path):
     text = '{"timestamp":"2026-04-18T20:00:00+08:00"}\n\n{"timestamp":"2026-04-18T12:00:00"}\n'
     (tmp_path / "2026-04-18.jsonl").write_text(text)
-    assert [each.timestamp for each in logs.FileLog(tmp_path).read(*FOREVER)] == [START, START]
+    assert [each.timestamp for each in log_stores.FileLog(tmp_path).read(*FOREVER)] == [START, START]
 
 
 BROKEN = [b"{not json}", b'{"timestamp": 7}', b'{"entity": "no time"}', b"\xff\xfe", b'{"timestamp":"2026-04-18T12:00']
 
 
 def broken(folder: Path, bad: bytes) -> Path:
-    log = logs.FileLog(folder)
+    log = log_stores.FileLog(folder)
     log.append(entry(1))
     path = folder / "2026-04-18.jsonl"
     with path.open("ab") as file:
@@ -138,9 +137,9 @@ def test_a_bad_line_is_told_with_its_place_and_no_entry_behind_it_is_lost_unseen
     path = broken(tmp_path, bad)
     offset = path.read_bytes().index(b"\n") + 1
     with pytest.raises(logs.InvalidLogLine, match="Line 2") as caught:
-        list(logs.FileLog(tmp_path).read(*FOREVER))
+        list(log_stores.FileLog(tmp_path).read(*FOREVER))
     assert caught.value.issue[:3] == (str(path), 2, offset)
-    reading = logs.FileLog(tmp_path, on_issue="skip").open_reader(*FOREVER)
+    reading = log_stores.FileLog(tmp_path, on_issue="skip").open_reader(*FOREVER)
     assert ids(reading) == ["d1", "d2"]
     assert reading.num_issues == 1
     assert isinstance(reading.issues[0], ReadIssue)
@@ -149,18 +148,18 @@ def test_a_bad_line_is_told_with_its_place_and_no_entry_behind_it_is_lost_unseen
 def test_a_quarantined_line_is_copied_once(tmp_path):
     broken(tmp_path, b"{not json}")
     for _ in range(2):
-        assert ids(logs.FileLog(tmp_path, on_issue="quarantine").read(*FOREVER)) == ["d1", "d2"]
+        assert ids(log_stores.FileLog(tmp_path, on_issue="quarantine").read(*FOREVER)) == ["d1", "d2"]
     (copy,) = (tmp_path / "quarantine").iterdir()
     assert copy.read_bytes() == b"{not json}"
 
 
 def test_an_unknown_policy_is_refused_at_once(tmp_path):
     with pytest.raises(errors.SetupError, match="quarantine"):
-        logs.FileLog(tmp_path, on_issue="ignore")  # type: ignore[arg-type]
+        log_stores.FileLog(tmp_path, on_issue="ignore")  # type: ignore[arg-type]
 
 
 def test_a_line_without_an_end_is_in_progress_and_no_mistake(tmp_path):  # G43, G44
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     log.append(entry(1))
     path = tmp_path / "2026-04-18.jsonl"
     whole = path.read_bytes().replace(b"d1", b"d2")
@@ -177,14 +176,14 @@ def test_a_line_without_an_end_is_in_progress_and_no_mistake(tmp_path):  # G43, 
 def test_a_half_line_of_a_writer_that_died_gets_an_end_and_spoils_no_other(tmp_path):
     path = tmp_path / "2026-04-18.jsonl"
     path.write_bytes(b'{"timestamp":"2026-04')
-    logs.FileLog(tmp_path).append(entry(1))
-    reading = logs.FileLog(tmp_path, on_issue="skip").open_reader(*FOREVER)
+    log_stores.FileLog(tmp_path).append(entry(1))
+    reading = log_stores.FileLog(tmp_path, on_issue="skip").open_reader(*FOREVER)
     assert ids(reading) == ["d1"]
     assert reading.num_issues == 1
 
 
 def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     log.append(entry(1))
     monkeypatch.setattr(os, "write", lambda file, line: 7)
     with pytest.raises(errors.StoreFailed, match="took 7 of"):
@@ -192,7 +191,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
 
 
 def test_a_file_that_was_deleted_is_made_again(tmp_path):
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     log.append(entry(1))
     (tmp_path / "2026-04-18.jsonl").unlink()
     log.append(entry(2))
@@ -200,15 +199,15 @@ def test_a_file_that_was_deleted_is_made_again(tmp_path):
 
 
 def test_lines_longer_than_a_block_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 64)
-    log = logs.FileLog(tmp_path, with_lock=True)
+    monkeypatch.setattr(day_files, "BLOCK_BYTES", 64)
+    log = log_stores.FileLog(tmp_path, with_lock=True)
     for number in range(9):
         log.append(entry(number, meta={"text": "x" * number * 40}))
     assert ids(log.read(*FOREVER)) == [f"d{n}" for n in range(9)]
 
 
 def test_a_tail_sees_every_line_once_and_never_half_of_one(tmp_path):  # G44
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     log.append(entry(0))
 
     def write() -> None:
@@ -223,13 +222,13 @@ def test_a_tail_sees_every_line_once_and_never_half_of_one(tmp_path):  # G44
 
     writer = threading.Thread(target=write)
     writer.start()
-    seen = ids(itertools.islice(logs.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.0005), 31))
+    seen = ids(itertools.islice(log_stores.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.0005), 31))
     writer.join()
     assert seen == [f"d{n}" for n in range(31)]
 
 
 def test_a_tail_without_a_start_sees_only_what_comes(tmp_path):
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     log.append(entry(0))
     assert ids(log.follow(timeout=0.01)) == []
 
@@ -248,13 +247,13 @@ for number in range(400):
 def test_many_processes_append_and_a_live_tail_loses_nothing(tmp_path):  # section 6; 8 writers in the bench
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, tmp_path, str(each)]) for each in range(3)]
     seen = []
-    for each in logs.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.002):
+    for each in log_stores.FileLog(tmp_path).follow(START, timeout=60, poll_seconds=0.002):
         seen.append(each.decision_id)
         if len(seen) == 1200:
             break
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     assert sorted(seen) == sorted(f"{writer}-{number}" for writer in range(3) for number in range(400))
-    assert sorted(ids(logs.FileLog(tmp_path).read(*FOREVER))) == sorted(seen)
+    assert sorted(ids(log_stores.FileLog(tmp_path).read(*FOREVER))) == sorted(seen)
 
 
 def test_one_process_appends_thousands_of_lines_a_second(tmp_path):  # section 6: 20,000; CI asks for half
@@ -263,7 +262,7 @@ def test_one_process_appends_thousands_of_lines_a_second(tmp_path):  # section 6
 
 def test_an_index_finds_the_entries_of_an_entity(tmp_path):  # G47
     with store.Store(tmp_path / "atoll.db") as kept:
-        log = logs.SQLLog(kept)
+        log = log_stores.SQLLog(kept)
         log.append(*(entry(number, START + number * DAY) for number in range(5)), logs.LogEntry(START, "x", "other"))
         assert ids(log.query_entity("carrier", START + DAY)) == ["d1", "d2", "d3", "d4"]
         with kept.database.begin_read() as connection:
@@ -274,10 +273,10 @@ def test_an_index_finds_the_entries_of_an_entity(tmp_path):  # G47
 
 
 def test_entries_of_one_moment_keep_their_order_over_portions(tmp_path, monkeypatch):
-    from atoll.store import timeline
+    from atoll.store import event_streams
 
-    monkeypatch.setattr(timeline, "CHUNK", 3)
+    monkeypatch.setattr(event_streams, "CHUNK", 3)
     with store.Store("sqlite://") as kept:
-        log = logs.SQLLog(kept)
+        log = log_stores.SQLLog(kept)
         log.append(*(entry(number) for number in range(10)))
         assert ids(log.read(*FOREVER)) == [f"d{n}" for n in range(10)]

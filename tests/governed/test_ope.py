@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from atoll import errors
-from atoll.governed import feedback, logs, ope, replay
+from atoll.governed.evidence import feedback, logs, off_policy
+from atoll.governed.evidence import replayer as evidence_replayer
 from bench import governed_statistics as bench
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
@@ -37,35 +38,39 @@ def test_the_naive_mean_is_wrong(quality):
     assert found["naive"].coverage == 0
 
 
-def uniform(size: int, *, propensity: float = 0.5) -> ope.LoggedData:
+def uniform(size: int, *, propensity: float = 0.5) -> off_policy.LoggedData:
     rng = np.random.default_rng(0)
     actions = rng.integers(0, 2, size)
     target = np.tile([0.2, 0.8], (size, 1))
-    return ope.LoggedData(actions, actions.astype(float), np.full(size, propensity), target)
+    return off_policy.LoggedData(actions, actions.astype(float), np.full(size, propensity), target)
 
 
 @pytest.mark.parametrize("method", ["ips", "clipped_ips", "snips", "dm", "dr"])
 def test_without_features_every_estimator_still_works(method):
-    assert ope.estimate(uniform(4000), method).value == pytest.approx(0.8, abs=0.05)
+    assert off_policy.estimate(uniform(4000), method).value == pytest.approx(0.8, abs=0.05)
 
 
 def test_the_model_of_rewards_fits_them():
     logged = bench.World(3).log(3000)
-    logistic, linear = (ope.estimate(logged, "dr", model=model()) for model in (ope.Logistic, ope.Ridge))
-    assert ope.estimate(logged, "dr") == logistic
+    logistic, linear = (
+        off_policy.estimate(logged, "dr", model=model()) for model in (off_policy.Logistic, off_policy.Ridge)
+    )
+    assert off_policy.estimate(logged, "dr") == logistic
     assert logistic.interval.high - logistic.interval.low < linear.interval.high - linear.interval.low
-    scaled = ope.LoggedData(logged.actions, 3 * logged.rewards, logged.propensities, logged.target, logged.features)
-    assert ope.estimate(scaled, "dr") == ope.estimate(scaled, "dr", model=ope.Ridge())
+    scaled = off_policy.LoggedData(
+        logged.actions, 3 * logged.rewards, logged.propensities, logged.target, logged.features
+    )
+    assert off_policy.estimate(scaled, "dr") == off_policy.estimate(scaled, "dr", model=off_policy.Ridge())
 
 
-@pytest.mark.parametrize("model", [ope.Logistic, ope.Ridge])
+@pytest.mark.parametrize("model", [off_policy.Logistic, off_policy.Ridge])
 def test_a_ridge_of_nothing_is_refused(model):
     with pytest.raises(errors.SetupError, match="strength"):
         model(0.0)
 
 
 def test_an_estimate_tells_how_far_the_policies_are_apart():
-    found = ope.estimate(uniform(1000)).diagnostics
+    found = off_policy.estimate(uniform(1000)).diagnostics
     assert found.num_decisions == 1000
     assert found.max_weight == pytest.approx(1.6)
     assert found.overlap == pytest.approx(1, abs=0.05)
@@ -73,9 +78,9 @@ def test_an_estimate_tells_how_far_the_policies_are_apart():
 
 
 def test_a_log_worth_fewer_than_50_decisions_is_refused():
-    with pytest.raises(ope.InsufficientOverlap, match="fewer than 50"):
-        ope.estimate(uniform(40))
-    assert ope.estimate(uniform(40), "naive").value == pytest.approx(0.5, abs=0.2)
+    with pytest.raises(off_policy.InsufficientOverlap, match="fewer than 50"):
+        off_policy.estimate(uniform(40))
+    assert off_policy.estimate(uniform(40), "naive").value == pytest.approx(0.5, abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -95,12 +100,12 @@ def test_columns_that_cannot_be_are_refused(change, said):
         "target": np.full((3, 2), 0.5),
     }
     with pytest.raises(errors.SetupError, match=said):
-        ope.LoggedData(**{**columns, **change})
+        off_policy.LoggedData(**{**columns, **change})
 
 
 def test_an_unknown_estimator_names_those_there_are():
     with pytest.raises(errors.SetupError, match="clipped_ips"):
-        ope.estimate(uniform(100), "magic")
+        off_policy.estimate(uniform(100), "magic")
 
 
 def test_a_replay_gathers_what_an_estimate_needs():
@@ -111,14 +116,16 @@ def test_a_replay_gathers_what_an_estimate_needs():
         log.append(logs.LogEntry(moment, f"d{number}", f"e{number}", {"x": 1.0}, None, action, 0.5))
         channel.add(feedback.Feedback(moment, f"e{number}", "won", float(action == "fast")))
     log.append(logs.LogEntry(START, "old", "e0"))  # nobody noted what it did
-    collector = ope.LoggedDataCollector("won", lambda entry: {"slow": 0.1, "fast": 0.9}, lambda entry: [entry.payload["x"]])
-    replayer = replay.LogReplayer(log, channel)
+    collector = off_policy.LoggedDataCollector(
+        "won", lambda entry: {"slow": 0.1, "fast": 0.9}, lambda entry: [entry.payload["x"]]
+    )
+    replayer = evidence_replayer.LogReplayer(log, channel)
     replayer.register(collector)
     replayer.replay(START, START + timedelta(days=1))
     assert collector.num_skipped == 1
-    assert ope.estimate(collector.to_logged_data(), "dr").value == pytest.approx(0.9, abs=0.05)
+    assert off_policy.estimate(collector.to_logged_data(), "dr").value == pytest.approx(0.9, abs=0.05)
 
 
 def test_a_collector_that_saw_nothing_says_what_is_missing():
     with pytest.raises(errors.SetupError, match="propensity"):
-        ope.LoggedDataCollector("won", lambda entry: {"a": 1.0}).to_logged_data()
+        off_policy.LoggedDataCollector("won", lambda entry: {"a": 1.0}).to_logged_data()

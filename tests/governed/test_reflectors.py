@@ -9,7 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 from atoll import errors
-from atoll.governed import cancellation, feedback, logs, reflectors, replay
+from atoll.governed import errors as governed_errors
+from atoll.governed.evidence import feedback, logs, reflectors, replay_report
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
 
@@ -18,7 +19,7 @@ def event(value=None, metric="m", entity="e", hours=0.0, policy=None):
     moment = START + timedelta(hours=hours)
     log = logs.LogEntry(moment, "d", entity, policy_version=policy)
     found = None if value is None else feedback.Feedback(moment + timedelta(hours=1), entity, metric, value)
-    return replay.ReplayEvent(log, found)
+    return replay_report.ReplayEvent(log, found)
 
 
 def told(aggregator, *events):
@@ -31,11 +32,11 @@ def test_a_func_reflector_needs_a_function_and_looks_whether_to_stop():  # G55
     with pytest.raises(errors.SetupError):
         reflectors.FuncReflector(None)  # type: ignore[arg-type]
     stop = threading.Event()
-    seen: list[replay.ReplayEvent] = []
+    seen: list[replay_report.ReplayEvent] = []
     reflector = reflectors.FuncReflector(seen.append, stop=stop)
     reflector.on_event(event())
     stop.set()
-    with pytest.raises(cancellation.Cancelled):
+    with pytest.raises(governed_errors.Cancelled):
         reflector.on_event(event())
     assert len(seen) == 1
 

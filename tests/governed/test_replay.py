@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import errors
-from atoll.governed import feedback, logs, reflectors, replay
-from atoll.governed.replay import checkpoint
+from atoll.governed.evidence import (
+    attribution,
+    feedback,
+    feedback_history,
+    log_stores,
+    logs,
+    reflectors,
+    replay_report,
+    replayer,
+)
+from atoll.governed.evidence import replayer as evidence_replayer
 from bench import governed_logs as bench
 
 START = datetime(2026, 4, 18, tzinfo=UTC)
@@ -28,8 +37,8 @@ def told(after: timedelta, value: float, metric: str = "m", entity: str = "e", *
 
 
 def replayed(log, channel, **options):
-    seen: list[replay.ReplayEvent] = []
-    replayer = replay.LogReplayer(log, channel, **options)
+    seen: list[replay_report.ReplayEvent] = []
+    replayer = evidence_replayer.LogReplayer(log, channel, **options)
     replayer.register(reflectors.FuncReflector(seen.append))
     report = replayer.replay(*SPAN)
     return seen, report
@@ -72,13 +81,13 @@ def test_the_window_begins_with_the_decision_and_ends_before_seven_days(after, i
 @pytest.mark.parametrize("window", [timedelta(0), -DAY])
 def test_a_window_that_is_not_above_0_is_refused(window):  # G49
     with pytest.raises(errors.SetupError, match="window"):
-        replay.LogReplayer(logs.MemoryLog(), feedback.MemoryFeedback(), window=window)
+        replayer.LogReplayer(logs.MemoryLog(), feedback.MemoryFeedback(), window=window)
 
 
 def test_source_and_feedback_are_compulsory():  # G48
     for parts in ((None, feedback.MemoryFeedback()), (logs.MemoryLog(), None)):
         with pytest.raises(errors.SetupError, match="needs a"):
-            replay.LogReplayer(*parts)
+            replayer.LogReplayer(*parts)
 
 
 class Counting(feedback.MemoryFeedback):
@@ -112,7 +121,7 @@ def test_what_does_not_fit_into_memory_waits_in_a_file_and_is_found_there(name, 
     noted = [told(HOUR * n, n, entity=f"e{n % 3}", confidence=confidence) for n in range(3 * 900)]
     channel = Counting(*noted)
     log = logs.MemoryLog(*(entry(n, HOUR * n, f"e{n % 3}") for n in range(0, 3 * 900, 7)))
-    terms = {"attribution": replay.ATTRIBUTIONS[name]}
+    terms = {"attribution": attribution.ATTRIBUTIONS[name]}
     small, _ = replayed(log, channel, cache_bytes=30_000, **terms)  # a page of each column fits, not all of them
     assert channel.asked == 3
     assert small == replayed(log, channel, **terms)[0]
@@ -128,7 +137,7 @@ def test_a_log_out_of_order_is_paired_as_well():
 @given(st.lists(st.integers(0, 30), max_size=20), st.lists(st.integers(-1, 31), max_size=40), st.integers(1, 10))
 def test_first_touch_is_the_earliest_measurement_in_the_window(times, moments, window):  # G51
     ordered = sorted(times)
-    found = replay.History("e", [told(timedelta(microseconds=at), place) for place, at in enumerate(ordered)])
+    found = feedback_history.History("e", [told(timedelta(microseconds=at), place) for place, at in enumerate(ordered)])
     epoch = int((START - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1))
     for at in moments:
         slow = next((place for place, each in enumerate(ordered) if at <= each < at + window), None)
@@ -151,13 +160,13 @@ def test_other_attributions(name):  # G51
     channel = feedback.MemoryFeedback(
         told(timedelta(0), 1.0), told(DAY, 2.0, decision_id="d1"), told(2 * DAY, 4.0), told(8 * DAY, 9.0)
     )
-    seen, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=replay.ATTRIBUTIONS[name])
+    seen, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=attribution.ATTRIBUTIONS[name])
     assert values(seen) == pytest.approx(ATTRIBUTED[name])
 
 
 def test_means_are_weighted_by_confidence():
     channel = feedback.MemoryFeedback(told(HOUR, 0.0, confidence=0.25), told(HOUR, 4.0, confidence=0.75))
-    seen, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=replay.mean_touch)
+    seen, _ = replayed(logs.MemoryLog(entry(1)), channel, attribution=attribution.mean_touch)
     assert values(seen) == [3.0]
     assert seen[0].feedback.meta == {"count": 2}
 
@@ -176,7 +185,7 @@ def test_feedback_keeps_what_it_says_beside_its_value():
 
 
 def test_a_filter_lets_in_what_it_likes():  # G48
-    replayer = replay.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     report = replayer.replay(*SPAN, lambda each: each.decision_id == "d2")
     assert (report.entries, report.filtered, report.pending) == (2, 1, 1)
 
@@ -193,7 +202,7 @@ class Noting:
 
 def test_reflectors_hear_in_the_order_of_registration_and_as_often_as_registered():  # G52
     heard: list[tuple[str, str]] = []
-    replayer = replay.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     first = Noting("a", heard)
     for each in (first, Noting("b", heard), first):
         replayer.register(each)
@@ -203,7 +212,7 @@ def test_reflectors_hear_in_the_order_of_registration_and_as_often_as_registered
 
 def test_a_reflector_that_comes_during_a_replay_hears_the_next_one():  # G52
     heard: list[tuple[str, str]] = []
-    replayer = replay.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
+    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback())
     replayer.register(reflectors.FuncReflector(lambda event: replayer.register(Noting("late", heard))))
     replayer.replay(*SPAN)
     assert heard == []
@@ -213,7 +222,9 @@ def test_a_reflector_that_comes_during_a_replay_hears_the_next_one():  # G52
 def test_what_a_reflector_raises_is_told_and_stops_nobody(others):  # G53
     heard: list[tuple[str, str]] = []
     said: list[str] = []
-    replayer = replay.LogReplayer(logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), log_message=said.append)
+    replayer = evidence_replayer.LogReplayer(
+        logs.MemoryLog(entry(1), entry(2)), feedback.MemoryFeedback(), log_message=said.append
+    )
     replayer.register(Noting("bad", heard, raises=True))
     for _ in range(others):
         replayer.register(Noting("good", heard))
@@ -225,7 +236,7 @@ def test_what_a_reflector_raises_is_told_and_stops_nobody(others):  # G53
 
 
 def test_too_many_errors_end_the_replay():  # G53
-    replayer = replay.LogReplayer(
+    replayer = evidence_replayer.LogReplayer(
         logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback(), max_errors=3, log_message=lambda said: None
     )
     replayer.register(Noting("bad", [], raises=True))
@@ -234,34 +245,34 @@ def test_too_many_errors_end_the_replay():  # G53
 
 
 def test_errors_are_logged_by_default(caplog):  # G53
-    replayer = replay.LogReplayer(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
+    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(entry(1)), feedback.MemoryFeedback())
     replayer.register(Noting("bad", [], raises=True))
     replayer.replay(*SPAN)
     assert "bad cannot" in caplog.text
 
 
 def test_what_the_source_raises_is_no_reflectors_fault(tmp_path):
-    log = logs.FileLog(tmp_path)
+    log = log_stores.FileLog(tmp_path)
     log.append(entry(1))
     (tmp_path / "2026-04-18.jsonl").write_text("nonsense\n")
-    replayer = replay.LogReplayer(log, feedback.MemoryFeedback())
+    replayer = evidence_replayer.LogReplayer(log, feedback.MemoryFeedback())
     replayer.register(Noting("any", []))
     with pytest.raises(logs.InvalidLogLine):
         replayer.replay(*SPAN)
 
 
 def test_a_report_tells_of_bad_lines_and_of_those_in_progress(tmp_path):  # G53
-    log = logs.FileLog(tmp_path, on_issue="skip")
+    log = log_stores.FileLog(tmp_path, on_issue="skip")
     log.append(entry(1))
     with (tmp_path / "2026-04-18.jsonl").open("a") as file:
         file.write('nonsense\n{"timest')
-    report = replay.LogReplayer(log, feedback.MemoryFeedback()).replay(*SPAN)
+    report = replayer.LogReplayer(log, feedback.MemoryFeedback()).replay(*SPAN)
     assert (report.issues, report.in_progress, report.bad_lines[0].line) == (1, 1, 2)
 
 
 def test_a_replay_can_be_stopped_between_two_decisions():
     stop = Event()
-    replayer = replay.LogReplayer(logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback())
+    replayer = evidence_replayer.LogReplayer(logs.MemoryLog(*map(entry, range(9))), feedback.MemoryFeedback())
     replayer.register(reflectors.FuncReflector(lambda event: stop.set()))
     report = replayer.replay(*SPAN, stop=stop)
     assert (report.entries, report.is_stopped) == (1, True)
@@ -269,7 +280,7 @@ def test_a_replay_can_be_stopped_between_two_decisions():
 
 @pytest.fixture
 def story(tmp_path):
-    log, rng = logs.FileLog(tmp_path / "log", on_issue="skip"), random.Random(0)
+    log, rng = log_stores.FileLog(tmp_path / "log", on_issue="skip"), random.Random(0)
     channel = feedback.MemoryFeedback(*(told(HOUR * n, n % 7, entity=f"e{n % 5}") for n in range(200)))
     for number in range(300):
         log.append(entry(number, HOUR * number * 0.7, f"e{rng.randrange(6)}"))
@@ -297,7 +308,7 @@ def test_a_replay_that_was_cut_goes_on_and_ends_the_same(cut, story, tmp_path): 
                 raise KeyboardInterrupt
             return True
 
-        replayer = replay.LogReplayer(*story)
+        replayer = evidence_replayer.LogReplayer(*story)
         replayer.register(aggregator)
         return replayer.replay(*SPAN, die, checkpoint_path=path, checkpoint_every=10), aggregator
 
@@ -314,7 +325,7 @@ def test_a_replay_that_was_cut_goes_on_and_ends_the_same(cut, story, tmp_path): 
 def test_a_source_that_cannot_go_on_is_read_from_its_start(tmp_path):
     log, path = logs.MemoryLog(*map(entry, range(5))), tmp_path / "checkpoint.json"
     stop = Event()
-    replayer = replay.LogReplayer(log, feedback.MemoryFeedback())
+    replayer = evidence_replayer.LogReplayer(log, feedback.MemoryFeedback())
 
     def stop_at_2(each):
         if each.decision_id == "d2":
@@ -329,12 +340,12 @@ def test_a_source_that_cannot_go_on_is_read_from_its_start(tmp_path):
 def test_a_checkpoint_of_another_replay_is_refused(tmp_path):
     path = tmp_path / "checkpoint.json"
     parts = logs.MemoryLog(entry(1)), feedback.MemoryFeedback()
-    replay.LogReplayer(*parts).replay(*SPAN, checkpoint_path=path)
+    replayer.LogReplayer(*parts).replay(*SPAN, checkpoint_path=path)
     with pytest.raises(errors.SetupError, match="another replay"):
-        replay.LogReplayer(*parts, window=DAY).replay(*SPAN, checkpoint_path=path)
+        replayer.LogReplayer(*parts, window=DAY).replay(*SPAN, checkpoint_path=path)
     path.write_text("nonsense")
     with pytest.raises(errors.SetupError, match="no checkpoint"):
-        checkpoint.read_checkpoint(path, {})
+        replay_report.read_checkpoint(path, {})
 
 
 def test_a_replay_is_fast_and_small(tmp_path):  # section 6: 250,000 events and 150 MB; CI asks for half

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import strategies as st
 
 from atoll import errors
-from atoll.governed import MemoryParameters, evolver, feedback, rollout, shadow
+from atoll.governed import MemoryParameters, rollout
 from atoll.governed.errors import ParameterNotFound, ReasonRequired, VersionConflict
+from atoll.governed.evidence import feedback
+from atoll.governed.rollout import parameter_evolver, shadow_result
 
 KEY = "rate"
-GUARD = shadow.Guardrail("errors", 0.1, lower_is_better=True)
+GUARD = shadow_result.Guardrail("errors", 0.1, lower_is_better=True)
 PLAN = rollout.RolloutPlan([GUARD], min_samples=30, min_seconds=3600)
-PROMOTE = shadow.ShadowResult(sample_size=99, verdict="promote", reason="it gains")
+PROMOTE = shadow_result.ShadowResult(sample_size=99, verdict="promote", reason="it gains")
 
 
 class Clock:
@@ -42,8 +44,10 @@ def store():
 
 def begin(store, clock, plan=PLAN, *, value=2.0, id="p1", is_approved=True):
     made = rollout.Rollout(store, KEY, clock=clock)
-    proposal = evolver.ParameterProposal(id, KEY, value, "evolver", store.get(KEY).version)
-    approval = evolver.Approval.for_proposal(proposal, is_approved=is_approved, approver="ann", reason="worth a try")
+    proposal = parameter_evolver.ParameterProposal(id, KEY, value, "evolver", store.get(KEY).version)
+    approval = parameter_evolver.Approval.for_proposal(
+        proposal, is_approved=is_approved, approver="ann", reason="worth a try"
+    )
     made.start(proposal, approval, plan)
     return made
 
@@ -74,7 +78,7 @@ def walk(made, clock, harm=0.0, limit=8):
 def test_a_harmless_value_goes_from_the_shadow_to_a_few_to_all(store, clock):  # spec 4.3, 10
     made = begin(store, clock)
     assert made.state().stage == "proposed"
-    made.add_shadow_result(shadow.ShadowResult(reason="unclear"))
+    made.add_shadow_result(shadow_result.ShadowResult(reason="unclear"))
     assert made.state().stage == "shadow"
     assert made.add_shadow_result(PROMOTE).share == 0.01
     assert walk(made, clock) == [("canary", 0.05), ("canary", 0.1), ("canary", 0.25), ("full", 1.0)]
@@ -129,7 +133,7 @@ def test_a_key_that_others_change_meanwhile_ends_the_rollout(store, clock):
 
 def test_a_shadow_that_rejects_ends_the_rollout(store, clock):
     made = begin(store, clock)
-    assert made.add_shadow_result(shadow.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
+    assert made.add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse")).stage == "rolled_back"
     with pytest.raises(errors.Conflict, match="past its shadow"):
         made.add_shadow_result(PROMOTE)
 
@@ -214,7 +218,7 @@ def test_every_move_is_in_the_audit_log_with_its_reason(store, clock):  # spec 4
 
 
 def test_after_a_rollback_the_key_cools_down(store, clock):  # spec 4.3, 10
-    begin(store, clock).add_shadow_result(shadow.ShadowResult(verdict="reject", reason="worse"))
+    begin(store, clock).add_shadow_result(shadow_result.ShadowResult(verdict="reject", reason="worse"))
     with pytest.raises(errors.Conflict, match="the next may begin"):
         begin(store, clock, id="p2")
     clock.pass_hours(25)
@@ -231,16 +235,22 @@ def test_one_rollout_of_a_key_at_a_time_and_only_of_what_was_approved(store, clo
 
 def test_a_proposal_for_another_version_or_key_is_refused(store, clock):
     made = rollout.Rollout(store, KEY, clock=clock)
-    stale = evolver.ParameterProposal("p1", KEY, 2.0, "evolver", 0)
+    stale = parameter_evolver.ParameterProposal("p1", KEY, 2.0, "evolver", 0)
     with pytest.raises(VersionConflict):
-        made.start(stale, evolver.Approval.for_proposal(stale, is_approved=True, approver="ann", reason="ok"), PLAN)
-    other = evolver.ParameterProposal("p1", "other", 2.0, "evolver")
+        made.start(
+            stale, parameter_evolver.Approval.for_proposal(stale, is_approved=True, approver="ann", reason="ok"), PLAN
+        )
+    other = parameter_evolver.ParameterProposal("p1", "other", 2.0, "evolver")
     with pytest.raises(errors.SetupError, match="other"):
-        made.start(other, evolver.Approval.for_proposal(other, is_approved=True, approver="ann", reason="ok"), PLAN)
-    missing = evolver.ParameterProposal("p1", "new", 2.0, "evolver")
+        made.start(
+            other, parameter_evolver.Approval.for_proposal(other, is_approved=True, approver="ann", reason="ok"), PLAN
+        )
+    missing = parameter_evolver.ParameterProposal("p1", "new", 2.0, "evolver")
     with pytest.raises(ParameterNotFound):
         rollout.Rollout(store, "new").start(
-            missing, evolver.Approval.for_proposal(missing, is_approved=True, approver="ann", reason="ok"), PLAN
+            missing,
+            parameter_evolver.Approval.for_proposal(missing, is_approved=True, approver="ann", reason="ok"),
+            PLAN,
         )
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from atoll import errors
 from atoll.candidate import Candidate
-from atoll.governed import MemoryParameters, evaluators, shadow
+from atoll.governed import MemoryParameters
 from atoll.governed.errors import ParameterNotFound
+from atoll.governed.rollout import evaluators, shadow_result, shadow_runner
 
 
 class ReadOnly:
@@ -48,8 +49,8 @@ def noisy(gain=1.0, spread=1.0):
 
 
 def runner(evaluator=None, sampler=None, **options):
-    return shadow.ShadowRunner(
-        ReadOnly(), evaluator or noisy(), sampler or shadow.FixedSampler(samples(400)), applied, **options
+    return shadow_runner.ShadowRunner(
+        ReadOnly(), evaluator or noisy(), sampler or shadow_result.FixedSampler(samples(400)), applied, **options
     )
 
 
@@ -83,15 +84,15 @@ def test_an_early_verdict_saves_calls():  # spec 4.2, 9
 
 
 def test_a_guardrail_that_is_breached_rejects_whatever_the_fitness_says():  # spec 4.2, 7
-    guard = shadow.Guardrail("cost", 0.5, lower_is_better=True)
+    guard = shadow_result.Guardrail("cost", 0.5, lower_is_better=True)
     found = runner(guardrails=[guard]).run_shadow("rate", 2.0)
     assert (found.verdict, "cost" in found.reason) == ("reject", True)
 
 
 def test_a_guardrail_must_be_shown_to_hold_before_anything_is_promoted():
-    wide = shadow.Guardrail("cost", 5.0, lower_is_better=True)
-    assert runner(guardrails=[wide, shadow.Guardrail("fixed")]).run_shadow("rate", 2.0).verdict == "promote"
-    unknown = runner(guardrails=[shadow.Guardrail("speed")]).run_shadow("rate", 2.0)
+    wide = shadow_result.Guardrail("cost", 5.0, lower_is_better=True)
+    assert runner(guardrails=[wide, shadow_result.Guardrail("fixed")]).run_shadow("rate", 2.0).verdict == "promote"
+    unknown = runner(guardrails=[shadow_result.Guardrail("speed")]).run_shadow("rate", 2.0)
     assert (unknown.verdict, unknown.sample_size) == ("extend", 400)
     assert "nobody measured" in unknown.reason
 
@@ -114,10 +115,10 @@ def test_a_share_outside_0_to_1_is_refused(traffic):  # G67
 
 
 def test_all_parts_are_compulsory():  # G67
-    parts: list[Any] = [ReadOnly(), noisy(), shadow.FixedSampler([]), applied]
+    parts: list[Any] = [ReadOnly(), noisy(), shadow_result.FixedSampler([]), applied]
     for place, name in enumerate(("store", "evaluator", "sampler", "applier")):
         with pytest.raises(errors.SetupError, match=name):
-            shadow.ShadowRunner(*(parts[:place] + [None] + parts[place + 1 :]))  # noqa: RUF005
+            shadow_runner.ShadowRunner(*(parts[:place] + [None] + parts[place + 1 :]))  # noqa: RUF005
 
 
 def test_an_unknown_parameter_is_told():
@@ -139,7 +140,7 @@ def test_a_sampler_is_told_the_share_and_a_growing_one_keeps_what_it_had():  # G
 
     runner(sampler=sampler).run_shadow("rate", 2.0, 0.3)
     assert asked == [0.3]
-    fixed = shadow.FixedSampler(samples(300))
+    fixed = shadow_result.FixedSampler(samples(300))
     shares = [{each.id for each in fixed(share)} for share in (0.0, 0.1, 0.5, 1.0)]
     assert shares[0] <= shares[1] <= shares[2] <= shares[3]
     assert (len(shares[0]), len(shares[3])) == (0, 300)
@@ -156,12 +157,12 @@ def test_an_iterator_of_samples_is_read_no_further_than_needed():
     [(1000, 1001, 0.000999), (0.1, 0.5, 0.8), (0, 0, 0), (-1, 1, 1), (1e-12, 2e-12, 1e-3), (5, 5, 0)],
 )
 def test_the_divergence_of_two_means(one, other, expected):  # G71
-    assert shadow.compute_divergence(one, other) == pytest.approx(expected, rel=1e-3)
+    assert shadow_result.compute_divergence(one, other) == pytest.approx(expected, rel=1e-3)
 
 
 @hypothesis.given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_a_divergence_is_symmetric_and_between_0_and_1(one, other):  # G71
-    assert 0 <= shadow.compute_divergence(one, other) == shadow.compute_divergence(other, one) <= 1
+    assert 0 <= shadow_result.compute_divergence(one, other) == shadow_result.compute_divergence(other, one) <= 1
 
 
 def test_every_dimension_has_both_kinds_of_interval_and_is_adjusted_for_the_others():  # spec 4.2, 7
@@ -191,14 +192,14 @@ def test_pairs_are_scored_at_once_where_that_is_safe_with_the_same_result():  # 
 
 
 def test_a_sample_that_has_another_share_than_asked_for_is_not_promoted():  # spec 4.2, 9
-    class Biased(shadow.FixedSampler):
+    class Biased(shadow_result.FixedSampler):
         def __call__(self, traffic):
             return super().__call__(1.0)[:300]
 
     found = runner(sampler=Biased(samples(400))).run_shadow("rate", 2.0, 0.1)
     assert found.ratio.is_off
     assert found.verdict == "extend"
-    assert not runner(sampler=shadow.FixedSampler(samples(4000))).run_shadow("rate", 2.0, 0.1).ratio.is_off
+    assert not runner(sampler=shadow_result.FixedSampler(samples(4000))).run_shadow("rate", 2.0, 0.1).ratio.is_off
 
 
 def test_a_result_is_plain_data():
@@ -209,6 +210,6 @@ def test_a_result_is_plain_data():
 def test_it_reads_a_real_store():
     store = MemoryParameters()
     store.set("rate", 1.0, "start")
-    made = shadow.ShadowRunner(store, noisy(), shadow.FixedSampler(samples(200)), applied)
+    made = shadow_runner.ShadowRunner(store, noisy(), shadow_result.FixedSampler(samples(200)), applied)
     assert made.run_shadow("rate", 3.0).verdict == "promote"
     assert len(store.history("rate")) == 1

@@ -121,7 +121,9 @@ def length(skeleton: function.Skeleton[..., Any]) -> Any:
 
 
 def head_run(kept: store.Store, records: journal.Journal, iterations: int) -> None:
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text("title"), candidate_evaluator=length))
+    initial = function.DefaultFunction(
+        function.DefaultFunctionProps(function.Text("title"), candidate_evaluator=length)
+    )
 
     def make_pool(island: int, rng: object, announce: object) -> cluster.VersionedPopulation:
         return cluster.VersionedPopulation(kept.versions(), "playbook", initial, function.Text, run_id="run")

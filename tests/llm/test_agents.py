@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from atoll import errors, llm, testing
-from atoll.llm import agents
+from atoll.llm import command_line
 
 # Tells what it was started with, in the shape that the agent of its name has.
 PROGRAM = """#!{python}
@@ -129,7 +129,7 @@ def test_what_goes_wrong_is_said_without_the_key(bin_dir, text, said):
 
 def test_one_that_hangs_is_killed_with_all_that_it_started(bin_dir, tmp_path):
     install(bin_dir, "claude", f"#!/bin/sh\n(sleep 1; touch {tmp_path}/alive) &\nsleep 30\n")
-    model, since = agents.make_command_line_llm("claude", timeout_seconds=0.3), time.monotonic()
+    model, since = command_line.make_command_line_llm("claude", timeout_seconds=0.3), time.monotonic()
     with pytest.raises(llm.LLMError, match=r"nothing came within 0\.3 seconds") as caught:
         model("hi")
     assert time.monotonic() - since < 25
@@ -140,7 +140,7 @@ def test_one_that_hangs_is_killed_with_all_that_it_started(bin_dir, tmp_path):
 
 class TestCommandLine(testing.LLMSuite):
     def make(self) -> llm.CommandLineLLM:
-        return agents.make_command_line_llm("cat")
+        return command_line.make_command_line_llm("cat")
 
     def expected(self, prompt: str) -> str:
         return prompt

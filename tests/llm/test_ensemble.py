@@ -61,17 +61,23 @@ def test_a_step_asks_the_model_that_it_was_advised_of_and_the_rest_ask_the_first
 
 
 def test_another_steps_in_where_one_fails():
-    ensemble = EnsembleLLM([EnsembleMember("a", failing()), EnsembleMember("b", failing()), EnsembleMember("c", saying("c"), 0)])
+    ensemble = EnsembleLLM(
+        [EnsembleMember("a", failing()), EnsembleMember("b", failing()), EnsembleMember("c", saying("c"), 0)]
+    )
     assert ensemble("hi").text == "c says hi"
 
 
 def test_it_is_down_only_if_all_are():
-    half = EnsembleLLM([EnsembleMember("a", failing(is_down=True, status=503)), EnsembleMember("b", failing(status=503))])
+    half = EnsembleLLM(
+        [EnsembleMember("a", failing(is_down=True, status=503)), EnsembleMember("b", failing(status=503))]
+    )
     with pytest.raises(llm.LLMError, match=r"not now not now") as caught:
         half("hi")
     assert (caught.value.is_down, caught.value.status) == (False, 503)
     with pytest.raises(llm.LLMError) as caught:
-        EnsembleLLM([EnsembleMember("a", failing(is_down=True)), EnsembleMember("b", failing(is_down=True, status=1))])("hi")
+        EnsembleLLM([EnsembleMember("a", failing(is_down=True)), EnsembleMember("b", failing(is_down=True, status=1))])(
+            "hi"
+        )
     assert (caught.value.is_down, caught.value.status) == (True, None)
 
 

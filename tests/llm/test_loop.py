@@ -10,8 +10,8 @@ from threading import current_thread
 
 import pytest
 
-from atoll.llm import loop
-from atoll.testing import claims
+from atoll.llm import event_loop
+from atoll.testing import assertions
 from atoll.testing.server import ModelServer
 
 
@@ -21,7 +21,7 @@ async def double(number: int) -> int:
 
 
 def test_a_coroutine_runs_and_its_result_comes_back() -> None:
-    assert loop.run_coroutine(double(21)) == 42
+    assert event_loop.run_coroutine(double(21)) == 42
 
 
 def test_what_a_coroutine_raises_is_raised() -> None:
@@ -29,24 +29,26 @@ def test_what_a_coroutine_raises_is_raised() -> None:
         raise KeyError("why")
 
     with pytest.raises(KeyError, match="why"):
-        loop.run_coroutine(fail())
+        event_loop.run_coroutine(fail())
 
 
 def test_all_threads_share_one_loop() -> None:
     async def where() -> tuple[int, str]:
         return id(asyncio.get_running_loop()), current_thread().name
 
-    assert set(claims.run_concurrently(lambda _: loop.run_coroutine(where()))) == {(id(loop.PROCESS_LOOP.get()), "llm-loop")}
+    assert set(assertions.run_concurrently(lambda _: event_loop.run_coroutine(where()))) == {
+        (id(event_loop.PROCESS_LOOP.get()), "llm-loop")
+    }
 
 
 def test_threads_that_start_at_once_start_one_loop() -> None:
-    fresh = loop.BackgroundLoop()
-    assert len(set(claims.run_concurrently(lambda _: fresh.get(), 16))) == 1
+    fresh = event_loop.BackgroundLoop()
+    assert len(set(assertions.run_concurrently(lambda _: fresh.get(), 16))) == 1
     fresh.stop()
 
 
 def test_a_stopped_loop_is_closed_and_the_next_call_starts_another() -> None:
-    fresh = loop.BackgroundLoop()
+    fresh = event_loop.BackgroundLoop()
     first = fresh.get()
     fresh.stop()
     assert first.is_closed()
@@ -57,10 +59,10 @@ def test_a_stopped_loop_is_closed_and_the_next_call_starts_another() -> None:
 
 def test_the_loop_does_not_wait_for_itself() -> None:
     async def nested() -> int:
-        return loop.run_coroutine(double(1))
+        return event_loop.run_coroutine(double(1))
 
     with pytest.raises(RuntimeError, match="await the coroutine instead"):
-        loop.run_coroutine(nested())
+        event_loop.run_coroutine(nested())
 
 
 @contextmanager
@@ -88,8 +90,8 @@ def test_who_is_interrupted_while_he_waits_cancels_what_he_waited_for() -> None:
             raise
 
     with interrupted_after(0.05), pytest.raises(KeyboardInterrupt):
-        loop.run_coroutine(wait())
-    loop.run_coroutine(asyncio.sleep(0.01))
+        event_loop.run_coroutine(wait())
+    event_loop.run_coroutine(asyncio.sleep(0.01))
     assert ended == ["cancelled"]
 
 

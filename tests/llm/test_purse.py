@@ -9,7 +9,7 @@ import pytest
 
 from atoll import control, journal, llm
 from atoll.evaluation import ZERO_COST, Cost
-from atoll.llm import purse
+from atoll.llm import budget as llm_budget
 
 
 def priced(usd: float, tokens: int = 10):
@@ -46,8 +46,8 @@ def test_a_budget_of_dollars_is_never_exceeded_by_64_workers_and_used_up_to_one_
         time.sleep(0.001)
         return llm.Response("yes", "m", Cost(0.0, 10, 10, usd))
 
-    money = purse.LLMBudget(control.Budget(usd=0.10))
-    refused = ask_until_empty(purse.MeteredLLM(model, money, most(0.001)), 64)
+    money = llm_budget.LLMBudget(control.Budget(usd=0.10))
+    refused = ask_until_empty(llm_budget.MeteredLLM(model, money, most(0.001)), 64)
     assert sum(made) == pytest.approx(money.used.usd)
     assert 0.10 - 0.001 < money.used.usd <= 0.10
     assert money.used.calls == len(made)
@@ -66,16 +66,16 @@ def test_a_budget_of_dollars_is_never_exceeded_by_64_workers_and_used_up_to_one_
 )
 def test_each_limit_ends_the_calls_with_its_own_words(budget, reason):
     told: list[str] = []
-    money = purse.LLMBudget(budget, on_exhausted=told.append)
-    ask_until_empty(purse.MeteredLLM(priced(0.01), money, most(0.01)), 3)
+    money = llm_budget.LLMBudget(budget, on_exhausted=told.append)
+    ask_until_empty(llm_budget.MeteredLLM(priced(0.01), money, most(0.01)), 3)
     assert money.used.calls == 7
     assert set(told) == {reason}
     assert money.reason == reason
 
 
 def test_what_a_call_did_not_use_is_there_for_the_next():
-    money = purse.LLMBudget(control.Budget(usd=1.0))
-    model = purse.MeteredLLM(priced(0.01), money, most(0.5))
+    money = llm_budget.LLMBudget(control.Budget(usd=1.0))
+    model = llm_budget.MeteredLLM(priced(0.01), money, most(0.5))
     for _ in range(50):
         model("?")
     assert not money.reason
@@ -84,31 +84,31 @@ def test_what_a_call_did_not_use_is_there_for_the_next():
 
 
 def test_what_was_spent_before_counts():
-    money = purse.LLMBudget(control.Budget(usd=1.0), used=Cost(usd=0.9))
+    money = llm_budget.LLMBudget(control.Budget(usd=1.0), used=Cost(usd=0.9))
     with pytest.raises(llm.LLMError):
-        purse.MeteredLLM(priced(0.1), money, most(0.2))("?")
+        llm_budget.MeteredLLM(priced(0.1), money, most(0.2))("?")
 
 
 def test_a_call_that_fails_gives_back_what_it_held():
     def broken(prompt: str) -> llm.Response:
         raise llm.LLMError("m is down")
 
-    money = purse.LLMBudget(control.Budget(usd=1.0))
+    money = llm_budget.LLMBudget(control.Budget(usd=1.0))
     for _ in range(5):
         with pytest.raises(llm.LLMError, match="down"):
-            purse.MeteredLLM(broken, money, most(1.0))("?")
+            llm_budget.MeteredLLM(broken, money, most(1.0))("?")
     assert (money.used, money.reason) == (ZERO_COST, "")
 
 
 def test_a_model_that_costs_more_than_it_said_exceeds_by_that_call_alone():
-    money = purse.LLMBudget(control.Budget(usd=1.0))
-    ask_until_empty(purse.MeteredLLM(priced(0.4), money, most(0.1)), 1)
+    money = llm_budget.LLMBudget(control.Budget(usd=1.0))
+    ask_until_empty(llm_budget.MeteredLLM(priced(0.4), money, most(0.1)), 1)
     assert money.used.usd == pytest.approx(1.2)
 
 
 def test_an_island_that_used_its_share_leaves_the_others_theirs():
-    money = purse.LLMBudget(control.Budget(usd=1.0), island_budget=control.Budget(usd=0.2))
-    model = purse.MeteredLLM(priced(0.1), money, most(0.1))
+    money = llm_budget.LLMBudget(control.Budget(usd=1.0), island_budget=control.Budget(usd=0.2))
+    model = llm_budget.MeteredLLM(priced(0.1), money, most(0.1))
 
     def ask(island: int) -> None:
         token = journal.CallCache.current.set(journal.CallCache(1, island, journal.NullJournal(), {}))
@@ -127,6 +127,6 @@ def test_an_island_that_used_its_share_leaves_the_others_theirs():
 
 
 def test_without_limits_it_only_counts():
-    money = purse.LLMBudget()
-    assert [purse.MeteredLLM(priced(5.0), money, most(1e9))("?").text for _ in range(3)] == ["yes"] * 3
+    money = llm_budget.LLMBudget()
+    assert [llm_budget.MeteredLLM(priced(5.0), money, most(1e9))("?").text for _ in range(3)] == ["yes"] * 3
     assert (money.used.usd, money.used.calls) == (15.0, 3)

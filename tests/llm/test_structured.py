@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from atoll import llm
-from atoll.llm import structured
+from atoll.llm import json_output
 from atoll.testing.server import Fault, ModelServer
 
 
@@ -84,8 +84,8 @@ def test_a_prompt_with_a_schema_is_a_text_like_any_other(tmp_path):
 
 
 def test_all_json_of_a_text_comes_the_likeliest_first():
-    assert next(structured.extract_json('{"a": 1}')) == {"a": 1}
-    assert list(structured.extract_json('[1] and {"longer": [1, 2]}')) == [{"longer": [1, 2]}, [1]]
-    assert list(structured.extract_json("nothing")) == []
-    assert list(structured.extract_json("[" * 100_000)) == []
-    assert json.dumps(next(structured.extract_json("```json\n[]\n```"))) == "[]"
+    assert next(json_output.extract_json('{"a": 1}')) == {"a": 1}
+    assert list(json_output.extract_json('[1] and {"longer": [1, 2]}')) == [{"longer": [1, 2]}, [1]]
+    assert list(json_output.extract_json("nothing")) == []
+    assert list(json_output.extract_json("[" * 100_000)) == []
+    assert json.dumps(next(json_output.extract_json("```json\n[]\n```"))) == "[]"

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from atoll.llm.transport import PooledTransport
+from atoll.llm.async_http import PooledTransport
 
 type Post = Callable[..., Awaitable[httpx2.Response]]
 type Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]

@@ -17,7 +17,9 @@ DRAWS = 20_000
 def fn(score: float, length: int = 10, *, scores: tuple[float, ...] = (), id: str = "") -> function.Function:
     """Returns a judged function of a length."""
     text = function.Text("x" * length)
-    made = function.DefaultFunction(function.DefaultFunctionProps(text, candidate_evaluator=lambda _: evaluation.Evaluation(0.0)))
+    made = function.DefaultFunction(
+        function.DefaultFunctionProps(text, candidate_evaluator=lambda _: evaluation.Evaluation(0.0))
+    )
     born = candidate.Candidate(id or f"1.{score}.{length}", str(text))
     return made.with_evaluation(born, evaluation.Evaluation(score, scores or (score,)), score)
 
@@ -72,7 +74,9 @@ class TestPublishedFormulas:
         schedule = presets.get_preset(preset).make_schedule(Options(num_islands=4), seed=1)
         turns = Counter(schedule.choose_island(step) for step in range(1, 4001))
         assert all(abs(turns[island] - 1000) < 150 for island in range(4))
-        assert [schedule.choose_island(step) for step in range(50)] == [schedule.choose_island(step) for step in range(50)]
+        assert [schedule.choose_island(step) for step in range(50)] == [
+            schedule.choose_island(step) for step in range(50)
+        ]
 
     def test_islands_are_reset_every_four_hours_unless_told_otherwise(self, preset):
         assert presets.get_preset(preset).make_schedule(Options(), 0).reset_seconds == 4 * 60 * 60
@@ -152,7 +156,9 @@ class TestDefault:
         for seed in range(20):
             assert [each.island for each in presets.get_preset("default").reset_rule(islands, Random(seed))] == [0, 1]
         tied = ring([1.0, 1.0, 1.0, 1.0])
-        doomed = {tuple(each.island for each in presets.get_preset("default").reset_rule(tied, Random(s))) for s in range(40)}
+        doomed = {
+            tuple(each.island for each in presets.get_preset("default").reset_rule(tied, Random(s))) for s in range(40)
+        }
         assert len(doomed) > 3
 
     def test_founders_come_from_the_kept_islands(self):

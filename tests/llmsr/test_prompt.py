@@ -1,6 +1,6 @@
 """What the model is shown, letter by letter."""
 
-from atoll.llmsr import prompt, source
+from atoll.llmsr import mutation_engine, source
 
 LINEAR = '''\
 def equation(x, v, params):
@@ -64,12 +64,12 @@ def sources(*texts: str) -> list[source.Source]:
 
 def test_two_versions_and_the_header_of_the_third():
     (first, second) = sources(LINEAR, CUBIC)
-    assert prompt.build_prompt([first, second], "Find the law of the motion.\n", first.docstring) == GOLDEN
+    assert mutation_engine.build_prompt([first, second], "Find the law of the motion.\n", first.docstring) == GOLDEN
 
 
 def test_one_version_and_the_header_of_the_second():
     (first,) = sources(LINEAR)
-    made = prompt.build_prompt([first], "", first.docstring)
+    made = mutation_engine.build_prompt([first], "", first.docstring)
     assert "Write equation_v1, which should score higher than equation_v0" in made
     assert 'def equation_v1(x, v, params):\n    """Improved version of `equation_v0`."""\n```' in made
     assert "equation_v2" not in made
@@ -77,7 +77,7 @@ def test_one_version_and_the_header_of_the_second():
 
 def test_braces_and_backslashes_of_a_user_stand_as_they_are():
     (first,) = sources('def f(x):\n    """Maps {x} to \\\\d."""\n    return {"a": x}\n')
-    made = prompt.build_prompt([first], "Use {braces} and {0}.", first.docstring)
+    made = mutation_engine.build_prompt([first], "Use {braces} and {0}.", first.docstring)
     assert "Use {braces} and {0}." in made
     assert "Maps {x} to \\d." in made
     assert 'return {"a": x}' in made

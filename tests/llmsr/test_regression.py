@@ -8,7 +8,7 @@ import pytest
 
 from atoll import function, sandbox
 from atoll.llmsr import regression
-from atoll.llmsr.laws import pool
+from atoll.llmsr.laws import population
 
 X = np.random.default_rng(0).uniform(-1.0, 2.0, (300, 2))
 Y = 3 * np.sin(2 * X[:, 0]) - X[:, 1]
@@ -41,7 +41,7 @@ def test_a_score_is_free_of_the_unit_of_the_target():
 
 
 def test_exact_laws_have_the_same_score():
-    assert pool.compute_score(0.0) == pool.compute_score(1e-33) == 32
+    assert population.compute_score(0.0) == population.compute_score(1e-33) == 32
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@
 
 import pytest
 
-from atoll.llmsr import reply, source
+from atoll.llmsr import mutation_engine, source
 
 START = 'def f(x, n=2):\n    """Grows."""\n    return x\n'
 PARENT = next(source.parse_functions(START))
 
 
 def read(text: str, number: int = 2) -> str:
-    return reply.parse_response(text, PARENT, number)
+    return mutation_engine.parse_response(text, PARENT, number)
 
 
 EXPECTED = 'def f(x, n=2):\n    """Grows."""\n    y = x * n  # doubled\n    return y\n'

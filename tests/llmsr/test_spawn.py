@@ -279,7 +279,9 @@ class TestPyMutationEngine(testing.ProposerSuite):
             return evaluation.Evaluation(score, (score,))
 
         text = "def equation(x: float, y: float) -> float:\n    return x\n"
-        return function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(text), candidate_evaluator=judge))
+        return function.DefaultFunction(
+            function.DefaultFunctionProps(function.PyAstSkeleton(text), candidate_evaluator=judge)
+        )
 
     def answer(self, step: int, call: str, prompt: str) -> str:
         return scripted(prompt)

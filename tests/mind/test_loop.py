@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from atoll import errors, mind
-from atoll.mind import fitness, graph, loop, review, worldlines
+from atoll.mind import fitness, reference_loop, review, worldline, worldline_manager
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_migrant_is_ranked_by_its_host(manager):  # A11
 
 def test_points_of_the_critic_become_forks_and_the_answer_a_link(manager):  # A7
     line = manager.run(manager.investigate())
-    critic = loop.make_critic(manager)
+    critic = reference_loop.make_critic(manager)
     assert critic(line)
     refined = mind.rcc_refinement(
         lambda each, points: manager.mutate(manager_plan(each)), critic, line, manager, turns=6
@@ -64,7 +64,7 @@ def test_points_of_the_critic_become_forks_and_the_answer_a_link(manager):  # A7
 
 
 def manager_plan(line):
-    return mind.Plan(worldlines.get_moves(line), (line.worldline_id,))
+    return mind.Plan(worldline_manager.get_moves(line), (line.worldline_id,))
 
 
 def test_a_graph_keeps_who_came_from_whom(manager):  # A2
@@ -72,7 +72,7 @@ def test_a_graph_keeps_who_came_from_whom(manager):  # A2
     child = manager.run(manager.recombine(one, other))
     assert set(child.parents) == {one.worldline_id, other.worldline_id}
     assert {each.worldline_id for each in manager.graph.ancestors(child.worldline_id)} == {*child.parents, "W0"}
-    again = graph.from_lines(manager.graph.to_lines())
+    again = worldline.from_lines(manager.graph.to_lines())
     assert again.nodes == manager.graph.lines
     assert child in manager.graph.children(one.worldline_id)
     with pytest.raises(errors.NotFound):

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from atoll import control, llm, mind, store, testing
-from atoll.mind import prompts, traces
-from atoll.mind.tasks import data, making, trip
+from atoll.mind import prompts, trace_mutator
+from atoll.mind.tasks import generate, load, trip
 
 QUICK = {
     "num_gens": 3,
@@ -22,12 +22,12 @@ QUICK = {
 
 def wise(problem: trip.Trip) -> str:
     """Returns the solution of a trip, for a script that is to know it."""
-    (row,) = [each for each in making.generate_rows("trip", 2, 6, 3) if each["id"] == problem.id]
+    (row,) = [each for each in generate.generate_rows("trip", 2, 6, 3) if each["id"] == problem.id]
     return str(row["golden_plan"])
 
 
 def random_plan(problem: trip.Trip, place: object) -> str:
-    return problem.format_plan(traces.random_trace(problem.moves, Random(f"{place}")))
+    return problem.format_plan(trace_mutator.random_trace(problem.moves, Random(f"{place}")))
 
 
 def scripted(problem: trip.Trip, solve_at: tuple[int, str] | None = None) -> testing.ScriptedLLM:
@@ -174,8 +174,8 @@ def test_without_a_model_traces_are_recombined_and_changed_until_the_trip_is_fou
 
 
 def test_workers_do_not_change_what_is_found():
-    rows = list(making.generate_rows("trip", 6, 5, 4))
-    problems = [data.parse_row({k: row[k] for k in data.VISIBLE_FIELDS if k in row}) for row in rows]
+    rows = list(generate.generate_rows("trip", 6, 5, 4))
+    problems = [load.parse_row({k: row[k] for k in load.VISIBLE_FIELDS if k in row}) for row in rows]
     found = [mind.MindEvolutionEngine(problems, workers=workers, window=4).run() for workers in (1, 3)]
     assert found[0].plans == found[1].plans
     assert found[0].facts == found[1].facts

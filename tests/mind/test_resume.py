@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from atoll import errors, store
-from atoll.mind import engine, traces
-from atoll.mind.tasks import data, making, trip
+from atoll.mind import engine, trace_mutator
+from atoll.mind.tasks import generate, load, trip
 from atoll.testing import FailingJournal
 
 # Small islands that meet and are emptied often: who leaves, comes home and founds anew must be found again.
@@ -19,12 +19,12 @@ SMALL |= {"num_candidate": 2}
 
 def reply(prompt: str) -> str:
     problem = trip.from_text("t", prompt.partition("# Task\n")[2].partition("\n\n# Form")[0])
-    made = problem.format_plan(traces.random_trace(problem.moves, Random(prompt)))
+    made = problem.format_plan(trace_mutator.random_trace(problem.moves, Random(prompt)))
     return f"<critic>\n- too late\n</critic>\n<plan>\n{made}\n</plan>"
 
 
 def search(records: Any, model: Callable[[str], str] | None, **how: Any) -> engine.MindResult:
-    problems = [data.parse_row(row) for row in making.generate_rows("trip", count=2, size=8, seed=4)]
+    problems = [load.parse_row(row) for row in generate.generate_rows("trip", count=2, size=8, seed=4)]
     options = {**SMALL, **({"num_seq": 2} if model else {})}
     return engine.MindEvolutionEngine(problems, model, options, run_journal=records, seed=1, **how).run()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import errors
-from atoll.mind import actions, kinds, worldline
+from atoll.mind import actions, backends, worldline
 
 TRACE = (
     actions.Think("begin with the narrow window"),
@@ -41,7 +41,7 @@ def test_what_is_no_action_is_refused_with_a_sentence(data):
 
 
 def test_a_text_is_forked_and_run_without_a_trace_of_its_parent():
-    kind, base = kinds.TextBackend(), worldline.Worldline(worldline.BASE)
+    kind, base = backends.TextBackend(), worldline.Worldline(worldline.BASE)
     plan = worldline.Plan(TRACE[:2], memory_refs=("m1",))
     line = kind.run(kind.fork(base, plan, "1.0"), plan)
     assert line.decision_trace == TRACE[:2]
@@ -51,7 +51,7 @@ def test_a_text_is_forked_and_run_without_a_trace_of_its_parent():
 
 
 def test_divergence_is_none_from_itself_and_all_from_something_else():  # A3
-    kind = kinds.TextBackend()
+    kind = backends.TextBackend()
     one, other = (worldline.Worldline(name, decision_trace=TRACE[k : k + 2]) for name, k in (("a", 0), ("b", 3)))
     assert kind.compute_divergence(one, one) == 0
     assert kind.compute_divergence(one, other) == 1

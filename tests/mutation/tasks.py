@@ -21,7 +21,9 @@ def task(
     *parents: function.Function, seed: object = 0, others: Mapping[str, Sequence[function.Function]] | None = None
 ) -> function.ProposalContext:
     rng = Random(str(seed))
-    return function.ProposalContext(0, 1, 0, parents, others or {}, {}, rng, None, lambda drafts: [], lambda fn, found: None)
+    return function.ProposalContext(
+        0, 1, 0, parents, others or {}, {}, rng, None, lambda drafts: [], lambda fn, found: None
+    )
 
 
 def child_of(engine: function.Proposer, *texts: str, seed: object = 0) -> str:

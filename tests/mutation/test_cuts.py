@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atoll.mutation.cuts import CUT_MARKER, cut_middle
+from atoll.mutation.text_blocks import CUT_MARKER, cut_middle
 
 
 @given(st.text(max_size=200), st.integers(0, 200))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import errors, mutation
-from atoll.mutation import diffs, patterns
+from atoll.mutation import diffs
 
 PROGRAM = """import math
 
@@ -166,7 +166,7 @@ class TestMarkers:
 
 class TestPatterns:
     def test_the_usual_one_is_read_by_lines(self):
-        assert mutation.make_diff_parser(patterns.DEFAULT_PATTERN) is mutation.parse_blocks
+        assert mutation.make_diff_parser(diffs.DEFAULT_PATTERN) is mutation.parse_blocks
 
     def test_one_of_ones_own_finds_its_blocks(self):
         read = mutation.make_diff_parser(r"@@@ OLD\s*\n(.*?)@@@ NEW\n(.*?)@@@ END")

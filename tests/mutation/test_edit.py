@@ -163,7 +163,9 @@ def test_a_crossover_with_nobody_is_a_rewrite():
 
 def test_advice_decides_the_mode_of_a_step():
     model = Asked(DIFF.format(3))
-    mutation.EditMutator(model, ask, crossover=1.0).propose(task(fn("y"), fn(SOURCE))._replace(advice={"mode": "rewrite"}))
+    mutation.EditMutator(model, ask, crossover=1.0).propose(
+        task(fn("y"), fn(SOURCE))._replace(advice={"mode": "rewrite"})
+    )
     assert model.prompts[0].startswith("rewrite\n")
 
 

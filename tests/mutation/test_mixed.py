@@ -6,7 +6,7 @@ import pytest
 
 from atoll import errors, evaluation, function, gate, llm, mutation, testing
 from atoll.candidate import Candidate
-from atoll.mutation.mixed import ENGINE_KEY
+from atoll.mutation.combined import ENGINE_KEY
 from tests.mutation.corpus import CORPUS
 from tests.mutation.tasks import fn, task
 from tests.mutation.test_syntax import judged_by_its_text
@@ -16,7 +16,9 @@ class TestMixed(testing.ProposerSuite):
     num_steps = 5
 
     def make(self, model: llm.LLM) -> function.Proposer:
-        return mutation.MixedMutator.with_bandit({"syntax": mutation.SyntaxMutator(), "tuner": mutation.Tuner(3, with_literals=True)})
+        return mutation.MixedMutator.with_bandit(
+            {"syntax": mutation.SyntaxMutator(), "tuner": mutation.Tuner(3, with_literals=True)}
+        )
 
     def learner(self) -> function.Learner:
         return mutation.MutatorBandit(["syntax", "tuner"])
@@ -41,7 +43,9 @@ class Unable:
         raise mutation.NotApplicable("nothing for me")
 
 
-def outcome(engine: str, before: float, after: float | None, trials: int = 1, calls: int = 0) -> function.IterationResult:
+def outcome(
+    engine: str, before: float, after: float | None, trials: int = 1, calls: int = 0
+) -> function.IterationResult:
     children = []
     if after is not None:
         child = fn("child").with_evaluation(

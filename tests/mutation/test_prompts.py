@@ -105,7 +105,9 @@ def test_long_feedback_keeps_its_beginning_and_end():
 
 
 def test_a_long_description_is_cut_last_and_a_program_never():
-    prompt = mutation.build_program_prompt(task(fn(SHORT)), task_description="begin " + "x" * 9_000 + " end", max_chars=800)
+    prompt = mutation.build_program_prompt(
+        task(fn(SHORT)), task_description="begin " + "x" * 9_000 + " end", max_chars=800
+    )
     assert len(prompt) <= 800
     assert "begin " in prompt
     assert SHORT in prompt

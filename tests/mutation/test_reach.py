@@ -17,14 +17,18 @@ SEEDS = range(5)
     ("seeds", "wanted"), [((1, 4), 1), pytest.param(SEEDS, 4, marks=pytest.mark.slow)], ids=["quick", "whole"]
 )
 def test_the_law_of_kinetic_energy_is_found(seeds, wanted):
-    found = [problems.evolved(problems.ENERGY, mutation.SyntaxMutator(), evaluations=3_000, seed=seed) for seed in seeds]
+    found = [
+        problems.evolved(problems.ENERGY, mutation.SyntaxMutator(), evaluations=3_000, seed=seed) for seed in seeds
+    ]
     for each in found:
         print(each.usage.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
     assert sum(problems.is_law(each) for each in found) >= wanted
 
 
 def test_a_priority_from_nothing_makes_larger_cap_sets():
-    found = [problems.evolved(problems.CAP_SET_4, mutation.SyntaxMutator(), evaluations=1_000, seed=seed) for seed in (0, 4)]
+    found = [
+        problems.evolved(problems.CAP_SET_4, mutation.SyntaxMutator(), evaluations=1_000, seed=seed) for seed in (0, 4)
+    ]
     for each in found:
         print(each.usage.evaluations, problems.best_score(each), repr(str(each.best_fn().skeleton())))
     assert all(problems.best_score(each) > 16 for each in found)

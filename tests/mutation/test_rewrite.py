@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from atoll import function, llm, mutation, testing
-from atoll.mutation import markers
+from atoll.mutation import text_blocks
 from tests.mutation.tasks import fn, task
 from tests.mutation.test_syntax import judged_by_its_text
 
@@ -56,7 +56,9 @@ def test_the_prompt_and_the_reader_are_plugs():
         asked.append(prompt)
         return "x=1"
 
-    rewrite = mutation.RewriteMutator(testing.ScriptedLLM(answer), lambda task: f"step {task.iteration}", lambda reply: reply)
+    rewrite = mutation.RewriteMutator(
+        testing.ScriptedLLM(answer), lambda task: f"step {task.iteration}", lambda reply: reply
+    )
     [child] = rewrite.propose(task(fn(SOURCE)))
     assert asked == ["step 1"]
     assert str(child.skeleton()) == "x=1"
@@ -67,16 +69,16 @@ class TestMarkers:
 
     def test_what_stands_outside_of_them_stays_whatever_the_reply_says(self):
         child = self.PARENT.replace("x = 1", "x = 2").replace("return x", "return 10**9").replace("import os\n", "")
-        assert markers.splice(self.PARENT, child) == self.PARENT.replace("x = 1", "x = 2")
+        assert text_blocks.splice(self.PARENT, child) == self.PARENT.replace("x = 1", "x = 2")
 
     def test_a_reply_without_them_is_refused(self):
         with pytest.raises(ValueError, match="0 EVOLVE-BLOCKs and the program has 1"):
-            markers.splice(self.PARENT, "x = 2\n")
+            text_blocks.splice(self.PARENT, "x = 2\n")
 
     def test_a_program_without_them_is_replaced_as_a_whole(self):
-        assert markers.splice("x = 1\n", "y = 2\n") == "y = 2\n"
+        assert text_blocks.splice("x = 1\n", "y = 2\n") == "y = 2\n"
 
     def test_several_blocks_are_replaced_in_their_order(self):
         parent = self.PARENT + self.PARENT
         child = parent.replace("x = 1", "x = 3", 1)
-        assert markers.splice(parent, child) == child
+        assert text_blocks.splice(parent, child) == child

@@ -145,7 +145,10 @@ def test_a_mate_that_is_no_python_does_no_harm():
 def test_crossover_takes_only_what_is_known_at_the_place():
     mate = "def f(a, b):\n    secret = a * 111\n    return secret - a * 222\n"
     parent = "def f(a, b):\n    return a + b\n"
-    children = [mutation.SyntaxMutator(repeat_probability=0.0).propose(task(fn(mate), fn(parent), seed=seed))[0] for seed in range(300)]
+    children = [
+        mutation.SyntaxMutator(repeat_probability=0.0).propose(task(fn(mate), fn(parent), seed=seed))[0]
+        for seed in range(300)
+    ]
     crossed = [child for child in children if child.candidate and child.candidate.meta["edit"] == "crossover"]
     assert any("a * 222" in str(child.skeleton()) for child in crossed)
     assert not any("secret" in str(child.skeleton()) for child in children)

@@ -9,11 +9,10 @@ import pytest
 from atoll.mutation import Vocabulary
 from atoll.mutation.syntax import numbers
 from atoll.mutation.syntax.draft import EditSampler
-from atoll.mutation.syntax.kinds import infer_kind
-from atoll.mutation.syntax.listing import SourceText, Splice, apply_splices
 from atoll.mutation.syntax.program import analyze
-from atoll.mutation.syntax.trees import find_free_names, replace_node, is_same
-from atoll.mutation.syntax.words import NameKinds
+from atoll.mutation.syntax.source_text import SourceText, Splice, apply_splices
+from atoll.mutation.syntax.trees import find_free_names, is_same, replace_node
+from atoll.mutation.syntax.value_kinds import NameKinds, infer_kind
 
 
 def expression(text: str) -> ast.expr:
@@ -37,7 +36,9 @@ def test_a_keyword_and_a_new_value_are_kept_apart():
     value = function.body[0].value  # type: ignore[attr-defined]
     listing = SourceText("def f(x):\n    return-x\n")
     negated = ast.parse(listing.text).body[0].body[0].value  # type: ignore[attr-defined]
-    assert apply_splices(listing.text, [listing.make_replacement(negated, expression("y"))]) == "def f(x):\n    return y\n"
+    assert (
+        apply_splices(listing.text, [listing.make_replacement(negated, expression("y"))]) == "def f(x):\n    return y\n"
+    )
     assert "return y" in apply_splices(text, [SourceText(text).make_replacement(value, expression("y"))])
 
 

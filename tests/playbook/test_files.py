@@ -5,7 +5,7 @@ import json
 import pytest
 
 from atoll import errors, playbook, store
-from atoll.playbook import markdown
+from atoll.playbook import files
 
 
 @pytest.fixture
@@ -104,4 +104,4 @@ def test_broken_metadata_is_said(notes, tmp_path, text):
 def test_aces_own_text_can_be_read(notes):
     text = notes.current().text()
     assert text.startswith("## TACTICS\n[tactics-00001] helpful=1 harmful=0 :: Wolves fear fire.\n")
-    assert [each.id for each in markdown.parse_section(text)] == list(notes.current().bullets)
+    assert [each.id for each in files.parse_section(text)] == list(notes.current().bullets)

@@ -12,7 +12,9 @@ def outcome(step, note, score, parent=1.0, verdict="accept"):
     born = Candidate(f"{step}.0", "text", meta={"note": note})
     child = child.clone().with_evaluation(born, child.evaluation, score)
     decision = gate.Decision(verdict, "", "test")
-    return function.IterationResult(step, 0, [testing.make_evaluated_function(parent)], {}, [(child, decision)], None, ZERO_COST)
+    return function.IterationResult(
+        step, 0, [testing.make_evaluated_function(parent)], {}, [(child, decision)], None, ZERO_COST
+    )
 
 
 def test_what_helped_and_what_did_not_is_advised_and_kept_once():

@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import errors, playbook
-from atoll.playbook import packing
+from atoll.playbook import serialization
 from atoll.playbook.playbook import MAX_HELD, HeldEntry
 
 
@@ -15,15 +15,17 @@ def waiting(count: int, start: int = 0) -> list[HeldEntry]:
 def test_a_patch_names_what_waited_before_by_its_place():
     before = playbook.Playbook().with_held(waiting(MAX_HELD))
     now = before.with_held([*before.held, *waiting(1, 50)])
-    value, is_whole = packing.serialize_version(now, 1, packing.FullVersion(1, before), (), ())
-    entry = packing.parse_version(value)
+    value, is_whole = serialization.serialize_version(now, 1, serialization.FullVersion(1, before), (), ())
+    entry = serialization.parse_version(value)
     assert not is_whole
     assert entry.data["held"][:-1] == list(range(1, MAX_HELD))
-    assert packing.apply_patch(before, entry) == now
+    assert serialization.apply_patch(before, entry) == now
 
 
 def test_a_patch_that_names_no_such_place_is_said():
     before = playbook.Playbook().with_held(waiting(2))
-    value, _ = packing.serialize_version(before.with_held(waiting(1)), 1, packing.FullVersion(1, before), (), ())
+    value, _ = serialization.serialize_version(
+        before.with_held(waiting(1)), 1, serialization.FullVersion(1, before), (), ()
+    )
     with pytest.raises(errors.SetupError, match="no playbook"):
-        packing.apply_patch(playbook.Playbook(), packing.parse_version(value))
+        serialization.apply_patch(playbook.Playbook(), serialization.parse_version(value))

@@ -5,8 +5,8 @@ from random import Random
 
 from atoll import evaluation, function, gate
 from atoll.candidate import JSON, Candidate
-from atoll.programs.attempts import AttemptHistory
-from atoll.testing.functions import make_evaluated_function
+from atoll.programs.learners import AttemptHistory
+from atoll.testing.fakes import make_evaluated_function
 
 ACCEPT = gate.Decision("accept", "it ran", "ran")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from atoll import evaluation, function
-from atoll.programs.bounds import LengthLimit
+from atoll.programs.build import LengthLimit
 
 
 def nobody(skeleton: object) -> evaluation.Evaluation:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import cli, testing
-from atoll.programs import bundle, evaluator
+from atoll.programs.evaluation import evaluator_job, folder_text
 
 NAMES = st.from_regex(r"[a-z]{1,5}(/[a-z]{1,5}\.py)?", fullmatch=True)
 EVALUATOR = """
@@ -25,7 +25,7 @@ def evaluate(folder):
 def test_what_is_joined_is_split_again(files):
     text = "".join(f"=== FILE {path} ===\n{body}" for path, body in files.items())
     if files:
-        assert bundle.split_files(text) == files
+        assert folder_text.split_files(text) == files
 
 
 @pytest.mark.parametrize(
@@ -34,19 +34,19 @@ def test_what_is_joined_is_split_again(files):
 )
 def test_what_names_no_file_in_its_folder_is_refused(text):
     with pytest.raises(ValueError, match="path"):
-        bundle.split_files(text)
+        folder_text.split_files(text)
     with pytest.raises(ValueError, match="two files"):
-        bundle.split_files("=== FILE a ===\n=== FILE a ===\n")
+        folder_text.split_files("=== FILE a ===\n=== FILE a ===\n")
 
 
 def test_hidden_files_and_caches_are_no_part_of_it_and_no_text_is_refused(tmp_path):
     (tmp_path / "__pycache__").mkdir()
     for name in (".hidden", "__pycache__/x.pyc", "b.py", "a.py"):
         (tmp_path / name).write_text("1")
-    assert bundle.join_files(str(tmp_path)) == "=== FILE a.py ===\n1\n=== FILE b.py ===\n1\n"
+    assert folder_text.join_files(str(tmp_path)) == "=== FILE a.py ===\n1\n=== FILE b.py ===\n1\n"
     (tmp_path / "c.bin").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match=r"c\.bin is no text"):
-        bundle.join_files(str(tmp_path))
+        folder_text.join_files(str(tmp_path))
 
 
 def make(folder):
@@ -63,8 +63,8 @@ def test_the_evaluator_gets_a_folder(tmp_path, monkeypatch):
     (tmp_path / "desk").mkdir()
     monkeypatch.chdir(tmp_path / "desk")
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
-    job = evaluator.FunctionJob(str(task / "evaluator.py"), bundle.FOLDER)
-    found = job({"call": "evaluate", "program": bundle.join_files(str(task / "initial_program"))})
+    job = evaluator_job.FunctionJob(str(task / "evaluator.py"), folder_text.FOLDER)
+    found = job({"call": "evaluate", "program": folder_text.join_files(str(task / "initial_program"))})
     assert found["metrics"] == {"combined_score": 2.0}
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from atoll import errors, function, store
 from atoll.evaluation import Evaluation
-from atoll.programs import checkpoints
-from atoll.programs.stages import ScoreFunction
+from atoll.programs.evaluation.cascade import ScoreFunction
+from atoll.programs.openevolve import checkpoints
 
 
 def checkpoint(folder: Path, *programs: object, number: int = 10) -> Path:
@@ -110,7 +110,7 @@ def test_what_is_no_checkpoint_is_told(tmp_path):
 
 
 _JSON = st.recursive(
-    st.optional_names() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )

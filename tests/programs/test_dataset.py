@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import errors
-from atoll.programs import dataset
+from atoll.programs.gepa import dataset
 
 
 def test_shares_are_disjoint_and_make_up_the_whole():

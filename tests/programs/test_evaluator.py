@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from atoll.programs import evaluator
+from atoll.programs.evaluation import evaluator_job
 
 NOTHING = {"metrics": {}, "scores": [], "feedback": "", "artifacts": {}}
 
@@ -35,11 +35,11 @@ NOTHING = {"metrics": {}, "scores": [], "feedback": "", "artifacts": {}}
     ],
 )
 def test_an_evaluator_may_return_all_of_these(found, expected):
-    assert evaluator.to_plain_result(found) == {**NOTHING, **expected}
+    assert evaluator_job.to_plain_result(found) == {**NOTHING, **expected}
 
 
 def test_what_is_no_finite_number_stays_what_it_is_for_the_judge_to_tell():
-    metrics = evaluator.to_plain_result({"a": float("nan"), "b": float("inf")})["metrics"]
+    metrics = evaluator_job.to_plain_result({"a": float("nan"), "b": float("inf")})["metrics"]
     assert math.isnan(metrics["a"])
     assert metrics["b"] == math.inf
 
@@ -47,13 +47,13 @@ def test_what_is_no_finite_number_stays_what_it_is_for_the_judge_to_tell():
 def test_a_number_beyond_all_measure_and_a_loop_are_artifacts():
     loop: list[object] = []
     loop.append(loop)
-    found = evaluator.to_plain_result({"a": 10**400, "loop": loop})
+    found = evaluator_job.to_plain_result({"a": 10**400, "loop": loop})
     assert found["metrics"] == {}
     assert set(found["artifacts"]) == {"a", "loop"}
 
 
 def test_an_openevolve_result_has_its_methods():
-    result = evaluator.EvaluationResult.from_dict({"a": 1.0})
+    result = evaluator_job.EvaluationResult.from_dict({"a": 1.0})
     result.artifacts = {"log": "ab", "raw": b"abc"}
     assert result.to_dict() == {"a": 1.0}
     assert (result.has_artifacts(), result.get_artifact_keys()) == (True, ["log", "raw"])
@@ -66,7 +66,7 @@ class TestCommanding:
         monkeypatch.chdir(tmp_path)
 
     def run(self, script: str, program: str = "hello"):
-        return evaluator.CommandJob([sys.executable, "-c", script], ".txt")({"program": program})
+        return evaluator_job.CommandJob([sys.executable, "-c", script], ".txt")({"program": program})
 
     def test_its_last_line_is_what_it_found(self, capsys):
         script = "import sys, json; print('on the way'); print(json.dumps({'size': len(open(sys.argv[1]).read())}))"
@@ -76,7 +76,7 @@ class TestCommanding:
     def test_the_path_goes_where_it_is_wanted(self):
         script = "import sys, json; print(json.dumps(sys.argv[1].endswith('program.txt') + 0.0))"
         command = [sys.executable, "-c", script, "{program}", "more"]
-        assert evaluator.CommandJob(command, ".txt")({"program": ""})["metrics"] == {"combined_score": 1.0}
+        assert evaluator_job.CommandJob(command, ".txt")({"program": ""})["metrics"] == {"combined_score": 1.0}
 
     def test_a_bad_end_is_told(self):
         with pytest.raises(ChildProcessError, match="exit status 3"):

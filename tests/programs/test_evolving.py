@@ -3,8 +3,7 @@
 from random import Random
 
 from atoll import function, llm, mutation, store, testing
-from atoll.programs.attempts import AttemptHistory
-from atoll.programs.learners import CombinedLearner
+from atoll.programs.learners import AttemptHistory, CombinedLearner
 from atoll.programs.prompt import ProgramPromptBuilder
 from tests.mutation.test_edit import DIFF, SOURCE
 from tests.mutation.test_syntax import judged_by_its_text

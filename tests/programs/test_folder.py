@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import config, errors
-from atoll.programs import folder, translation
 from atoll.programs.config import Options, Task
+from atoll.programs.openevolve import config_keys, folder
 
 # Nine lists, each of ten times the one before it: a third of a kilobyte that stands for 10^9 items.
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -182,7 +182,7 @@ llm: {temperature: 0.4, max_tokens: 100, timeout: 30}
     def test_every_key_gives_a_setting_that_is_there_or_has_a_reason(self):
         ours = {f"{section}.{key}" for section, model in config.COMMON_SECTIONS.items() for key in model.model_fields}
         ours |= {f"task.{key}" for key in Task.model_fields} | {f"programs.{key}" for key in Options.model_fields}
-        for name, key in translation.ALL_KEYS.items():
+        for name, key in config_keys.ALL_KEYS.items():
             assert key.setting in ours if key.setting else key.reason, name
 
 
@@ -220,23 +220,25 @@ class TestModel:
 
 
 _VALUES = st.recursive(
-    st.optional_names() | st.booleans() | st.integers(-5, 5000) | st.floats(allow_nan=True) | st.text(max_size=8),
+    st.none() | st.booleans() | st.integers(-5, 5000) | st.floats(allow_nan=True) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-_NAMES = st.sampled_from(sorted(translation.TOP_LEVEL_KEYS)) | st.text(max_size=8)
+_NAMES = st.sampled_from(sorted(config_keys.TOP_LEVEL_KEYS)) | st.text(max_size=8)
 _INNER = st.dictionaries(
-    st.sampled_from(sorted({name for keys in translation.SECTION_KEYS.values() for name in keys})), _VALUES, max_size=4
+    st.sampled_from(sorted({name for keys in config_keys.SECTION_KEYS.values() for name in keys})), _VALUES, max_size=4
 )
 
 
-@given(found=st.dictionaries(_NAMES | st.sampled_from(sorted(translation.SECTION_KEYS)), _VALUES | _INNER, max_size=6))
+@given(found=st.dictionaries(_NAMES | st.sampled_from(sorted(config_keys.SECTION_KEYS)), _VALUES | _INNER, max_size=6))
 def test_any_yaml_gives_a_plan_or_one_sentence(tmp_path_factory, found):
     file = tmp_path_factory.getbasetemp() / "any.yaml"
     file.write_text(yaml.safe_dump(found), encoding="utf-8", errors="replace")
     said = ""
     try:
-        config.RunConfig.from_layers(file.parent, [{"system": "programs", **folder.make_sections("p.py", "e.py", file)}])
+        config.RunConfig.from_layers(
+            file.parent, [{"system": "programs", **folder.make_sections("p.py", "e.py", file)}]
+        )
     except errors.SetupError as error:
         said = str(error)
     assert "\n" not in said

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from atoll import executor, function, sandbox, store
-from atoll.programs.evaluator import FunctionJob
-from atoll.programs.judge import FolderEvaluator
-from atoll.programs.stages import ScoreFunction, find_stages
+from atoll.programs.evaluation.cascade import ScoreFunction, find_stages
+from atoll.programs.evaluation.evaluator_job import FunctionJob
+from atoll.programs.evaluation.folder_evaluator import FolderEvaluator
 
 
 @pytest.fixture

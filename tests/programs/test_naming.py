@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import errors
-from atoll.programs import naming
+from atoll.programs.openevolve import model_names
 
 HERE = "http://127.0.0.1:8000/v1"
 
@@ -15,7 +15,7 @@ HERE = "http://127.0.0.1:8000/v1"
         (("a", None, f"{HERE}/", None), f"openai:a@{HERE}"),
         (("a", "b", HERE, "openai:c"), f"openai:a@{HERE}*1,openai:b@{HERE}*0.2"),
         ((None, "b", None, None), "openai:b"),
-        (("a", None, naming.PUBLIC_URL, None), "openai:a"),
+        (("a", None, model_names.PUBLIC_URL, None), "openai:a"),
         (
             (None, None, HERE, "openai:c@http://elsewhere/v1*0.8,openai:d*0.2"),
             f"openai:c@{HERE}*0.8,openai:d@{HERE}*0.2",
@@ -24,11 +24,11 @@ HERE = "http://127.0.0.1:8000/v1"
     ],
 )
 def test_the_options_of_openevolve_run_name_a_model(options, model):  # P20
-    assert naming.choose_model_name(*options) == model
+    assert model_names.choose_model_name(*options) == model
 
 
 def test_an_address_alone_or_none_at_all_is_refused():
     with pytest.raises(errors.SetupError, match="give --primary-model too"):
-        naming.choose_model_name(None, None, HERE, None)
+        model_names.choose_model_name(None, None, HERE, None)
     with pytest.raises(errors.SetupError, match="--api-base here is no address"):
-        naming.choose_model_name("a", None, "here", None)
+        model_names.choose_model_name("a", None, "here", None)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from atoll import gate, testing
 from atoll.candidate import Candidate
-from atoll.programs import novelty
-from atoll.programs.novelty import NoveltyFilter
+from atoll.programs.population import novelty
+from atoll.programs.population.novelty import NoveltyFilter
 
 PROGRAM = '''"""Doc."""
 import math

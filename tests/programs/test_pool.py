@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from atoll import cluster, function, gate, profiler, testing
 from atoll.candidate import Candidate
-from atoll.programs import features
-from atoll.programs.pool import ExploreExploitSelector, CellRankSelector, SelectionRatios, PopulationFactory, make_emigrant_selector
-from atoll.testing.functions import make_evaluated_function
+from atoll.programs.population import features
+from atoll.programs.population.population import (
+    CellRankSelector,
+    ExploreExploitSelector,
+    PopulationFactory,
+    SelectionRatios,
+    make_emigrant_selector,
+)
+from atoll.testing.fakes import make_evaluated_function
 
 ACCEPT = gate.Decision("accept", "it ran", "test")
 
@@ -74,7 +80,10 @@ class TestParents:
             (SelectionRatios(1.0, 0.0, 2), [1 / 5] * 5),
             (SelectionRatios(0.0, 1.0, 2), [1 / 2, 1 / 2, 0, 0, 0]),
             (SelectionRatios(0.0, 0.0, 2), [9 / 25, 7 / 25, 5 / 25, 3 / 25, 1 / 25]),
-            (SelectionRatios(0.2, 0.7, 2), [0.04 + 0.35 + 0.036, 0.04 + 0.35 + 0.028, 0.04 + 0.02, 0.04 + 0.012, 0.04 + 0.004]),
+            (
+                SelectionRatios(0.2, 0.7, 2),
+                [0.04 + 0.35 + 0.036, 0.04 + 0.35 + 0.028, 0.04 + 0.02, 0.04 + 0.012, 0.04 + 0.004],
+            ),
         ],
     )
     def test_they_are_drawn_as_the_shares_say_whatever_the_sign_of_scores(self, shares, weights, shift):
@@ -149,7 +158,9 @@ class TestCells:
 class TestFronts:
     @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=20))
     def test_each_instance_keeps_all_that_are_best_on_it(self, rows):
-        fns = [make_evaluated_function([float(each) for each in row], id=f"{place}.0") for place, row in enumerate(rows, 1)]
+        fns = [
+            make_evaluated_function([float(each) for each in row], id=f"{place}.0") for place, row in enumerate(rows, 1)
+        ]
         pool = filled(PopulationFactory("front"), fns)
         for instance in range(3):
             most = max(row[instance] for row in rows)
@@ -158,7 +169,9 @@ class TestFronts:
 
     def test_with_one_instance_each_metric_has_a_front_and_less_may_be_better(self):
         fns = [program(1, 1.0, 5, loss=3.0, speed=1.0), program(2, 2.0, 5, loss=1.0, speed=0.0)]
-        pool = filled(PopulationFactory("front", metric_value=lambda name, value: -value if name == "loss" else value), fns)
+        pool = filled(
+            PopulationFactory("front", metric_value=lambda name, value: -value if name == "loss" else value), fns
+        )
         best = {key: ids(cell.members()) for key, cell in pool.clusters.items()}
         assert best == {("score",): ["2.0"], ("metric", "loss"): ["2.0"], ("metric", "speed"): ["1.0"]}
 
@@ -171,7 +184,9 @@ class TestOthers:
         assert ids(pick.inspirations["top"]) == ["16.0", "15.0", "14.0"]
         assert len(pick.inspirations["diverse"]) == 2
         [parent] = pick.parents
-        near = {abs(function.get_fitness(fn) - function.get_fitness(parent)) for fn in pick.inspirations["inspirations"]}
+        near = {
+            abs(function.get_fitness(fn) - function.get_fitness(parent)) for fn in pick.inspirations["inspirations"]
+        }
         assert near <= {1.0, 2.0}
 
     def test_what_is_not_wanted_is_not_shown(self):

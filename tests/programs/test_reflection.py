@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from atoll import testing
-from atoll.programs import reflection
-from atoll.programs.texts import RewriteRequest
+from atoll.programs.gepa import reflection
+from atoll.programs.gepa.text_mutator import RewriteRequest
 
 ORDER = RewriteRequest(
     "system",

@@ -4,8 +4,8 @@ import pytest
 
 from atoll import errors, function, llm, store
 from atoll.evaluation import Evaluation, failed
-from atoll.programs import review
-from atoll.programs.stages import ScoreFunction
+from atoll.programs.evaluation import llm_review
+from atoll.programs.evaluation.cascade import ScoreFunction
 
 
 def judged(found: Evaluation, reply: str | Exception, **measure):
@@ -17,7 +17,7 @@ def judged(found: Evaluation, reply: str | Exception, **measure):
             raise reply
         return llm.Response(reply, "m")
 
-    judge = review.LLMReviewedEvaluator(
+    judge = llm_review.LLMReviewedEvaluator(
         lambda skeleton: found, model, store.MemoryBlobs(), ScoreFunction(**measure), "python", "You review."
     )
     return judge(function.Text("x = 1")), asked

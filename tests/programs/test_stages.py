@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from atoll.programs import stages
+from atoll.programs.evaluation import cascade
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from atoll.programs import stages
     ],
 )
 def test_stages_are_read_from_the_source(source, found):
-    assert list(stages.find_stages(source)) == found
+    assert list(cascade.find_stages(source)) == found
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_stages_are_read_from_the_source(source, found):
     ],
 )
 def test_the_score_is_the_combined_one_else_the_mean_of_what_is_no_feature(metrics, score):
-    assert stages.ScoreFunction(features=["size"]).score(metrics) == score
+    assert cascade.ScoreFunction(features=["size"]).score(metrics) == score
 
 
 def test_one_metric_can_be_the_score_and_less_of_it_better():
-    loss = stages.ScoreFunction("loss", minimize=True)
+    loss = cascade.ScoreFunction("loss", minimize=True)
     assert loss.score({"loss": 2.0, "combined_score": 1.0}) == -2.0
     assert loss.score({"combined_score": 1.0}) is None
 
@@ -57,4 +57,4 @@ def test_one_metric_can_be_the_score_and_less_of_it_better():
     ],
 )
 def test_a_stage_opens_the_next_by_its_gate_value(metrics, passed):
-    assert stages.passes_threshold(metrics, 0.5) is passed
+    assert cascade.passes_threshold(metrics, 0.5) is passed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from atoll.programs import surroundings
+from atoll.programs.openevolve import folder
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,10 @@ from atoll.programs import surroundings
     ],
 )
 def test_names_are_read_from_the_source(source, names):
-    assert list(surroundings.find_variables(source)) == names
+    assert list(folder.find_variables(source)) == names
 
 
 def test_those_that_are_hidden_are_told_with_the_setting():
     source = "import os\nos.environ['A'], os.environ['B']"
-    assert "--set 'sandbox.env=[\"B\"]'" in surroundings.make_environment_hint(source, ["A"])
-    assert surroundings.make_environment_hint(source, ["A", "B"]) == ""
+    assert "--set 'sandbox.env=[\"B\"]'" in folder.make_environment_hint(source, ["A"])
+    assert folder.make_environment_hint(source, ["A", "B"]) == ""

@@ -9,7 +9,8 @@ import pytest
 
 from atoll import cluster, errors, evaluation, function, gate, llm, testing
 from atoll.candidate import Candidate, content_hash
-from atoll.programs import edits, front, instances, notes, parameters, reflection, texts
+from atoll.programs import learners, parameter_search
+from atoll.programs.gepa import dataset_evaluator, reflection, text_edits, text_mutator
 from tests.mutation.tasks import task
 
 BATCHES = [(0, 1), (2, 3)]
@@ -18,7 +19,7 @@ BATCHES = [(0, 1), (2, 3)]
 def judge(skeleton: object) -> evaluation.Evaluation:
     """Scores by all characters, on four instances or on those of a sample."""
     whole = {"at": range(4), "content": skeleton}
-    sample: dict[str, Any] = json.loads(skeleton) if isinstance(skeleton, instances.Minibatch) else whole
+    sample: dict[str, Any] = json.loads(skeleton) if isinstance(skeleton, dataset_evaluator.Minibatch) else whole
     scores = tuple(int(content_hash(f"{each}{sample['content']}")[:6], 16) / 16**6 for each in sample["at"])
     return evaluation.Evaluation(sum(scores) / len(scores), scores, feedback=f"on {list(sample['at'])}")
 
@@ -26,12 +27,16 @@ def judge(skeleton: object) -> evaluation.Evaluation:
 def text(content: str, *scores: float, **meta: Any) -> function.Function:
     props = function.DefaultFunctionProps(function.Text(content), candidate_evaluator=judge)
     found = evaluation.Evaluation(sum(scores), scores) if scores else judge(content)
-    return function.DefaultFunction(props).with_evaluation(Candidate(content[:8], content, meta=meta), found, found.score)
+    return function.DefaultFunction(props).with_evaluation(
+        Candidate(content[:8], content, meta=meta), found, found.score
+    )
 
 
 class TestReflectiveTexts(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return texts.TextMutator(texts.TextFormat(False), reflection.ReflectionWriter(model), BATCHES, merge_probability=0.5)
+        return text_mutator.TextMutator(
+            text_mutator.TextFormat(False), reflection.ReflectionWriter(model), BATCHES, merge_probability=0.5
+        )
 
     def initial(self, model: llm.LLM) -> function.Function:
         return text("one two")
@@ -43,7 +48,7 @@ class TestReflectiveTexts(testing.ProposerSuite):
 
 class TestEditedTexts(testing.ProposerSuite):
     def make(self, model: llm.LLM) -> function.Proposer:
-        return texts.TextMutator(texts.TextFormat(False), edits.RandomTextWriter(), BATCHES)
+        return text_mutator.TextMutator(text_mutator.TextFormat(False), text_edits.RandomTextWriter(), BATCHES)
 
     def initial(self, model: llm.LLM) -> function.Function:
         return text("One. Two. Three. Four.")
@@ -55,7 +60,9 @@ def judging(drafts: Any) -> list[evaluation.Evaluation]:
 
 def proposed(reply: str, *parents: function.Function, batches: Any = BATCHES, **options: Any) -> dict[str, Any]:
     model = testing.ScriptedLLM(lambda step, call, prompt: reply)
-    engine = texts.TextMutator(texts.TextFormat(False), reflection.ReflectionWriter(model), batches, **options)
+    engine = text_mutator.TextMutator(
+        text_mutator.TextFormat(False), reflection.ReflectionWriter(model), batches, **options
+    )
     [child] = engine.propose(task(*parents)._replace(evaluate=judging))
     assert child.candidate is not None
     return {**child.candidate.meta, "text": str(child.skeleton())}
@@ -64,8 +71,8 @@ def proposed(reply: str, *parents: function.Function, batches: Any = BATCHES, **
 def test_a_child_says_how_it_and_its_parent_did_on_the_same_instances():
     made = proposed("Why.\n```text\nthree\n```", text("one"))
     batch = made["tried"][-1]
-    assert made["before"] == judge(instances.Minibatch.create("one", batch)).score
-    assert made["after"] == judge(instances.Minibatch.create("three", batch)).score
+    assert made["before"] == judge(dataset_evaluator.Minibatch.create("one", batch)).score
+    assert made["after"] == judge(dataset_evaluator.Minibatch.create("three", batch)).score
     assert made["note"] == "Why."
 
 
@@ -77,7 +84,7 @@ def test_without_data_a_child_is_not_tried_first():
 @pytest.mark.parametrize(("reply", "said"), [("No.", "without a text"), ("```text\none\n```", "gave back the text")])
 def test_a_worthless_reply_is_a_child_that_the_screen_rejects(reply, said):
     made = proposed(reply, text("one"))
-    decision = texts.better_on_batch(gate.Proposal(Candidate("1.0", "one", meta=made), None))
+    decision = text_mutator.better_on_batch(gate.Proposal(Candidate("1.0", "one", meta=made), None))
     assert decision.verdict == "reject"
     assert said in decision.reason
 
@@ -95,7 +102,7 @@ def test_a_worthless_reply_is_a_child_that_the_screen_rejects(reply, said):
     ],
 )
 def test_only_what_is_better_on_the_minibatch_goes_on(meta, verdict):
-    assert texts.better_on_batch(gate.Proposal(Candidate("1.0", "", meta=meta), None)).verdict == verdict
+    assert text_mutator.better_on_batch(gate.Proposal(Candidate("1.0", "", meta=meta), None)).verdict == verdict
 
 
 def test_a_batch_on_which_the_parent_is_perfect_makes_room_for_another():
@@ -110,17 +117,19 @@ def test_what_was_paid_for_at_the_birth_of_a_parent_is_shown_again():
         prompts.append(prompt)
         return "```text\nthree\n```"
 
-    engine = texts.TextMutator(texts.TextFormat(False), reflection.ReflectionWriter(testing.ScriptedLLM(model)), [(0, 1)])
+    engine = text_mutator.TextMutator(
+        text_mutator.TextFormat(False), reflection.ReflectionWriter(testing.ScriptedLLM(model)), [(0, 1)]
+    )
     engine.propose(task(text("one", tried=[[2, 3]]))._replace(evaluate=judging))
     assert "on [2, 3]" in prompts[0]
     assert "on [0, 1]" in prompts[0]
 
 
 def test_a_dict_of_texts_is_merged_part_by_part():
-    form = texts.TextFormat(True)
+    form = text_mutator.TextFormat(True)
     better = text(form.join_parts({"a": "A1", "b": "B0"}), 1.0, 0.5, tags={"a": ["x"]})
     other = text(form.join_parts({"a": "A0", "b": "B1"}), 0.0, 1.0, tags={"b": ["y"]})
-    engine = texts.TextMutator(form, edits.RandomTextWriter(), merge_probability=1.0)
+    engine = text_mutator.TextMutator(form, text_edits.RandomTextWriter(), merge_probability=1.0)
     [child] = engine.propose(task(other, better))
     assert json.loads(str(child.skeleton())) == {"a": "A1", "b": "B1"}
     assert child.candidate is not None
@@ -130,15 +139,17 @@ def test_a_dict_of_texts_is_merged_part_by_part():
 @pytest.mark.parametrize("content", ["one", "one two", "One. Two. Three.", "- a\n- b\n- c\n", "x"])
 def test_an_edit_changes_a_text_and_leaves_none_empty(content):
     for seed in range(30):
-        order = texts.RewriteRequest("text", {"text": content}, "", None, {}, Random(seed), {"text": "Lent. Words."})
-        made = edits.RandomTextWriter().write(order).text
+        order = text_mutator.RewriteRequest(
+            "text", {"text": content}, "", None, {}, Random(seed), {"text": "Lent. Words."}
+        )
+        made = text_edits.RandomTextWriter().write(order).text
         assert made.strip()
         assert made.split() != content.split()
 
 
 def test_the_front_is_that_of_an_obvious_implementation():
     rng = random.Random(5)
-    pool = front.make_pareto_population(0, random.Random(1), None)
+    pool = text_mutator.make_pareto_population(0, random.Random(1), None)
     fns = [text(f"t{number}", *(float(rng.randrange(3)) for _ in range(4))) for number in range(60)]
     for fn in fns:
         pool.add_fn(fn, gate.Decision("accept", "", ""))
@@ -152,7 +163,7 @@ def test_the_front_is_that_of_an_obvious_implementation():
 
 class TestFront(testing.ClusterSuite):
     def make(self) -> cluster.Cluster:
-        return front.InstanceCluster(Random(0), None, 0)
+        return text_mutator.InstanceCluster(Random(0), None, 0)
 
 
 def outcome(fn: function.Function, verdict: Any, parent: function.Function) -> function.IterationResult:
@@ -161,9 +172,13 @@ def outcome(fn: function.Function, verdict: Any, parent: function.Function) -> f
 
 
 def test_notes_tell_what_helped_and_count_each_call_once():
-    learner, parent = notes.TextNotes(initial_calls=4), text("one", 0.1, 0.1, 0.1, 0.1)
+    learner, parent = learners.TextNotes(initial_calls=4), text("one", 0.1, 0.1, 0.1, 0.1)
     good = text("two", 1.0, 1.0, note="Add.", tried=[[0, 1]], before=0.1, after=0.2)
-    good = good.with_evaluation(good.candidate, evaluation.Evaluation(2.0, (1.0, 1.0), {instances.CALLS_METRIC: 4.0}), 2.0)  # type: ignore[arg-type]
+    good = good.with_evaluation(
+        good.candidate or Candidate("x", ""),
+        evaluation.Evaluation(2.0, (1.0, 1.0), {dataset_evaluator.CALLS_METRIC: 4.0}),
+        2.0,
+    )
     learner.learn(outcome(good, "accept", parent))
     assert learner.calls == 4 + 2 + 2 + 4
     assert learner.advise(Random(0)) == {"worked": ["Add."]}
@@ -174,10 +189,12 @@ def test_notes_tell_what_helped_and_count_each_call_once():
 
 
 def test_parameters_are_ranges_choices_flags_and_numbers():
-    found = parameters.parse_tunables({"a": (0.5, 0, 1.0), "b": (2, 1, 9), "c": ("x", ["x", "y"]), "d": True, "e": 3.0})
+    found = parameter_search.parse_tunables(
+        {"a": (0.5, 0, 1.0), "b": (2, 1, 9), "c": ("x", ["x", "y"]), "d": True, "e": 3.0}
+    )
     assert [each.is_integer for each in found] == [False, True, False, False, False]
     assert found[2].choices == ("x", "y")
     assert found[3].choices == (False, True)
     assert (found[4].low, found[4].high) == (0.0, 30.0)
     with pytest.raises(errors.SetupError, match="parameter a"):
-        parameters.parse_tunables({"a": None})
+        parameter_search.parse_tunables({"a": None})

@@ -82,7 +82,9 @@ class Asker:
         answer = self._model(f"The best so far is {parent.skeleton()}.\nWhat comes next?")
         if not answer.text:
             return []
-        return [function.derive_child(parent, function.Text(repr(float(answer.text))), engine="llm", model=answer.model)]
+        return [
+            function.derive_child(parent, function.Text(repr(float(answer.text))), engine="llm", model=answer.model)
+        ]
 
 
 REPLIES: dict[tuple[int, str | int], str] = {

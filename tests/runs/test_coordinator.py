@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from atoll import config, errors, runs, store
-from atoll.runs import orders
+from atoll.runs import control_requests
 from tests import toys
 from tests.chaos.test_coordinators import TASK, TOML
 
@@ -68,14 +68,16 @@ def test_whoever_is_told_to_stop_ends_the_run_for_all(tmp_path, task):
         first = runs.Coordinator(kept, plan, lease_seconds=4.0)
         second = runs.join(other, first.run_id, lease_seconds=4.0)
         ends = [threads.submit(each.run) for each in (first, second)]
-        toys.until(lambda: len(mine.list_coordinators(first.run_id)) == 2 and mine.candidates(first.run_id).count() > 20)
+        toys.until(
+            lambda: len(mine.list_coordinators(first.run_id)) == 2 and mine.candidates(first.run_id).count() > 20
+        )
         assert runs.summarize(mine, first.run_id).status == "running"
-        told = orders.send_commands(mine, first.run_id, [("stop", {})], author="a test")
+        told = control_requests.send_commands(mine, first.run_id, [("stop", {})], author="a test")
         assert told.is_alive
         assert [each.result(300) for each in ends] == ["stopped"] * 2
         assert runs.summarize(mine, first.run_id).status == "stopped"
         with pytest.raises(errors.SetupError, match=f"nothing to stop: 'atoll join {first.run_id}'"):
-            orders.send_commands(mine, first.run_id, [("stop", {})], author="a test")
+            control_requests.send_commands(mine, first.run_id, [("stop", {})], author="a test")
 
 
 def test_a_pause_holds_for_whoever_joins_until_it_is_over(tmp_path, task):
@@ -83,13 +85,15 @@ def test_a_pause_holds_for_whoever_joins_until_it_is_over(tmp_path, task):
     plan = config.load(task, [{"run": {"workers": WORKERS, "budget": "60evals"}}])
     with store.Store(url) as kept, store.Store(url) as other, store.Store(url) as mine, ThreadPoolExecutor() as threads:
         first = runs.Coordinator(kept, plan, lease_seconds=4.0)
-        orders.send_commands(mine, first.run_id, [("pause", {})], author="a test")
+        control_requests.send_commands(mine, first.run_id, [("pause", {})], author="a test")
         ends = [threads.submit(first.run)]
         toys.until(lambda: runs.summarize(mine, first.run_id).status == "paused")
         ends.append(threads.submit(runs.join(other, first.run_id, lease_seconds=4.0).run))
-        toys.until(lambda: len(list(mine.journal(first.run_id).read_kinds("controlled"))) > 1)  # its islands changed hands
+        toys.until(
+            lambda: len(list(mine.journal(first.run_id).read_kinds("controlled"))) > 1
+        )  # its islands changed hands
         assert not list(mine.journal(first.run_id).read_kinds("applied"))
-        orders.send_commands(mine, first.run_id, [("resume", {})], author="a test")
+        control_requests.send_commands(mine, first.run_id, [("resume", {})], author="a test")
         assert [each.result(300) for each in ends] == ["budget of 60 evaluations used"] * 2
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from atoll import store
 from atoll.journal import Record
-from atoll.runs import dataset
+from atoll.runs import data_export
 from tests.runs import samples
 from tests.store.samples import applied, candidate, child, founded, judged
 
@@ -36,11 +36,11 @@ def begun(step: int, *parents: str) -> Record:
 
 
 def made(kept: store.Store) -> list[dict[str, Any]]:
-    return list(dataset.iter_finetuning_rows(kept, "run"))
+    return list(data_export.iter_finetuning_rows(kept, "run"))
 
 
 def test_a_reply_that_improves_says_so(kept):
-    assert next(dataset.iter_finetuning_rows(kept, "asked")) == {
+    assert next(data_export.iter_finetuning_rows(kept, "asked")) == {
         "prompt": "The best so far is 0.0.\nWhat comes next?",
         "reply": "1.0",
         "model": "scripted",
@@ -54,7 +54,7 @@ def test_a_reply_that_improves_says_so(kept):
 
 
 def test_a_reply_that_gives_no_child_has_no_score_and_the_failure(kept):
-    found = {record["step"]: record for record in dataset.iter_finetuning_rows(kept, "asked")}
+    found = {record["step"]: record for record in data_export.iter_finetuning_rows(kept, "asked")}
     assert (found[2]["score"], found[2]["improved"], found[2]["candidate"]) == (None, False, None)
     assert found[2]["failure"].startswith("the engine raised ValueError: could not convert")
     assert found[2]["parent_score"] == -4.0
@@ -62,19 +62,19 @@ def test_a_reply_that_gives_no_child_has_no_score_and_the_failure(kept):
 
 
 def test_a_child_that_breaks_or_is_worse_is_no_improvement(kept):
-    found = {record["step"]: record for record in dataset.iter_finetuning_rows(kept, "asked")}
+    found = {record["step"]: record for record in data_export.iter_finetuning_rows(kept, "asked")}
     assert (found[4]["score"], found[4]["improved"], found[4]["candidate"]) == (None, False, "4.0")
     assert found[4]["failure"] == "the judge raised ValueError: -1.000 is below zero"
     assert (found[6]["score"], found[6]["improved"], found[6]["failure"]) == (-6.25, False, None)
 
 
 def test_a_call_without_a_reply_is_not_in_it(kept):
-    assert 7 not in {record["step"] for record in dataset.iter_finetuning_rows(kept, "asked")}
+    assert 7 not in {record["step"] for record in data_export.iter_finetuning_rows(kept, "asked")}
 
 
 def test_a_run_without_a_model_has_none(kept):
-    assert not list(dataset.iter_finetuning_rows(kept, samples.LONG_ID))
-    assert not list(dataset.iter_finetuning_rows(kept, "empty"))
+    assert not list(data_export.iter_finetuning_rows(kept, samples.LONG_ID))
+    assert not list(data_export.iter_finetuning_rows(kept, "empty"))
 
 
 def test_the_order_is_that_of_steps_and_calls_whoever_came_first(fresh):
@@ -117,5 +117,5 @@ def test_a_child_that_a_screen_kept_out_has_its_reason(fresh):
 
 
 def test_hostile_replies_are_plain_json(kept):
-    (record,) = dataset.iter_finetuning_rows(kept, "hostile")
+    (record,) = data_export.iter_finetuning_rows(kept, "hostile")
     assert json.loads(json.dumps(record))["reply"] == samples.SCRIPT

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from atoll import errors, store
-from atoll.runs import orders
+from atoll.runs import control_requests
 
 
 @pytest.fixture
@@ -16,7 +16,9 @@ def kept(tmp_path):
 
 
 def test_an_order_is_posted_and_written_down(kept):
-    told = orders.send_commands(kept, "run", [("raise", {"iterations": 9})], author="ann", reason="it is worth it")
+    told = control_requests.send_commands(
+        kept, "run", [("raise", {"iterations": 9})], author="ann", reason="it is worth it"
+    )
     assert [(each.kind, dict(each.data)) for each in kept.inbox("run").read(0)] == [("raise", {"iterations": 9})]
     assert told.describe().startswith("Told run run: raise the limits to iterations=9, where they are lower.")
     (entry,) = kept.book().history("control/run", 0)
@@ -27,20 +29,22 @@ def test_an_order_is_posted_and_written_down(kept):
 
 def test_a_run_that_nobody_writes_cannot_be_paused(kept):
     with pytest.raises(errors.SetupError, match="nothing to pause"):
-        orders.send_commands(kept, "run", [("pause", {})], author="ann")
+        control_requests.send_commands(kept, "run", [("pause", {})], author="ann")
     assert not kept.inbox("run").read(0)
     assert not kept.book().history("control/run", 0)
 
 
 def test_one_under_way_can(kept):
     with kept.lock_run("run"):
-        assert orders.send_commands(kept, "run", [("pause", {})], author="ann").is_alive
+        assert control_requests.send_commands(kept, "run", [("pause", {})], author="ann").is_alive
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_number_that_is_not_finite_is_refused_and_nothing_is_told(kept, number):
     with pytest.raises(errors.SetupError, match="give finite numbers"):
-        orders.send_commands(kept, "run", [("raise", {"iterations": 9}), ("set", {"tick_delay": number})], author="ann")
+        control_requests.send_commands(
+            kept, "run", [("raise", {"iterations": 9}), ("set", {"tick_delay": number})], author="ann"
+        )
     assert not kept.inbox("run").read(0)
     assert not kept.book().history("control/run", 0)
 
@@ -48,8 +52,8 @@ def test_a_number_that_is_not_finite_is_refused_and_nothing_is_told(kept, number
 def test_a_setting_that_the_system_has_not_is_refused(kept):
     kept.create("lives", {"system": "survival"})
     with pytest.raises(errors.SetupError, match="danger_threshold"):
-        orders.send_commands(kept, "lives", [("set", {"danger_treshold": 0.5})], author="ann")
+        control_requests.send_commands(kept, "lives", [("set", {"danger_treshold": 0.5})], author="ann")
     with pytest.raises(errors.SetupError):
-        orders.send_commands(kept, "lives", [("set", {"danger_threshold": 7})], author="ann")
-    orders.send_commands(kept, "lives", [("set", {"danger_threshold": 0.5})], author="ann")
+        control_requests.send_commands(kept, "lives", [("set", {"danger_threshold": 7})], author="ann")
+    control_requests.send_commands(kept, "lives", [("set", {"danger_threshold": 0.5})], author="ann")
     assert len(kept.inbox("lives").read(0)) == 1

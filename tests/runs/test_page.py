@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from atoll import store
-from atoll.runs import curve, page
+from atoll.runs import html_export
 from atoll.runs.progress import Improvement
 from tests.runs import samples
 
@@ -53,7 +53,7 @@ class Reader(HTMLParser):
 
 
 def made(kept: store.Store, run: str) -> str:
-    return "".join(page.render_html(kept, run))
+    return "".join(html_export.render_html(kept, run))
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -99,7 +99,7 @@ def test_it_has_the_curve_the_best_its_line_and_the_islands(kept):
 
 def drawn(*scores: float, evaluations: int = 10) -> tuple[ElementTree.Element, list[tuple[float, float]]]:
     steps = [Improvement(1 + n, score, f"{n}.0", 0) for n, score in enumerate(scores)]
-    root = ElementTree.fromstring(curve.render_curve(steps, evaluations))
+    root = ElementTree.fromstring(html_export.render_curve(steps, evaluations))
     return root, [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in root.iter("circle")]
 
 
@@ -118,7 +118,7 @@ def drawn(*scores: float, evaluations: int = 10) -> tuple[ElementTree.Element, l
 def test_a_curve_rises_inside_its_frame_whatever_the_scores(scores):
     _, dots = drawn(*scores)
     assert len(dots) == len(scores)
-    assert all(curve.LEFT <= x <= curve.WIDTH and 0 <= y <= curve.HEIGHT for x, y in dots)
+    assert all(html_export.LEFT <= x <= html_export.WIDTH and 0 <= y <= html_export.HEIGHT for x, y in dots)
     assert [y for _, y in dots] == sorted((y for _, y in dots), reverse=True)
 
 

@@ -5,14 +5,14 @@ import sys
 import pytest
 
 from atoll import config, errors, executor
-from atoll.runs import place
+from atoll.runs import executor_config
 
 
-def placed(tmp_path, allowed=place.SAFE_OPTIONS, has_model=True, workers=1, **settings):
+def placed(tmp_path, allowed=executor_config.SAFE_OPTIONS, has_model=True, workers=1, **settings):
     (tmp_path / "initial_program.py").write_text("x = 1")
     (tmp_path / "evaluator.py").write_text("def evaluate(path): return 1")
     plan = config.load(tmp_path, [{"sandbox": settings, "run": {"workers": workers}}])
-    return place.make_executor_config(plan, allowed, has_llm=has_model)
+    return executor_config.make_executor_config(plan, allowed, has_llm=has_model)
 
 
 def test_slots_are_as_many_as_workers_and_at_most_as_many_as_cores(tmp_path):
@@ -24,7 +24,7 @@ def test_slots_are_as_many_as_workers_and_at_most_as_many_as_cores(tmp_path):
 def test_only_what_a_model_writes_needs_leave_to_run_without_a_jail(tmp_path):
     assert not placed(tmp_path).is_unsafe
     assert placed(tmp_path, has_model=False).is_unsafe
-    assert placed(tmp_path, place.UnsafeOptions(unsafe=True)).is_unsafe
+    assert placed(tmp_path, executor_config.UnsafeOptions(unsafe=True)).is_unsafe
 
 
 def test_every_limit_arrives(tmp_path):
@@ -50,8 +50,8 @@ def test_a_secret_needs_leave_at_each_start(tmp_path, monkeypatch, name):
     with pytest.raises(errors.SetupError, match=f"looks like a secret.*--unsafe-env {name}") as refused:
         placed(tmp_path, env=[name])
     assert "hush" not in str(refused.value)
-    assert placed(tmp_path, place.UnsafeOptions(env=[name]), env=[name]).profile.env == {name: "hush"}
-    assert placed(tmp_path, place.UnsafeOptions(env=[name])).profile.env == {name: "hush"}
+    assert placed(tmp_path, executor_config.UnsafeOptions(env=[name]), env=[name]).profile.env == {name: "hush"}
+    assert placed(tmp_path, executor_config.UnsafeOptions(env=[name])).profile.env == {name: "hush"}
 
 
 def test_programs_are_found_by_name_or_path(tmp_path):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from atoll import store
-from atoll.runs import failures, report
+from atoll.runs import failures, markdown_report
 from tests.runs import samples
 from tests.store.samples import applied, child, founded, judged
 
@@ -17,7 +17,7 @@ def kept():
 
 
 def page(kept: store.Store, run: str) -> str:
-    return "\n".join(report.iter_report_lines(kept, run))
+    return "\n".join(markdown_report.iter_report_lines(kept, run))
 
 
 def test_it_says_what_was_run_what_came_out_and_that_there_were_no_baselines(kept):
@@ -45,12 +45,14 @@ def test_failures_are_counted_by_reason(kept):
 def test_reasons_that_differ_in_numbers_only_are_one(kept):
     (reason,) = failures.count_failures(kept, "failing").failures
     assert (reason.count, reason.text) == (6, "the judge raised ValueError: -N is below zero")
-    assert reason.count == report.load_report_data(kept, "failing").summary.totals.failures
+    assert reason.count == markdown_report.load_report_data(kept, "failing").summary.totals.failures
 
 
 def test_what_gates_kept_out_is_no_failure(kept):
     found = failures.count_failures(kept, "hostile")
-    assert [(each.count, each.source, each.text) for each in found.rejections] == [(1, "a gate", "rejected for a reason")]
+    assert [(each.count, each.source, each.text) for each in found.rejections] == [
+        (1, "a gate", "rejected for a reason")
+    ]
 
 
 def test_a_run_that_has_not_begun_has_a_report_too(kept):

@@ -6,7 +6,7 @@ import io
 import pytest
 
 from atoll import store
-from atoll.runs import spreadsheet
+from atoll.runs import data_export
 from tests.runs import samples
 
 
@@ -17,7 +17,7 @@ def kept():
 
 
 def rows(kept: store.Store, run: str) -> list[dict[str, str]]:
-    text = "".join(spreadsheet.to_csv(kept.candidates(run)))
+    text = "".join(data_export.to_csv(kept.candidates(run)))
     return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
 
 
@@ -44,7 +44,7 @@ def test_no_cell_is_a_formula(kept):
 
 
 def test_what_no_encoding_has_is_spelled_out(kept):
-    text = "".join(spreadsheet.to_csv(kept.candidates("hostile")))
+    text = "".join(data_export.to_csv(kept.candidates("hostile")))
     text.encode()
     assert "\0" not in text
 
@@ -55,5 +55,5 @@ def test_numbers_stay_numbers(kept):
 
 
 def test_a_run_without_candidates_has_a_heading(kept):
-    assert "".join(spreadsheet.to_csv(kept.candidates("empty"))).startswith("id,parents,island,step,")
+    assert "".join(data_export.to_csv(kept.candidates("empty"))).startswith("id,parents,island,step,")
     assert not rows(kept, "empty")

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from atoll.sandbox import syscalls
+from atoll.sandbox.linux import syscalls
 
 ABSENT = r"it raised FileNotFoundError"  # at L3 there is nothing there
 DENIED = r"it tried what the jail forbids: PermissionError"

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from atoll.sandbox import kernel
+from atoll.sandbox.linux import system_calls
 
 UID = 1000
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,8 +34,8 @@ def run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[s
 
 def main() -> None:
     """Shows the user what it must read, in mounts of this process alone, becomes that user and starts Python."""
-    kernel.unshare(kernel.NEW_MOUNTS)
-    kernel.mount("none", "/", "", kernel.RECURSIVE | kernel.PRIVATE)
+    system_calls.unshare(system_calls.NEW_MOUNTS)
+    system_calls.mount("none", "/", "", system_calls.RECURSIVE | system_calls.PRIVATE)
     for path in {sys.base_prefix, sys.prefix, str(ROOT)}:
         _open_way(path)
     os.setgroups([])
@@ -50,11 +50,11 @@ def _open_way(path: str) -> None:
     for above in reversed(Path(path).parents):
         if not above.stat().st_mode & stat.S_IXOTH:
             kept = tempfile.mkdtemp(dir="/tmp")
-            kernel.mount(path, kept, "", kernel.BIND | kernel.RECURSIVE)
-            kernel.mount("tmpfs", str(above), "tmpfs", 0, "mode=0755")
+            system_calls.mount(path, kept, "", system_calls.BIND | system_calls.RECURSIVE)
+            system_calls.mount("tmpfs", str(above), "tmpfs", 0, "mode=0755")
             os.makedirs(path)
-            kernel.mount(kept, path, "", kernel.BIND | kernel.RECURSIVE)
-            kernel.call("umount2", kept.encode(), 2)
+            system_calls.mount(kept, path, "", system_calls.BIND | system_calls.RECURSIVE)
+            system_calls.call("umount2", kept.encode(), 2)
             os.rmdir(kept)
             return
 

@@ -6,11 +6,12 @@ from statistics import fmean
 import pytest
 
 from atoll import function, sandbox
-from atoll.testing.judges import CandidateEvaluatorSuite
+from atoll.testing.evaluators import CandidateEvaluatorSuite
 from atoll.testing.sandboxes import SandboxSuite
 
 jails = pytest.mark.skipif(
-    sandbox.get_level(sandbox.probe()) != "L3", reason=f"needs L3: {' '.join(sandbox.describe_missing(sandbox.probe()))}"
+    sandbox.get_level(sandbox.probe()) != "L3",
+    reason=f"needs L3: {' '.join(sandbox.describe_missing(sandbox.probe()))}",
 )
 
 
@@ -48,7 +49,9 @@ class TestJailL1(TestJailL3):
 class TestSandboxJudgeInJail(CandidateEvaluatorSuite):
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
-        with sandbox.IsolatedSandbox(functools.partial(sandbox.ScoreJob, call, [1.0, 4.0], {"math": math})) as self.jail:
+        with sandbox.IsolatedSandbox(
+            functools.partial(sandbox.ScoreJob, call, [1.0, 4.0], {"math": math})
+        ) as self.jail:
             yield
 
     def make(self):
@@ -61,7 +64,9 @@ class TestSandboxJudgeInJail(CandidateEvaluatorSuite):
 class TestSandboxJudge(CandidateEvaluatorSuite):
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
-        with sandbox.ProcessSandbox(functools.partial(sandbox.ScoreJob, call, [1.0, 4.0], {"math": math})) as self.workers:
+        with sandbox.ProcessSandbox(
+            functools.partial(sandbox.ScoreJob, call, [1.0, 4.0], {"math": math})
+        ) as self.workers:
             yield
 
     def make(self):

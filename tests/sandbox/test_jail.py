@@ -124,7 +124,10 @@ def test_the_interrupt_of_a_run_takes_its_zygote_and_no_more(jail):
 
 
 def test_a_memory_limit_that_leaves_nothing_is_the_users_to_mend():
-    with IsolatedSandbox(programs, Limits(memory_mb=10)) as made, pytest.raises(errors.SetupError, match="leaves too little"):
+    with (
+        IsolatedSandbox(programs, Limits(memory_mb=10)) as made,
+        pytest.raises(errors.SetupError, match="leaves too little"),
+    ):
         made.warm()
 
 

@@ -8,7 +8,7 @@ import pytest
 from atoll import function
 from atoll.candidate import JSON
 from atoll.evaluation import Cost, Evaluation, failed
-from atoll.sandbox import SandboxResult, SandboxEvaluator, ScoreJob, ProcessSandbox, make_score_reader
+from atoll.sandbox import ProcessSandbox, SandboxEvaluator, SandboxResult, ScoreJob, make_score_reader
 
 
 class Canned:
@@ -44,7 +44,9 @@ def test_a_failure_stays_one():
 
 
 def test_half_a_character_is_in_no_evaluation():
-    read = judged(SandboxResult({"\ud800": "\udfff!"}, None, "", 0.1), lambda value: Evaluation(1.0, feedback=str(value)))
+    read = judged(
+        SandboxResult({"\ud800": "\udfff!"}, None, "", 0.1), lambda value: Evaluation(1.0, feedback=str(value))
+    )
     assert read.feedback == "{'?': '?!'}"
     assert judged(SandboxResult(None, "it raised ValueError: \ud800", "", 0.1)).failure == "it raised ValueError: ?"
 
@@ -62,7 +64,9 @@ def test_feedback_of_the_reader_comes_before_what_was_printed():
 
 @pytest.mark.parametrize("value", [None, 7, "text", [1, 2], [{"other": 1}], {"score": 1}])
 def test_what_cannot_be_read_is_a_failure(value):
-    assert (judged(SandboxResult(value, None, "", 0.1)).failure or "").startswith("what it returned cannot be read: TypeError")
+    assert (judged(SandboxResult(value, None, "", 0.1)).failure or "").startswith(
+        "what it returned cannot be read: TypeError"
+    )
 
 
 def test_what_a_reader_returns_is_cleaned():

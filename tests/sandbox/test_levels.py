@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from atoll import errors, sandbox
-from atoll.sandbox import IsolatedSandbox, Limits, Probe, ProcessSandbox, get_level, levels, describe_missing
+from atoll.sandbox import IsolatedSandbox, Limits, Probe, ProcessSandbox, describe_missing, get_level, levels
 from tests.sandbox.boxes import programs, value
 
 NO = "unshare: Operation not permitted"
@@ -32,7 +32,9 @@ ALL = Probe(landlock_abi=7)
 )
 def test_a_level_needs_everything_that_it_promises(probed, level):
     assert get_level(probed) == level
-    assert len(describe_missing(probed)) == sum(map(bool, (probed.namespaces, probed.landlock, probed.seccomp, probed.forks)))
+    assert len(describe_missing(probed)) == sum(
+        map(bool, (probed.namespaces, probed.landlock, probed.seccomp, probed.forks))
+    )
 
 
 def test_what_is_missing_is_told_with_the_way_to_get_it():
@@ -44,7 +46,9 @@ def test_what_is_missing_is_told_with_the_way_to_get_it():
 
 @pytest.mark.parametrize("probed", [Probe(namespaces=NO, landlock_abi=7), Probe(landlock=NO), Probe(forks=NO)])
 def test_who_requires_more_than_there_is_fails_in_one_message(probed):
-    with pytest.raises(errors.SetupError, match=f"This machine has a sandbox of level {get_level(probed)}, not L3. No "):
+    with pytest.raises(
+        errors.SetupError, match=f"This machine has a sandbox of level {get_level(probed)}, not L3. No "
+    ):
         sandbox.open(programs, require="L3", unsafe=True, probe_result=probed)
 
 

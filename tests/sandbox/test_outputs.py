@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from atoll import errors, function, sandbox
-from atoll.sandbox import CallJob, IsolatedSandbox, Limits, OutputEvaluator, ScoreJob, ProcessSandbox, plain
-from atoll.testing.judges import CandidateEvaluatorSuite
+from atoll.sandbox import CallJob, IsolatedSandbox, Limits, OutputEvaluator, ProcessSandbox, ScoreJob, plain_values
+from atoll.testing.evaluators import CandidateEvaluatorSuite
 
 INPUTS = [(1.0,), (4.0,), (9.0,)]
 EXPECTED = [1.0, 2.0, 3.0]
@@ -157,7 +157,7 @@ def test_many_inputs_take_one_fork():
     ids=str,
 )
 def test_what_is_packed_comes_back(value):
-    back = plain.from_plain(json.loads(json.dumps(plain.to_plain(value))))
+    back = plain_values.from_plain(json.loads(json.dumps(plain_values.to_plain(value))))
     np.testing.assert_equal(back, value)
     if isinstance(value, np.ndarray):
         assert back.dtype == value.dtype
@@ -165,15 +165,15 @@ def test_what_is_packed_comes_back(value):
 
 
 def test_a_scalar_of_numpy_becomes_a_number():
-    assert plain.to_plain(np.float32(1.5)) == 1.5
-    assert type(plain.to_plain(np.int64(3))) is int
-    assert plain.to_plain((1, 2)) == [1, 2]
+    assert plain_values.to_plain(np.float32(1.5)) == 1.5
+    assert type(plain_values.to_plain(np.int64(3))) is int
+    assert plain_values.to_plain((1, 2)) == [1, 2]
 
 
 @pytest.mark.parametrize("value", [{1, 2}, b"x", object(), {1: 2}, np.array([object()]), np.array(["text"]), print])
 def test_what_is_no_plain_data_is_refused(value):
     with pytest.raises(TypeError):
-        plain.to_plain(value)
+        plain_values.to_plain(value)
 
 
 @pytest.mark.parametrize(
@@ -191,4 +191,4 @@ def test_what_is_no_plain_data_is_refused(value):
 )
 def test_a_forged_array_is_refused(forged):
     with pytest.raises((ValueError, TypeError)):
-        plain.from_plain({"__array__": forged})
+        plain_values.from_plain({"__array__": forged})

@@ -8,8 +8,8 @@ import cloudpickle
 import pytest
 
 from atoll import errors
-from atoll.sandbox import Limits, ProcessSandbox, parcel
-from atoll.testing import claims
+from atoll.sandbox import Limits, ProcessSandbox, job_pickle
+from atoll.testing import assertions
 from tests.sandbox.boxes import programs, script
 
 
@@ -65,12 +65,12 @@ def test_what_is_installed_is_sent_by_name():
     def make():
         return lambda text: cloudpickle.loads.__module__ + text
 
-    assert len(parcel.pack_job(make)) < 1000
-    assert len(parcel.pack_job([cloudpickle.dumps, parcel.pack_job, threading.Thread, errors.SetupError])) < 200
+    assert len(job_pickle.pack_job(make)) < 1000
+    assert len(job_pickle.pack_job([cloudpickle.dumps, job_pickle.pack_job, threading.Thread, errors.SetupError])) < 200
 
 
 def test_only_modules_of_our_own_are_sent_by_value():
-    with parcel._register_by_value():
+    with job_pickle._register_by_value():
         listed = cloudpickle.list_registry_pickle_by_value()
     assert __name__ in listed
     assert not {name.partition(".")[0] for name in listed} & ({"atoll", "numpy", "pytest"} | sys.stdlib_module_names)
@@ -81,9 +81,9 @@ def test_cloudpickle_is_as_before_when_a_job_was_packed():
     cloudpickle.register_pickle_by_value(module)
     try:
         before = cloudpickle.list_registry_pickle_by_value()
-        claims.run_concurrently(lambda _: parcel.pack_job(programs), 8)
+        assertions.run_concurrently(lambda _: job_pickle.pack_job(programs), 8)
         with pytest.raises(errors.SetupError):
-            parcel.pack_job(threading.Lock())
+            job_pickle.pack_job(threading.Lock())
         assert cloudpickle.list_registry_pickle_by_value() == before
     finally:
         cloudpickle.unregister_pickle_by_value(module)
@@ -129,5 +129,8 @@ def test_a_job_that_leaves_no_memory_says_so():
         kept = bytearray(100 * 2**20)
         return lambda _: len(kept)
 
-    with ProcessSandbox(make, Limits(memory_mb=100)) as made, pytest.raises(errors.SetupError, match="memory_mb=100 leaves"):
+    with (
+        ProcessSandbox(make, Limits(memory_mb=100)) as made,
+        pytest.raises(errors.SetupError, match="memory_mb=100 leaves"),
+    ):
         made.run(1)

@@ -93,7 +93,9 @@ def test_this_python_may_be_started_by_its_name(wide, name):
 
 
 def test_a_shell_starts_no_more_than_its_evaluator(level):
-    with IsolatedSandbox(programs, LIMITS, level=level, permissions=Permissions(may_fork=True, programs=("/bin/sh",))) as made:
+    with IsolatedSandbox(
+        programs, LIMITS, level=level, permissions=Permissions(may_fork=True, programs=("/bin/sh",))
+    ) as made:
         assert value(made, "import os; answer = [os.system('exit 3') >> 8, os.system('/bin/true') >> 8 > 0]") == [
             3,
             True,
@@ -206,7 +208,9 @@ def test_what_the_task_names_can_be_read_and_no_more(tmp_path, at):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data").write_text("here")
     tmp_path.chmod(0o755)
-    with IsolatedSandbox(programs, LIMITS, level=at, permissions=Permissions(read_paths=(str(tmp_path / "named"),))) as made:
+    with IsolatedSandbox(
+        programs, LIMITS, level=at, permissions=Permissions(read_paths=(str(tmp_path / "named"),))
+    ) as made:
         assert value(made, f"answer = open('{tmp_path}/named/data').read()") == "here"
         assert made.run(f"open('{tmp_path}/named/data', 'w')").failure
         assert made.run(f"open('{tmp_path}/other/data')").failure

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from atoll.sandbox import seccomp, syscalls
-from atoll.sandbox.seccomp import Rights, assemble
+from atoll.sandbox.linux import seccomp, syscalls
+from atoll.sandbox.linux.seccomp import Rights, assemble
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 SELF = 77
@@ -16,7 +16,14 @@ ARCHS = list(syscalls.ARCHS)
 def run(arch: str, rights: Rights, name: str | int, *args: int, audit: int | None = None) -> int:
     """Interprets a filter for one call and returns its verdict."""
     known = syscalls.ARCHS[arch]
-    tables = (syscalls.HARMLESS, syscalls.CHECKED, syscalls.FILES, syscalls.PROCESSES, syscalls.NETWORK, syscalls.SANDBOX_CALLS)
+    tables = (
+        syscalls.HARMLESS,
+        syscalls.CHECKED,
+        syscalls.FILES,
+        syscalls.PROCESSES,
+        syscalls.NETWORK,
+        syscalls.SANDBOX_CALLS,
+    )
     number = name if isinstance(name, int) else syscalls.get_numbers(*tables, arch=known)[name]
     filled = [arg & (2**64 - 1) for arg in (*args, *(0,) * (6 - len(args)))]
     data = struct.pack("<iIQ6Q", number, known.audit if audit is None else audit, 0, *filled)
@@ -98,5 +105,6 @@ def test_every_jump_lands(arch):
         assert all(max(step.jump_if_true, step.jump_if_false) < 256 for step in steps)
         assert len(steps) < 4096  # the kernel's limit
         assert all(
-            at + 1 + max(step.jump_if_true, step.jump_if_false) < len(steps) or step.code == 6 for at, step in enumerate(steps)
+            at + 1 + max(step.jump_if_true, step.jump_if_false) < len(steps) or step.code == 6
+            for at, step in enumerate(steps)
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from atoll import errors, store
 from atoll.journal import Record
-from atoll.store import candidates
+from atoll.store.candidates import candidates
 from tests.store import samples
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import store
-from atoll.store import census
+from atoll.store.candidates import queries
 from tests.store import samples
 
 
@@ -17,7 +17,7 @@ def kept(tmp_path):
 def found(kept):
     kept.create("run")
     kept.journal("run").write(*samples.small_run())
-    return census.CandidateQueries(kept, "run")
+    return queries.CandidateQueries(kept, "run")
 
 
 def ids(heads) -> list[str]:
@@ -48,19 +48,19 @@ def test_the_best_are_those_that_were_accepted(found):
 
 @pytest.mark.parametrize("order", ["newest", "oldest", "best", "worst"])
 def test_pages_hold_every_candidate_once(order, found):
-    whole = ids(found.page(census.CandidateFilter(), order, None, 100))
+    whole = ids(found.page(queries.CandidateFilter(), order, None, 100))
     seen: list[str] = []
     after = None
-    while page := found.page(census.CandidateFilter(), order, after, 3):
+    while page := found.page(queries.CandidateFilter(), order, after, 3):
         seen += ids(page)
-        after = census.get_sort_key(page[-1], order)
+        after = queries.get_sort_key(page[-1], order)
     assert seen == whole
     assert len(set(seen)) == (16 if order in ("newest", "oldest") else 14)
 
 
 def test_candidates_are_filtered(found):
     def some(**wanted):
-        return ids(found.page(census.CandidateFilter(**wanted), "oldest", None, 100))
+        return ids(found.page(queries.CandidateFilter(**wanted), "oldest", None, 100))
 
     assert some(is_failed=True) == ["2.1", "10.0"]
     assert some(is_draft=False, island=1) == ["2.0", "2.1"]

@@ -3,8 +3,9 @@
 import pytest
 
 from atoll import errors, governed, store
-from atoll.store import audit, contents, copying, timeline
-from atoll.store.refusals import ChainBroken
+from atoll.store import event_streams, transfer
+from atoll.store.versions import audit
+from atoll.store.versions.errors import ChainBroken
 from tests.store import samples, workers
 
 ODD = "\0 and \ud800 and 日本 "
@@ -23,9 +24,12 @@ def fill(kept: store.Store) -> None:
     parameters.lock("key", "frozen", author="bob")
     parameters.note("key", "approve", {"by": "ann"}, "fine", author="ann")
     kept.blobs().put(bytes(range(256)) * 100)
-    log = timeline.EventStream(kept.database, "log")
+    log = event_streams.EventStream(kept.database, "log")
     log.append(
-        [timeline.StreamEvent(10**15 + number // 2, f"entity {number % 3}", "name", f'"{number}"') for number in range(9)]
+        [
+            event_streams.StreamEvent(10**15 + number // 2, f"entity {number % 3}", "name", f'"{number}"')
+            for number in range(9)
+        ]
     )
 
 
@@ -34,7 +38,9 @@ def seen(kept: store.Store) -> list[object]:
     runs = [(run, list(kept.export(run.id)), list(kept.journal(run.id).read())) for run in kept.list_runs()]
     inboxes = [list(kept.inbox(run.id).read(0)) for run in kept.list_runs()]
     changes = [audit.format_line(each) for each in kept.versions().ledger.iter_entries()]
-    moments = [(each.timestamp, each.data) for each in timeline.EventStream(kept.database, "log").iter_between(0, 10**16)]
+    moments = [
+        (each.timestamp, each.data) for each in event_streams.EventStream(kept.database, "log").iter_between(0, 10**16)
+    ]
     best = [kept.candidates(run.id).list_best(3) for run in kept.list_runs()]
     return [runs, inboxes, changes, moments, best, kept.blobs().get(kept.blobs().put(bytes(range(256)) * 100).sha256)]
 
@@ -56,7 +62,7 @@ WAYS = pytest.mark.parametrize("both", ["to postgres", "from postgres"], indirec
 def test_a_copy_is_the_same_to_everybody(both):
     source, target = both
     before = list(source.export("second"))
-    told = copying.copy_store(source.database, target.database)
+    told = transfer.copy_store(source.database, target.database)
     assert seen(target) == seen(source)
     assert "\n".join(target.export("second")).encode() == "\n".join(before).encode()
     assert [(run.run, run.records, run.candidates, run.commands) for run in told.runs] == [
@@ -66,20 +72,20 @@ def test_a_copy_is_the_same_to_everybody(both):
     assert (told.changes, told.moments) == (6, 9)
     with source.database.snapshot() as old, target.database.snapshot() as new:
         for connection in (old, new):
-            found = [contents.hash_run(connection, number, run) for number, *run in contents.list_run_rows(connection)]
+            found = [transfer.hash_run(connection, number, run) for number, *run in transfer.list_run_rows(connection)]
             assert found == told.runs
-            assert contents.find_damage(connection) == []
+            assert transfer.find_damage(connection) == []
 
 
 @WAYS
 def test_life_goes_on_in_a_copy(both):
     source, target = both
-    copying.copy_store(source.database, target.database)
+    transfer.copy_store(source.database, target.database)
     with target.lock_run("second"):
         target.journal("second").write(samples.judged("12.0", 2.0))
     target.create("third")
     governed.StoredParameters(target).set("other", 1, "because", author="ann")
-    timeline.EventStream(target.database, "log").append([timeline.StreamEvent(1, "entity", "name", "1")])
+    event_streams.EventStream(target.database, "log").append([event_streams.StreamEvent(1, "entity", "name", "1")])
     assert [run.id for run in target.runs()] == ["third", "second", "first"]
     assert audit.verify(target.versions().ledger.entries()).seq == 7
 
@@ -97,8 +103,8 @@ def test_runs_are_added_to_others_and_a_chain_goes_on(both, tmp_path):
                     token=entry.token, timestamp=entry.at,
                 )
             )  # fmt: skip
-        copying.copy_store(young.database, target.database)
-    copying.copy_store(source.database, target.database)
+        transfer.copy_store(young.database, target.database)
+    transfer.copy_store(source.database, target.database)
     assert [run.id for run in target.runs()] == ["second", "first", "other"]
     assert list(target.export("other")) == list(target.export("first"))[:-1]
     assert audit.verify(target.versions().ledger.entries()).seq == 6
@@ -109,7 +115,7 @@ def test_what_clashes_is_refused_and_changes_nothing(both):
     source, target = both
     target.create("second")
     with pytest.raises(errors.SetupError, match="has 1 of these runs already, second first"):
-        copying.copy_store(source.database, target.database)
+        transfer.copy_store(source.database, target.database)
     assert [run.id for run in target.runs()] == ["second"]
     assert target.versions().list() == []
 
@@ -119,16 +125,16 @@ def test_two_chains_do_not_become_one(both):
     source, target = both
     target.versions().set("key", "own", "why", "me")
     with pytest.raises(errors.SetupError, match="has 1 changes of its own"):
-        copying.copy_store(source.database, target.database)
+        transfer.copy_store(source.database, target.database)
     assert not target.runs()
 
 
 @WAYS
 def test_a_stream_of_the_same_name_is_refused(both):
     source, target = both
-    timeline.EventStream(target.database, "log").append([timeline.StreamEvent(1, "entity", "name", "1")])
+    event_streams.EventStream(target.database, "log").append([event_streams.StreamEvent(1, "entity", "name", "1")])
     with pytest.raises(errors.SetupError, match="has a stream log already"):
-        copying.copy_store(source.database, target.database)
+        transfer.copy_store(source.database, target.database)
     assert not target.runs()
 
 
@@ -138,7 +144,7 @@ def test_a_source_that_is_damaged_leaves_the_target_as_it_was(both):
     with source.database.begin_write() as connection:
         connection.exec_driver_sql("UPDATE changes SET reason = 'another one' WHERE seq = 2")
     with pytest.raises(ChainBroken):
-        copying.copy_store(source.database, target.database)
+        transfer.copy_store(source.database, target.database)
     assert not target.runs()
     assert target.versions().list() == []
 
@@ -151,7 +157,7 @@ def test_a_copy_that_is_killed_leaves_nothing(both):
         process.join(60)
         assert process.exitcode == -9
     assert not target.runs()
-    copying.copy_store(source.database, target.database)
+    transfer.copy_store(source.database, target.database)
     assert seen(target) == seen(source)
 
 
@@ -166,7 +172,7 @@ def test_it_has_one_moment_while_others_write(both):
             source.create("late")
         wrote.append(done)
 
-    told = copying.copy_store(source.database, target.database, write)
+    told = transfer.copy_store(source.database, target.database, write)
     assert [(run.run, run.records) for run in told.runs] == [("first", 19), ("second", 19)]
     assert source.candidates("second").count() == 18
     assert target.candidates("second").count() == 17
@@ -182,7 +188,7 @@ def test_a_shared_run_goes_on_in_a_copy_and_owes_what_it_owed(tmp_path):
         held.acquire(range(-1, 2))
         store.SharedJournal(held).write(samples.judged("1.0", 1.0))
         held.release([1], is_done=True)
-        copying.copy_store(source.database, target.database)
+        transfer.copy_store(source.database, target.database)
         again = target.leases(run, "bob", 60.0)
         standing = again.renew()
         assert (standing.num_open, standing.free) == (1, (0,))  # whoever leads it in the source does not do so here
@@ -196,7 +202,7 @@ def test_a_shared_run_goes_on_in_a_copy_and_owes_what_it_owed(tmp_path):
 
 def test_a_store_is_not_copied_into_itself(opened):
     with store.open(opened.database.name) as again, pytest.raises(errors.SetupError, match="one and the same store"):
-        copying.copy_store(opened.database, again.database)
+        transfer.copy_store(opened.database, again.database)
 
 
 @pytest.mark.parametrize(
@@ -212,4 +218,4 @@ def test_what_is_lost_or_damaged_is_found(opened, statement, sentence):
     with opened.database.begin_write() as connection:
         connection.exec_driver_sql(statement)
     with opened.database.snapshot() as connection:
-        assert any(sentence in each for each in contents.find_damage(connection))
+        assert any(sentence in each for each in transfer.find_damage(connection))

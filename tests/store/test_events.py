@@ -4,7 +4,7 @@ import pytest
 
 from atoll import errors, store
 from atoll.journal import Record
-from atoll.store import events
+from atoll.store.records import queries
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def found(kept):
     kept.journal("run").write(
         *(Record(kinds[n % 3], n, n % 2, {"text": f"{'needle' if n == 7 else 'hay'} {n} 50%"}) for n in range(12))
     )
-    return events.RecordQueries(kept, "run")
+    return queries.RecordQueries(kept, "run")
 
 
 def seqs(some) -> list[int]:
@@ -54,7 +54,7 @@ def test_words_are_found_as_they_are_written(found):
 def test_long_texts_come_back(kept):
     kept.create("run")
     kept.journal("run").write(Record("replied", 1, 0, {"text": "x" * 20_000}))
-    found = events.RecordQueries(kept, "run")
+    found = queries.RecordQueries(kept, "run")
     (event,) = found.list_after(0, 10)
     assert len(event.data) < 100
     assert found.load_data(event) == {"text": "x" * 20_000}
@@ -62,4 +62,4 @@ def test_long_texts_come_back(kept):
 
 def test_a_run_that_is_not_there_is_not_found(kept):
     with pytest.raises(errors.NotFound, match="nobody"):
-        events.RecordQueries(kept, "nobody")
+        queries.RecordQueries(kept, "nobody")

@@ -16,14 +16,14 @@ from hypothesis import strategies as some
 
 from atoll import errors, store
 from atoll.journal import Record
-from atoll.store import packing
-from atoll.testing import claims
+from atoll.store.records import json_codec
+from atoll.testing import assertions
 from tests.store import samples, workers
 
 TEXT = some.text(some.characters(exclude_categories=()), max_size=20)
 NUMBER = some.integers() | some.floats(allow_nan=False, allow_infinity=False)
 PLAIN = some.recursive(
-    some.optional_names() | some.booleans() | NUMBER | TEXT,
+    some.none() | some.booleans() | NUMBER | TEXT,
     lambda inner: some.lists(inner, max_size=4) | some.dictionaries(TEXT, inner, max_size=4),
     max_leaves=8,
 )
@@ -64,9 +64,9 @@ def test_nothing_written_is_nothing_read(journal):
 @settings(max_examples=60, deadline=None)
 @given(some.dictionaries(TEXT, PLAIN, max_size=4), some.sampled_from([0, 5, 1000]))
 def test_any_plain_data_survives_packing(data, long):
-    text, links, bodies = packing.pack(data, long)
+    text, links, bodies = json_codec.pack(data, long)
     kept = {body.sha256: body.decompress() for body in bodies}
-    assert packing.unpack(text, links, lambda sha256: kept[sha256]) == data
+    assert json_codec.unpack(text, links, lambda sha256: kept[sha256]) == data
 
 
 def test_mappings_and_sequences_of_any_kind_become_plain(journal):
@@ -222,7 +222,7 @@ def test_those_who_share_a_journal_write_in_turns(url):
             for step in range(10):
                 journals[number].write(Record("begun", step, number, {}))
 
-        claims.run_concurrently(write, 2)
+        assertions.run_concurrently(write, 2)
         for island in range(2):
             assert [each.step for each in opened.journal(run).read(island)] == list(range(10))
 
@@ -237,5 +237,5 @@ def test_threads_that_write_at_once_are_nobody_else(opened, monkeypatch):
         time.sleep(0.002)
 
     monkeypatch.setattr(type(opened.database.begin_write()), "__exit__", leave_slowly)
-    claims.run_concurrently(lambda number: [journal.write(Record("begun", number, 0, {})) for _ in range(10)], 4)
+    assertions.run_concurrently(lambda number: [journal.write(Record("begun", number, 0, {})) for _ in range(10)], 4)
     assert len(list(journal.read())) == 40

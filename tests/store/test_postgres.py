@@ -14,10 +14,12 @@ import pytest
 from psycopg import conninfo
 
 from atoll import errors, function, store
-from atoll.cli import options
+from atoll.cli.terminal import options
 from atoll.journal import Record
-from atoll.store import audit, packing, schema
-from atoll.testing import claims
+from atoll.store.database import schema
+from atoll.store.records import json_codec
+from atoll.store.versions import audit
+from atoll.testing import assertions
 from tests import postgres, toys
 from tests.store import samples, workers
 
@@ -262,8 +264,10 @@ class TestLostConnections:
 
 
 def test_two_writers_that_wait_for_each_other_both_get_through(kept, postgres_url):
-    texts = sorted((f"{number}" * 9000 for number in range(2)), key=lambda text: packing.Blob.from_bytes(text.encode()).sha256)
-    low, high = (packing.Blob.from_bytes(text.encode()) for text in texts)
+    texts = sorted(
+        (f"{number}" * 9000 for number in range(2)), key=lambda text: json_codec.Blob.from_bytes(text.encode()).sha256
+    )
+    low, high = (json_codec.Blob.from_bytes(text.encode()) for text in texts)
     journal = kept.journal(kept.create("run"))
     put = "INSERT INTO blobs VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
     with psycopg.connect(postgres_url) as other:
@@ -308,6 +312,6 @@ def test_threads_of_one_process_share_one_store(kept):
             journal.write(*begun(number))
             versions.set(f"key/{number}", "value", "why", "me")
 
-    claims.run_concurrently(work, 4)
+    assertions.run_concurrently(work, 4)
     assert len(list(journal.read())) == 20
     assert audit.verify(versions.ledger.entries()).seq == 20

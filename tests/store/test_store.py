@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from atoll import errors, store
 from atoll.journal import Record
-from atoll.store import database, schema
+from atoll.store.database import database, schema
 from tests.store import samples, workers
 
 
@@ -243,7 +243,9 @@ class TestFaults:
 
     def test_a_damaged_file(self, path):
         with store.open(path) as opened:
-            opened.journal(opened.create_run("run")).write(*[Record("begun", n, 0, {"n": "x" * 500}) for n in range(200)])
+            opened.journal(opened.create_run("run")).write(
+                *[Record("begun", n, 0, {"n": "x" * 500}) for n in range(200)]
+            )
         body = bytearray(Path(path).read_bytes())
         middle = len(body) // 2
         body[middle:] = b"\xff" * (len(body) - middle)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from atoll import errors, store
-from atoll.store import audit, schema
+from atoll.store.database import schema
+from atoll.store.versions import audit
 
 DUMP = Path(__file__).with_name("schema_1.sql").read_text()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from atoll import errors, store
 from atoll.journal import Record
-from atoll.store import copying
+from atoll.store import transfer
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["atoll.store"])  # no child waits for SQLAlchemy; none inherits a connection
@@ -95,7 +95,7 @@ def copy_and_die(pipe: Connection, source: str, target: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     with store.open(source) as old, store.open(target) as new:
-        copying.copy_store(old.database, new.database, tell)
+        transfer.copy_store(old.database, new.database, tell)
 
 
 def open_at_once(pipe: Connection, path: str, moment: float) -> None:

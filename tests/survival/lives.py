@@ -4,14 +4,14 @@ from random import Random
 from typing import Any
 
 from atoll import playbook
+from atoll.survival.agent_state import AgentSettings, AgentState
+from atoll.survival.episode import EpisodeRunner, EpisodeSummary
 from atoll.survival.fear import Forecaster
-from atoll.survival.life import EpisodeSummary, EpisodeRunner
 from atoll.survival.loop import FeedbackLoop, Roles
-from atoll.survival.mind import AgentState, AgentSettings
 from atoll.survival.plan import ActionPlan, PlanningContext, Reflection
 from atoll.survival.roles.memory import Memory
-from atoll.survival.roles.shelf import EpisodePlaybook
-from atoll.survival.thinkers.native import RuleThinker
+from atoll.survival.roles.playbook_store import EpisodePlaybook
+from atoll.survival.thinkers.rule_based import RuleThinker
 from atoll.survival.worlds.gridworld import GridWorld
 from atoll.survival.worlds.world import Action, Observation
 
@@ -44,7 +44,9 @@ def do(*names: str) -> ActionPlan:
 
 
 def live(count: int, seed: int = 5, world: Any = None, **temper: Any) -> list[EpisodeSummary]:
-    living = EpisodeRunner(playbook.Curator(), lambda mind, number: Roles(RuleThinker(Random(number))), AgentSettings(**temper))
+    living = EpisodeRunner(
+        playbook.Curator(), lambda mind, number: Roles(RuleThinker(Random(number))), AgentSettings(**temper)
+    )
     book, state, lives = playbook.Playbook(), dict[str, Any](), []
     for episode in range(count):
         life = living.run(world or GridWorld("meadow", seed), book, state, seed=seed * 100 + episode, episode=episode)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from atoll import cli, config, playbook, runs, store, system, testing
-from atoll.survival import analysis, build, episodes
-from atoll.survival.together import run_together
-from atoll.survival.worlds.table import SharedGrid
+from atoll.survival import analysis, build, episode_proposer
+from atoll.survival.multi_agent import run_together
+from atoll.survival.worlds.shared_grid import SharedGrid
 from tests.survival.lives import make_mind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,10 +127,10 @@ class TestRun:
         with store.Store("sqlite://") as kept, self.session(kept, 2) as session:
             session.go()
             observed = [each.data for each in kept.journal(session.run).read() if each.kind == "observed"]
-            turns = kept.blobs().get(observed[0]["evaluation"]["artifacts"][episodes.SNAPSHOTS][0])
+            turns = kept.blobs().get(observed[0]["evaluation"]["artifacts"][episode_proposer.SNAPSHOTS][0])
         assert [each["id"].rpartition("@")[2] for each in observed] == ["1", "2"]
         assert observed[0]["evaluation"]["metrics"]["ticks"] > 10
-        assert episodes.decompress_turns(turns)[0]["turn"] == 1
+        assert episode_proposer.decompress_turns(turns)[0]["turn"] == 1
 
     def test_the_playbook_of_a_run_is_one_that_the_store_of_playbooks_reads(self):  # B13, B14
         with store.Store("sqlite://") as kept, self.session(kept, 3) as session:
@@ -150,7 +150,7 @@ class TestRun:
         assert isinstance(heard[0], system.OnStarted)
 
     def test_long_runs_keep_few_lives_turn_by_turn(self):
-        assert sum(episodes._is_saved(step) for step in range(1, 1001)) < 15
+        assert sum(episode_proposer._is_saved(step) for step in range(1, 1001)) < 15
 
 
 PLAN = {"goal": "look", "actions": [{"name": "north"}, {"name": "sudo reboot"}], "risk": 0.2}

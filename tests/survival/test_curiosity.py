@@ -1,6 +1,6 @@
 import pytest
 
-from atoll.survival.curiosity import VisitCounts, RandomDistillation
+from atoll.survival.curiosity import RandomDistillation, VisitCounts
 from atoll.survival.worlds.world import Observation
 from tests.survival.lives import live, seen
 

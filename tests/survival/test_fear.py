@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from atoll.survival import fear, measures
+from atoll.survival import fear, forecast_metrics
 from atoll.survival.fear import Forecaster
 from tests.survival.lives import live, seen
 
@@ -18,7 +18,7 @@ def test_forecasts_learn_what_hurts_and_what_does_not():
         forecaster.issue_forecast(tick, features(path))
         hurt = {"lava": 0.3} if rng.random() < path**2 else {}
         forecaster.resolve(seen(tick=tick + 1, harm=hurt))
-    found = measures.compute_calibration(forecaster.outcomes[300:])
+    found = forecast_metrics.compute_calibration(forecaster.outcomes[300:])
     assert found.brier_skill > 0.2
     assert found.auroc > 0.75
     assert found.ece < 0.1
@@ -54,20 +54,20 @@ def test_what_fear_has_learnt_survives_death():
 
 def test_an_agent_is_right_about_danger_after_some_lives():
     lives = live(6, seed=9)
-    found = measures.compute_calibration([said for life in lives[2:] for said in life.forecasts])
+    found = forecast_metrics.compute_calibration([said for life in lives[2:] for said in life.forecasts])
     assert found.brier_skill > 0.2
 
 
 class TestMeasures:
     def test_perfect_and_worthless_forecasts(self):
-        perfect = measures.compute_calibration([(1.0, True), (0.0, False)] * 10)
+        perfect = forecast_metrics.compute_calibration([(1.0, True), (0.0, False)] * 10)
         assert (perfect.brier_skill, perfect.auroc, perfect.ece) == (1.0, 1.0, 0.0)
-        worthless = measures.compute_calibration([(0.5, True), (0.5, False)] * 10)
+        worthless = forecast_metrics.compute_calibration([(0.5, True), (0.5, False)] * 10)
         assert (worthless.brier_skill, worthless.auroc) == (0.0, 0.5)
 
     def test_no_forecasts_are_worth_nothing(self):
-        assert measures.compute_calibration([]).brier_skill == 0.0
+        assert forecast_metrics.compute_calibration([]).brier_skill == 0.0
 
     def test_the_tail_of_the_returns(self):
-        assert measures.compute_cvar(list(range(100)), 0.1) == pytest.approx(4.5)
-        assert measures.compute_cvar([]) == 0.0
+        assert forecast_metrics.compute_cvar(list(range(100)), 0.1) == pytest.approx(4.5)
+        assert forecast_metrics.compute_cvar([]) == 0.0

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from atoll import cli
-from atoll.survival import looks
+from atoll.survival import episode_reports
 from tests.cli import tasks
 from tests.survival.test_build import EXAMPLE
 
@@ -50,11 +50,14 @@ def test_programs_get_what_is_kept(place, capsys, tmp_path):
 
 @pytest.mark.parametrize("content", ["", "no JSON", "[1]", '{"bullets": 1}'])
 def test_what_is_no_playbook_is_shown_as_it_is(content):
-    assert looks.format_candidate(content) == looks.format_one_line(content) == content
+    assert episode_reports.format_candidate(content) == episode_reports.format_one_line(content) == content
 
 
 def test_an_empty_playbook_is_said_to_be_empty():
-    assert (looks.format_candidate('{"bullets": []}'), looks.format_one_line('{"bullets": []}')) == ("It is empty.", looks.EMPTY_PLAYBOOK)
+    assert (
+        episode_reports.format_candidate('{"bullets": []}'),
+        episode_reports.format_one_line('{"bullets": []}'),
+    ) == ("It is empty.", episode_reports.EMPTY_PLAYBOOK)
 
 
 @pytest.mark.parametrize("key", ["latest", "playbook/latest"])

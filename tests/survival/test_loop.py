@@ -5,7 +5,7 @@ import json
 import pytest
 
 from atoll import playbook
-from atoll.survival import lore
+from atoll.survival import beliefs
 from atoll.survival.loop import FeedbackLoop, Roles
 from atoll.survival.plan import ActionPlan, LoopSnapshot, Reflection
 from atoll.survival.worlds.gridworld import GridWorld, make_observation
@@ -140,7 +140,7 @@ class TestLearning:  # B10, B11, B12
         loop, look = before_a_sign(mind, "lava")
         turn = loop.step()
         texts = [bullet.content for bullet in mind.episode_playbook.playbook.bullets.values()]
-        assert lore.AVOID.format(look=look, cause="lava", damage=0.35) in texts
+        assert beliefs.AVOID.format(look=look, cause="lava", damage=0.35) in texts
         assert turn.reflection.text.endswith("bits.")
         after = make_mind(book=mind.episode_playbook.playbook)
         after.recall(look)

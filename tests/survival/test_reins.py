@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from atoll import config, runs, store, system, testing
-from atoll.runs import contact
-from atoll.survival import build, lives
+from atoll.runs import live_channel
+from atoll.survival import build, episode_reports
+from atoll.survival.agent_state import AgentSettings
 from atoll.survival.config import Options
-from atoll.survival.mind import AgentSettings
-from atoll.survival.reins import LiveControls, CheckedSettings, NotificationSettings
+from atoll.survival.live_controls import CheckedSettings, LiveControls, NotificationSettings
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "survival"
 
@@ -118,13 +118,13 @@ def test_map_and_memory_add_up_turn_by_turn(kept):
     assert tuple(turns[-1]["state"]["position"]) in cells
     assert turns[-1]["view"]["unknown"] < turns[0]["view"]["unknown"]
     assert turns[-1]["view"]["score"] == turns[-1]["tick"]
-    stored = lives.load_turns(kept, run, 1)
+    stored = episode_reports.load_turns(kept, run, 1)
     assert stored == json.loads(json.dumps(turns))
-    (told,) = lives.iter_finished_episodes(kept, run)
+    (told,) = episode_reports.iter_finished_episodes(kept, run)
     assert (told.episode, told.score) == (1, turns[-1]["tick"])
-    (life,) = lives.iter_summaries(kept, run, [1, 2])
-    assert lives.measure_forecasts([life])["size"] == len(life["said"])
-    assert sum(each["size"] for each in lives.compute_exploration_curve(stored)) <= len(stored)
+    (life,) = episode_reports.iter_summaries(kept, run, [1, 2])
+    assert episode_reports.measure_forecasts([life])["size"] == len(life["said"])
+    assert sum(each["size"] for each in episode_reports.compute_exploration_curve(stored)) <= len(stored)
 
 
 def test_turns_of_several_say_whose_they_are(kept):
@@ -146,26 +146,26 @@ def test_a_slow_life_shows_its_turns_while_it_is_lived(kept):
 
     def hear(run, turn):
         if turn["turn"] == 6:
-            seen.extend(contact.list_shown_parts(kept, run, 1))
+            seen.extend(live_channel.list_shown_parts(kept, run, 1))
 
     run, turns = live(kept, plan_of("tick_delay=0.12", "max_turns=8"), hear)
     assert [json.loads(text)["turn"] for _, text in seen] == [1, 2, 3, 4, 5]
     assert len(turns) == 8
-    assert contact.find_shown_step(kept, run) == 1
+    assert live_channel.find_shown_step(kept, run) == 1
 
 
 def test_a_fast_life_shows_its_turns_only_to_who_says_that_they_watch(kept):
     run, _ = live(kept, plan_of("max_turns=8"), lambda run, turn: None)
-    assert contact.find_shown_step(kept, run) is None
+    assert live_channel.find_shown_step(kept, run) is None
     watched = []
 
     def hear(run, turn):
         if turn["turn"] == 1:
-            contact.mark_watched(kept, run)
+            live_channel.mark_watched(kept, run)
         watched.append(run)
 
     live(kept, plan_of(episodes=3), hear)
-    assert contact.find_shown_step(kept, watched[0]) in (1, 2, 3)
+    assert live_channel.find_shown_step(kept, watched[0]) in (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,8 @@ def test_a_fast_life_shows_its_turns_only_to_who_says_that_they_watch(kept):
 def test_turns_are_20_seconds_apart_with_a_model_and_a_dashboard_unless_told_otherwise(
     thinker, has_dashboard, said, seconds
 ):
-    parts = system.BuildContext(EXAMPLE, testing.ScriptedLLM([]), None, 1, 0, store.MemoryBlobs(), has_dashboard=has_dashboard)  # type: ignore[arg-type]
+    llm, blobs = testing.ScriptedLLM([]), store.MemoryBlobs()  # type: ignore[arg-type]
+    parts = system.BuildContext(EXAMPLE, llm, None, 1, 0, blobs, has_dashboard=has_dashboard)  # type: ignore[arg-type]
     assert build.get_tick_delay(thinker, Options(tick_delay=said), parts) == seconds
 
 

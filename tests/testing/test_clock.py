@@ -3,7 +3,7 @@
 import pytest
 
 from atoll import errors
-from atoll.testing import FakeClock, claims
+from atoll.testing import FakeClock, assertions
 
 
 def test_it_stands_still_until_it_is_moved() -> None:
@@ -25,5 +25,5 @@ def test_moves_from_several_threads_add_up() -> None:
         for _ in range(200):
             clock.advance(1.0)
 
-    claims.run_concurrently(move)
+    assertions.run_concurrently(move)
     assert clock() == 1600.0

@@ -4,7 +4,7 @@ import pytest
 
 from atoll.journal import Record
 from atoll.store import memory
-from atoll.testing import FailingJournal, claims
+from atoll.testing import FailingJournal, assertions
 
 
 def write(journal: FailingJournal, times: int) -> list[bool]:
@@ -43,5 +43,5 @@ def test_without_a_number_it_lives_and_counts() -> None:
 def test_whoever_writes_no_commit_more_gets_through() -> None:
     inside = memory.MemoryJournal()
     journal = FailingJournal(inside, 50)
-    heard = claims.run_concurrently(lambda thread: write(journal, 20), 8)
+    heard = assertions.run_concurrently(lambda thread: write(journal, 20), 8)
     assert sum(map(sum, heard)) == 50 == len(inside.records)

@@ -15,7 +15,11 @@ def test_records_are_in_the_order_of_steps_whoever_came_first() -> None:
     one = Record("judged", 1, 0, {"label": "0"})
     two = Record("judged", 2, 0, {"label": "0"})
     draft = Record("judged", 2, 0, {"label": "d0"})
-    assert get_comparable_records(written(draft, two, one)) == get_comparable_records(written(one, two, draft)) == [one, two, draft]
+    assert (
+        get_comparable_records(written(draft, two, one))
+        == get_comparable_records(written(one, two, draft))
+        == [one, two, draft]
+    )
 
 
 def test_what_something_cost_is_left_out_at_any_depth() -> None:

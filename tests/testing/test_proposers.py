@@ -70,7 +70,9 @@ class Tuning:
         drafts = [parent.clone(function.Text(repr(round(number(parent) + context.rng.gauss(), 1)))) for _ in range(3)]
         found = context.evaluate(drafts)
         best = max(range(3), key=lambda place: found[place].score or 0.0)
-        context.update_evaluation(parent, evaluation.Evaluation(found[best].score, found[best].scores, feedback=f"in {context.iteration}"))
+        context.update_evaluation(
+            parent, evaluation.Evaluation(found[best].score, found[best].scores, feedback=f"in {context.iteration}")
+        )
         return [drafts[best].clone(function.Text(f"{drafts[best].skeleton()}1"))]
 
 
@@ -117,7 +119,9 @@ class Striding:
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
         stride = float(str(context.advice["stride"]))
-        return [context.parents[-1].clone(function.Text(repr(number(context.parents[-1]) + context.rng.gauss(0.0, stride))))]
+        return [
+            context.parents[-1].clone(function.Text(repr(number(context.parents[-1]) + context.rng.gauss(0.0, stride))))
+        ]
 
 
 class Bandit:

@@ -9,7 +9,7 @@ import pytest
 from atoll import errors, llm
 from atoll.evaluation import Cost
 from atoll.journal import CallCache, NullJournal
-from atoll.testing import RandomDelays, ScriptedLLM, claims
+from atoll.testing import RandomDelays, ScriptedLLM, assertions
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def test_requests_are_counted_whoever_makes_them() -> None:
             for _ in range(50):
                 model("again")
 
-    claims.run_concurrently(ask, 8)
+    assertions.run_concurrently(ask, 8)
     assert model.num_requests == 400
     assert sorted(set(model.requests)) == [(step, "0") for step in range(8)]
 

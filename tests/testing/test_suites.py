@@ -14,7 +14,7 @@ from atoll.evaluation import Evaluation
 from atoll.gate import Decision
 from atoll.journal import Record
 from atoll.store import memory
-from atoll.testing import claims
+from atoll.testing import assertions
 from atoll.versions import Version
 
 
@@ -198,8 +198,8 @@ def test_a_suite_notices_who_breaks_the_contract(suite: Any, test: str) -> None:
 
 
 def test_a_claim_that_something_raises_fails_if_nothing_does() -> None:
-    with pytest.raises(AssertionError, match="ValueError was not raised"), claims.raises(ValueError):
+    with pytest.raises(AssertionError, match="ValueError was not raised"), assertions.raises(ValueError):
         pass
-    with claims.raises(ValueError) as caught:
+    with assertions.raises(ValueError) as caught:
         raise ValueError("as expected")
     assert str(caught[0]) == "as expected"

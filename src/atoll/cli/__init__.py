@@ -12,33 +12,11 @@ import typer
 
 import atoll
 from atoll import errors
-from atoll.cli import (
-    auditing,
-    checking,
-    comparing,
-    controlling,
-    demo,
-    dialogues,
-    exporting,
-    extras,
-    importing,
-    initialising,
-    joining,
-    listing,
-    modelling,
-    parameters,
-    playing,
-    proposing,
-    replaying,
-    reviewing,
-    rolling,
-    running,
-    serving,
-    shadowing,
-    showing,
-    storing,
-    tooling,
-)
+from atoll.cli.data import export, import_checkpoint, logs, store
+from atoll.cli.govern import audit, params_read, playbook, proposals, rollout, shadow, tools, worldlines
+from atoll.cli.inspect import compare, list_runs, show
+from atoll.cli.run import control, demo, init, join, run
+from atoll.cli.services import dashboard, doctor, llm
 
 app = typer.Typer(
     add_completion=False,
@@ -51,38 +29,38 @@ UNWRITABLE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)  # a full disk, a clo
 # In the order in which somebody meets them; `--help` lists them so.
 COMMANDS: Mapping[str, Callable[..., int | None]] = {
     "demo": demo.demo,
-    "init": initialising.init,
-    "run": running.run,
-    "resume": running.resume,
-    "join": joining.join,
-    "control": controlling.control,
-    "list": listing.list_runs,
-    "show": showing.show,
-    "best": showing.best,
-    "diff": comparing.diff,
-    "lineage": showing.lineage,
-    "tree": dialogues.tree,
-    "compare": comparing.compare,
-    "report": comparing.report,
-    "export": exporting.export,
-    "import": importing.import_checkpoint,
-    "replay": replaying.replay,
-    "shadow": shadowing.shadow,
-    "dashboard": serving.dashboard,
-    "doctor": checking.doctor,
+    "init": init.init,
+    "run": run.run,
+    "resume": run.resume,
+    "join": join.join,
+    "control": control.control,
+    "list": list_runs.list_runs,
+    "show": show.show,
+    "best": show.best,
+    "diff": compare.diff,
+    "lineage": show.lineage,
+    "tree": show.tree,
+    "compare": compare.compare,
+    "report": compare.report,
+    "export": export.export,
+    "import": import_checkpoint.import_checkpoint,
+    "replay": logs.replay,
+    "shadow": shadow.shadow,
+    "dashboard": dashboard.dashboard,
+    "doctor": doctor.doctor,
 }
 for command_name, command in COMMANDS.items():
     app.command(command_name)(command)
-app.add_typer(rolling.app, name="rollout")
-app.add_typer(modelling.app, name="llm")
-app.add_typer(reviewing.app, name="worldlines")
-app.add_typer(playing.app, name="playbook")
-app.add_typer(proposing.app, name="proposals")
-app.add_typer(tooling.tools, name="tools")
-app.add_typer(tooling.skills, name="skills")
-app.add_typer(parameters.app, name="params")
-app.add_typer(auditing.app, name="audit")
-app.add_typer(storing.app, name="store")
+app.add_typer(rollout.app, name="rollout")
+app.add_typer(llm.app, name="llm")
+app.add_typer(worldlines.app, name="worldlines")
+app.add_typer(playbook.app, name="playbook")
+app.add_typer(proposals.app, name="proposals")
+app.add_typer(tools.tools, name="tools")
+app.add_typer(tools.skills, name="skills")
+app.add_typer(params_read.app, name="params")
+app.add_typer(audit.app, name="audit")
+app.add_typer(store.app, name="store")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         context: typer.Context | None = getattr(error, "ctx", None)  # of the verb, where the parser got so far
         message, command_path = error.format_message(), context.command_path if context else "atoll"
-        return _print_error(f"{message}{'' if message[-1:] in '.?' else '.'} Try '{command_path} --help'.", error.exit_code)
+        return _print_error(
+            f"{message}{'' if message[-1:] in '.?' else '.'} Try '{command_path} --help'.", error.exit_code
+        )
     except (errors.SetupError, errors.NotFound, errors.Conflict) as error:
         return _print_error(str(error), 2)
     except errors.AtollError as error:
@@ -112,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _print_error(sentence: str, status: int) -> int:
     """Says one sentence, in which the words of others may stand: what could take over a terminal is spelled out."""
-    text = extras.add_checkout_command(sentence)
+    text = doctor.add_checkout_command(sentence)
     escaped = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], text)
     with contextlib.suppress(OSError):  # nobody listens
         print(f"atoll: {escaped}", file=sys.stderr)

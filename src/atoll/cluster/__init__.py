@@ -1,15 +1,22 @@
 """The kernel at work: clusters, pools, choosers, schedules, islands and their evolver."""
 
-from atoll.cluster.choosers import Selector, RankSelector, SoftmaxSelector, WeightSelector
-from atoll.cluster.clusters import ClusterProfilers, Cluster, ClusterEvent, ListableCluster, OnFnAdded, OnFnSelected
+from atoll.cluster.clusters import Cluster, ClusterEvent, ClusterProfilers, ListableCluster, OnFnAdded, OnFnSelected
+from atoll.cluster.selectors import RankSelector, Selector, SoftmaxSelector, WeightSelector
 
 # isort: split
+from atoll.cluster.archipelago_state import Island
 from atoll.cluster.clusters import DefaultCluster, EliteCluster, TournamentCluster
 from atoll.cluster.config import EvolverConfig, IslandConfig, MakePopulation, by_score, funsearch_population
 from atoll.cluster.evolver import Evolver
-from atoll.cluster.head import VersionedPopulation
-from atoll.cluster.island import Island
-from atoll.cluster.niches import FeatureBins, NicheKey, NichedPopulation, by_instance, by_signature, single_niche
+from atoll.cluster.populations import (
+    FeatureBins,
+    NichedPopulation,
+    NicheKey,
+    VersionedPopulation,
+    by_instance,
+    by_signature,
+    single_niche,
+)
 from atoll.cluster.schedules import ResetRule, RoundRobin, make_generation_schedule, reset_worst_half
 
 # fmt: off

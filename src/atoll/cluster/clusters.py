@@ -108,14 +108,21 @@ class EliteCluster(_BaseCluster):
     """Keeps the best by `value`, the earlier one of equals; with `ties` all equals. Offers one uniformly."""
 
     def __init__(
-        self, rng: Random, profilers: ClusterProfilers = None, *, value: FitnessFunction = function.get_fitness, ties: bool = False
+        self,
+        rng: Random,
+        profilers: ClusterProfilers = None,
+        *,
+        value: FitnessFunction = function.get_fitness,
+        ties: bool = False,
     ) -> None:
         super().__init__(rng, profilers)
         self._value_function, self._ties = value, ties
 
     def _compute_value(self, fn: function.Function) -> float:
         value = errors.capture(lambda: float(self._value_function(fn)))
-        return -math.inf if isinstance(value, errors.CaughtException) or math.isnan(value) else value  # worth least, but data
+        return (
+            -math.inf if isinstance(value, errors.CaughtException) or math.isnan(value) else value
+        )  # worth least, but data
 
     def add_fn(self, fn: function.Function) -> None:
         if not self._fns or self._compute_value(fn) > self._compute_value(self._fns[0]):
@@ -131,14 +138,18 @@ class EliteCluster(_BaseCluster):
 class TournamentCluster(_BaseCluster):
     """Keeps the best `limit` of different texts; offers the winner of a tournament, drawn with replacement."""
 
-    def __init__(self, rng: Random, profilers: ClusterProfilers = None, *, limit: int = 100, tournament_size: int = 2) -> None:
+    def __init__(
+        self, rng: Random, profilers: ClusterProfilers = None, *, limit: int = 100, tournament_size: int = 2
+    ) -> None:
         super().__init__(rng, profilers)
         self._limit, self._tournament_size = limit, tournament_size
         self._texts: set[str] = set()
 
     def add_fn(self, fn: function.Function) -> None:
         if str(fn.skeleton()) not in self._texts:
-            insort(self._fns, fn, key=lambda member: -function.get_fitness(member))  # best first, the earlier one of equals
+            insort(
+                self._fns, fn, key=lambda member: -function.get_fitness(member)
+            )  # best first, the earlier one of equals
             self._texts.add(str(fn.skeleton()))
             self._texts.difference_update(str(removed.skeleton()) for removed in self._fns[self._limit :])
             del self._fns[self._limit :]

@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from atoll import archipelago, control, errors, evaluation, function, profiler
-from atoll.cluster.choosers import SoftmaxSelector
-from atoll.cluster.clusters import ClusterProfilers, ClusterEvent, DefaultCluster
-from atoll.cluster.niches import NichedPopulation, by_signature
+from atoll.cluster.clusters import ClusterEvent, ClusterProfilers, DefaultCluster
+from atoll.cluster.populations import NichedPopulation, by_signature
+from atoll.cluster.selectors import SoftmaxSelector
 from atoll.gate import Gate, has_score
 from atoll.journal import Journal, NullJournal
 
@@ -25,7 +25,10 @@ def by_score(island: int, result: evaluation.Evaluation) -> float:
 def funsearch_population(num_selected_clusters: int) -> MakePopulation:
     """FunSearch's clusters by score signature, drawn by a cooling softmax."""
     return lambda island, rng, profilers: NichedPopulation(
-        by_signature, lambda key: DefaultCluster(rng, profilers), SoftmaxSelector(rng), num_parents=num_selected_clusters
+        by_signature,
+        lambda key: DefaultCluster(rng, profilers),
+        SoftmaxSelector(rng),
+        num_parents=num_selected_clusters,
     )
 
 

@@ -15,14 +15,12 @@ from threading import Condition, Thread, current_thread
 from atoll import archipelago, control, errors, evaluation, function, journal, profiler
 from atoll.candidate import JSON, Candidate, content_hash, normalize_json
 from atoll.cluster import records
+from atoll.cluster.archipelago_state import ALL_ISLANDS, ArchipelagoState, Island
 from atoll.cluster.config import EvolverConfig
-from atoll.cluster.island import Island
-from atoll.cluster.memo import EvaluationCache
-from atoll.cluster.population import ALL_ISLANDS, ArchipelagoState
-from atoll.cluster.replay import JournalRecovery
+from atoll.cluster.control_state import POLL_SECONDS, ControlState
+from atoll.cluster.iteration import EvaluationCache, IterationOutcome, IterationWorker, StoredCalls, WorkerTools
+from atoll.cluster.recovery import JournalRecovery
 from atoll.cluster.schedules import RoundRobin
-from atoll.cluster.steering import POLL_SECONDS, ControlState
-from atoll.cluster.work import WorkerTools, IterationOutcome, StoredCalls, IterationWorker
 
 MAX_IDLE_ITERATIONS = 2000  # so many steps in a row with nothing new to judge end a run that waits for its evaluations
 
@@ -37,11 +35,17 @@ class Evolver:
         config.check(self._schedule)
         self._config, self._started_at = config, config.clock()
         self._window = config.window or (32 if config.ordered else config.num_parallel)
-        self._journal, self._cache, self._events = journal.CheckedJournal(config.journal), EvaluationCache(), profiler.EventQueue()
+        self._journal, self._cache, self._events = (
+            journal.CheckedJournal(config.journal),
+            EvaluationCache(),
+            profiler.EventQueue(),
+        )
         self._stop_signal, self._condition = control.StopSignal(), Condition()
         self._state = ArchipelagoState(config, self._events, self._run_iteration_on)
         self._control_state = ControlState(config, self._state, self._stop_signal)
-        self._tools = WorkerTools(config, function.as_proposer(island_config.mutation_engine), self._journal, self._cache)
+        self._tools = WorkerTools(
+            config, function.as_proposer(island_config.mutation_engine), self._journal, self._cache
+        )
         self._threads: list[Thread] = []
         self._active_workers, self._last_iteration, self._is_loaded = config.num_parallel, 0, False
         self._ready: deque[archipelago.PendingIteration] = deque()
@@ -101,7 +105,9 @@ class Evolver:
             RunFailed: The run ended before its time; what was written is saved.
             SetupError: The set-up does not fit the journal, the schedule or itself.
         """
-        for thread in (worker for worker in self._threads if worker.ident is not None):  # Ctrl-C may come before all started
+        for thread in (
+            worker for worker in self._threads if worker.ident is not None
+        ):  # Ctrl-C may come before all started
             thread.join()
         if self._failure is not None:
             raise self._failure
@@ -145,7 +151,9 @@ class Evolver:
         self._ensure_loaded()
         self._commit(self._fill_window)
         while pending := self._wait_for_next():
-            self._finish(IterationWorker(self._tools, pending, self._stored_calls.get(pending.iteration) or StoredCalls()).run())
+            self._finish(
+                IterationWorker(self._tools, pending, self._stored_calls.get(pending.iteration) or StoredCalls()).run()
+            )
         with self._condition:
             self._active_workers -= 1
             if not self._active_workers and self._failure is None:
@@ -153,7 +161,9 @@ class Evolver:
         self._events.deliver()
 
     def _write_end(self) -> None:
-        self._journal.write(journal.Record("ended", self._last_iteration, ALL_ISLANDS, {"reason": self._stop_signal.reason}))
+        self._journal.write(
+            journal.Record("ended", self._last_iteration, ALL_ISLANDS, {"reason": self._stop_signal.reason})
+        )
 
     def _ensure_loaded(self) -> None:
         """Folds the journal, or founds the islands where it holds none; the first who comes does it, others wait."""
@@ -175,7 +185,11 @@ class Evolver:
         config = self._config
         island_config = config.island_config
         initial = content_hash(str(island_config.initial_fn.skeleton()))[:12]
-        setup: dict[str, JSON] = {"num_islands": island_config.num_islands, "ordered": config.ordered, "initial": initial}
+        setup: dict[str, JSON] = {
+            "num_islands": island_config.num_islands,
+            "ordered": config.ordered,
+            "initial": initial,
+        }
         return setup | ({"seed": config.seed, "window": self._window} if config.ordered else {})
 
     def _add_initial(self) -> Sequence[journal.Record]:
@@ -253,12 +267,16 @@ class Evolver:
         """
         ordered, applied_count = self._config.ordered, self._state.applied_count
         iteration = applied_count + 1 if ordered else next(iter(self._finished), 0)
-        if iteration not in self._finished or (ordered and (self._stop_signal.is_set() or self._control_state.is_paused)):
+        if iteration not in self._finished or (
+            ordered and (self._stop_signal.is_set() or self._control_state.is_paused)
+        ):
             return ()
         new_records = list(self._state.apply(self._finished.pop(iteration)))
         del self._in_flight[iteration]
         self._stored_calls.pop(iteration, None)
-        actions = self._schedule.plan_actions(applied_count + 1, self._state.islands, f"{self._config.seed}/{iteration}/due")
+        actions = self._schedule.plan_actions(
+            applied_count + 1, self._state.islands, f"{self._config.seed}/{iteration}/due"
+        )
         new_records += self._state.apply_actions(iteration, actions) if actions else ()
         return new_records + list(self._fill_window() if self._threads else ())  # an island asked for one step gets one
 
@@ -269,7 +287,11 @@ class Evolver:
             max_evaluations = self._compute_max_evaluations()
             if max_evaluations == 0:
                 break
-            new_records.append(self._issue(self._state.get_island(self._schedule.choose_island(self._last_iteration + 1)), max_evaluations))
+            new_records.append(
+                self._issue(
+                    self._state.get_island(self._schedule.choose_island(self._last_iteration + 1)), max_evaluations
+                )
+            )
         return new_records
 
     def _issue(self, island: Island, max_evaluations: int | None) -> journal.Record:
@@ -277,9 +299,13 @@ class Evolver:
         self._state.rng.seed(f"{self._config.seed}/{self._last_iteration}/pick")
         selection, advice = island.population.select(), dict(self._control_state.settings)
         if self._config.learner is not None:
-            advice |= normalize_json(self._config.learner.advise(Random(f"{self._config.seed}/{self._last_iteration}/advise")))
+            advice |= normalize_json(
+                self._config.learner.advise(Random(f"{self._config.seed}/{self._last_iteration}/advise"))
+            )
         applied_count = self._state.applied_count
-        pending = archipelago.PendingIteration(island.index, island.epoch, self._last_iteration, applied_count, selection, advice, max_evaluations)
+        pending = archipelago.PendingIteration(
+            island.index, island.epoch, self._last_iteration, applied_count, selection, advice, max_evaluations
+        )
         self._in_flight[self._last_iteration] = pending
         self._ready.append(pending)
         return records.make_issued_record(pending)
@@ -294,7 +320,9 @@ class Evolver:
             return 0
         if budget.evaluations is None:
             return None
-        remaining_evaluations = budget.evaluations - self.usage.evaluations - sum(pending.max_evaluations or 0 for pending in in_flight)
+        remaining_evaluations = (
+            budget.evaluations - self.usage.evaluations - sum(pending.max_evaluations or 0 for pending in in_flight)
+        )
         return max(1, remaining_evaluations // self._window) if remaining_evaluations > 0 else 0
 
     def _get_stop_reason(self) -> str | None:
@@ -305,9 +333,13 @@ class Evolver:
         best = state.best.evaluation if state.best else None
         progress = control.RunProgress(state.applied_count, best.score if best else None, state.last_improved)
         if self._control_state.budget.evaluations is not None and state.idle_iterations >= MAX_IDLE_ITERATIONS:
-            return f"nothing new to judge in {MAX_IDLE_ITERATIONS} steps{state.last_failure and f'; {state.last_failure}'}"
+            return (
+                f"nothing new to judge in {MAX_IDLE_ITERATIONS} steps{state.last_failure and f'; {state.last_failure}'}"
+            )
         reasons = (rule(progress) for rule in self._config.stop_rules)
-        return self._control_state.budget.find_exhausted_limit(usage) or next((reason for reason in reasons if reason), None)
+        return self._control_state.budget.find_exhausted_limit(usage) or next(
+            (reason for reason in reasons if reason), None
+        )
 
     def _run_iteration_on(self, island: Island) -> function.Function:
         """Takes one step on one island in the calling thread, whatever the schedule says."""

@@ -15,13 +15,19 @@ def require_candidate(fn: function.Function) -> Candidate:
     return fn.candidate
 
 
-def make_evaluated_record(label: str, candidate: Candidate, result: evaluation.Evaluation, paid: bool) -> journal.Record:
+def make_evaluated_record(
+    label: str, candidate: Candidate, result: evaluation.Evaluation, paid: bool
+) -> journal.Record:
     data = {**candidate_to_data(candidate), "label": label, "evaluation": evaluation.to_data(result), "paid": paid}
     return journal.Record("judged", candidate.iteration, candidate.island, data)
 
 
 def make_issued_record(pending: archipelago.PendingIteration) -> journal.Record:
-    data: dict[str, Any] = {"epoch": pending.epoch, "seen": pending.applied_count, "parents": _get_ids(pending.selection.parents)}
+    data: dict[str, Any] = {
+        "epoch": pending.epoch,
+        "seen": pending.applied_count,
+        "parents": _get_ids(pending.selection.parents),
+    }
     if pending.selection.inspirations:
         data["others"] = {role: _get_ids(fns) for role, fns in pending.selection.inspirations.items()}
     if pending.advice:

@@ -81,7 +81,9 @@ class RoundRobin:
             return actions
         if self.migrate_every and applied_count % self.migrate_every == 0:
             actions += [
-                Migration(fn, (island.index + 1) % len(islands)) for island in islands for fn in self.select_emigrants(island)
+                Migration(fn, (island.index + 1) % len(islands))
+                for island in islands
+                for fn in self.select_emigrants(island)
             ]
         if self._is_reset_due(applied_count):
             actions += self.reset_rule(islands, Random(seed))
@@ -104,6 +106,15 @@ def make_generation_schedule(
 ) -> RoundRobin:
     """Each generation gives every island `per_island` steps in a row; the periods count generations."""
     iterations = num_islands * iterations_per_island
-    migrate_period, reset_period = migrate_every and migrate_every * iterations, reset_every and reset_every * iterations
+    migrate_period, reset_period = (
+        migrate_every and migrate_every * iterations,
+        reset_every and reset_every * iterations,
+    )
     rule = reset_rule or reset_worst_half()
-    return RoundRobin(num_islands, block_size=iterations_per_island, migrate_every=migrate_period, reset_every=reset_period, reset_rule=rule)
+    return RoundRobin(
+        num_islands,
+        block_size=iterations_per_island,
+        migrate_every=migrate_period,
+        reset_every=reset_period,
+        reset_rule=rule,
+    )

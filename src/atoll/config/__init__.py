@@ -1,27 +1,36 @@
 """A run's configuration: its sections, how they are read and merged, and what the command line says in short."""
 
-from atoll.config.amounts import NO_SECTION, Sections, parse_budget, parse_set
-from atoll.config.binding import BoundParameter
-from atoll.config.plan import (
-    DETERMINISTIC_WINDOW,
+from atoll.config.parameter_binding import BoundParameter
+from atoll.config.run_config import (
     CONFIG_FILE,
+    DETERMINISTIC_WINDOW,
     LLM_FROM_CONFIG,
     PARAMETERS_KEY,
     SYSTEMS,
     RunConfig,
-    with_openevolve_model,
-    with_checkpoint,
-    describe_settings,
-    iter_bindable_settings,
-    load_system,
-    get_episode_reader,
-    load,
-    get_display_format,
-    get_review_module,
-    find_task_folder,
     check_live_settings,
+    describe_settings,
+    find_task_folder,
+    get_display_format,
+    get_episode_reader,
+    get_review_module,
+    iter_bindable_settings,
+    load,
+    load_system,
+    with_checkpoint,
+    with_openevolve_model,
 )
-from atoll.config.sections import COMMON_SECTIONS, LLMSettings, Method, RunSettings, SandboxSettings
+from atoll.config.settings import (
+    COMMON_SECTIONS,
+    NO_SECTION,
+    LLMSettings,
+    Method,
+    RunSettings,
+    SandboxSettings,
+    Sections,
+    parse_budget,
+    parse_set,
+)
 
 __all__ = [
     "NO_SECTION",

@@ -150,14 +150,18 @@ class SecurityMiddleware:
         try:
             tokens = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token")
         except ValueError:
-            return make_plain_refusal(400, "The address has too many fields: open the one that 'atoll dashboard' printed.")
+            return make_plain_refusal(
+                400, "The address has too many fields: open the one that 'atoll dashboard' printed."
+            )
         if not tokens:
             return None
         if not self._access_token.matches(tokens[0]):
             return make_plain_refusal(401, "That is not the token: open the address that 'atoll dashboard' printed.")
         response = RedirectResponse("/", 303)  # the token leaves the address bar and the history
         is_https = scope["scheme"] == "https"  # behind a proxy that says so; loopback has no certificate
-        response.set_cookie(cookie_name, self._access_token.cookie, httponly=True, samesite="strict", path="/", secure=is_https)
+        response.set_cookie(
+            cookie_name, self._access_token.cookie, httponly=True, samesite="strict", path="/", secure=is_https
+        )
         return response
 
     def _check_change(self, headers: Headers, scheme: str, cookie_name: str) -> Response | None:
@@ -247,4 +251,6 @@ def _get_cookie(headers: Headers, name: str) -> str:
 def _is_too_long(headers: Headers) -> bool:
     lengths: Iterable[str] = headers.getlist("content-length")
     # By its digits first: Python reads no number of thousands of them.
-    return any(not length.isdecimal() or len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY for length in lengths)
+    return any(
+        not length.isdecimal() or len(length) > len(str(MAX_BODY)) or int(length) > MAX_BODY for length in lengths
+    )

@@ -4,23 +4,112 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 from urllib.parse import quote
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
 
 import atoll
 from atoll import errors, store
-from atoll.dashboard import assets, plain, security, stream
-from atoll.dashboard.digest import RunTotalsCache
-from atoll.dashboard.finding import RecordSearchCache
-from atoll.dashboard.memo import ResponseCache
+from atoll.dashboard import event_stream, security, text_limits
+from atoll.dashboard.record_search import RecordSearchCache
+from atoll.dashboard.response_cache import ResponseCache
 from atoll.dashboard.routes import ROUTERS
-from atoll.dashboard.warmth import Prefetcher
+from atoll.dashboard.run_totals import RunTotalsCache
+
+PAGE = Path(__file__).parent / "page"
+STATIC = "/ui/static"
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+@router.get("/ui")
+@router.get("/ui/")
+def serve_page() -> Response:
+    """Returns the page; all its views are one file and its modules."""
+    return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
+
+
+class _RevalidatedFiles(StaticFiles):
+    """Files that a browser keeps and asks about each time, so that a new version is seen at once."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+def static_files() -> StaticFiles:
+    return _RevalidatedFiles(directory=PAGE)
+
+
+@router.get("/docs")
+def serve_docs(request: Request) -> Response:
+    """Lists the API in plain words; a script from elsewhere would draw it nicer, and none is loaded."""
+    paths = request.app.openapi()["paths"]
+    lines = [f"Atoll {request.app.version}: what this server answers. The whole of it: /openapi.json", ""]
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            lines += [f"{method.upper():5} {path}", *_describe_operation(operation), ""]
+    return Response("\n".join(lines), media_type="text/plain; charset=utf-8")
+
+
+def _describe_operation(operation: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"      {line.strip()}" for line in str(operation.get("description", "")).splitlines() if line.strip())
+    for parameter in operation.get("parameters", ()):
+        yield f"        {parameter['name']:14} {parameter.get('description', '')}".rstrip()
+
+
+SLICE_SECONDS = 0.05
+NUM_NEWEST_RUNS = 20  # runs that are read ahead
+PAUSE_SECONDS = 30.0
+
+
+class Prefetcher:
+    """Reads the newest runs of a store into the digests and the finders, a portion at a time."""
+
+    def __init__(self, run_store: store.Store, totals_cache: RunTotalsCache, search_cache: RecordSearchCache) -> None:
+        self._run_store, self._totals_cache, self._search_cache = run_store, totals_cache, search_cache
+        self._stopped = Event()
+        self._thread = Thread(target=self._read, name="atoll-dashboard-warmth", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it and waits until it has let go of the store."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _read(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                for run in self._run_store.list_runs()[:NUM_NEWEST_RUNS]:
+                    totals, search = self._totals_cache.get(run.id), self._search_cache.get(run.id)
+                    self._run_in_slices(lambda: totals.advance(SLICE_SECONDS))  # noqa: B023 - called at once
+                    self._run_in_slices(lambda: not search.index_next_segment())  # noqa: B023 - called at once
+            except errors.AtollError:
+                pass  # whoever asks for the run is told what is wrong with it
+            self._stopped.wait(PAUSE_SECONDS)
+
+    def _run_in_slices(self, run_slice: Callable[[], bool]) -> None:
+        """Works until nothing is left, at half time."""
+        is_done = False
+        while not is_done and not self._stopped.is_set():
+            start_time = time.monotonic()
+            is_done = run_slice()
+            self._stopped.wait(time.monotonic() - start_time)
+
 
 DESCRIPTION = "Runs of a store: read by anybody who may, changed by who has the token. All lists are paged."
 
@@ -56,15 +145,24 @@ def create_app(
                 run_store.close()
 
     app = FastAPI(
-        title="Atoll", version=atoll.__version__, description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan
+        title="Atoll",
+        version=atoll.__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
     )
     app.state.store, app.state.lock, app.state.digests = run_store, access_token, RunTotalsCache(run_store)
-    app.state.ancestors, app.state.finders, app.state.tails = {}, RecordSearchCache(run_store), stream.RunTails(run_store)
+    app.state.ancestors, app.state.finders, app.state.tails = (
+        {},
+        RecordSearchCache(run_store),
+        event_stream.RunTails(run_store),
+    )
     app.state.calls, app.state.memo = {}, ResponseCache()
-    app.add_middleware(security.SecurityMiddleware, lock=access_token)
-    for router in (assets.router, stream.router, *ROUTERS):
-        app.include_router(router)
-    app.mount(assets.STATIC, assets.static_files(), name="static")
+    app.add_middleware(security.SecurityMiddleware, access_token=access_token)
+    for api_router in (router, event_stream.router, *ROUTERS):
+        app.include_router(api_router)
+    app.mount(STATIC, static_files(), name="static")
     _add_error_handlers(app)
     return app
 
@@ -81,13 +179,13 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     async def handle_error(_: Request, error: Exception) -> JSONResponse:
         status = next(status for kind, status in statuses.items() if isinstance(error, kind))
-        return JSONResponse({"detail": plain.limit_text(str(error))}, status)
+        return JSONResponse({"detail": text_limits.limit_text(str(error))}, status)
 
     async def handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError), "added for it"
         # What was sent is not sent back: it may be long, and no JSON can hold NaN or half a character.
         details = [{name: problem[name] for name in ("type", "loc", "msg")} for problem in error.errors()]
-        return JSONResponse({"detail": plain.to_json_data(details, 1000)}, 422)
+        return JSONResponse({"detail": text_limits.to_json_data(details, 1000)}, 422)
 
     for kind in statuses:
         app.add_exception_handler(kind, handle_error)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
+from atoll.evolve.options import EvolveOptions
 from atoll.evolve.result import Result
-from atoll.evolve.wishes import EvolveOptions
 
 __all__ = ["Result", "evolve"]
 
@@ -68,9 +68,9 @@ def evolve(
     Raises:
         SetupError: Something does not fit; one sentence that says what to do.
     """
-    from atoll.evolve import running  # loads SQLAlchemy and more, which `import atoll` must not wait for
+    from atoll.evolve import runner  # loads SQLAlchemy and more, which `import atoll` must not wait for
 
     options = EvolveOptions(
         budget, llm, objective, data, validation, test, target, seed, workers, store, baselines, kind, sandbox, unsafe
     )
-    return running.run(initial, evaluator, options._replace(seconds=seconds, minibatch=minibatch, merge=merge))
+    return runner.run(initial, evaluator, options._replace(seconds=seconds, minibatch=minibatch, merge=merge))

@@ -1,7 +1,10 @@
 """What came of it: the best, its score, what it took, how it came about; in a terminal, a notebook, a folder."""
 
+import html as markup
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 NOT_RUN = "not run: baselines=True"
@@ -77,22 +80,22 @@ class Result(NamedTuple):
 
     def save(self, folder: str | PathLike[str] = "atoll_result") -> str:
         """Writes the best and all that is known of it into a folder, and returns the folder's path."""
-        from atoll.evolve import display  # here and below: `import atoll` loads this file, and must not wait for that
+        pass  # here and below: `import atoll` loads this file, and must not wait for that
 
         summary = {name: value for name, value in self._asdict().items() if name not in ("best", "content", "suffix")}
         summary |= {"gain": self.gain and self.gain._asdict(), "cost": self.cost._asdict()}
         summary |= {"lineage": [ancestor._asdict() for ancestor in self.lineage], "baselines": dict(self.baselines)}
-        return display.save_result(folder, f"best{self.suffix}", self.content, summary)
+        return save_result(folder, f"best{self.suffix}", self.content, summary)
 
     def __str__(self) -> str:
-        from atoll.evolve import display
+        pass
 
-        return display.format_text(list(_iter_rows(self)), self.content)
+        return format_text(list(_iter_rows(self)), self.content)
 
     def _repr_html_(self) -> str:
-        from atoll.evolve import display
+        pass
 
-        return display.format_html(list(_iter_rows(self)), self.content)
+        return format_html(list(_iter_rows(self)), self.content)
 
 
 def _iter_rows(result: Result) -> Iterator[tuple[str, str]]:
@@ -107,6 +110,49 @@ def _iter_rows(result: Result) -> Iterator[tuple[str, str]]:
             yield name, score if isinstance(score, str) else f"{score:.6g}"
     usage = result.cost
     llm_usage = f", {usage.llm_calls:,} calls of the model, {usage.tokens:,} tokens, ${usage.usd:.4f}"
-    yield "cost", f"{usage.evaluator_calls:,} evaluator calls{llm_usage if usage.llm_calls else ''}, {usage.seconds:.1f} s"
-    yield "lineage", " <- ".join(ancestor.id for ancestor in result.lineage[:8]) + (" ..." if len(result.lineage) > 8 else "")
+    yield (
+        "cost",
+        f"{usage.evaluator_calls:,} evaluator calls{llm_usage if usage.llm_calls else ''}, {usage.seconds:.1f} s",
+    )
+    yield (
+        "lineage",
+        " <- ".join(ancestor.id for ancestor in result.lineage[:8]) + (" ..." if len(result.lineage) > 8 else ""),
+    )
     yield "ended", result.reason
+
+
+type Rows = Sequence[tuple[str, str]]  # what is worth knowing, title by title
+
+_MAX_LINES = 12  # of the best, in a terminal
+
+
+def format_text(rows: Rows, content: str) -> str:
+    """Returns a few lines."""
+    lines = content.rstrip("\n").split("\n")
+    visible_lines = [
+        *lines[:_MAX_LINES],
+        *([f"... {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else []),
+    ]
+    width = max(10, 2 + max((len(title) for title, _ in rows), default=0))
+    return "\n".join(
+        [*(f"{title:<{width}}{value}" for title, value in rows), "best", *(f"    {line}" for line in visible_lines)]
+    )
+
+
+def format_html(rows: Rows, content: str) -> str:
+    """Returns a table and the best; all that a candidate wrote is escaped."""
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{markup.escape(title)}</th>"
+        f"<td style='text-align:left'>{markup.escape(value)}</td></tr>"
+        for title, value in rows
+    )
+    return f"<div><table>{cells}</table><pre>{markup.escape(content)}</pre></div>"
+
+
+def save_result(folder: str | PathLike[str], name: str, content: str, summary: Mapping[str, Any]) -> str:
+    """Writes the best and `result.json` into a folder and returns its path."""
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / name).write_text(content, encoding="utf-8")
+    (path / "result.json").write_text(json.dumps(dict(summary), indent=2, default=list), encoding="utf-8")
+    return str(path)

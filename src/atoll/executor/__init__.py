@@ -1,8 +1,6 @@
 """Where evaluations run, and how many at once."""
 
-from atoll.executor.executor import SlotPool, Executor, Pending
-from atoll.executor.local import LocalExecutor
-from atoll.executor.place import ExecutorConfig, cpu_count
-from atoll.executor.ray import RayStats, RayConfig
+from atoll.executor.executor import Executor, ExecutorConfig, LocalExecutor, Pending, SlotPool, cpu_count
+from atoll.executor.ray import RayConfig, RayStats
 
 __all__ = ["SlotPool", "Executor", "LocalExecutor", "Pending", "ExecutorConfig", "RayStats", "RayConfig", "cpu_count"]

@@ -1,6 +1,7 @@
 """Governed self-evolution: parameters, evidence, shadows, approval, tools and skills."""
 
-from atoll.governed.evolution import Evolver, SessionQuota, QuotaExceeded
+from atoll.governed.agent.evolver import Evolver, QuotaExceeded, SessionQuota
+from atoll.governed.approval import DEFER, AlreadyDecided, Decider, Policy, Proposal, Proposals, SecretFound
 from atoll.governed.parameters import (
     CachedParameters,
     Change,
@@ -17,7 +18,6 @@ from atoll.governed.parameters import (
     author_context,
     get_current_author,
 )
-from atoll.governed.proposals import DEFER, AlreadyDecided, Decider, Policy, Proposal, Proposals, SecretFound
 
 __all__ = [
     "DEFER",

@@ -3,7 +3,10 @@
 The tree stands in `atoll.store.refusals`, since versions of every system refuse the same.
 """
 
-from atoll.store.refusals import (
+from threading import Event
+
+from atoll import errors
+from atoll.store.versions.errors import (
     ChainBroken,
     InvalidKey,
     InvalidValue,
@@ -24,3 +27,17 @@ __all__ = [
     "VersionConflict",
     "VersionNotFound",
 ]
+
+
+class Cancelled(errors.AtollError):
+    """Somebody said stop before the work was done."""
+
+
+def check_cancelled(stop: Event | None) -> None:
+    """Looks before foreign code is called.
+
+    Raises:
+        Cancelled: It was said.
+    """
+    if stop is not None and stop.is_set():
+        raise Cancelled("It was told to stop.")

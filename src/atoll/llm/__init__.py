@@ -1,17 +1,16 @@
 """Language models behind one protocol."""
 
-from atoll.llm.agents import CommandLineLLM
-from atoll.llm.callable import FunctionLLM
+from atoll.llm.base import LLM, JournaledLLM, JSONPrompt, LLMError, Response
+from atoll.llm.budget import LLMBudget, MeteredLLM, Price, PricedLLM, TokenCountingLLM
+from atoll.llm.command_line import CommandLineLLM
 from atoll.llm.ensemble import EnsembleLLM, EnsembleMember, RoutedProposer
-from atoll.llm.llm import LLM, JournaledLLM, JSONPrompt, LLMError, Response
-from atoll.llm.local import LocalLLM
+from atoll.llm.function_llm import FunctionLLM
+from atoll.llm.hosted import HostedLLM, OpenAICompatibleLLM
+from atoll.llm.json_output import InvalidResponse, ask_json
+from atoll.llm.local_server import LocalLLM
 from atoll.llm.mailbox import MailboxLLM
-from atoll.llm.names import make_llm
-from atoll.llm.price import Price
-from atoll.llm.provider import HostedLLM, OpenAICompatibleLLM
-from atoll.llm.purse import TokenCountingLLM, MeteredLLM, PricedLLM, LLMBudget
-from atoll.llm.recording import RecordingLLM, RecordedLLM
-from atoll.llm.structured import InvalidResponse, ask_json
+from atoll.llm.recording import RecordedLLM, RecordingLLM
+from atoll.llm.registry import make_llm
 
 # fmt: off
 __all__ = [

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 from urllib.parse import urlsplit
 
 from atoll import errors
+from atoll.llm.retry_policy import check_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,11 @@ def make_endpoint(service: str, model: str, base_url: str | None, api_key: str |
         raise errors.SetupError("The model has no name: give the name by which the server knows it.")
     variable = service_info.key_variables[0]
     url = _check_url(base_url or os.environ.get(service_info.url_variable) or service_info.url, variable)
-    key_text = next((key for key in map(os.environ.get, service_info.key_variables) if key), "") if api_key is None else api_key
+    key_text = (
+        next((key for key in map(os.environ.get, service_info.key_variables) if key), "")
+        if api_key is None
+        else api_key
+    )
     endpoint = Endpoint(service, name, url, key_text.strip() or _NO_KEY)
     if not key_text.strip() and endpoint.is_public and not service_info.is_local:
         raise errors.SetupError(
@@ -128,3 +134,43 @@ def _check_url(text: str, variable: str) -> str:
     if url.query or url.fragment:
         raise errors.SetupError(f"The address {text!r} has a '?' or a '#' in it: {_URL_HINT}.")
     return text
+
+
+type Thinking = Literal["off", "minimal", "low", "medium", "high"]
+
+THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingOptions:
+    """Options of a request.
+
+    Attributes:
+        temperature: 0 is the likeliest word each time.
+        top_p: Only the likeliest words that make up this share.
+        top_k: Only so many of the likeliest words; only some providers know it.
+        seed: For providers that repeat themselves if asked to.
+        max_tokens: The most that a reply may have.
+        thinking: How hard a model that reasons shall try.
+        stream: Whether the reply is sent as it is made; it is put together before anybody sees it.
+
+    Raises:
+        SetupError: One is out of its range.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    thinking: Thinking | None = None
+    stream: bool = False
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None:
+            check_range("temperature", self.temperature)
+        for name in ("top_p", "top_k", "max_tokens"):
+            if (value := getattr(self, name)) is not None:
+                check_range(name, value, above=0)
+        if self.thinking is not None and self.thinking not in THINKING_LEVELS:
+            raise errors.SetupError(f"thinking is {self.thinking!r}: give one of {', '.join(THINKING_LEVELS)}.")

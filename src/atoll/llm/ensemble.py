@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from atoll import errors, function
-from atoll.llm.llm import LLM, LLMError, Response
+from atoll.llm.base import LLM, LLMError, Response
 
 ADVICE_KEY = "llm"  # the key under which a step is told the name of its model
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from atoll import candidate, errors
 from atoll.journal import CallCache
-from atoll.llm.llm import LLMError, Response
-from atoll.llm.policy import check_range
+from atoll.llm.base import LLMError, Response
+from atoll.llm.retry_policy import check_range
 
 _POLL_SECONDS = 0.2
 _MIN_AGE_SECONDS = 0.5  # an answer that was changed later than that may still be written
@@ -37,7 +37,9 @@ class MailboxLLM:
         """
         self.is_stopped: Callable[[], bool] = lambda: False
         self._folder = Path(folder).expanduser()
-        self._timeout_seconds = None if timeout_seconds is None else check_range("timeout_seconds", timeout_seconds, above=0)
+        self._timeout_seconds = (
+            None if timeout_seconds is None else check_range("timeout_seconds", timeout_seconds, above=0)
+        )
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -65,7 +67,8 @@ class MailboxLLM:
                 )
             if self.is_stopped():
                 raise LLMError(
-                    f"The run was stopped before {response_path.name} came. Put it in and resume the run.", is_transient=True
+                    f"The run was stopped before {response_path.name} came. Put it in and resume the run.",
+                    is_transient=True,
                 )
             time.sleep(_POLL_SECONDS)
         return Response(response_path.read_text(encoding="utf-8", errors="replace"), "mailbox")

@@ -13,7 +13,7 @@ from threading import Lock
 from atoll import candidate, errors
 from atoll.evaluation import Cost
 from atoll.journal import CallCache
-from atoll.llm.llm import LLM, Response
+from atoll.llm.base import LLM, Response
 
 type CallPosition = tuple[int, str]
 
@@ -70,7 +70,9 @@ class RecordedLLM:
         self._by_call: dict[tuple[int, str, str], Response] = {}
         self._by_position: dict[CallPosition, Response] = {}
         self._by_prompt: defaultdict[str, deque[Response]] = defaultdict(deque)
-        for position, digest, response in self._parse_lines(_read_lines(source) if isinstance(source, str | Path) else source):
+        for position, digest, response in self._parse_lines(
+            _read_lines(source) if isinstance(source, str | Path) else source
+        ):
             self._by_prompt[digest].append(response)
             if position is not None:
                 self._by_call[(*position, digest)] = response  # the last one: what a step that ran again went on with

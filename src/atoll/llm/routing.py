@@ -59,7 +59,11 @@ class PlateauRouter:
         self._best = -math.inf
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        return {ADVICE_KEY: self._strong} if self._idle_iterations >= self._plateau_iterations else self._weight_router.advise(rng)
+        return (
+            {ADVICE_KEY: self._strong}
+            if self._idle_iterations >= self._plateau_iterations
+            else self._weight_router.advise(rng)
+        )
 
     def learn(self, result: function.IterationResult) -> None:
         parent_score = max((_get_score(fn) for fn in result.parents), default=-math.inf)
@@ -103,7 +107,10 @@ class BanditRouter:
         arm = self._arms.get(str(result.advice.get(ADVICE_KEY)))
         if arm is None:
             return
-        parent_score, child_score = max((_get_score(fn) for fn in result.parents), default=-math.inf), _get_best_child_score(result)
+        parent_score, child_score = (
+            max((_get_score(fn) for fn in result.parents), default=-math.inf),
+            _get_best_child_score(result),
+        )
         gain = 0.0
         if child_score > parent_score > -math.inf:
             gain = (child_score - parent_score) / (child_score - parent_score + abs(parent_score))

@@ -2,8 +2,8 @@
 
 from atoll.llmsr.build import spawn_evolver
 from atoll.llmsr.config import EvolverConfig
-from atoll.llmsr.engine import PyMutationEngine
 from atoll.llmsr.laws import Regressor, regress
+from atoll.llmsr.mutation_engine import PyMutationEngine
 from atoll.llmsr.profiler import Profiler
 
 __all__ = ["EvolverConfig", "Profiler", "PyMutationEngine", "Regressor", "regress", "spawn_evolver"]

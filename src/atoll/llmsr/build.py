@@ -17,12 +17,17 @@ from atoll import cluster, control, errors, executor, function, journal, llm, mu
 from atoll.candidate import JSON
 from atoll.llmsr import laws, source
 from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, LLMSpec, Options, Task
-from atoll.llmsr.engine import AnnouncingProposer, PyMutationEngine
+from atoll.llmsr.mutation_engine import AnnouncingProposer, PyMutationEngine
 from atoll.llmsr.presets import get_preset as find_preset
 
 __all__ = ["Options", "Task", "build", "discover", "spawn_evolver"]
 
-AVAILABLE_NAMES: Mapping[str, Any] = {"np": numpy, "numpy": numpy, "scipy": scipy, "math": math}  # what a new function may use
+AVAILABLE_NAMES: Mapping[str, Any] = {
+    "np": numpy,
+    "numpy": numpy,
+    "scipy": scipy,
+    "math": math,
+}  # what a new function may use
 
 
 def spawn_evolver(
@@ -66,15 +71,24 @@ def spawn_evolver(
         profiler_fn=config.profiler_fn,
     )
     uses_reset_period = preset != "default" or config.reset_period != SEED_RESET_PERIOD
-    settings: dict[str, Any] = {"num_islands": config.num_islands, "num_selected_clusters": config.num_selected_clusters}
+    settings: dict[str, Any] = {
+        "num_islands": config.num_islands,
+        "num_selected_clusters": config.num_selected_clusters,
+    }
     settings |= {"reset_period": float(config.reset_period) if uses_reset_period else None, "preset": preset}
     options = system.validate_settings("EvolverConfig", Options, {**settings, "reset_evaluations": reset_evaluations})
     language_model = _make_llm(config.llm)
-    default_executor_config = executor.ExecutorConfig(num_slots=min(config.num_parallel, executor.cpu_count()), is_unsafe=language_model is None)
-    built_system = modify(builder.build(options, language_model, executor_config or default_executor_config, config.num_parallel, seed))
+    default_executor_config = executor.ExecutorConfig(
+        num_slots=min(config.num_parallel, executor.cpu_count()), is_unsafe=language_model is None
+    )
+    built_system = modify(
+        builder.build(options, language_model, executor_config or default_executor_config, config.num_parallel, seed)
+    )
     run_journal = run_journal or journal.NullJournal()
     run_config = replace(built_system.config, num_parallel=config.num_parallel, seed=seed, ordered=ordered)
-    evolver = system.SystemEvolver(replace(run_config, journal=run_journal, budget=budget), built_system.report, built_system.close)
+    evolver = system.SystemEvolver(
+        replace(run_config, journal=run_journal, budget=budget), built_system.report, built_system.close
+    )
     evolver.use_profiler(config.profiler_fn)
     return evolver
 
@@ -93,7 +107,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
             raise errors.SetupError(
                 "llmsr.engine_weights is for functions: laws for data have one engine. Leave it out."
             )
-        return laws.build(task.data, options.num_islands, context)
+        return laws.build_law_search(task.data, options.num_islands, context)
     path = context.folder / task.file
     initial_source = source.load_function_source(path, task.function)
     text = path.read_text("utf-8-sig")
@@ -114,7 +128,9 @@ def get_evaluator_source(evaluator: Callable[..., Any]) -> str:
 def collect_names(fn: Callable[..., Any]) -> Mapping[str, Any]:
     """Returns what a function finds in its module, and what new functions may use beside it."""
     closure, module_globals = inspect.getclosurevars(fn), getattr(fn, "__globals__", {})
-    header = ast.parse(source.get_function_source(fn).header + " pass").body[0]  # defaults and annotations have names too
+    header = ast.parse(source.get_function_source(fn).header + " pass").body[
+        0
+    ]  # defaults and annotations have names too
     header_names = {node.id for node in ast.walk(header) if isinstance(node, ast.Name) and node.id in module_globals}
     referenced = {**{name: module_globals[name] for name in header_names}, **closure.globals, **closure.nonlocals}
     return {**AVAILABLE_NAMES, **{name: value for name, value in referenced.items() if value is not fn}}
@@ -125,7 +141,9 @@ def _make_llm(spec: LLMSpec) -> llm.LLM | None:
     if language_model is None:
         return None
     if not callable(language_model):
-        raise errors.SetupError(f"llm is {language_model!r:.60}: give a model's name, a function of the prompt, or None.")
+        raise errors.SetupError(
+            f"llm is {language_model!r:.60}: give a model's name, a function of the prompt, or None."
+        )
     return llm.JournaledLLM(llm.FunctionLLM(language_model))
 
 
@@ -142,14 +160,25 @@ class _RunBuilder:
     files: Sequence[Path] = ()
 
     def build(
-        self, options: Options, language_model: llm.LLM | None, executor_config: executor.ExecutorConfig, workers: int, seed: int
+        self,
+        options: Options,
+        language_model: llm.LLM | None,
+        executor_config: executor.ExecutorConfig,
+        workers: int,
+        seed: int,
     ) -> system.BuiltSystem:
         preset = find_preset(options.preset)
         mutator = self._make_mutator(language_model, options.engine_weights)
         proposer = AnnouncingProposer(mutator)
-        slot_pool = executor_config.open(self.make_job, self.evaluator_source, str(self.files[0].parent) if self.files else None)
-        candidate_evaluator = sandbox.SandboxEvaluator(slot_pool, sandbox.make_score_reader(preset.reduce, partial=preset.allow_partial))
-        props = function.DefaultFunctionProps(function.PyAstSkeleton(self.initial_source.text), self.inputs, candidate_evaluator=candidate_evaluator)
+        slot_pool = executor_config.open(
+            self.make_job, self.evaluator_source, str(self.files[0].parent) if self.files else None
+        )
+        candidate_evaluator = sandbox.SandboxEvaluator(
+            slot_pool, sandbox.make_score_reader(preset.reduce, partial=preset.allow_partial)
+        )
+        props = function.DefaultFunctionProps(
+            function.PyAstSkeleton(self.initial_source.text), self.inputs, candidate_evaluator=candidate_evaluator
+        )
         initial = function.DefaultFunction(props)
         for part in (initial, proposer):
             part.use_profiler(self.profiler_fn)
@@ -165,13 +194,21 @@ class _RunBuilder:
         schedule = preset.make_schedule(options, seed)
         report = self._build_report(options, schedule, language_model, workers)
         config = cluster.EvolverConfig(islands, schedule=schedule, learner=mutator.learner)
-        baseline_proposer = None if language_model is None else AnnouncingProposer(next(iter(mutator.mutators.values())))
-        return system.BuiltSystem(config, report, self.files, slot_pool.level, slot_pool.close, baseline_proposer=baseline_proposer)
+        baseline_proposer = (
+            None if language_model is None else AnnouncingProposer(next(iter(mutator.mutators.values())))
+        )
+        return system.BuiltSystem(
+            config, report, self.files, slot_pool.level, slot_pool.close, baseline_proposer=baseline_proposer
+        )
 
-    def _make_mutator(self, language_model: llm.LLM | None, weights: Mapping[mutation.MutatorName, float]) -> mutation.MixedMutator:
+    def _make_mutator(
+        self, language_model: llm.LLM | None, weights: Mapping[mutation.MutatorName, float]
+    ) -> mutation.MixedMutator:
         if language_model is None:
             if not mutation.is_mutable(self.initial_source.text):
-                raise errors.SetupError(f"{self.initial_source.name} has nothing that its syntax could change: give a model.")
+                raise errors.SetupError(
+                    f"{self.initial_source.name} has nothing that its syntax could change: give a model."
+                )
             return mutation.make_default_mutator(self.initial_source.text, weights=weights)
         engine = PyMutationEngine(self.comment, self.initial_source.docstring, language_model)
         return mutation.add_tuner(engine, self.initial_source.text, weights=weights)

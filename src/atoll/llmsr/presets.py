@@ -102,7 +102,9 @@ class Preset:
             seconds = self.reset_seconds
         if count is None and seconds is None:
             count = RESET_EVALUATIONS_PER_ISLAND * options.num_islands
-        island_schedule = self.schedule_type(options.num_islands, reset_every=count, reset_seconds=seconds, reset_rule=self.reset_rule)
+        island_schedule = self.schedule_type(
+            options.num_islands, reset_every=count, reset_seconds=seconds, reset_rule=self.reset_rule
+        )
         if isinstance(island_schedule, RandomIslandSchedule):
             island_schedule.seed = seed
         return island_schedule
@@ -121,10 +123,20 @@ _funsearch_reset_rule = cluster.reset_worst_half(noise=FUNSEARCH_NOISE, founder=
 PRESETS = {
     "default": Preset(fmean, False, cluster.RankSelector, ShortestFirstCluster),
     "funsearch": Preset(
-        get_last_score, True, _make_replacing_selector, reset_rule=_funsearch_reset_rule, reset_seconds=FUNSEARCH_RESET_SECONDS, schedule_type=RandomIslandSchedule
+        get_last_score,
+        True,
+        _make_replacing_selector,
+        reset_rule=_funsearch_reset_rule,
+        reset_seconds=FUNSEARCH_RESET_SECONDS,
+        schedule_type=RandomIslandSchedule,
     ),
     "llmsr": Preset(
-        fmean, True, _make_replacing_selector, reset_rule=_funsearch_reset_rule, reset_seconds=FUNSEARCH_RESET_SECONDS, schedule_type=RandomIslandSchedule
+        fmean,
+        True,
+        _make_replacing_selector,
+        reset_rule=_funsearch_reset_rule,
+        reset_seconds=FUNSEARCH_RESET_SECONDS,
+        schedule_type=RandomIslandSchedule,
     ),
     "seed": Preset(
         fmean,

@@ -11,7 +11,7 @@ from atoll import evaluation, function
 from atoll.candidate import JSON
 from atoll.evaluation import Evaluation
 from atoll.llmsr import fit
-from atoll.llmsr.laws.pool import compute_score
+from atoll.llmsr.laws.population import compute_score
 
 AVAILABLE_NAMES: Mapping[str, Any] = {"np": np, "numpy": np, "math": math}  # what a skeleton finds without importing it
 DEFAULT_NUM_PARAMS = 10  # as many as LLM-SR gives every skeleton
@@ -56,7 +56,9 @@ class Regression:
         self._data = fit.Data(columns, X, y)
         self._num_shards, self._num_starts, self._seed, self._names = num_shards, num_starts, seed, names
         constant_names = ", ".join(self._data.find_constant_columns())
-        self._warning = f"the same in every row, so nothing can be learnt from it: {constant_names}" if constant_names else ""
+        self._warning = (
+            f"the same in every row, so nothing can be learnt from it: {constant_names}" if constant_names else ""
+        )
 
     def __call__(self, source: str) -> JSON:
         """Returns score, scores per shard, params, mse, nmse, a note and the law in numbers; or a failure."""
@@ -66,7 +68,9 @@ class Regression:
             return {"failure": str(error)}
         except fit.UnsupportedEquation as error:
             return self._fit_callable(source, str(error))
-        fitted = fit.fit(equation.expression, self._data, rng=np.random.default_rng(self._seed), num_starts=self._num_starts)
+        fitted = fit.fit(
+            equation.expression, self._data, rng=np.random.default_rng(self._seed), num_starts=self._num_starts
+        )
         if fitted.failure is not None:
             return {"failure": fitted.failure}
         values = fit.Program(equation.expression).evaluate(self._data, fitted.params)
@@ -104,7 +108,10 @@ def parse_result(value: JSON) -> Evaluation:
         case {"failure": str(failure)}:
             return evaluation.failed(failure)
         case {"score": score, "scores": [*scores], "params": [*params], "nmse": nmse, "note": note, "law": law}:
-            metrics: dict[str, Any] = {"nmse": nmse, **{f"params[{index}]": param for index, param in enumerate(params)}}
+            metrics: dict[str, Any] = {
+                "nmse": nmse,
+                **{f"params[{index}]": param for index, param in enumerate(params)},
+            }
             fitted = ", ".join(f"{param:.6g}" for param in params if isinstance(param, float))
             lines = [f"NMSE {nmse:.4g} with params = [{fitted}]", f"= {law}" if law else "", str(note)]
             feedback = "\n".join(line for line in lines if line)

@@ -83,14 +83,22 @@ def _parse_function(node: ast.FunctionDef, lines: list[str]) -> Source:
     statements = node.body if docstring is None else node.body[1:]
     if _shares_header(node, lines):  # `def f(x): return x`
         line = lines[first_statement.lineno - 1].encode()
-        header = "".join(lines[node.lineno - 1 : first_statement.lineno - 1]) + line[: first_statement.col_offset].decode().rstrip()
+        header = (
+            "".join(lines[node.lineno - 1 : first_statement.lineno - 1])
+            + line[: first_statement.col_offset].decode().rstrip()
+        )
         indent, statement_text = "    ", line[first_statement.col_offset :].decode().strip()
         documentation, body = (statement_text, "") if docstring is not None else ("", indent + statement_text)
     else:
         indent = lines[first_statement.lineno - 1][: first_statement.col_offset]
-        header_end, docstring_end = _find_header_end(node, lines), (first_statement.end_lineno or 0) if docstring is not None else 0
+        header_end, docstring_end = (
+            _find_header_end(node, lines),
+            (first_statement.end_lineno or 0) if docstring is not None else 0,
+        )
         header = "".join(lines[node.lineno - 1 : header_end]).rstrip()
-        documentation = "".join(lines[first_statement.lineno - 1 : docstring_end]).strip() if docstring is not None else ""
+        documentation = (
+            "".join(lines[first_statement.lineno - 1 : docstring_end]).strip() if docstring is not None else ""
+        )
         body = "".join(lines[docstring_end or header_end : node.end_lineno]).strip("\n") if statements else ""
     arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg)
     names = tuple(argument.arg for argument in arguments if argument)
@@ -155,7 +163,9 @@ def load_function_source(path: Path, name: str) -> Source:
     if name in _find_lambda_names(text):
         raise errors.SetupError(f"{name} in {path} {LAMBDA_MESSAGE}.")
     defined_names = f"it defines {', '.join(sources)}" if sources else "it defines none"
-    raise errors.SetupError(f"{path} defines no function {name} ({defined_names}): set task.function to one of its own.")
+    raise errors.SetupError(
+        f"{path} defines no function {name} ({defined_names}): set task.function to one of its own."
+    )
 
 
 def _find_lambda_names(text: str) -> set[str]:

@@ -100,7 +100,9 @@ def from_data(data: Mapping[str, Any]) -> Action:
     action_type: Any = ACTION_TYPES.get(str(data.get("do")))
     values = {name: value for name, value in data.items() if name != "do"}
     if action_type is None or set(values) != set(action_type.__dataclass_fields__):
-        raise errors.SetupError(f"{dict(data)!r:.80} is no action: there are {', '.join(ACTION_TYPES)}, each with its fields.")
+        raise errors.SetupError(
+            f"{dict(data)!r:.80} is no action: there are {', '.join(ACTION_TYPES)}, each with its fields."
+        )
     if action_type is Run:
         command = values["command"]
         if not isinstance(command, Sequence) or isinstance(command, str) or not command:

@@ -1,14 +1,165 @@
 """Puts a search over worldlines together: on the kernel, with a model or without."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from atoll import cluster, errors, function, llm, system
 from atoll.candidate import JSON
-from atoll.mind import fitness, judge, methods, pool, rcc, result, standing, subject, wandering
+from atoll.mind import (
+    conversations,
+    fitness,
+    generations,
+    plan_evaluator,
+    population,
+    problem_status,
+    problems,
+    prompts,
+    trace_mutator,
+)
 from atoll.mind.config import Options, Task
 from atoll.mind.worldline import BASE
+
+
+@dataclass(slots=True)
+class RunConclusion:
+    """Sums up a run when it is over; only now solutions are looked at, by another process, if there are any."""
+
+    problem_set: problems.ProblemSet
+    status: problem_status.ProblemStatus
+    method: str
+    _saved: Mapping[str, JSON] | None = None
+
+    def close(self) -> None:
+        """Makes the best plans last, then ends what was started; the second time there is nothing left to do."""
+        try:
+            if self._saved is None:
+                self._saved = {}  # also if that fails: nothing can be kept once all is closed
+                self._saved = self.problem_set.save_best(self.get_best_plans())
+        finally:
+            self.problem_set.close()
+
+    def __call__(self, evolver: cluster.Evolver) -> Mapping[str, JSON]:
+        plans = self.get_best_plans()
+        grades = self.problem_set.grade(plans) if plans else {}
+        rows = [self._make_row(index, grades) for index in range(len(self.problem_set.problems))]
+        usage, count = evolver.usage, max(1, len(rows))
+        return {
+            "method": self.method,
+            "solved": sum(bool(row["solved"]) for row in rows),
+            "total": len(rows),
+            "graded": "by the file's solutions"
+            if any(grade is not None for grade in grades.values())
+            else "by the task",
+            "calls": usage.cost.calls,
+            "evaluations": usage.evaluations,
+            "tokens": usage.cost.tokens_in + usage.cost.tokens_out,
+            "evaluations_per_problem": round(sum(len(state.evaluated) for state in self.status.states) / count, 1),
+            "ended": ", ".join(problem_status.count_reasons(self.status.states)),
+            **(self._saved or {}),
+            "instances": rows,
+        }
+
+    def get_best_plans(self) -> dict[str, str]:
+        """Returns the best plan of every problem that has one."""
+        pairs = zip(self.problem_set.problems, self.status.states, strict=True)
+        return {
+            problem.id: plan_evaluator.get_plan(str(state.best.skeleton()))
+            for problem, state in pairs
+            if state.best is not None
+        }
+
+    def _make_row(self, index: int, grades: Mapping[str, bool | None]) -> dict[str, JSON]:
+        problem, state = self.problem_set.problems[index], self.status.states[index]
+        evaluation = state.best.evaluation if state.best is not None else None
+        grade = grades.get(problem.id)
+        return {
+            "id": problem.id,
+            "solved": plan_evaluator.is_solved(evaluation) if grade is None else grade,
+            "score": evaluation.metrics.get(plan_evaluator.SCORE) if evaluation is not None else None,
+            "evaluations": len(state.evaluated),
+            "calls": state.calls,
+            "tokens": state.tokens,
+            "usd": round(state.usd, 6),
+            "candidate": population.get_id(state.best) if state.best is not None else "",
+            "ended": state.reason or "the run ended first",
+        }
+
+
+GENS_WITH_LLM, GENS_WITHOUT_LLM = 10, 40
+TURNS_WITH_LLM, TURNS_WITHOUT_LLM = 4, 8
+PATIENCE_WITH_LLM, PATIENCE_WITHOUT_LLM = 3, 20
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMethod:
+    """How a run goes: whose turn it is, who mates, how one talks, when it is over."""
+
+    schedule: generations.GenerationSchedule
+    parent_sampling: population.ParentSampling
+    conversation_config: conversations.ConversationConfig
+    prompt_builder: prompts.PlanPromptBuilder
+    patience: int
+    is_memoryless: bool = False
+
+    @property
+    def clock(self) -> generations.GenerationClock:
+        return self.schedule.clock
+
+
+def make_method(options: Options, num_problems: int, *, has_llm: bool) -> SearchMethod:
+    """Returns the method that the options ask for.
+
+    The baselines are special cases: one pass is one plan; best of N is N plans that know of no other; sequential
+    revision is some conversations, each of them long, that remember all that they have tried.
+    """
+    num_gens = options.num_gens or (GENS_WITH_LLM if has_llm else GENS_WITHOUT_LLM)
+    num_turns = options.num_seq or (TURNS_WITH_LLM if has_llm else TURNS_WITHOUT_LLM)
+    num_plans = options.num_plans or num_gens * options.num_islands * options.num_convs * num_turns
+    prompt_builder = prompts.PlanPromptBuilder(options.critic, options.feedback, options.questions)
+    conversation_config = conversations.ConversationConfig(
+        options.pattern, num_turns, options.num_retries, 0, options.critic_llm, options.second_llm, options.second_gen
+    )
+    if options.method == "mind":
+        default_patience = PATIENCE_WITH_LLM if has_llm else PATIENCE_WITHOUT_LLM
+        patience = default_patience if options.patience is None else options.patience
+        clock = generations.GenerationClock(num_problems, options.num_islands, options.num_convs, num_gens)
+        parent_sampling = population.ParentSampling(
+            options.num_parent, options.pr_no_parents, options.temperature, options.population
+        )
+        return SearchMethod(
+            _make_schedule(options, clock), parent_sampling, conversation_config, prompt_builder, patience
+        )
+    no_parents = population.ParentSampling(1, 1.0, options.temperature, options.population)
+    batch_size = next(
+        size for size in (10, 8, 6, 5, 4, 3, 2, 1) if num_plans % size == 0
+    )  # plans of a step: fewer steps
+    num_convs, num_turns, num_gens = {
+        "one_pass": (1, 1, 1),
+        "best_of_n": (1, batch_size, num_plans // batch_size),
+        "sequential": (min(num_plans, options.num_threads), max(1, num_plans // options.num_threads), 1),
+    }[options.method]
+    clock = generations.GenerationClock(num_problems, 1, num_convs, num_gens)
+    is_memoryless = options.method != "sequential"
+    baseline_config = conversations.ConversationConfig(
+        options.pattern, num_turns, options.num_retries, 0 if is_memoryless else num_turns, is_memoryless=is_memoryless
+    )
+    return SearchMethod(_make_schedule(options, clock), no_parents, baseline_config, prompt_builder, 0, is_memoryless)
+
+
+def _make_schedule(options: Options, clock: generations.GenerationClock) -> generations.GenerationSchedule:
+    return generations.GenerationSchedule(
+        clock,
+        options.num_emigrate,
+        options.migration_interval,
+        options.reset_interval,
+        options.num_reset,
+        options.num_top,
+        options.num_candidate,
+        generations.select_by_fitness if options.elect == "fitness" else generations.select_diverse,
+    )
+
 
 __all__ = ["Options", "Task", "build", "discover"]
 
@@ -28,7 +179,7 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
     Raises:
         SetupError: The problems cannot be read, or the settings do not fit the model.
     """
-    problem_set = subject.load_problem_set(task, options, context)
+    problem_set = problems.load_problem_set(task, options, context)
     try:
         return assemble(problem_set, options, context.llm)
     except BaseException:
@@ -36,23 +187,25 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
         raise
 
 
-def assemble(problem_set: subject.ProblemSet, options: Options, model: llm.LLM | None) -> system.BuiltSystem:
+def assemble(problem_set: problems.ProblemSet, options: Options, model: llm.LLM | None) -> system.BuiltSystem:
     """Makes the parts of a run from its problems.
 
     Raises:
         SetupError: The settings do not fit the model.
     """
-    method = methods.make_method(options, len(problem_set.problems), has_llm=model is not None)
+    method = make_method(options, len(problem_set.problems), has_llm=model is not None)
     _check_llm_options(options, model)
-    base = function.DefaultFunction(function.DefaultFunctionProps(function.Text(BASE), candidate_evaluator=problem_set.evaluator))
-    status = standing.ProblemStatus(method.clock, patience=method.patience, epsilon=options.epsilon)
+    base = function.DefaultFunction(
+        function.DefaultFunctionProps(function.Text(BASE), candidate_evaluator=problem_set.evaluator)
+    )
+    status = problem_status.ProblemStatus(method.clock, patience=method.patience, epsilon=options.epsilon)
     island_config = cluster.IslandConfig(
         num_islands=method.clock.num_islands * len(problem_set.problems),
         num_selected_clusters=options.num_parent,
         initial_fn=base,
         mutation_engine=_make_proposer(problem_set, method, options, base, model),
         fitness=make_island_fitness(options, method.clock.num_islands),
-        make_population=pool.make_populations(
+        make_population=population.make_populations(
             method.parent_sampling,
             method.clock.num_islands,
             len(problem_set.problems),
@@ -68,9 +221,17 @@ def assemble(problem_set: subject.ProblemSet, options: Options, model: llm.LLM |
         reset_period=None,
         window=min(MAX_WINDOW, len(problem_set.problems)),
     )
-    conclusion = result.RunConclusion(problem_set, status, options.method)
+    conclusion = RunConclusion(problem_set, status, options.method)
     report = _make_report(problem_set, method, options, model)
-    return system.BuiltSystem(config, report, problem_set.files, problem_set.sandbox, conclusion.close, conclusion, summarize_candidate=judge.summarize_candidate)
+    return system.BuiltSystem(
+        config,
+        report,
+        problem_set.files,
+        problem_set.sandbox,
+        conclusion.close,
+        conclusion,
+        summarize_candidate=plan_evaluator.summarize_candidate,
+    )
 
 
 def make_island_fitness(options: Options, num_islands: int) -> fitness.IslandFitness:
@@ -82,14 +243,24 @@ def make_island_fitness(options: Options, num_islands: int) -> fitness.IslandFit
 
 
 def _make_proposer(
-    problem_set: subject.ProblemSet, method: methods.SearchMethod, options: Options, base: function.Function, model: llm.LLM | None
+    problem_set: problems.ProblemSet,
+    method: SearchMethod,
+    options: Options,
+    base: function.Function,
+    model: llm.LLM | None,
 ) -> function.Proposer:
     if model is None:
         num_turns = method.conversation_config.num_turns
-        return wandering.TraceMutator(problem_set.problems, base, method.clock, num_turns, method.is_memoryless)
+        return trace_mutator.TraceMutator(problem_set.problems, base, method.clock, num_turns, method.is_memoryless)
     selects_elites = _selects_elites_by_llm(options, model)
-    return rcc.ConversationMutator(
-        model, problem_set.problems, base, method.schedule, method.conversation_config, method.prompt_builder, selects_elites=selects_elites
+    return conversations.ConversationMutator(
+        model,
+        problem_set.problems,
+        base,
+        method.schedule,
+        method.conversation_config,
+        method.prompt_builder,
+        selects_elites=selects_elites,
     )
 
 
@@ -105,7 +276,7 @@ def _check_llm_options(options: Options, model: llm.LLM | None) -> None:
 
 
 def _make_report(
-    problem_set: subject.ProblemSet, method: methods.SearchMethod, options: Options, model: llm.LLM | None
+    problem_set: problems.ProblemSet, method: SearchMethod, options: Options, model: llm.LLM | None
 ) -> Mapping[str, JSON]:
     clock, parent_sampling = method.clock, method.parent_sampling
     max_plans = clock.num_islands * clock.num_convs * clock.num_gens * method.conversation_config.num_turns

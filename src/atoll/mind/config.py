@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import pydantic
 
 from atoll import system
+from atoll.mind.conversations import Pattern
 from atoll.mind.fitness import BALANCED, ISLAND_STRATEGIES, Strategy
-from atoll.mind.rcc import Pattern
 
 type Strategies = Annotated[tuple[Strategy, ...], pydantic.Field(strict=False)]
 

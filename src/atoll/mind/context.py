@@ -70,7 +70,9 @@ def _parse_message(text: str, line_number: int) -> Mapping[str, Any]:
     except ValueError:
         message = None
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        raise errors.SetupError(f"Line {line_number} of the context is no JSON object with a role: give a context.jsonl.")
+        raise errors.SetupError(
+            f"Line {line_number} of the context is no JSON object with a role: give a context.jsonl."
+        )
     return message
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from atoll import cluster, control, errors, journal, llm, system
 from atoll.candidate import JSON
 from atoll.evaluation import Cost
-from atoll.mind import build, fitness, judge, standing, subject, worldlines
+from atoll.mind import build, fitness, plan_evaluator, problem_status, problems, worldline_manager
 from atoll.mind.config import Options
 from atoll.mind.tasks.problem import Problem
 from atoll.mind.worldline import Worldline
@@ -73,19 +73,23 @@ class MindEvolutionEngine:
             RunFailed: The run ended before its time.
         """
         options = system.validate_settings("mind", Options, self.options)
-        problem_set = subject.ProblemSet(self.problems, self._make_evaluator(options), f"{len(self.problems)} problems")
+        problem_set = problems.ProblemSet(
+            self.problems, self._make_evaluator(options), f"{len(self.problems)} problems"
+        )
         llm_budget = llm.LLMBudget(island_budget=self.island_budget)
         built_system = build.assemble(problem_set, options, self._make_llm(llm_budget))
         status = built_system.config.learner
-        assert isinstance(status, standing.ProblemStatus)  # as `assemble` makes it
+        assert isinstance(status, problem_status.ProblemStatus)  # as `assemble` makes it
         llm_budget.num_islands = built_system.config.island_config.num_islands
         evolver = cluster.Evolver(self._make_run_config(built_system.config))
         llm_budget.on_exhausted = lambda reason: evolver.stop(reason)
         evolver.run()
         return self._make_result(status, built_system, evolver)
 
-    def _make_evaluator(self, options: Options) -> judge.PlanEvaluator:
-        return judge.PlanEvaluator({problem.id: problem for problem in self.problems}, fitness.parse_weights(options.weights))
+    def _make_evaluator(self, options: Options) -> plan_evaluator.PlanEvaluator:
+        return plan_evaluator.PlanEvaluator(
+            {problem.id: problem for problem in self.problems}, fitness.parse_weights(options.weights)
+        )
 
     def _make_run_config(self, config: cluster.EvolverConfig) -> cluster.EvolverConfig:
         is_timed = self.budget.seconds is not None or self.budget.usd is not None
@@ -105,10 +109,18 @@ class MindEvolutionEngine:
     def _bound_cost(self, prompt: str) -> Cost:
         return Cost(tokens_in=-(-len(prompt) // 4), tokens_out=self.max_response_tokens, calls=1)
 
-    def _make_result(self, status: standing.ProblemStatus, built_system: system.BuiltSystem, evolver: cluster.Evolver) -> MindResult:
+    def _make_result(
+        self, status: problem_status.ProblemStatus, built_system: system.BuiltSystem, evolver: cluster.Evolver
+    ) -> MindResult:
         pairs = list(zip(self.problems, status.states, strict=True))
-        best_worldlines = {problem.id: worldlines.make_worldline(state.best, problem) for problem, state in pairs if state.best is not None}
-        plans = {problem.id: judge.get_plan(str(state.best.skeleton())) for problem, state in pairs if state.best}
+        best_worldlines = {
+            problem.id: worldline_manager.make_worldline(state.best, problem)
+            for problem, state in pairs
+            if state.best is not None
+        }
+        plans = {
+            problem.id: plan_evaluator.get_plan(str(state.best.skeleton())) for problem, state in pairs if state.best
+        }
         reasons = {problem.id: state.reason or evolver.reason for problem, state in pairs}
         stats = built_system.summarize_result(evolver) if built_system.summarize_result else {}
         return MindResult(best_worldlines, plans, reasons, stats, evolver.reason)

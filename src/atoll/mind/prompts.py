@@ -14,7 +14,9 @@ from atoll.mind.tasks.problem import Problem
 _PLAN = re.compile(r"<plan>(.*?)(?:</plan>|\Z)", re.DOTALL)
 _CRITIC = re.compile(r"<critic>(.*?)</critic>", re.DOTALL)
 
-INSTRUCTIONS = "You solve a planning task together with others. A judge checks every plan and says what is wrong with it."
+INSTRUCTIONS = (
+    "You solve a planning task together with others. A judge checks every plan and says what is wrong with it."
+)
 CRITIC_REQUEST = (
     "First be the critic: compare all plans above, name the best of them, and say in a few lines, each beginning with "
     "a dash, what contradicts the task and what should be changed first. Put that between <critic> and </critic>."
@@ -58,7 +60,11 @@ class PlanPromptBuilder:
         return self._join_sections(problem, (), (), self._format_questions(problem), INITIAL_REQUEST)
 
     def build_improvement(
-        self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str] = (), earlier: Sequence[PromptPlan] = ()
+        self,
+        problem: Problem,
+        plans: Sequence[PromptPlan],
+        dialogue: Sequence[str] = (),
+        earlier: Sequence[PromptPlan] = (),
     ) -> str:
         """Asks for one plan better than all that are shown.
 
@@ -69,9 +75,15 @@ class PlanPromptBuilder:
             earlier: What the same conversation tried before that, oldest first.
         """
         if earlier:
-            dialogue = ["Earlier attempts of yours, oldest first:", *(self._format_attempt(attempt) for attempt in earlier), *dialogue]
+            dialogue = [
+                "Earlier attempts of yours, oldest first:",
+                *(self._format_attempt(attempt) for attempt in earlier),
+                *dialogue,
+            ]
         thinking = f"{CRITIC_REQUEST}\n{self._format_questions(problem)}".strip() if self.has_critic else ""
-        return self._join_sections(problem, plans, dialogue, thinking, AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST)
+        return self._join_sections(
+            problem, plans, dialogue, thinking, AUTHOR_REQUEST if self.has_critic else AUTHOR_ONLY_REQUEST
+        )
 
     def build_critique(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str] = ()) -> str:
         """Asks for a critique alone."""
@@ -83,14 +95,18 @@ class PlanPromptBuilder:
 
     def build_elite_selection(self, problem: Problem, plans: Sequence[PromptPlan], count: int) -> str:
         """Asks for plans that are good and unlike each other, by their numbers."""
-        plans_text = "\n\n".join(f"## Plan {number}, score {plan.score:.4g}\n{plan.plan}" for number, plan in _number_plans(plans))
+        plans_text = "\n\n".join(
+            f"## Plan {number}, score {plan.score:.4g}\n{plan.plan}" for number, plan in _number_plans(plans)
+        )
         request = (
             f"Choose {count} of these plans that are good and substantially different from each other. "
             "Answer with their numbers alone, separated by commas."
         )
         return f"{INSTRUCTIONS}\n\n# Task\n{problem.text}\n\n# Plans\n{plans_text}\n\n{request}\n"
 
-    def _join_sections(self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str], thinking: str, request: str) -> str:
+    def _join_sections(
+        self, problem: Problem, plans: Sequence[PromptPlan], dialogue: Sequence[str], thinking: str, request: str
+    ) -> str:
         sections = [INSTRUCTIONS, f"# Task\n{problem.text}", f"# Form\n{problem.plan_format}"]
         sections += [f"# Examples\n{self.examples}"] if self.examples else []
         sections += [f"# Plans so far, the best last\n{self._format_plans(plans)}"] if plans else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atoll import candidate, errors, gate, llm
-from atoll.mind.tasks.problem import Problem, PlanEvaluation
+from atoll.mind.tasks.problem import PlanEvaluation, Problem
 from atoll.mind.worldline import Worldline
 
 type Reviewer = Callable[[Problem, str, PlanEvaluation], float]
@@ -67,7 +67,9 @@ class ReviewAgent:
             return self.rule(proposal)
         evaluation = proposal.evaluation
         if evaluation is None or evaluation.failure is not None:
-            return gate.Decision("reject", evaluation.failure if evaluation and evaluation.failure else "not judged", self.name)
+            return gate.Decision(
+                "reject", evaluation.failure if evaluation and evaluation.failure else "not judged", self.name
+            )
         return gate.Decision("accept", "it was judged", self.name)
 
     def review(self, worldline: Worldline, content: str, metrics: Mapping[str, float]) -> Approval:

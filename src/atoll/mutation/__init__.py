@@ -1,20 +1,25 @@
 """Engines that make children: by syntax, by numbers alone, by a language model."""
 
-from atoll.mutation.choices import ChoiceMutator, find_choices
-from atoll.mutation.choosing import add_tuner, make_default_mutator
+from atoll.mutation.applicability import NotApplicable, with_text
+from atoll.mutation.choice_mutator import ChoiceMutator, find_choices
+from atoll.mutation.combined import MixedMutator, MutatorBandit, MutatorName, TunedMutator
 from atoll.mutation.constants import ConstantMutator
-from atoll.mutation.diffs import parse_blocks, apply_blocks
-from atoll.mutation.edit import MODES, PromptBuilder, EditMutator, Mode, Prompt, EditRequest
-from atoll.mutation.fences import fence, extract_code
-from atoll.mutation.mixed import MutatorBandit, MutatorName, MixedMutator
-from atoll.mutation.patterns import make_diff_parser
+from atoll.mutation.defaults import add_tuner, make_default_mutator
+from atoll.mutation.diffs import apply_blocks, make_diff_parser, parse_blocks
+from atoll.mutation.llm_mutators import (
+    MODES,
+    EditMutator,
+    EditRequest,
+    LLMCallable,
+    Mode,
+    Prompt,
+    PromptBuilder,
+    RewriteMutator,
+)
 from atoll.mutation.prompts import build_program_prompt
-from atoll.mutation.refined import TunedMutator
-from atoll.mutation.rewrite import LLMCallable, RewriteMutator
-from atoll.mutation.skeletons import with_text
 from atoll.mutation.syntax import SyntaxMutator, Vocabulary, is_mutable
+from atoll.mutation.text_blocks import extract_code, fence
 from atoll.mutation.tuner import Tuner, tunable
-from atoll.mutation.unfit import NotApplicable
 
 # fmt: off
 __all__ = [

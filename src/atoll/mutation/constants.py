@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from atoll import function
-from atoll.mutation.skeletons import with_text
+from atoll.mutation.applicability import with_text
 from atoll.mutation.syntax import numbers
-from atoll.mutation.syntax.listing import apply_splices
 from atoll.mutation.syntax.program import Program, analyze
 from atoll.mutation.syntax.sites import Site
+from atoll.mutation.syntax.source_text import apply_splices
 from atoll.mutation.syntax.trees import replace_node
 from atoll.mutation.syntax.vocabulary import Vocabulary
 
@@ -43,7 +43,9 @@ class ConstantMutator:
             roots[place] = replace_node(roots[place], site.node, new)
         old = [expression_site.root for expression_site in program.expression_sites]
         splices = [
-            program.source_text.make_replacement(old[index], root) for index, root in roots.items() if root is not old[index]
+            program.source_text.make_replacement(old[index], root)
+            for index, root in roots.items()
+            if root is not old[index]
         ]
         skeleton = with_text(parent, apply_splices(program.source_text.text, splices))
         return [function.derive_child(parent, skeleton, parents=[parent], engine="constants", edit="constant")]

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from atoll import errors, function
-from atoll.mutation.cuts import cut_middle
-from atoll.mutation.fences import fence
+from atoll.mutation.text_blocks import cut_middle, fence
 
 _MAX_INSPIRATIONS = 2
 
@@ -48,7 +47,9 @@ def _format_prompt(
     parts = [f"# Task\n{description.strip()}"] if description.strip() else []
     parts += [f"# Current Program\n{_format_score(parent)}{metrics}\n{fence(text, language)}"]
     parts += [f"# Feedback on it\n{fence(feedback)}"] if feedback else []
-    parts += [f"# Another good program\n{_format_score(fn)}\n{fence(str(fn.skeleton()), language)}" for fn in inspirations]
+    parts += [
+        f"# Another good program\n{_format_score(fn)}\n{fence(str(fn.skeleton()), language)}" for fn in inspirations
+    ]
     return "\n\n".join([*parts, _format_instruction(text, language)]) + "\n"
 
 

@@ -1,21 +1,19 @@
 """ACE: an agent's context as a playbook that changes by deltas, each of them judged, versioned and revocable."""
 
-from atoll.playbook.build import make_island, make_reflector, make_store
+from atoll.playbook.bm25_index import BulletIndex
 from atoll.playbook.bullet import Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Tag, Verdict, add, merge, remove, tag, update
-from atoll.playbook.experience import Experience, Reflector, TaggingReflector
-from atoll.playbook.files import import_folder, export_folder, load_folder
-from atoll.playbook.index import BulletIndex
-from atoll.playbook.insight import LLMReflector
+from atoll.playbook.files import export_folder, import_folder, load_folder
+from atoll.playbook.kernel_adapter import make_island, make_reflector, make_store
 from atoll.playbook.meta import MetaNotes
-from atoll.playbook.online import Answer, LLMAnswerer, Generator, Grade, OnlineLearner, Turn
+from atoll.playbook.online import Answer, Generator, Grade, LLMAnswerer, OnlineLearner, Turn
 from atoll.playbook.playbook import HeldEntry, Playbook, Stats, estimate_tokens
 from atoll.playbook.refinement import RetiredBullet
-from atoll.playbook.relation import Relation, relate
-from atoll.playbook.store import KEY, PlaybookChange, HistoryEntry, Excerpt, PlaybookStore
-from atoll.playbook.waiting import HeldDelta
+from atoll.playbook.reflectors import Experience, LLMReflector, Reflector, TaggingReflector
+from atoll.playbook.rule_relation import Relation, relate
+from atoll.playbook.store import KEY, Excerpt, HeldDelta, HistoryEntry, PlaybookChange, PlaybookStore
 
 # fmt: off
 __all__ = [

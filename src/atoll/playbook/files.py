@@ -10,6 +10,7 @@ What is under `current` and `archive` depends on the playbook alone, not on how 
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,70 @@ from types import MappingProxyType
 
 from atoll import errors
 from atoll.candidate import JSON
-from atoll.playbook import markdown
-from atoll.playbook.bullet import Bullet
-from atoll.playbook.packing import PARSE_ERRORS
+from atoll.playbook.bullet import MAX_COUNT, SLUG, Bullet, find_bad_character, parse_serial
 from atoll.playbook.playbook import Playbook
 from atoll.playbook.refinement import RetiredBullet
+from atoll.playbook.serialization import PARSE_ERRORS
 from atoll.playbook.store import HistoryEntry, PlaybookStore
+
+_BULLET_LINE = re.compile(
+    r"(?:- )?\[(?P<id>[^\]]{1,60})\] helpful=(?P<helpful>\d{1,30}) harmful=(?P<harmful>\d{1,30}) :: (?P<text>.+)"
+)
+
+
+def format_section(section: str, bullets: Sequence[Bullet]) -> str:
+    """Returns the file of a section."""
+    headings: dict[str, list[Bullet]] = {}
+    for bullet in bullets:
+        headings.setdefault(bullet.heading, []).append(bullet)
+    parts = [f"# {section}"]
+    for heading, group in headings.items():
+        lines = "\n".join(f"- {bullet.line}" for bullet in group)
+        parts.append(f"## {heading}\n\n{lines}" if heading else lines)
+    return "\n\n".join(parts) + "\n"
+
+
+def parse_section(text: str, section: str = "") -> list[Bullet]:
+    """Reads such a file, or a playbook as ACE writes it, whose headings are the sections.
+
+    Args:
+        text: The file.
+        section: Where its bullets belong; empty: their ids say it.
+
+    Raises:
+        SetupError: A line is no bullet, or names one twice.
+    """
+    parsed: dict[str, Bullet] = {}
+    heading = ""
+    for line_number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("## "):
+            heading = line[3:].strip()
+        elif line.strip() and not line.startswith("# "):
+            bullet = _parse_bullet(line, section, heading if section else "")
+            if bullet is None or bullet.id in parsed:
+                raise errors.SetupError(
+                    f"Line {line_number} is no bullet, or one that was there before: {line[:80]!r}."
+                )
+            parsed[bullet.id] = bullet
+    return list(parsed.values())
+
+
+def _parse_bullet(line: str, section: str, heading: str) -> Bullet | None:
+    match = _BULLET_LINE.fullmatch(line.strip())
+    if match is None:
+        return None
+    id, text = match["id"], match["text"]
+    section_name = section or id.rpartition("-")[0]
+    if (
+        parse_serial(id) is None
+        or not SLUG.fullmatch(section_name)
+        or not id.startswith(f"{section_name}-")
+        or find_bad_character(text + heading)
+    ):
+        return None
+    helpful, harmful = (min(int(match[name]), MAX_COUNT) for name in ("helpful", "harmful"))
+    return Bullet(id, section_name, text, helpful, harmful, heading=heading)
+
 
 METADATA_FILE = "metadata.json"
 
@@ -73,13 +132,17 @@ def load_folder(folder: Path) -> Playbook:
         texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(current.glob("*.md"))}
     except (OSError, *PARSE_ERRORS) as error:
         raise errors.SetupError(f"{file} is no playbook's metadata: {error!s:.200}.") from error
-    parsed = {bullet.id: bullet for name, text in texts.items() for bullet in markdown.parse_section(text, name)}
+    parsed = {bullet.id: bullet for name, text in texts.items() for bullet in parse_section(text, name)}
     merged = {id: _merge_edits(stored.bullets[id], parsed[id]) for id in stored.bullets if id in parsed}
-    added = {id: replace(bullet, created=stored.turn, used=stored.turn) for id, bullet in parsed.items() if id not in merged}
+    added = {
+        id: replace(bullet, created=stored.turn, used=stored.turn) for id, bullet in parsed.items() if id not in merged
+    }
     return Playbook.from_data(replace(stored, bullets=MappingProxyType(merged | added)).to_data())
 
 
-def import_folder(store: PlaybookStore, folder: Path, *, reason: str = "read from files", author: str = "user") -> Playbook:
+def import_folder(
+    store: PlaybookStore, folder: Path, *, reason: str = "read from files", author: str = "user"
+) -> Playbook:
     """Makes the playbook in a folder the head of a store; nothing happens if it is that already.
 
     Raises:
@@ -101,7 +164,7 @@ def _merge_edits(stored: Bullet, edited: Bullet) -> Bullet:
 
 
 def _render_current(playbook: Playbook, key: str) -> Mapping[str, str]:
-    files = {f"{name}.md": markdown.format_section(name, bullets) for name, bullets in playbook.sections().items()}
+    files = {f"{name}.md": format_section(name, bullets) for name, bullets in playbook.sections().items()}
     return files | {METADATA_FILE: _dump({**playbook.to_data(), "key": key})}
 
 
@@ -109,8 +172,10 @@ def _render_archive(retired: Sequence[RetiredBullet]) -> Mapping[str, str]:
     sections: dict[str, list[Bullet]] = {}
     for each in retired:
         sections.setdefault(each.bullet.section, []).append(each.bullet)
-    files = {f"{name}.md": markdown.format_section(name, bullets) for name, bullets in sections.items()}
-    records: list[JSON] = [{"turn": entry.turn, "reason": entry.reason, "bullet": entry.bullet.to_data()} for entry in retired]
+    files = {f"{name}.md": format_section(name, bullets) for name, bullets in sections.items()}
+    records: list[JSON] = [
+        {"turn": entry.turn, "reason": entry.reason, "bullet": entry.bullet.to_data()} for entry in retired
+    ]
     return files | {METADATA_FILE: _dump({"retired": records})}
 
 

@@ -36,12 +36,18 @@ class MetaNotes:
 
     def learn(self, result: function.IterationResult) -> None:
         """Notes what the step's children were to do, and tags it by whether they did."""
-        parent_fitness = max((function.get_fitness(parent) for parent in result.parents if parent.evaluation), default=float("-inf"))
+        parent_fitness = max(
+            (function.get_fitness(parent) for parent in result.parents if parent.evaluation), default=float("-inf")
+        )
         for index, (fn, decision) in enumerate(result.children):
             meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
             note = str(meta.get("note") or "")[: self._max_chars]
             if note:
-                improved = decision.verdict == "accept" and fn.evaluation is not None and function.get_fitness(fn) > parent_fitness
+                improved = (
+                    decision.verdict == "accept"
+                    and fn.evaluation is not None
+                    and function.get_fitness(fn) > parent_fitness
+                )
                 self._save_note(note, improved, f"{self._run}/notes/{result.iteration}.{index}")
 
     def _save_note(self, note: str, improved: bool, token: str) -> None:

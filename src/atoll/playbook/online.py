@@ -7,7 +7,7 @@ import pydantic
 
 from atoll import llm
 from atoll.playbook.delta import Delta, Verdict
-from atoll.playbook.experience import Experience, Reflector
+from atoll.playbook.reflectors import Experience, Reflector
 from atoll.playbook.store import Excerpt, PlaybookStore
 
 
@@ -115,7 +115,14 @@ class OnlineLearner:
                     break  # the lessons of the round before are what it took
             used = tuple(id for id in answer.used if id in excerpt_ids)
             experience = Experience(
-                question, answer.text, grade.feedback, grade.is_correct, used, grade.lesson, self._section, playbook=playbook
+                question,
+                answer.text,
+                grade.feedback,
+                grade.is_correct,
+                used,
+                grade.lesson,
+                self._section,
+                playbook=playbook,
             )
             deltas = self._reflector.reflect(experience)
         return deltas

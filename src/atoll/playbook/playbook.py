@@ -153,7 +153,9 @@ class Playbook:
         if len(by_id) < len(bullets):
             raise ValueError("two bullets have the same id")
         serial = max([clamp_count(data.get("serial", 0)), *(parse_serial(id) or 0 for id in by_id)])
-        return cls(MappingProxyType(by_id), clamp_count(data.get("turn", 0)), serial, held_from_data(data.get("held", ())))
+        return cls(
+            MappingProxyType(by_id), clamp_count(data.get("turn", 0)), serial, held_from_data(data.get("held", ()))
+        )
 
     def dump(self) -> str:
         """Returns it as canonical JSON: equal playbooks give equal text."""
@@ -177,5 +179,8 @@ def held_to_data(held: Iterable[HeldEntry]) -> list[JSON]:
 
 
 def held_from_data(data: Iterable[Mapping[str, Any]]) -> tuple[HeldEntry, ...]:
-    entries = (HeldEntry(Delta.from_data(item["delta"]), clamp_count(item["times"]), clamp_count(item["turn"])) for item in data)
+    entries = (
+        HeldEntry(Delta.from_data(item["delta"]), clamp_count(item["times"]), clamp_count(item["turn"]))
+        for item in data
+    )
     return tuple(entries)[-MAX_HELD:]

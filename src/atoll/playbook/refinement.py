@@ -7,12 +7,16 @@ from typing import NamedTuple
 from atoll.playbook.bullet import MAX_COUNT, MAX_SOURCES, Bullet
 from atoll.playbook.config import Config
 from atoll.playbook.delta import Priority
-from atoll.playbook.meaning import parse_rule
 from atoll.playbook.playbook import CountTokens, Playbook
-from atoll.playbook.relation import relate
+from atoll.playbook.rule_parser import parse_rule
+from atoll.playbook.rule_relation import relate
 
 MAX_NEIGHBORS = 12  # that a text is compared with; BM25 puts whatever repeats it among the first
-PRIORITY_VALUES: Mapping[Priority, float] = {"low": 0.0, "normal": 0.5, "high": 1.5}  # of something that nobody has used yet
+PRIORITY_VALUES: Mapping[Priority, float] = {
+    "low": 0.0,
+    "normal": 0.5,
+    "high": 1.5,
+}  # of something that nobody has used yet
 
 
 class RetiredBullet(NamedTuple):
@@ -56,7 +60,9 @@ def refine(playbook: Playbook, config: Config, count: CountTokens) -> tuple[Play
             if removed.id not in playbook.bullets or (target is not None and target.id not in playbook.bullets):
                 continue
             if target is not None:
-                playbook = playbook.with_changed(merge_bullets(playbook.bullets[target.id], playbook.bullets[removed.id]))
+                playbook = playbook.with_changed(
+                    merge_bullets(playbook.bullets[target.id], playbook.bullets[removed.id])
+                )
             retired.append(RetiredBullet(playbook.bullets[removed.id], playbook.turn, reason))
             playbook = playbook.without([removed.id])
     excess = playbook.count_tokens(count) - config.max_tokens

@@ -1,21 +1,96 @@
 """A playbook that lasts: its versions, what became of every delta, and the bullets that a moment calls for."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from threading import RLock
 from types import MappingProxyType
 from typing import NamedTuple
 
-from atoll import errors, versions
-from atoll.playbook import packing, waiting
+from atoll import candidate, errors, versions
+from atoll.playbook import serialization
+from atoll.playbook.bm25_index import BulletIndex
 from atoll.playbook.bullet import Bullet
 from atoll.playbook.config import Config
-from atoll.playbook.curator import Curator
+from atoll.playbook.curator import CurationResult, Curator
 from atoll.playbook.delta import Delta, Verdict
-from atoll.playbook.index import BulletIndex
 from atoll.playbook.playbook import Playbook, Stats
 from atoll.playbook.refinement import RetiredBullet
-from atoll.playbook.waiting import HeldDelta
+
+MIN_PREFIX = 4  # letters of a name that somebody may type instead of all of it
+
+
+class HeldDelta(NamedTuple):
+    """A delta that is held.
+
+    Attributes:
+        id: Names it, whatever else waits: a digest of what it says.
+        times: How often it came up, and `turn` when last.
+        reason: Why it waits, as the curator would say now.
+        against: The bullets that stand against it.
+    """
+
+    id: str
+    delta: Delta
+    times: int
+    turn: int
+    reason: str
+    against: tuple[str, ...]
+
+
+def make_held_id(delta: Delta) -> str:
+    """Returns what a held delta is called."""
+    return candidate.content_hash(json.dumps(delta.to_data(), sort_keys=True))[:10]
+
+
+def list_held(curator: Curator, playbook: Playbook) -> list[HeldDelta]:
+    """Returns what waits, the oldest first, each with why it would wait again."""
+    held_deltas = []
+    for held in playbook.held:
+        (verdict,) = curator.curate(playbook, [held.delta]).verdicts
+        held_deltas.append(HeldDelta(make_held_id(held.delta), *held, verdict.reason, verdict.ids))
+    return held_deltas
+
+
+def decide_held(
+    curator: Curator, playbook: Playbook, id: str, reason: str, author: str, *, is_approved: bool
+) -> CurationResult:
+    """Returns a playbook after a person's decision about what waits.
+
+    What is applied needs no more evidence than the person's reason; it must still be fit to be a bullet and find room.
+
+    Raises:
+        NotFound: Nothing of that name waits.
+        SetupError: The reason or the name of the person is empty.
+        Conflict: It cannot be applied; the message says why.
+    """
+    if not reason.strip() or not author.strip():
+        raise errors.SetupError("A decision needs a reason and a name: say why, and who you are.")
+    delta = _find_held(playbook, id)
+    remaining = playbook.with_held(entry for entry in playbook.held if entry.delta != delta)
+    if not is_approved:
+        verdict = Verdict(delta, "rejected", f"{author}: {reason}", delta.ids)
+        return CurationResult(remaining.with_turn(playbook.turn + 1), (verdict,), ())
+    permissive_curator = Curator(curator.config.model_copy(update={"insist": 1}), count_tokens=curator.count_tokens)
+    approved = replace(delta, evidence=delta.evidence.strip() or reason, priority="high")
+    result = permissive_curator.curate(remaining, [approved])
+    (verdict,) = result.verdicts
+    if verdict.outcome != "applied":
+        raise errors.Conflict(f"It cannot be applied: {verdict.reason}.")
+    noted = replace(verdict, reason=f"{verdict.reason}; {author}: {reason}")
+    return result._replace(verdicts=(noted,))
+
+
+def _find_held(playbook: Playbook, id: str) -> Delta:
+    matches = [
+        entry.delta for entry in playbook.held if len(id) >= MIN_PREFIX and make_held_id(entry.delta).startswith(id)
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    ids = ", ".join(make_held_id(entry.delta) for entry in playbook.held) or "nothing"
+    raise errors.NotFound(f"No delta {id!r:.40} waits: there is {ids}.")
+
 
 KEY = "playbook/main"
 RETRIES = 20  # a turn takes a millisecond or two: whoever loses so often in a row is told
@@ -74,7 +149,7 @@ class PlaybookStore:
         self.versions, self.key, self.curator = versions, key, curator or Curator()
         self._lock = RLock()
         self._index = BulletIndex()
-        self._full_version: packing.FullVersion | None = None
+        self._full_version: serialization.FullVersion | None = None
         self._is_bare = False
         self._head: tuple[int, Playbook] = (0, Playbook())
 
@@ -153,7 +228,7 @@ class PlaybookStore:
 
     def list_held(self) -> Sequence[HeldDelta]:
         """Returns the deltas that wait for more evidence or for a person, the oldest first."""
-        return waiting.list_held(self.curator, self.current())
+        return list_held(self.curator, self.current())
 
     def decide_held(self, id: str, reason: str, author: str, *, is_approved: bool) -> PlaybookChange:
         """Takes down what a person decides about a delta that waits: it is applied, or it waits no longer.
@@ -170,7 +245,7 @@ class PlaybookStore:
             Conflict: It cannot be applied, the playbook is locked, or somebody else changed it at this moment.
         """
         n, playbook = self._load_head()
-        result = waiting.decide_held(self.curator, playbook, id, reason, author, is_approved=is_approved)
+        result = decide_held(self.curator, playbook, id, reason, author, is_approved=is_approved)
         return self._save_version(n, result.playbook, result.verdicts, result.retired, reason, author, None)
 
     def put(self, playbook: Playbook, reason: str, author: str) -> PlaybookChange:
@@ -200,7 +275,7 @@ class PlaybookStore:
         events: list[HistoryEntry] = []
         first_versions: dict[str, int] = {}
         for version in self.versions.history(self.key):
-            entry, n = packing.parse_version(version.value), version.n
+            entry, n = serialization.parse_version(version.value), version.n
             if version.value in first_versions:
                 restored = first_versions[version.value]
                 events.append(HistoryEntry(n, n - 1, version.reason, version.author, (), (), restored))
@@ -258,13 +333,15 @@ class PlaybookStore:
     ) -> PlaybookChange:
         with self._lock:
             base, is_bare = self._full_version, self._is_bare
-            value, is_full = packing.serialize_version(playbook, parent, base, verdicts, retired, is_bare=is_bare)
+            value, is_full = serialization.serialize_version(playbook, parent, base, verdicts, retired, is_bare=is_bare)
             version = self.versions.set(self.key, value, reason, author, expected=parent, token=token)
             if version.value != value:  # the token's, from before a crash
-                return PlaybookChange(version.n, self._load_version(version), packing.parse_version(version.value).verdicts)
+                return PlaybookChange(
+                    version.n, self._load_version(version), serialization.parse_version(version.value).verdicts
+                )
             self._head = version.n, playbook
             if is_full:
-                self._full_version = packing.FullVersion(version.n, playbook)
+                self._full_version = serialization.FullVersion(version.n, playbook)
         return PlaybookChange(version.n, playbook, tuple(verdicts))
 
     def _load_head(self) -> tuple[int, Playbook]:
@@ -278,15 +355,17 @@ class PlaybookStore:
             return self._head
 
     def _load_version(self, version: versions.Version) -> Playbook:
-        entry = packing.parse_version(version.value)
+        entry = serialization.parse_version(version.value)
         self._is_bare = entry.is_bare
         if entry.base is None:
-            self._full_version = packing.FullVersion(version.n, packing.load_full(entry))
+            self._full_version = serialization.FullVersion(version.n, serialization.load_full(entry))
             return self._full_version.playbook
         if self._full_version is None or self._full_version.n != entry.base:
             base_version = self.versions.get(self.key, entry.base)
-            self._full_version = packing.FullVersion(base_version.n, packing.load_full(packing.parse_version(base_version.value)))
-        return packing.apply_patch(self._full_version.playbook, entry)
+            self._full_version = serialization.FullVersion(
+                base_version.n, serialization.load_full(serialization.parse_version(base_version.value))
+            )
+        return serialization.apply_patch(self._full_version.playbook, entry)
 
 
 def compute_reliability(bullet: Bullet) -> float:

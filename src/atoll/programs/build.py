@@ -3,24 +3,58 @@
 import math
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from atoll import cluster, errors, executor, function, llm, mutation, system
 from atoll.candidate import JSON
-from atoll.programs import bounds, bundle, checkpoints, pool, prompt, review, surroundings
-from atoll.programs.attempts import AttemptHistory
+from atoll.programs import prompt
 from atoll.programs.config import Options, Task
-from atoll.programs.evaluator import CommandJob, FunctionJob
-from atoll.programs.features import DEFAULT_FEATURES
-from atoll.programs.folder import discover
-from atoll.programs.judge import FolderEvaluator
-from atoll.programs.known import ProgramIndex, DuplicateTagger
-from atoll.programs.learners import CombinedLearner
-from atoll.programs.novelty import NoveltyFilter
-from atoll.programs.stages import SINGLE_STAGE, ScoreFunction, find_stages
+from atoll.programs.evaluation import folder_text, llm_review
+from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, find_stages
+from atoll.programs.evaluation.evaluator_job import CommandJob, FunctionJob
+from atoll.programs.evaluation.folder_evaluator import FolderEvaluator
+from atoll.programs.learners import AttemptHistory, CombinedLearner
+from atoll.programs.openevolve import checkpoints, folder
+from atoll.programs.openevolve.folder import discover
+from atoll.programs.population import population
+from atoll.programs.population.features import DEFAULT_FEATURES
+from atoll.programs.population.novelty import DuplicateTagger, NoveltyFilter, ProgramIndex
+
+
+@dataclass(frozen=True, slots=True)
+class LengthLimit:
+    """A proposer whose children are no longer than so many characters; a longer one is a failed proposal.
+
+    Attributes:
+        proposer: Proposes.
+        most: Characters, or what else is measured.
+        measure: How long a text is.
+        unit: What it is measured in, in words.
+        rule: Who says so, in words.
+    """
+
+    proposer: function.Proposer
+    max_length: int
+    measure: Callable[[str], int] = len
+    unit: str = "characters"
+    rule: str = "max_code_length is"
+
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        """Returns the children that are short enough.
+
+        Raises:
+            ValueError: None is.
+        """
+        children = self.proposer.propose(context)
+        short_enough = [child for child in children if self.measure(str(child.skeleton())) <= self.max_length]
+        if children and not short_enough:
+            length = min(self.measure(str(child.skeleton())) for child in children)
+            raise ValueError(f"the program has {length} {self.unit}; {self.rule} {self.max_length}.")
+        return short_enough
+
 
 __all__ = ["Options", "Task", "build", "discover"]
 
@@ -32,10 +66,10 @@ LANGUAGES = {
     ".txt": "text",
     ".md": "text",
     ".js": "javascript",
-    bundle.FOLDER: "files",
+    folder_text.FOLDER: "files",
 }
 
-_FILES_LANGUAGE = LANGUAGES[bundle.FOLDER]
+_FILES_LANGUAGE = LANGUAGES[folder_text.FOLDER]
 RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # characters and tokens of a prompt that are never the program's
 
 
@@ -46,32 +80,46 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     evaluator_source = "" if task.command else _read_text(evaluator, "task.evaluator")
     mutator = _make_mutator(text, task, options, suffix, parts)
     is_python = suffix == ".py"
-    program_index = ProgramIndex(text, is_python=is_python, threshold=options.similarity_threshold) if parts.llm else None
+    program_index = (
+        ProgramIndex(text, is_python=is_python, threshold=options.similarity_threshold) if parts.llm else None
+    )
     proposer = _limit_length(DuplicateTagger(mutator, program_index) if program_index else mutator, options)
     programs = checkpoints.read_programs(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
     job_executor = _open_executor(task, parts, evaluator_source, suffix)
     stages = find_stages(evaluator_source) if options.cascade else SINGLE_STAGE
     score_function = ScoreFunction(task.metric, task.minimize, task.features)
-    hint = surroundings.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
+    hint = folder.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
     thresholds = options.cascade_thresholds
-    candidate_evaluator: function.CandidateEvaluator = FolderEvaluator(job_executor, parts.blobs, stages, thresholds, score_function, task.repeats, hint)
+    candidate_evaluator: function.CandidateEvaluator = FolderEvaluator(
+        job_executor, parts.blobs, stages, thresholds, score_function, task.repeats, hint
+    )
     if options.llm_feedback and parts.llm is not None:
         candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, suffix)
     files = [*_list_files(program), *(() if task.command else (evaluator,))]
     if task.checkpoint is not None:
         proposer = checkpoints.CheckpointProposer(programs, proposer)
-        candidate_evaluator = checkpoints.CheckpointEvaluator(programs, candidate_evaluator, score_function, parts.blobs)
+        candidate_evaluator = checkpoints.CheckpointEvaluator(
+            programs, candidate_evaluator, score_function, parts.blobs
+        )
         files += checkpoints.list_files(parts.folder / task.checkpoint)
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.Text(text), candidate_evaluator=candidate_evaluator))
+    initial = function.DefaultFunction(
+        function.DefaultFunctionProps(function.Text(text), candidate_evaluator=candidate_evaluator)
+    )
     num_parents = options.num_parents or (2 if parts.llm is None else 1)
     novelty_filter = checkpoints.CheckpointFilter(NoveltyFilter(is_python, options.similarity_threshold))
     make_population = _make_population_factory(task, options, num_parents, parts.llm)
     prefilter = novelty_filter if parts.llm else None
-    islands = cluster.IslandConfig(options.num_islands, num_parents, initial, proposer, prefilter=prefilter, make_population=make_population)
-    config = cluster.EvolverConfig(islands, schedule=_make_schedule(options), learner=_make_learner(mutator, options, program_index))
+    islands = cluster.IslandConfig(
+        options.num_islands, num_parents, initial, proposer, prefilter=prefilter, make_population=make_population
+    )
+    config = cluster.EvolverConfig(
+        islands, schedule=_make_schedule(options), learner=_make_learner(mutator, options, program_index)
+    )
     llm_proposer = None if parts.llm is None else _limit_length(next(iter(mutator.mutators.values())), options)
     report = _build_report(task, options, parts, stages, make_population) | _build_remarks(task, options, parts, hint)
-    return system.BuiltSystem(config, report, files, job_executor.level, job_executor.close, baseline_proposer=llm_proposer)
+    return system.BuiltSystem(
+        config, report, files, job_executor.level, job_executor.close, baseline_proposer=llm_proposer
+    )
 
 
 def _get_migrate_every(options: Options) -> int | None:
@@ -80,12 +128,18 @@ def _get_migrate_every(options: Options) -> int | None:
 
 
 def _make_schedule(options: Options) -> cluster.RoundRobin:
-    select_emigrants = pool.make_emigrant_selector(options.migration_rate)
-    return cluster.RoundRobin(options.num_islands, migrate_every=_get_migrate_every(options), select_emigrants=select_emigrants)
+    select_emigrants = population.make_emigrant_selector(options.migration_rate)
+    return cluster.RoundRobin(
+        options.num_islands, migrate_every=_get_migrate_every(options), select_emigrants=select_emigrants
+    )
 
 
 def _build_report(
-    task: Task, options: Options, parts: system.BuildContext, stages: Sequence[str], make_population: pool.PopulationFactory
+    task: Task,
+    options: Options,
+    parts: system.BuildContext,
+    stages: Sequence[str],
+    make_population: population.PopulationFactory,
 ) -> dict[str, JSON]:
     interval = _get_migrate_every(options)
     return {
@@ -105,8 +159,8 @@ def _build_report(
 def _limit_length(proposer: function.Proposer, options: Options) -> function.Proposer:
     if options.prompt_tokens is not None:  # a longer one could never be shown again
         max_tokens = options.prompt_tokens - RESERVED_TOKENS
-        proposer = bounds.LengthLimit(proposer, max_tokens, prompt.estimate_tokens, "tokens", "prompt_tokens leaves room for")
-    return bounds.LengthLimit(proposer, options.max_code_length) if options.max_code_length else proposer
+        proposer = LengthLimit(proposer, max_tokens, prompt.estimate_tokens, "tokens", "prompt_tokens leaves room for")
+    return LengthLimit(proposer, options.max_code_length) if options.max_code_length else proposer
 
 
 def _build_remarks(task: Task, options: Options, parts: system.BuildContext, hint: str) -> dict[str, JSON]:
@@ -123,13 +177,22 @@ def _build_remarks(task: Task, options: Options, parts: system.BuildContext, hin
 
 
 def _add_review(
-    evaluator: function.CandidateEvaluator, options: Options, parts: system.BuildContext, model: llm.LLM, score_function: ScoreFunction, suffix: str
+    evaluator: function.CandidateEvaluator,
+    options: Options,
+    parts: system.BuildContext,
+    model: llm.LLM,
+    score_function: ScoreFunction,
+    suffix: str,
 ) -> function.CandidateEvaluator:
     language, role = LANGUAGES.get(suffix, "text"), options.llm_feedback_prompt
-    return review.LLMReviewedEvaluator(evaluator, model, parts.blobs, score_function, language, role, options.llm_feedback_weight)
+    return llm_review.LLMReviewedEvaluator(
+        evaluator, model, parts.blobs, score_function, language, role, options.llm_feedback_weight
+    )
 
 
-def _open_executor(task: Task, parts: system.BuildContext, evaluator_source: str, suffix: str) -> executor.LocalExecutor:
+def _open_executor(
+    task: Task, parts: system.BuildContext, evaluator_source: str, suffix: str
+) -> executor.LocalExecutor:
     """Opens the place where the evaluator runs: its file, or a command, whose program the jail then lets start."""
     if not task.command:
         evaluator = parts.folder / task.evaluator
@@ -137,7 +200,7 @@ def _open_executor(task: Task, parts: system.BuildContext, evaluator_source: str
         try:
             return parts.executor_config.open(job, evaluator_source, str(evaluator.parent))
         except errors.SetupError as error:
-            missing = surroundings.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
+            missing = folder.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
             raise errors.SetupError(
                 f"{error} ({missing})" if missing and "KeyError" in str(error) else str(error)
             ) from error
@@ -147,7 +210,9 @@ def _open_executor(task: Task, parts: system.BuildContext, evaluator_source: str
     arguments = [executable, *(_resolve_word(parts.folder, word) for word in task.command[1:])]
     read_paths = [word for word in arguments[1:] if os.path.exists(word)]
     permissions = parts.executor_config.permissions
-    extended = replace(permissions, programs=(*permissions.programs, executable), read_paths=(*permissions.read_paths, *read_paths))
+    extended = replace(
+        permissions, programs=(*permissions.programs, executable), read_paths=(*permissions.read_paths, *read_paths)
+    )
     return replace(parts.executor_config, permissions=extended).open(partial(CommandJob, arguments, suffix))
 
 
@@ -161,13 +226,13 @@ def _read_initial(program: Path) -> tuple[str, str]:
     if not program.is_dir():
         return _read_text(program, "task.program"), program.suffix
     try:
-        return bundle.join_files(str(program)), bundle.FOLDER
+        return folder_text.join_files(str(program)), folder_text.FOLDER
     except (ValueError, OSError) as error:
         raise errors.SetupError(f"The folder {program} cannot evolve: {error}.") from error
 
 
 def _list_files(program: Path) -> Sequence[Path]:
-    return [program / path for path in bundle.list_paths(str(program))] if program.is_dir() else [program]
+    return [program / path for path in folder_text.list_paths(str(program))] if program.is_dir() else [program]
 
 
 def _read_text(path: Path, key: str) -> str:
@@ -183,31 +248,41 @@ def _describe_mutator(options: Options, model: llm.LLM | None) -> str:
     return "LLM, diffs" if options.diff_based_evolution else "LLM, full rewrites"
 
 
-def _make_learner(mutator: mutation.MixedMutator, options: Options, program_index: ProgramIndex | None) -> function.Learner | None:
+def _make_learner(
+    mutator: mutation.MixedMutator, options: Options, program_index: ProgramIndex | None
+) -> function.Learner | None:
     """Returns who advises the steps and learns from them; with a model that is also the memory of attempts."""
     if program_index is None:
         return mutator.learner
-    return CombinedLearner([learner for learner in (mutator.learner, AttemptHistory(options.num_attempts), program_index) if learner])
+    return CombinedLearner(
+        [learner for learner in (mutator.learner, AttemptHistory(options.num_attempts), program_index) if learner]
+    )
 
 
-def _make_mutator(text: str, task: Task, options: Options, suffix: str, parts: system.BuildContext) -> mutation.MixedMutator:
+def _make_mutator(
+    text: str, task: Task, options: Options, suffix: str, parts: system.BuildContext
+) -> mutation.MixedMutator:
     if parts.llm is not None:
-        llm_mutator = _make_llm_mutator(task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm)
+        llm_mutator = _make_llm_mutator(
+            task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm
+        )
         return mutation.add_tuner(llm_mutator, text, llm_mutator.mode, options.engine_weights)
-    if suffix != ".py" or not (mutation.is_mutable(text) or mutation.choices(text)):
+    if suffix != ".py" or not (mutation.is_mutable(text) or mutation.find_choices(text)):
         raise errors.SetupError(
             f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
         )
     return mutation.make_default_mutator(text, weights=options.engine_weights)
 
 
-def _make_llm_mutator(task: Task, options: Options, language: str, parts: system.BuildContext, model: llm.LLM) -> mutation.EditMutator:
+def _make_llm_mutator(
+    task: Task, options: Options, language: str, parts: system.BuildContext, model: llm.LLM
+) -> mutation.EditMutator:
     """Makes the engine that asks a model, with its prompts."""
     folder = parts.folder / options.template_dir if options.template_dir else None
     metric_name = task.metric or "combined_score"
     prompt_builder = prompt.ProgramPromptBuilder(
         parts.blobs,
-        f"{task.description}\n\n{bundle.FORMAT_NOTE}".strip() if language == _FILES_LANGUAGE else task.description,
+        f"{task.description}\n\n{folder_text.FORMAT_NOTE}".strip() if language == _FILES_LANGUAGE else task.description,
         language,
         f"minus {metric_name}: less of it is better" if task.minimize else "higher is better",
         task.features or DEFAULT_FEATURES,
@@ -224,7 +299,9 @@ def _make_llm_mutator(task: Task, options: Options, language: str, parts: system
     return mutation.EditMutator(model, prompt_builder, language, mode, *edit_options, parse_blocks, max_chars)
 
 
-def _make_population_factory(task: Task, options: Options, num_parents: int, model: llm.LLM | None) -> pool.PopulationFactory:
+def _make_population_factory(
+    task: Task, options: Options, num_parents: int, model: llm.LLM | None
+) -> population.PopulationFactory:
     """Makes the islands' pools; as OpenEvolve, a grid has at least as many cells as the archive.
 
     Only a model looks at others than the parents.
@@ -232,8 +309,8 @@ def _make_population_factory(task: Task, options: Options, num_parents: int, mod
     features, bins = task.features or DEFAULT_FEATURES, options.feature_bins
     requested_bins = bins if isinstance(bins, int) else max(bins.values(), default=2)
     min_bins = math.ceil(options.archive_size ** (1 / len(features)))
-    ratios = pool.SelectionRatios(options.exploration_ratio, options.exploitation_ratio, options.archive_size)
-    return pool.PopulationFactory(
+    ratios = population.SelectionRatios(options.exploration_ratio, options.exploitation_ratio, options.archive_size)
+    return population.PopulationFactory(
         options.pool or ("grid" if model else "clusters"),
         num_parents,
         features,

@@ -1,11 +1,10 @@
 """Runs: to start and resume one, to find one, to sum it up, compare and export it."""
 
 from atoll.runs.coordinator import Coordinator, join
-from atoll.runs.limits import extend_budget
-from atoll.runs.lookup import find_run
-from atoll.runs.place import UnsafeOptions
+from atoll.runs.executor_config import UnsafeOptions
+from atoll.runs.resume_checks import extend_budget
 from atoll.runs.session import LLMFactory, Session, make_llm, resume
-from atoll.runs.summary import Summary, Totals, summarize, compute_totals
+from atoll.runs.summary import Summary, Totals, compute_totals, find_run, summarize
 
 __all__ = [
     "UnsafeOptions",

@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from atoll import config, control, errors, store
-from atoll.runs import place, text
+from atoll.runs import executor_config, text_format
 from atoll.runs.session import LLMFactory, Session
-from atoll.runs.summary import Summary, Totals, summarize, compute_totals
+from atoll.runs.summary import Summary, Totals, compute_totals, summarize
 
 BASELINE_OF = "baseline_of"  # in the configuration of a baseline: the run that it is compared with
 TITLES: Mapping[str, str] = {"best_of_n": "best of N", "sequential": "sequential conditioning", "no_llm": "no LLM"}
@@ -54,7 +54,9 @@ def make_equal_budget(limits: control.Budget, usage: Totals, name: str) -> contr
     """Returns the budget of a baseline: what the run has used, and no more seconds or dollars than it was given."""
     calls = usage.cost.calls if name != "no_llm" and usage.cost.calls else None
     tokens, usd = (limits.tokens, limits.usd) if calls else (None, None)
-    evaluations = max(usage.evaluations, 1 + (calls or 0))  # what a model repeats costs no evaluation; it may not do so here
+    evaluations = max(
+        usage.evaluations, 1 + (calls or 0)
+    )  # what a model repeats costs no evaluation; it may not do so here
     return control.Budget(max(1, usage.steps) * _STEP_FACTOR, evaluations, calls, tokens, usd, limits.seconds)
 
 
@@ -75,7 +77,12 @@ def describe(limits: control.Budget, llm: str) -> str:
 
 
 def start(
-    run_store: store.Store, run_id: str, name: str, *, llm_factory: LLMFactory | None = None, allowed: place.UnsafeOptions = place.SAFE_OPTIONS
+    run_store: store.Store,
+    run_id: str,
+    name: str,
+    *,
+    llm_factory: LLMFactory | None = None,
+    allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
 ) -> Session:
     """Begins a baseline of a run that has ended, or goes on with it where it was cut or the run went further.
 
@@ -89,12 +96,25 @@ def start(
     run_config = config.RunConfig.from_data(past_plans[-1])
     budget = make_equal_budget(run_config.get_budget(), compute_totals(run_store, run_id), name)
     has_llm = name != "no_llm"
-    limits = {"iterations": budget.iterations, "budget": _format_budget(budget), "patience": None, "island_budget": None}
+    limits = {
+        "iterations": budget.iterations,
+        "budget": _format_budget(budget),
+        "patience": None,
+        "island_budget": None,
+    }
     method = {"method": name if name != "no_llm" else "evolve", **({} if has_llm else {"llm": "none"})}
     baseline_config = config.RunConfig.from_data(run_config.to_data(), [{"run": {**limits, **method}}])
     old_run = _find_runs(run_store, run_id).get(name)
     link = {BASELINE_OF: run_id, "baseline": name}
-    return Session(run_store, baseline_config, run_id=old_run, budget=budget, llm_factory=llm_factory if has_llm else None, allowed=allowed, extra_config=link)
+    return Session(
+        run_store,
+        baseline_config,
+        run_id=old_run,
+        budget=budget,
+        llm_factory=llm_factory if has_llm else None,
+        allowed=allowed,
+        extra_config=link,
+    )
 
 
 def find_baselines(run_store: store.Store, run_id: str, *, has_llm: bool | None = None) -> list[Baseline]:
@@ -112,12 +132,17 @@ def find_baselines(run_store: store.Store, run_id: str, *, has_llm: bool | None 
     if "folder" not in stored_config or BASELINE_OF in stored_config:
         return []
     names = list(TITLES) if has_llm else list_names(stored_config["run"]["llm"])
-    return [_load_baseline(run_store, name, runs_by_name[name], run_id) if name in runs_by_name else Baseline(name) for name in names]
+    return [
+        _load_baseline(run_store, name, runs_by_name[name], run_id) if name in runs_by_name else Baseline(name)
+        for name in names
+    ]
 
 
 def describe_baseline(stored_config: Mapping[str, Any]) -> str:
     """Says what a run is, if it is a baseline; else empty."""
-    return f"{TITLES[stored_config['baseline']]} for {stored_config[BASELINE_OF]}" if BASELINE_OF in stored_config else ""
+    return (
+        f"{TITLES[stored_config['baseline']]} for {stored_config[BASELINE_OF]}" if BASELINE_OF in stored_config else ""
+    )
 
 
 def format_lines(baselines: Sequence[Baseline], best: float | None, run_id: str) -> Iterator[str]:
@@ -127,7 +152,10 @@ def format_lines(baselines: Sequence[Baseline], best: float | None, run_id: str)
         command = f": 'atoll resume {run_id} --baselines' runs them" if baselines else ""
         yield f"Baselines: not run{command}."
         return
-    yield from (f"{format_heading(baselines, f'atoll resume {run_id} --baselines')}; small differences may be chance:", "")
+    yield from (
+        f"{format_heading(baselines, f'atoll resume {run_id} --baselines')}; small differences may be chance:",
+        "",
+    )
     yield from (f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}")
     for each in baselines:
         yield f"| {' | '.join(format_cells(each, best))} |"
@@ -144,7 +172,11 @@ def format_heading(baselines: Sequence[Baseline], command: str) -> str:
 
 def find_winner(baselines: Sequence[Baseline], best: float | None) -> Baseline | None:
     """Returns the baseline that found most, if that is more than what it is compared with."""
-    scored = [(baseline.summary.best_score, baseline) for baseline in baselines if baseline.summary and baseline.summary.best_score is not None]
+    scored = [
+        (baseline.summary.best_score, baseline)
+        for baseline in baselines
+        if baseline.summary and baseline.summary.best_score is not None
+    ]
     score, each = max(scored, key=lambda pair: pair[0], default=(None, None))
     return each if score is not None and (best is None or score > best) else None
 
@@ -157,17 +189,27 @@ def format_cells(baseline: Baseline, best: float | None) -> Sequence[str]:
     lead = None if score is None or best is None else best - score
     usage_cells = (f"{usage.evaluations:,}", f"{usage.cost.calls:,}", f"{usage.cost.usd:.4f}")
     run_text = baseline.summary.run + ("" if baseline.summary.status == "done" else f", {baseline.summary.status}")
-    return [baseline.title, text.format_number(score), text.format_number(lead), *usage_cells, run_text]
+    return [baseline.title, text_format.format_number(score), text_format.format_number(lead), *usage_cells, run_text]
 
 
 def _load_baseline(run_store: store.Store, name: str, baseline_id: str, run_id: str) -> Baseline:
-    evaluation_limits = [record.data["budget"].get("evaluations") for record in run_store.journal(baseline_id).read_kinds("started")]
+    evaluation_limits = [
+        record.data["budget"].get("evaluations") for record in run_store.journal(baseline_id).read_kinds("started")
+    ]
     equal_limit = make_equal_budget(control.Budget(), compute_totals(run_store, run_id), name).evaluations
-    return Baseline(name, summarize(run_store, baseline_id), is_behind=bool(evaluation_limits) and (evaluation_limits[-1] or 0) < (equal_limit or 0))
+    return Baseline(
+        name,
+        summarize(run_store, baseline_id),
+        is_behind=bool(evaluation_limits) and (evaluation_limits[-1] or 0) < (equal_limit or 0),
+    )
 
 
 def _find_runs(run_store: store.Store, run_id: str) -> dict[str, str]:
-    return {stored_run.config["baseline"]: stored_run.id for stored_run in run_store.list_runs() if stored_run.config.get(BASELINE_OF) == run_id}
+    return {
+        stored_run.config["baseline"]: stored_run.id
+        for stored_run in run_store.list_runs()
+        if stored_run.config.get(BASELINE_OF) == run_id
+    }
 
 
 def _format_budget(budget: control.Budget) -> str:

@@ -11,9 +11,9 @@ from threading import Event, Thread
 from typing import Any
 
 from atoll import config, control, errors, store
-from atoll.runs import limits, place
+from atoll.runs import executor_config, resume_checks
 from atoll.runs.session import NON_SECTION_KEYS, POLL_SECONDS, LLMFactory
-from atoll.runs.shared import ISLANDS_MOVED, SharedEvolver, SharedSession
+from atoll.runs.shared_session import ISLANDS_MOVED, SharedEvolver, SharedSession
 
 LEASE_SECONDS = 15.0
 WAIT_SECONDS = 0.2  # between looks of a coordinator that has no island
@@ -48,7 +48,7 @@ class Coordinator:
         run_id: str | None = None,
         budget: control.Budget | None = None,
         llm_factory: LLMFactory | None = None,
-        allowed: place.UnsafeOptions = place.SAFE_OPTIONS,
+        allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
         lease_seconds: float = LEASE_SECONDS,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -87,7 +87,12 @@ class Coordinator:
         return reason
 
     def _open_session(self, run_id: str | None, leases: store.Leases | None, bests: Mapping[int, str]) -> SharedSession:
-        lease_options: dict[str, Any] = {"owner": self.name, "seconds": self._lease_seconds, "leases": leases, "bests": bests}
+        lease_options: dict[str, Any] = {
+            "owner": self.name,
+            "seconds": self._lease_seconds,
+            "leases": leases,
+            "bests": bests,
+        }
         return SharedSession(self._store, self._run_config, run_id=run_id, **lease_options, **self._session_options)
 
     def _bests(self) -> Mapping[int, str]:
@@ -184,11 +189,15 @@ def join(run_store: store.Store, run_id: str, changes: Sequence[config.Sections]
             f"Run {run_id} has one coordinator: begin one that others may join with 'atoll run TASK --shared'."
         )
     if not Path(stored_config["folder"]).is_dir():
-        raise errors.SetupError(f"The task of run {run_id} is not on this machine: put it at {stored_config['folder']}.")
-    limits.check_changes(changes)
-    shared_limits = limits.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
+        raise errors.SetupError(
+            f"The task of run {run_id} is not on this machine: put it at {stored_config['folder']}."
+        )
+    resume_checks.check_changes(changes)
+    shared_limits = resume_checks.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
     if shared_limits:
-        raise errors.SetupError(f"run.{min(shared_limits)} is what all coordinators of the run share, and stays as it began.")
+        raise errors.SetupError(
+            f"run.{min(shared_limits)} is what all coordinators of the run share, and stays as it began."
+        )
     sections = {name: value for name, value in stored_config.items() if name not in NON_SECTION_KEYS}
     return Coordinator(run_store, config.RunConfig.from_data(sections, changes), run_id=run_id, **options)
 

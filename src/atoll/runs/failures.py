@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from atoll import store
-from atoll.runs import text
+from atoll.runs import text_format
 
 EVALUATOR = "judge"  # who rejects a candidate that has no score
 
@@ -56,7 +56,7 @@ def _group_reasons(reasons: Iterable[tuple[str, str]]) -> Iterator[FailureReason
     """Puts together what differs in numbers only; such a group is called by its text with N for each number."""
     groups: dict[tuple[str, str], Counter[str]] = {}
     for source, reason in reasons:
-        message = text.get_first_line(reason)
+        message = text_format.get_first_line(reason)
         groups.setdefault((source, _NUMBER.sub("N", message)), Counter())[message] += 1
     for (source, pattern), texts in sorted(groups.items(), key=lambda group: (-group[1].total(), group[0])):
         yield FailureReason(texts.total(), source, next(iter(texts)) if len(texts) == 1 else pattern)

@@ -153,7 +153,9 @@ def summarize_islands(run_store: store.Store, run_id: str) -> Sequence[IslandSum
         if row.step and not row.is_draft:
             proposed[row.island] += 1
             accepted[row.island] += row.verdict == "accept"
-    moves = Counter((record.kind, record.island) for record in run_store.journal(run_id).read_kinds("migrated", "reset"))
+    moves = Counter(
+        (record.kind, record.island) for record in run_store.journal(run_id).read_kinds("migrated", "reset")
+    )
     return [
         IslandSummary(
             index,
@@ -186,7 +188,9 @@ def find_candidate(run_store: store.Store, run_id: str, name: str) -> store.Row:
     best = next(iter(rows.list_best()), None) if name == BEST else None
     row = best if name == BEST else rows.find("0.0" if name == INITIAL else name)
     if row is None and name in (BEST, INITIAL):
-        raise errors.NotFound(f"Run {run_id} has no candidate with a score yet: let it run, or go on with 'atoll resume'.")
+        raise errors.NotFound(
+            f"Run {run_id} has no candidate with a score yet: let it run, or go on with 'atoll resume'."
+        )
     if row is None:
         raise errors.NotFound(f"Run {run_id} has no candidate {name}: 'atoll best {run_id} -n 20' lists the best.")
     return row

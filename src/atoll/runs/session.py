@@ -12,16 +12,22 @@ from typing import Any, NamedTuple, Self
 from atoll import cluster, config, control, errors, executor, journal, llm, store, system
 from atoll.candidate import EMPTY, normalize_json
 from atoll.llm import routing
-from atoll.runs import limits, methods, place, spending, stopping
-from atoll.runs.contact import StoreLiveChannel
-from atoll.runs.lookup import find_run
-from atoll.runs.patience import LLMFailureLimit
-from atoll.runs.replaying import iter_responses
-from atoll.runs.summary import compute_totals
-from atoll.store import ledger
+from atoll.runs import executor_config, llm_budget, resume_checks, search_methods, stop_rules
+from atoll.runs.data_export import iter_responses
+from atoll.runs.live_channel import StoreLiveChannel
+from atoll.runs.stop_rules import LLMFailureLimit
+from atoll.runs.summary import compute_totals, find_run
+from atoll.store.versions import ledger
 
 POLL_SECONDS = 0.02
-NON_SECTION_KEYS = ("is_ordered", "window", "files", "baseline_of", "baseline", "shared")  # what is stored beside the plan
+NON_SECTION_KEYS = (
+    "is_ordered",
+    "window",
+    "files",
+    "baseline_of",
+    "baseline",
+    "shared",
+)  # what is stored beside the plan
 ALL_ISLANDS = -1  # the island of a record that concerns all of them
 
 type LLMFactory = Callable[[config.RunConfig], llm.LLM | None]
@@ -107,33 +113,41 @@ class Session:
         run_id: str | None = None,
         budget: control.Budget | None = None,
         llm_factory: LLMFactory | None = None,
-        allowed: place.UnsafeOptions = place.SAFE_OPTIONS,
+        allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
         extra_config: Mapping[str, str] = EMPTY,
         has_dashboard: bool = False,
     ) -> None:
-        self.plan = run_config = run_config.bind_parameters(make_parameter_reader(ledger.VersionLedger(run_store.change_log())))
+        self.plan = run_config = run_config.bind_parameters(
+            make_parameter_reader(ledger.VersionLedger(run_store.change_log()))
+        )
         self._store, self.budget = run_store, budget or run_config.get_budget()
-        self._call_price: spending.CallPrice | None = None
+        self._call_price: llm_budget.CallPrice | None = None
         self.llm_budget: llm.LLMBudget | None = None
         if run_id is None and llm_factory is None and (recorded_run := _find_recorded_run(run_config, run_store)):
             # By its id: `latest` would be this run itself when it goes on.
-            self.plan = run_config = replace(run_config, run=run_config.run.model_copy(update={"llm": f"replay:{recorded_run}"}))
+            self.plan = run_config = replace(
+                run_config, run=run_config.run.model_copy(update={"llm": f"replay:{recorded_run}"})
+            )
         base_llm = make_llm(run_config, run_store) if llm_factory is None else llm_factory(run_config)
         for mailbox in _find_mailboxes(base_llm):
             mailbox.is_stopped = lambda: bool(self.evolver.reason)
         self._failure_limit = LLMFailureLimit(base_llm, self._stop_as_failed) if base_llm is not None else None
-        limits.check_budget(self.budget, has_llm=base_llm is not None)
+        resume_checks.check_budget(self.budget, has_llm=base_llm is not None)
         journaled_llm = self._make_journaled_llm(base_llm, run_id)
-        self._executor_config = place.make_executor_config(run_config, allowed, has_llm=base_llm is not None)
+        self._executor_config = executor_config.make_executor_config(run_config, allowed, has_llm=base_llm is not None)
         context = self._make_build_context(journaled_llm, has_dashboard)
-        built_system = methods.apply_method(run_config.run.method, run_config.load_builder().build(run_config.task, run_config.options, context))
+        built_system = search_methods.apply_method(
+            run_config.run.method, run_config.load_builder().build(run_config.task, run_config.options, context)
+        )
         if isinstance(base_llm, llm.EnsembleLLM):
             built_system = built_system._replace(config=_add_routing(built_system.config, run_config.llm, base_llm))
         try:
-            order, files = self._choose_order(run_id, built_system), limits.hash_files(built_system.files)
+            order, files = self._choose_order(run_id, built_system), resume_checks.hash_files(built_system.files)
             if run_id is not None:
                 self._check_files(run_id, files)
-            self.run_id = run_id or run_store.create_run(config={**run_config.to_data(), **order._asdict(), "files": files, **extra_config})
+            self.run_id = run_id or run_store.create_run(
+                config={**run_config.to_data(), **order._asdict(), "files": files, **extra_config}
+            )
             self._run_lock, self._close = self._lock_run(built_system), built_system.close
             self._live_channel = StoreLiveChannel(run_store, self.run_id)
             self._prepare_evolver(built_system, order)
@@ -189,11 +203,15 @@ class Session:
         """Returns the model as steps ask it: stored replies first, then within the budget, then with patience."""
         if base_llm is None or self._failure_limit is None:
             return None
-        call_price = spending.get_call_price(base_llm, self.plan.llm)
-        spending.check_dollar_budget(self.plan, self.budget, call_price)
+        call_price = llm_budget.get_call_price(base_llm, self.plan.llm)
+        llm_budget.check_dollar_budget(self.plan, self.budget, call_price)
         self._call_price = call_price
-        self.llm_budget = spending.make_llm_budget(self.plan, self.budget, self._store, run_id, lambda reason: self.evolver.stop(reason))
-        return llm.JournaledLLM(spending.make_metered_llm(self._failure_limit, call_price, self.llm_budget, self.plan.llm))
+        self.llm_budget = llm_budget.make_llm_budget(
+            self.plan, self.budget, self._store, run_id, lambda reason: self.evolver.stop(reason)
+        )
+        return llm.JournaledLLM(
+            llm_budget.make_metered_llm(self._failure_limit, call_price, self.llm_budget, self.plan.llm)
+        )
 
     def _stop_as_failed(self, reason: str) -> None:
         self.evolver.stop(f"failed: {reason}")
@@ -206,7 +224,10 @@ class Session:
     def _prepare_evolver(self, built_system: system.BuiltSystem, order: _IterationOrder) -> None:
         self._is_ordered = order.is_ordered
         if self.llm_budget is not None:
-            self.llm_budget.num_islands, self.llm_budget.get_budget = built_system.config.island_config.num_islands, self._get_llm_limits
+            self.llm_budget.num_islands, self.llm_budget.get_budget = (
+                built_system.config.island_config.num_islands,
+                self._get_llm_limits,
+            )
         run_config, run_journal = self.plan, self._open_journal()
         self.time_limit = self.budget.seconds if order.is_ordered else None
         evolver_config = replace(
@@ -214,18 +235,29 @@ class Session:
             num_parallel=run_config.run.workers,
             journal=run_journal,
             budget=replace(self.budget, seconds=None) if order.is_ordered else self.budget,
-            stop_rules=[*built_system.config.stop_rules, *stopping.make_stop_rules(run_config.run, self._store, self.run_id)],
+            stop_rules=[
+                *built_system.config.stop_rules,
+                *stop_rules.make_stop_rules(run_config.run, self._store, self.run_id),
+            ],
             inbox=self._store.inbox(self.run_id),
             seed=run_config.run.seed,
             ordered=order.is_ordered,
             window=order.window,
         )
         self._finish, self.summarize_candidate = built_system.summarize_result, built_system.summarize_candidate
-        self.sandbox, self.initial_program = built_system.sandbox, str(built_system.config.island_config.initial_fn.skeleton())
+        self.sandbox, self.initial_program = (
+            built_system.sandbox,
+            str(built_system.config.island_config.initial_fn.skeleton()),
+        )
         report = {**built_system.report, **self._make_report(order)}
         self.evolver = self._build_evolver(evolver_config, report, built_system)
         budget_limits = {field.name: getattr(self.budget, field.name) for field in fields(self.budget)}
-        data = {"sandbox": built_system.sandbox, "llm": run_config.run.llm, "plan": run_config.to_data(), "budget": budget_limits}
+        data = {
+            "sandbox": built_system.sandbox,
+            "llm": run_config.run.llm,
+            "plan": run_config.to_data(),
+            "budget": budget_limits,
+        }
         run_journal.write(journal.Record("started", 0, ALL_ISLANDS, data))
 
     def _lock_run(self, built_system: system.BuiltSystem) -> store.RunLock:
@@ -235,7 +267,9 @@ class Session:
     def _open_journal(self) -> journal.Journal:
         return self._store.journal(self.run_id)
 
-    def _build_evolver(self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem) -> system.SystemEvolver:
+    def _build_evolver(
+        self, evolver_config: cluster.EvolverConfig, report: Mapping[str, Any], built_system: system.BuiltSystem
+    ) -> system.SystemEvolver:
         return system.SystemEvolver(evolver_config, report, built_system.close, built_system.use_profiler)
 
     def conclude(self) -> Mapping[str, Any]:
@@ -263,8 +297,14 @@ class Session:
         limit_texts += [f"{self.plan.run.patience} steps without a gain"] if self.plan.run.patience is not None else []
         order_text = f"by steps, {order.window} in flight: the same seed gives the same run"
         ray_config = self._executor_config.ray_config
-        cost_report = {"cost": spending.describe_cost(self._call_price, self.budget, self.initial_program)} if self._call_price else {}
-        parameter_texts = [f"{name} = {parameter['key']}@{parameter['version']}" for name, parameter in self.plan.parameters.items()]
+        cost_report = (
+            {"cost": llm_budget.describe_cost(self._call_price, self.budget, self.initial_program)}
+            if self._call_price
+            else {}
+        )
+        parameter_texts = [
+            f"{name} = {parameter['key']}@{parameter['version']}" for name, parameter in self.plan.parameters.items()
+        ]
         return {
             "model": self.plan.run.llm,
             **({"parameters": ", ".join(parameter_texts)} if parameter_texts else {}),
@@ -289,7 +329,9 @@ class Session:
                 "A deterministic run cannot depend on seconds, dollars or tokens, which hang on timing: give its "
                 "budget in iterations, evals or calls, its resets in evaluations, and islands no budget of their own."
             )
-        fixed_window = built_system.config.window or config.DETERMINISTIC_WINDOW  # a system may know what its order needs
+        fixed_window = (
+            built_system.config.window or config.DETERMINISTIC_WINDOW
+        )  # a system may know what its order needs
         default_window = fixed_window if settings.deterministic else 2 * settings.workers
         return _IterationOrder(not is_timed, settings.window or (settings.workers if is_timed else default_window))
 
@@ -314,7 +356,7 @@ def resume(
     changes: Sequence[config.Sections] = (),
     *,
     llm_factory: LLMFactory | None = None,
-    allowed: place.UnsafeOptions = place.SAFE_OPTIONS,
+    allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
     has_dashboard: bool = False,
 ) -> Session:
     """Goes on with a run where it ended; limits among the changes replace the old ones and count from there.
@@ -331,22 +373,41 @@ def resume(
         raise errors.SetupError(f"Run {run_id} comes from no task folder: go on with the program that made it.")
     if not Path(stored_config["folder"]).is_dir():
         raise errors.SetupError(f"The task of run {run_id} is gone: put {stored_config['folder']} back to go on.")
-    limits.check_changes(changes)
-    changed_limits = limits.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
+    resume_checks.check_changes(changes)
+    changed_limits = resume_checks.LIMIT_KEYS.intersection(key for layer in changes for key in layer.get("run", {}))
     sections = {name: value for name, value in stored_config.items() if name not in NON_SECTION_KEYS}
     stored_budget: Mapping[str, Any] | None = None
-    for record in run_store.journal(run_id).read_kinds("started"):  # what was changed for an earlier resume stays changed
+    for record in run_store.journal(run_id).read_kinds(
+        "started"
+    ):  # what was changed for an earlier resume stays changed
         last_plan = record.data["plan"]
         sections |= {name: last_plan[name] for name in ("llm", "sandbox", "executor") if name in last_plan}
-        carried_keys = ("llm", "workers", *limits.LIMIT_KEYS)
-        sections["run"] = {**sections["run"], **{key: last_plan["run"][key] for key in carried_keys if key in last_plan["run"]}}
+        carried_keys = ("llm", "workers", *resume_checks.LIMIT_KEYS)
+        sections["run"] = {
+            **sections["run"],
+            **{key: last_plan["run"][key] for key in carried_keys if key in last_plan["run"]},
+        }
         stored_budget = record.data.get("budget")
     if changed_limits:
-        sections["run"] = {**sections["run"], **dict.fromkeys(limits.LIMIT_KEYS)}
+        sections["run"] = {**sections["run"], **dict.fromkeys(resume_checks.LIMIT_KEYS)}
     run_config = config.RunConfig.from_data(sections, changes)
-    previous_budget = run_config.get_budget() if stored_budget is None else control.Budget(**stored_budget)  # a resume that was cut had its own
-    budget = limits.extend_budget(run_config.get_budget(), compute_totals(run_store, run_id)) if changed_limits else previous_budget
-    return Session(run_store, run_config, run_id=run_id, budget=budget, llm_factory=llm_factory, allowed=allowed, has_dashboard=has_dashboard)
+    previous_budget = (
+        run_config.get_budget() if stored_budget is None else control.Budget(**stored_budget)
+    )  # a resume that was cut had its own
+    budget = (
+        resume_checks.extend_budget(run_config.get_budget(), compute_totals(run_store, run_id))
+        if changed_limits
+        else previous_budget
+    )
+    return Session(
+        run_store,
+        run_config,
+        run_id=run_id,
+        budget=budget,
+        llm_factory=llm_factory,
+        allowed=allowed,
+        has_dashboard=has_dashboard,
+    )
 
 
 def _find_mailboxes(base_llm: llm.LLM | None) -> list[llm.MailboxLLM]:
@@ -354,9 +415,13 @@ def _find_mailboxes(base_llm: llm.LLM | None) -> list[llm.MailboxLLM]:
     return [member for member in members if isinstance(member, llm.MailboxLLM)]
 
 
-def _add_routing(evolver_config: cluster.EvolverConfig, settings: config.LLMSettings, ensemble: llm.EnsembleLLM) -> cluster.EvolverConfig:
+def _add_routing(
+    evolver_config: cluster.EvolverConfig, settings: config.LLMSettings, ensemble: llm.EnsembleLLM
+) -> cluster.EvolverConfig:
     """Returns a configuration whose steps are advised which model to ask."""
     learner = routing.make_router(settings.route, ensemble, plateau_iterations=settings.plateau_steps)
-    islands = replace(evolver_config.island_config, mutation_engine=llm.RoutedProposer(evolver_config.island_config.mutation_engine))
+    islands = replace(
+        evolver_config.island_config, mutation_engine=llm.RoutedProposer(evolver_config.island_config.mutation_engine)
+    )
     combined = learner if evolver_config.learner is None else routing.CombinedLearner(evolver_config.learner, learner)
     return replace(evolver_config, island_config=islands, learner=combined)

@@ -1,10 +1,12 @@
 """What became of a run, read from the store alone."""
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from atoll import evaluation, journal, store
+from atoll import errors, evaluation, journal, store
 
 type Status = Literal["running", "paused", "done", "interrupted", "stopped", "failed", "cut"]
 
@@ -123,7 +125,9 @@ def find_end_record(run_store: store.Store, run_id: str) -> journal.Record | Non
 def _find_status(run_store: store.Store, run_id: str) -> tuple[Status, str]:
     if run_store.has_writer(run_id):
         commands = list[str]()
-        for record in run_store.journal(run_id).read_kinds("started", "controlled"):  # a pause ends with the process that obeyed
+        for record in run_store.journal(run_id).read_kinds(
+            "started", "controlled"
+        ):  # a pause ends with the process that obeyed
             commands = [] if record.kind == "started" else [*commands, record.data["kind"]]
         pause_commands = [kind for kind in commands if kind in ("pause", "resume")]
         return "paused" if pause_commands[-1:] == ["pause"] else "running", ""
@@ -135,3 +139,71 @@ def _find_status(run_store: store.Store, run_id: str) -> tuple[Status, str]:
         if reason.startswith(status):
             return status, reason
     return "done", reason
+
+
+def find_result(run_store: store.Store, run_id: str) -> Mapping[str, Any]:
+    """Returns the newest result of a run; empty where its system adds none, or it has not ended.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    result: Mapping[str, Any] = {}
+    for record in run_store.journal(run_id).read_kinds("concluded"):
+        result = record.data["result"]
+    return result
+
+
+def list_best_candidates(result: Mapping[str, Any]) -> list[str]:
+    """Returns the ids of the best of each instance, where a run has searched for several things at once."""
+    rows = result.get("instances", ())
+    ids = [str(row["candidate"]) for row in rows if isinstance(row, Mapping) and row.get("candidate")]
+    return ids if len(rows) > 1 else []
+
+
+def format_result(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a result as Markdown: texts and numbers by name, and a table for every list of rows."""
+    for name, value in result.items():
+        if isinstance(value, Mapping):
+            yield f"{name}: {', '.join(f'{key} {_format_value(item)}' for key, item in value.items())}"
+        elif not isinstance(value, Sequence) or isinstance(value, str):
+            yield f"{name}: {_format_value(value)}"
+    for name, rows in result.items():
+        if isinstance(rows, Sequence) and not isinstance(rows, str) and rows:
+            yield from ("", f"{name}:", "", f"| {' | '.join(rows[0])} |", f"|{'|'.join(' --- ' for _ in rows[0])}|")
+            yield from (f"| {' | '.join(_format_value(cell) for cell in row.values())} |" for row in rows)
+
+
+def _format_value(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+LATEST = "latest"
+
+
+def find_run(run_store: store.Store, name: str) -> str:
+    """Returns the id of a run by its id, by the beginning or end of one, `latest`, or `latest~1` for the one before.
+
+    Baselines are never the latest: that is the run that they belong to.
+
+    Raises:
+        NotFound: There is none, or several fit.
+    """
+    stored_runs = run_store.list_runs()
+    ids = [run.id for run in stored_runs]
+    if name in ids:
+        return name
+    if not ids:
+        raise errors.NotFound(f"There is no run in {run_store.database.name} yet: start one with 'atoll run TASK'.")
+    if match := re.fullmatch(rf"{LATEST}(?:~([0-9]{{1,9}}))?", name):
+        offset, main_ids = int(match[1] or 0), [run.id for run in stored_runs if "baseline_of" not in run.config]
+        if offset < len(main_ids):
+            return main_ids[offset]
+        raise errors.NotFound(f"There are only {len(main_ids)} runs in {run_store.database.name}, so none is {name}.")
+    matches = [run_id for run_id in ids if name and (run_id.startswith(name) or run_id.endswith(name))]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise errors.NotFound(
+            f"{len(matches)} runs fit {name!r}, such as {matches[0]} and {matches[1]}: type more of it."
+        )
+    raise errors.NotFound(f"There is no run {name} in {run_store.database.name}: 'atoll list' shows those there are.")

@@ -1,18 +1,14 @@
 """Where candidates run, apart from everything that they could harm."""
 
-from atoll.sandbox.files import load_score_job
+from atoll.sandbox.base import CLOSED_MESSAGE, Job, MakeJob, Sandbox, SandboxResult, run_job
+from atoll.sandbox.evaluators import CallJob, OutputEvaluator, SandboxEvaluator, make_score_reader
 from atoll.sandbox.hold import Hold
-from atoll.sandbox.jail import IsolatedSandbox
-from atoll.sandbox.judge import SandboxEvaluator, make_score_reader
-from atoll.sandbox.levels import LEVELS, Probe, get_level, describe_missing, probe
+from atoll.sandbox.levels import LEVELS, Probe, describe_missing, get_level, probe
 from atoll.sandbox.limits import Limits
-from atoll.sandbox.opening import open
-from atoll.sandbox.outputs import CallJob, OutputEvaluator
-from atoll.sandbox.profiles import DEFAULT_PERMISSIONS, Permissions, permissions_from_source
-from atoll.sandbox.sandbox import CLOSED_MESSAGE, SandboxResult, Job, MakeJob, Sandbox, run_job
-from atoll.sandbox.scoring import ScoreJob
-from atoll.sandbox.slots import ProcessPool
-from atoll.sandbox.workers import ProcessSandbox
+from atoll.sandbox.permissions import DEFAULT_PERMISSIONS, Permissions, permissions_from_source
+from atoll.sandbox.process.pool import ProcessPool
+from atoll.sandbox.sandboxes import IsolatedSandbox, ProcessSandbox, open
+from atoll.sandbox.score_job import ScoreJob, load_score_job
 
 __all__ = [
     "CLOSED_MESSAGE",

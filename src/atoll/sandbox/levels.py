@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from atoll.sandbox import shelves
+from atoll.sandbox.linux import root_filesystem
 
 LEVELS = {
     "L3": "namespaces, Landlock, seccomp and limits",
@@ -54,7 +54,7 @@ def probe() -> Probe:
         return Probe(NOT_PROBED, False, NOT_PROBED, 0, NOT_PROBED, NOT_PROBED)
     try:
         completed = subprocess.run(
-            [sys.executable, "-P", "-c", _PROBE_SCRIPT, shelves.PACKAGES_FOLDER],
+            [sys.executable, "-P", "-c", _PROBE_SCRIPT, root_filesystem.PACKAGES_FOLDER],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PROBE_SECONDS,

@@ -1,23 +1,21 @@
 """The store: journal, candidates, versions, inbox and blobs of many runs in one file, or in memory for tests."""
 
-from atoll.store import audit
-from atoll.store.blobs import Blobs
-from atoll.store.book import ChangeLog
-from atoll.store.candidates import Candidates, Row
-from atoll.store.changes import SQLChangeLog
-from atoll.store.dialect import RunLock
-from atoll.store.entry import ChangeEntry
-from atoll.store.feed import RecordFeed, Gap, FeedItem
-from atoll.store.inbox import StoredInbox
-from atoll.store.journal import StoredJournal
-from atoll.store.leases import LeaseInterval, Leases, LeaseStatus
-from atoll.store.ledger import VersionLedger, ChangeRequest
-from atoll.store.memory import MemoryBlobs, MemoryInbox, MemoryJournal, MemoryVersions
-from atoll.store.memory_book import MemoryChangeLog
+from atoll.store.candidates.candidates import Candidates, Row
+from atoll.store.database.dialect import RunLock
+from atoll.store.memory import MemoryBlobs, MemoryChangeLog, MemoryInbox, MemoryJournal, MemoryVersions
+from atoll.store.records.blobs import Blobs
+from atoll.store.records.feed import FeedItem, Gap, RecordFeed
+from atoll.store.records.journal import StoredInbox, StoredJournal
+from atoll.store.records.leases import LeaseInterval, Leases, LeaseStatus
+from atoll.store.records.shared_journal import Migrant, SharedJournal, SharedUsage
 from atoll.store.runs import Run
-from atoll.store.shared import Migrant, SharedJournal, SharedUsage
 from atoll.store.store import Store, open
-from atoll.store.versions import LedgerVersions, StoredVersions
+from atoll.store.versions import audit
+from atoll.store.versions.change import ChangeEntry
+from atoll.store.versions.change_log import ChangeLog
+from atoll.store.versions.ledger import ChangeRequest, VersionLedger
+from atoll.store.versions.sql_change_log import SQLChangeLog
+from atoll.store.versions.versions import LedgerVersions, StoredVersions
 
 __all__ = [
     "Blobs",

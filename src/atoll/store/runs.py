@@ -9,11 +9,10 @@ from sqlalchemy import Select, insert, select
 
 from atoll import errors
 from atoll.candidate import JSON
-from atoll.store import schema
-from atoll.store.blobs import Blobs, insert_blobs
-from atoll.store.database import Database
-from atoll.store.packing import PackedJSON, pack, unpack
-from atoll.store.perseverance import retry_transaction
+from atoll.store.database import schema
+from atoll.store.database.database import Database, retry_transaction
+from atoll.store.records.blobs import Blobs, insert_blobs
+from atoll.store.records.json_codec import PackedJSON, pack, unpack
 
 ID_ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"  # none that are taken for each other
 

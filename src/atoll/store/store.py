@@ -6,17 +6,18 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from atoll.candidate import JSON, EMPTY
-from atoll.store import candidates, dialect, runs, sqlite, strangers
-from atoll.store import leases as leasing
-from atoll.store.blobs import Blobs
-from atoll.store.changes import SQLChangeLog
-from atoll.store.database import Database
-from atoll.store.feed import RecordFeed
-from atoll.store.inbox import StoredInbox
-from atoll.store.journal import StoredJournal
+from atoll.candidate import EMPTY, JSON
+from atoll.store import runs
+from atoll.store.candidates import candidates
+from atoll.store.database import dialect, schema_check, sqlite
+from atoll.store.database.database import Database
+from atoll.store.records import leases as leasing
+from atoll.store.records.blobs import Blobs
+from atoll.store.records.feed import RecordFeed
+from atoll.store.records.journal import StoredInbox, StoredJournal
 from atoll.store.runs import Run
-from atoll.store.versions import StoredVersions
+from atoll.store.versions.sql_change_log import SQLChangeLog
+from atoll.store.versions.versions import StoredVersions
 
 
 class Store:
@@ -178,7 +179,7 @@ class Store:
     def find_unexpected_objects(self) -> Sequence[str]:
         """Returns what stands in the database that no Atoll put there, such as a trigger."""
         with self.database.begin_read() as connection:
-            return strangers.find_unexpected_objects(connection)
+            return schema_check.find_unexpected_objects(connection)
 
     def close(self) -> None:
         """Frees all claims and connections; beside the file nothing is left."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll import errors
-from atoll.survival import measures
+from atoll.survival import forecast_metrics
 
 
 def read_turns(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
@@ -90,7 +90,7 @@ def _add_turn(episode: dict[str, Any], turn: Mapping[str, Any]) -> None:
 
 def _summarize_episode(episode: Mapping[str, Any]) -> dict[str, Any]:
     """Adds what forecasts were worth for the turn itself; the run's own figures look farther ahead."""
-    calibration = measures.compute_calibration(list(zip(episode["said"], episode["lost"], strict=True)))
+    calibration = forecast_metrics.compute_calibration(list(zip(episode["said"], episode["lost"], strict=True)))
     row = {name: value for name, value in episode.items() if name not in ("said", "lost")}
     row |= {"reward": round(episode["reward"], 3), "damage": round(episode["damage"], 3)}
     return {**row, "auroc": round(calibration.auroc, 3)}

@@ -8,28 +8,34 @@ from typing import Any
 
 from atoll import cluster, errors, executor, function, playbook, store, system
 from atoll.candidate import JSON
-from atoll.survival import grid, results, together
+from atoll.survival import episode_reports, grid, multi_agent
+from atoll.survival.agent_state import AgentSettings, AgentState
 from atoll.survival.config import Options, Task
-from atoll.survival.episodes import EpisodeProposer, EpisodeLearner, RunEpisode, curate, make_evaluator, derive_world_seed
-from atoll.survival.life import EpisodeSummary, EpisodeRunner
+from atoll.survival.episode import EpisodeRunner, EpisodeSummary
+from atoll.survival.episode_proposer import (
+    EpisodeLearner,
+    EpisodeProposer,
+    RunEpisode,
+    curate,
+    derive_world_seed,
+    make_evaluator,
+)
+from atoll.survival.live_controls import LiveControls, NotificationSettings
 from atoll.survival.loop import Roles
-from atoll.survival.mind import AgentState, AgentSettings
-from atoll.survival.reins import LiveControls, NotificationSettings
 from atoll.survival.roles.presenter import Presenter
-from atoll.survival.roles.sketch import StateChanges
-from atoll.survival.thinkers.fixed import RandomThinker, PolicyThinker, WaitThinker
-from atoll.survival.thinkers.model import LLMThinker
-from atoll.survival.thinkers.native import RuleThinker
-from atoll.survival.thinkers.thinker import Thinker
-from atoll.survival.worlds import own
-from atoll.survival.worlds.commands import SandboxedRunner, CommandRunner
-from atoll.survival.worlds.crafters import CrafterWorld
+from atoll.survival.roles.state_changes import StateChanges
+from atoll.survival.thinkers.llm import LLMThinker
+from atoll.survival.thinkers.rule_based import RuleThinker
+from atoll.survival.thinkers.thinker import PolicyThinker, RandomThinker, Thinker, WaitThinker
+from atoll.survival.worlds import world as worlds_world
+from atoll.survival.worlds.commands import CommandRunner, SandboxedRunner
+from atoll.survival.worlds.crafter import CrafterWorld
 from atoll.survival.worlds.gridworld import GridWorld
 from atoll.survival.worlds.hybrid import HybridWorld
-from atoll.survival.worlds.machine import OSWorld
-from atoll.survival.worlds.minigrids import MiniGridWorld
+from atoll.survival.worlds.minigrid import MiniGridWorld
+from atoll.survival.worlds.operating_system import OSWorld
 from atoll.survival.worlds.playground import Playground
-from atoll.survival.worlds.table import SharedGrid
+from atoll.survival.worlds.shared_grid import SharedGrid
 from atoll.survival.worlds.world import World
 
 __all__ = ["Options", "Task", "build", "discover", "simulate_episodes"]
@@ -61,9 +67,13 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
     world.close()
     presenter, learner = Presenter(), EpisodeLearner()
     episode_runner = make_episode_runner(thinker_name, options, context, is_shared=task.share_playground)
-    proposer = EpisodeProposer(_make_episode_function(task, context, make_world), episode_runner, context.blobs, presenter, context.seed)
+    proposer = EpisodeProposer(
+        _make_episode_function(task, context, make_world), episode_runner, context.blobs, presenter, context.seed
+    )
     initial_text = function.Text(playbook.Playbook().dump())
-    initial = function.DefaultFunction(function.DefaultFunctionProps(initial_text, candidate_evaluator=make_evaluator(episode_runner.curator)))
+    initial = function.DefaultFunction(
+        function.DefaultFunctionProps(initial_text, candidate_evaluator=make_evaluator(episode_runner.curator))
+    )
     versions = context.versions or store.MemoryVersions()
 
     def make_population(island: int, rng: Random, announce: Any) -> cluster.VersionedPopulation:
@@ -76,10 +86,10 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
     return system.BuiltSystem(
         config,
         _build_report(world, thinker_name, episode_runner),
-        [file for file in [own.get_world_path(task.env, context.folder)] if file],
+        [file for file in [worlds_world.get_world_path(task.env, context.folder)] if file],
         command_runner.level if command_runner else _describe_missing_sandbox(task),
         command_runner.close if command_runner else lambda: None,
-        lambda evolver: results.sum_episodes(learner.episodes, is_crafter=is_crafter),
+        lambda evolver: episode_reports.sum_episodes(learner.episodes, is_crafter=is_crafter),
         use_profiler=presenter.use_profiler,
     )
 
@@ -87,7 +97,10 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
 def simulate_episodes(task: Task, options: Options, seed: int, episodes: int) -> Iterator[EpisodeSummary]:
     """Yields the lives that a run with this seed would have, without a kernel and without a store."""
     context = system.BuildContext(Path(), None, executor.ExecutorConfig(), 1, seed, store.MemoryBlobs())
-    episode_runner, run_episode = make_episode_runner(_get_thinker_name(options, context), options, context), _make_episode_function(task, context, _make_world_factory(task, context))
+    episode_runner, run_episode = (
+        make_episode_runner(_get_thinker_name(options, context), options, context),
+        _make_episode_function(task, context, _make_world_factory(task, context)),
+    )
     book, state = playbook.Playbook(), dict[str, Any]()
     for episode in range(1, episodes + 1):
         summary = run_episode(episode_runner, book, state, derive_world_seed(seed, episode), episode)
@@ -95,13 +108,17 @@ def simulate_episodes(task: Task, options: Options, seed: int, episodes: int) ->
         yield summary
 
 
-def make_episode_runner(thinker_name: str, options: Options, context: system.BuildContext, *, is_shared: bool = False) -> EpisodeRunner:
+def make_episode_runner(
+    thinker_name: str, options: Options, context: system.BuildContext, *, is_shared: bool = False
+) -> EpisodeRunner:
     """Returns how lives are lived under some settings."""
     is_learning = thinker_name in ("native", "llm")
     enabled_features = (options.playbook and is_learning, options.fear, options.curiosity)
     return EpisodeRunner(
         playbook.Curator(_playbook_config(options)),
-        lambda agent, seed: Roles(_make_thinker(thinker_name, agent, seed, context), state_changes=StateChanges(is_shared=is_shared)),
+        lambda agent, seed: Roles(
+            _make_thinker(thinker_name, agent, seed, context), state_changes=StateChanges(is_shared=is_shared)
+        ),
         AgentSettings(*enabled_features, options.danger_threshold, options.exploration_bonus),
         options.horizon,
         options.max_turns,
@@ -144,7 +161,9 @@ def _playbook_config(options: Options) -> playbook.Config:
     )
 
 
-def _make_world_factory(task: Task, context: system.BuildContext, command_runner: CommandRunner | None = None) -> Callable[[], World]:
+def _make_world_factory(
+    task: Task, context: system.BuildContext, command_runner: CommandRunner | None = None
+) -> Callable[[], World]:
     """Returns what makes the world that a task names.
 
     Raises:
@@ -162,8 +181,8 @@ def _make_world_factory(task: Task, context: system.BuildContext, command_runner
             return lambda: OSWorld(_make_playground(task, context), command_runner)
         case ("hybrid", _, ""):
             return lambda: HybridWorld(GridWorld(task.world, family), _make_playground(task, context), command_runner)
-        case _ if own.get_world_path(task.env, context.folder):
-            return own.load_world_factory(task.env, context.folder)
+        case _ if worlds_world.get_world_path(task.env, context.folder):
+            return worlds_world.load_world_factory(task.env, context.folder)
         case _:
             raise errors.SetupError(
                 f"There is no env {task.env!r:.60}: there are grid, minigrid:ID, crafter, os, hybrid and file.py:Name."
@@ -179,17 +198,23 @@ def _make_episode_function(task: Task, context: system.BuildContext, make_world:
     if task.agents > 1 and task.env != "grid":
         raise errors.SetupError(f"task.agents is {task.agents}, and only env=grid has room for several.")
 
-    def run_single(episode_runner: EpisodeRunner, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int) -> EpisodeSummary:
+    def run_single(
+        episode_runner: EpisodeRunner, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int
+    ) -> EpisodeSummary:
         world = make_world()
         try:
             return episode_runner.run(world, book, state, seed=seed, episode=episode)
         finally:
             world.close()
 
-    def run_multiple(episode_runner: EpisodeRunner, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int) -> EpisodeSummary:
+    def run_multiple(
+        episode_runner: EpisodeRunner, book: playbook.Playbook, state: Mapping[str, Any], seed: int, episode: int
+    ) -> EpisodeSummary:
         shared_grid = SharedGrid(task.world, context.seed if task.family is None else task.family, task.agents)
-        summaries = together.run_together(episode_runner, shared_grid, task.party, book, state, seed=seed, episode=episode)
-        return together.merge_summaries(summaries)
+        summaries = multi_agent.run_together(
+            episode_runner, shared_grid, task.party, book, state, seed=seed, episode=episode
+        )
+        return multi_agent.merge_summaries(summaries)
 
     return run_single if task.agents == 1 else run_multiple
 

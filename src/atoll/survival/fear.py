@@ -106,5 +106,9 @@ class Forecaster:
     def from_data(cls, data: Mapping[str, Any], horizon: int) -> "Forecaster":
         forecaster = cls(horizon)
         if len(data.get("weights", ())) == len(INITIAL_WEIGHTS):
-            forecaster.weights, forecaster.first_entries, forecaster._num_updates = list(data["weights"]), list(data["firsts"]), int(data["steps"])
+            forecaster.weights, forecaster.first_entries, forecaster._num_updates = (
+                list(data["weights"]),
+                list(data["firsts"]),
+                int(data["steps"]),
+            )
         return forecaster

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from atoll.survival import lore
-from atoll.survival.mind import AgentState
+from atoll.survival import beliefs as survival_beliefs
+from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ExecutedAction
 from atoll.survival.worlds.world import FACING, Observation
 
@@ -49,7 +49,8 @@ def get_ground_damage(agent: AgentState, observation: Observation) -> float:
     return sum(
         amount
         for cause, amount in observation.harm.items()
-        if cause not in BODY_CAUSES and not (cause in agent.beliefs.tile_stats and agent.beliefs.tile_stats[cause].hunts)
+        if cause not in BODY_CAUSES
+        and not (cause in agent.beliefs.tile_stats and agent.beliefs.tile_stats[cause].hunts)
     )
 
 
@@ -66,15 +67,22 @@ def _learn_move(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     ):  # it hurts whoever runs into it, and lets nobody through
         stats.blocked += 1
         stats.hurt, stats.damage, stats.cause = stats.hurt + 1, stats.damage + after.harm[tile], tile
-        text = lore.AVOID.format(look=tile, cause=tile, damage=after.harm[tile])
+        text = survival_beliefs.AVOID.format(look=tile, cause=tile, damage=after.harm[tile])
         evidence = f"ran into it at {target}"
-        return [Lesson(tile, "tactics", text, evidence), Lesson(tile, "recipes", lore.BLOCKS.format(look=tile), evidence)]
+        return [
+            Lesson(tile, "tactics", text, evidence),
+            Lesson(tile, "recipes", survival_beliefs.BLOCKS.format(look=tile), evidence),
+        ]
     if after.position != target:
         if agent.beliefs.get_tile_stats(before.current_tile).hurt:  # in a pit nobody moves, whatever lies before them
             return _learn_stay(agent, before, after)
         stats.blocked += 1
         is_new = stats.blocked == 1 and not stats.entered
-        return [Lesson(tile, "recipes", lore.BLOCKS.format(look=tile), f"ran into it at {target}")] if is_new else []
+        return (
+            [Lesson(tile, "recipes", survival_beliefs.BLOCKS.format(look=tile), f"ran into it at {target}")]
+            if is_new
+            else []
+        )
     return _learn_entry(agent, tile, after)
 
 
@@ -86,14 +94,14 @@ def _learn_entry(agent: AgentState, tile: str, after: Observation) -> list[Lesso
     if after.gained and damage <= 0:
         effect = agent.beliefs.get_effect("enter", tile)
         effect.tries, effect.gains[after.gained[0]] = effect.tries + 1, effect.gains[after.gained[0]] + 1
-        text = lore.GIVES.format(action="enter", look=tile, gain=after.gained[0])
+        text = survival_beliefs.GIVES.format(action="enter", look=tile, gain=after.gained[0])
         return [Lesson(tile, "recipes", text, f"it did at tick {after.tick}")]
     if damage > 0:
         stats.hurt, stats.damage = stats.hurt + 1, stats.damage + damage
         stats.cause = next(cause for cause in after.harm if cause not in BODY_CAUSES)
-        text = lore.AVOID.format(look=tile, cause=stats.cause, damage=damage)
+        text = survival_beliefs.AVOID.format(look=tile, cause=stats.cause, damage=damage)
         return [Lesson(tile, "tactics", text, f"lost {damage:.2f} at tick {after.tick}", f"{tile} is harmless")]
-    text, evidence = lore.HARMLESS.format(look=tile), f"entered unharmed at tick {after.tick}"
+    text, evidence = survival_beliefs.HARMLESS.format(look=tile), f"entered unharmed at tick {after.tick}"
     return [Lesson(tile, "tactics", text, evidence, f"Avoid {tile}:")] if stats.entered == 1 or stats.hurt else []
 
 
@@ -118,11 +126,13 @@ def _learn_creatures(agent: AgentState, after: Observation, ran_into: str | None
     """A cause that is itself a look in sight is alive: it came to us, unless we ran into it."""
     lessons = []
     for cause, amount in after.harm.items():
-        if cause in (after.current_tile, ran_into) or (cause not in agent.world_map.known_tiles and cause not in after.tiles.values()):
+        if cause in (after.current_tile, ran_into) or (
+            cause not in agent.world_map.known_tiles and cause not in after.tiles.values()
+        ):
             continue
         stats = agent.beliefs.get_tile_stats(cause)
         if not stats.hunts:
-            text = lore.HUNTS.format(look=cause)
+            text = survival_beliefs.HUNTS.format(look=cause)
             lessons.append(Lesson(cause, "tactics", text, f"lost {amount:.2f} at tick {after.tick}"))
         stats.hunts, stats.cause = True, cause
         stats.entered, stats.hurt, stats.damage = stats.entered + 1, stats.hurt + 1, stats.damage + amount
@@ -145,11 +155,11 @@ def _learn_use(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     lessons = []
     for gain in dict.fromkeys(after.gained):
         effect.gains[gain] += 1
-        text = lore.GIVES.format(action=action, look=tile, gain=gain)
+        text = survival_beliefs.GIVES.format(action=action, look=tile, gain=gain)
         evidence = f"it did at tick {after.tick}"
         lessons.append(Lesson(tile, "recipes", text, evidence, f"{action} at {tile} gives nothing"))
     if not effect.gains and effect.tries == agent.world.patience:
-        text = lore.GIVES_NOTHING.format(action=action, look=tile)
+        text = survival_beliefs.GIVES_NOTHING.format(action=action, look=tile)
         lessons.append(Lesson(tile, "recipes", text, f"{agent.world.patience} tries without"))
     return lessons
 
@@ -158,8 +168,13 @@ def _learn_refusal(agent: AgentState, step: ExecutedAction) -> list[Lesson]:
     """What the world does not do is remembered like what hurts."""
     subject, damage = str(step.action), sum(step.after.harm.values())
     stats = agent.beliefs.get_tile_stats(subject)
-    stats.entered, stats.hurt, stats.damage, stats.cause = stats.entered + 1, stats.hurt + 1, stats.damage + damage, "refusal"
-    text = lore.AVOID.format(look=subject, cause="refusal", damage=damage)
+    stats.entered, stats.hurt, stats.damage, stats.cause = (
+        stats.entered + 1,
+        stats.hurt + 1,
+        stats.damage + damage,
+        "refusal",
+    )
+    text = survival_beliefs.AVOID.format(look=subject, cause="refusal", damage=damage)
     return [Lesson(subject, "tactics", text, step.after.refused[:120])]
 
 
@@ -179,18 +194,20 @@ def _learn_night(agent: AgentState, before: Observation, after: Observation) -> 
         if beliefs.daylight is None:
             beliefs.daylight = daylight_ticks
             evidence = f"night fell at tick {after.tick}"
-            lessons.append(Lesson("daylight", "reflections", lore.DAYLIGHT.format(ticks=daylight_ticks), evidence))
+            lessons.append(
+                Lesson("daylight", "reflections", survival_beliefs.DAYLIGHT.format(ticks=daylight_ticks), evidence)
+            )
     if not (before.is_dark and after.is_dark):
         return lessons
     if "cold" in after.harm:
         was_harmful = beliefs.is_dark_harmful()
         beliefs.dark_harm_ticks, beliefs.dark_ticks = beliefs.dark_harm_ticks + 1, beliefs.dark_ticks + 1
         if beliefs.is_dark_harmful() and not was_harmful:
-            lessons.append(Lesson("dark", "reflections", lore.DARK, f"cold at tick {after.tick}"))
+            lessons.append(Lesson("dark", "reflections", survival_beliefs.DARK, f"cold at tick {after.tick}"))
     elif beliefs.is_dark_harmful() and after.current_tile:
         beliefs.refuges[after.current_tile] += 1
         if beliefs.refuges[after.current_tile] == MIN_REFUGE_NIGHTS:
-            text = lore.REFUGE.format(look=after.current_tile)
+            text = survival_beliefs.REFUGE.format(look=after.current_tile)
             lessons.append(Lesson(after.current_tile, "tactics", text, f"no cold there at tick {after.tick}"))
     return lessons
 
@@ -205,8 +222,13 @@ def learn_renewals(agent: AgentState, tile_changes: list[tuple[str, str, int]]) 
     lessons = []
     for old_tile, new_tile, ticks in tile_changes:
         is_source = any(tile == new_tile and effect.gains for (_, tile), effect in agent.beliefs.effects.items())
-        if is_source and old_tile not in agent.beliefs.renewals and old_tile != new_tile and not agent.beliefs.get_tile_stats(old_tile).hunts:
+        if (
+            is_source
+            and old_tile not in agent.beliefs.renewals
+            and old_tile != new_tile
+            and not agent.beliefs.get_tile_stats(old_tile).hunts
+        ):
             agent.beliefs.renewals[old_tile] = (new_tile, ticks)
-            text = lore.RENEWS.format(look=old_tile, other=new_tile, ticks=ticks)
+            text = survival_beliefs.RENEWS.format(look=old_tile, other=new_tile, ticks=ticks)
             lessons.append(Lesson(old_tile, "recipes", text, f"seen after {ticks} ticks"))
     return lessons

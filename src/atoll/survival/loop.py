@@ -5,21 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atoll import playbook
-from atoll.candidate import JSON, EMPTY
-from atoll.survival import foresight, learning
+from atoll.candidate import EMPTY, JSON
+from atoll.survival import learning, risk
+from atoll.survival.agent_state import AgentState
 from atoll.survival.learning import Lesson
-from atoll.survival.mind import AgentState
-from atoll.survival.plan import ActionPlan, PlanningContext, ExecutedAction, LoopSnapshot, Reflection
-from atoll.survival.reins import NotificationSettings
-from atoll.survival.roles.engine import ExecutionEngine, clear_effects
+from atoll.survival.live_controls import NotificationSettings
+from atoll.survival.plan import ActionPlan, ExecutedAction, LoopSnapshot, PlanningContext, Reflection
+from atoll.survival.roles.execution_engine import ExecutionEngine, clear_effects
 from atoll.survival.roles.formatters import ResultFormatter, StateFormatter
 from atoll.survival.roles.presenter import iter_notices
 from atoll.survival.roles.reflector import LessonReflector
 from atoll.survival.roles.rewards import RewardSynthesizer
 from atoll.survival.roles.sentinel import Sentinel
-from atoll.survival.roles.sketch import StateChanges
+from atoll.survival.roles.state_changes import StateChanges
 from atoll.survival.thinkers.thinker import Thinker
-from atoll.survival.worlds.world import Observation, Cell
+from atoll.survival.worlds.world import Cell, Observation
 
 type ReflectFunction = Callable[[playbook.Playbook, Sequence[Lesson]], Sequence[playbook.Delta]]
 
@@ -49,7 +49,9 @@ class FeedbackLoop:
         agent: Who this is, where several live at once.
     """
 
-    def __init__(self, agent: AgentState, roles: Roles, start: Observation, episode: int = 0, *, has_text: bool = True) -> None:
+    def __init__(
+        self, agent: AgentState, roles: Roles, start: Observation, episode: int = 0, *, has_text: bool = True
+    ) -> None:
         self.agent_state, self.roles, self.episode, self.has_text = agent, roles, episode, has_text
         self.notification_settings, self.agent_index = NotificationSettings(), 0
         self._engine = ExecutionEngine(roles.sentinel)
@@ -62,7 +64,9 @@ class FeedbackLoop:
     def step(self) -> LoopSnapshot:
         """Lives one turn."""
         context = self._collect()
-        plan = self.roles.sentinel.filter_plan(self.agent_state, self.roles.thinker.plan(self.agent_state, context), context.observation)
+        plan = self.roles.sentinel.filter_plan(
+            self.agent_state, self.roles.thinker.plan(self.agent_state, context), context.observation
+        )
         is_danger_near = self._is_danger_near(context.observation)
         forecast = self._forecast_damage(context.observation, plan)
         steps = self._engine.run(self.agent_state, plan, clear_effects(context.observation))
@@ -74,14 +78,24 @@ class FeedbackLoop:
         """Steps 1 and 2: what there is, what is remembered of it, in words."""
         agent, observation = self.agent_state, self.observation
         if not self.has_text:  # nobody reads the words: without a model and without a watcher they are left out
-            return PlanningContext(observation, "", agent.world.candidates(observation), "", (), (), self._previous_reflection)
-        forecast = agent.forecaster.forecast(foresight.extract_features(agent, observation, ()))
-        summary = self.roles.state_formatter.format(self.roles.state_formatter.build_slots(agent, observation, forecast))
+            return PlanningContext(
+                observation, "", agent.world.candidates(observation), "", (), (), self._previous_reflection
+            )
+        forecast = agent.forecaster.forecast(risk.extract_features(agent, observation, ()))
+        summary = self.roles.state_formatter.format(
+            self.roles.state_formatter.build_slots(agent, observation, forecast)
+        )
         words = [*dict.fromkeys(observation.tiles.values()), *observation.resources]
         excerpts = agent.episode_playbook.get_excerpts(" ".join(words)) if agent.settings.has_playbook else ()
         schema = self.roles.rewards.format_scoreboard(agent)
         return PlanningContext(
-            observation, summary, agent.world.candidates(observation), schema, agent.memory.find_relevant(words), excerpts, self._previous_reflection
+            observation,
+            summary,
+            agent.world.candidates(observation),
+            schema,
+            agent.memory.find_relevant(words),
+            excerpts,
+            self._previous_reflection,
         )
 
     def _forecast_damage(self, observation: Observation, plan: ActionPlan) -> float:
@@ -91,13 +105,18 @@ class FeedbackLoop:
                 dx, dy = self.agent_state.world.moves[action.name]
                 cell = (cell[0] + dx, cell[1] + dy)
                 path.append(cell)
-        return self.agent_state.forecaster.issue_forecast(observation.tick, foresight.extract_features(self.agent_state, observation, path))
+        return self.agent_state.forecaster.issue_forecast(
+            observation.tick, risk.extract_features(self.agent_state, observation, path)
+        )
 
     def _is_danger_near(self, observation: Observation) -> bool:
         agent, (x, y) = self.agent_state, observation.position
         neighbor_tiles = [observation.tiles.get((x + dx, y + dy), "") for dx, dy in agent.world.moves.values()]
         tile_stats = agent.beliefs.tile_stats
-        return any(tile in tile_stats and tile_stats[tile].hurt and agent.beliefs.get_risk(tile, 0.0) > 0.5 for tile in neighbor_tiles)
+        return any(
+            tile in tile_stats and tile_stats[tile].hurt and agent.beliefs.get_risk(tile, 0.0) > 0.5
+            for tile in neighbor_tiles
+        )
 
     def _learn(self, steps: Sequence[ExecutedAction]) -> list[Lesson]:
         """Learns from what was done, action by action."""
@@ -109,7 +128,9 @@ class FeedbackLoop:
             lessons += learning.learn(self.agent_state, step)
             lessons += learning.learn_renewals(self.agent_state, self.agent_state.perceive(step.after))
             for item in (*step.after.gained, *step.after.unlocked):
-                self.agent_state.memory.add_discovery(f"{item} by {step.action} at {step.before.current_tile or 'nothing'}")
+                self.agent_state.memory.add_discovery(
+                    f"{item} by {step.action} at {step.before.current_tile or 'nothing'}"
+                )
         return lessons
 
     def _propose_deltas(self, lessons: Sequence[Lesson], report: str) -> Sequence[playbook.Delta]:
@@ -169,17 +190,25 @@ class FeedbackLoop:
     ) -> dict[str, Any]:
         """Returns what only a watcher wants of a turn."""
         agent, detail = self.agent_state, self.notification_settings.log_detail
-        score = self.roles.rewards.totals.get("external", 0.0) if agent.world.is_scored_by_reward else self.observation.tick
+        score = (
+            self.roles.rewards.totals.get("external", 0.0) if agent.world.is_scored_by_reward else self.observation.tick
+        )
         settings, notification_settings = agent.settings, self.notification_settings
         limits = {"danger_threshold": settings.danger_threshold, "exploration_bonus": settings.exploration_bonus}
-        current_settings = {**limits, "log_detail": notification_settings.log_detail, "notifications": notification_settings.notifications}
+        current_settings = {
+            **limits,
+            "log_detail": notification_settings.log_detail,
+            "notifications": notification_settings.notifications,
+        }
         thinker_input = {
             "candidates": [str(action) for action in context.candidates],
             "memory": list(context.memory),
             "playbook": list(context.playbook),
             "rewards": context.reward_schema,
         }
-        alarms = iter_notices(notification_settings.notifications, self.observation, forecast, settings.danger_threshold, events, warnings)
+        alarms = iter_notices(
+            notification_settings.notifications, self.observation, forecast, settings.danger_threshold, events, warnings
+        )
         return {
             "view": {**self.roles.state_changes.collect(agent, self.observation, score), "in_force": current_settings},
             "notices": tuple(alarms),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from atoll.candidate import JSON, EMPTY
+from atoll.candidate import EMPTY, JSON
 from atoll.survival.worlds.world import Action, Observation
 
 type Status = Literal["done", "refused", "blocked", "aborted", "evaded"]

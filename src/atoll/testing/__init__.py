@@ -9,25 +9,28 @@ your `conftest.py` makes their failures tell more.
 """
 
 from atoll.testing.channels import FeedbackChannelSuite
-from atoll.testing.choosers import SelectorSuite
-from atoll.testing.clock import FakeClock
 from atoll.testing.clusters import ClusterSuite, ListableClusterSuite
-from atoll.testing.cuts import FailingJournal
+from atoll.testing.evaluators import CandidateEvaluatorSuite
 from atoll.testing.executors import ExecutorSuite
-from atoll.testing.functions import make_evaluated_function, make_failed_function
+from atoll.testing.fakes import (
+    FailingJournal,
+    FakeClock,
+    RandomDelays,
+    get_comparable_records,
+    make_evaluated_function,
+    make_failed_function,
+)
 from atoll.testing.gates import GateSuite
-from atoll.testing.histories import get_comparable_records
 from atoll.testing.inboxes import InboxSuite
 from atoll.testing.journals import JournalSuite
-from atoll.testing.judges import CandidateEvaluatorSuite
 from atoll.testing.llms import LLMSuite
 from atoll.testing.logs import LogSourceSuite
-from atoll.testing.naps import RandomDelays
 from atoll.testing.parameters import ParameterStoreContract
-from atoll.testing.pools import PopulationSuite
+from atoll.testing.populations import PopulationSuite
 from atoll.testing.proposers import ProposerSuite
 from atoll.testing.sandboxes import SandboxSuite
-from atoll.testing.scripted import CallPosition, ScriptedLLM
+from atoll.testing.scripted_llm import CallPosition, ScriptedLLM
+from atoll.testing.selectors import SelectorSuite
 from atoll.testing.server import Fault, ModelServer
 from atoll.testing.versions import VersionsSuite
 from atoll.testing.worlds import WorldSuite

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from atoll import errors
-from atoll.governed import feedback
+from atoll.governed.evidence import feedback
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -45,15 +45,21 @@ class FeedbackChannelSuite(ABC):
 
     def test_timestamps_are_utc(self) -> None:
         """Whatever zone somebody reports from."""
-        assert all(record.timestamp.utcoffset() == timedelta(0) for record in self.make_filled().query(self.entity, EARLIEST))
+        assert all(
+            record.timestamp.utcoffset() == timedelta(0) for record in self.make_filled().query(self.entity, EARLIEST)
+        )
 
     def test_since_is_inclusive(self) -> None:
         """What was reported at the very moment counts."""
         channel = self.make_filled()
         records = list(channel.query(self.entity, EARLIEST))
         for since in {record.timestamp for record in records}:
-            assert list(channel.query(self.entity, since)) == [record for record in records if record.timestamp >= since]
-            assert list(channel.query(self.entity, since + TICK)) == [record for record in records if record.timestamp > since]
+            assert list(channel.query(self.entity, since)) == [
+                record for record in records if record.timestamp >= since
+            ]
+            assert list(channel.query(self.entity, since + TICK)) == [
+                record for record in records if record.timestamp > since
+            ]
 
     def test_since_accepts_any_time_zone(self) -> None:
         """A bound is a moment, not the text of one."""
@@ -67,7 +73,9 @@ class FeedbackChannelSuite(ABC):
         channel = self.make_filled()
         records = list(channel.query(self.entity, EARLIEST))
         for metric in {record.metric for record in records}:
-            assert list(channel.query(self.entity, EARLIEST, metric)) == [record for record in records if record.metric == metric]
+            assert list(channel.query(self.entity, EARLIEST, metric)) == [
+                record for record in records if record.metric == metric
+            ]
         assert list(channel.query(self.entity, EARLIEST, "nothing of the kind")) == []
 
     def test_unknown_entity_has_no_feedback(self) -> None:

@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from atoll import cluster, errors, function
-from atoll.testing import claims
-from atoll.testing.functions import make_evaluated_function
+from atoll.testing import assertions
+from atoll.testing.fakes import make_evaluated_function
 
 
 class ClusterSuite(ABC):
@@ -24,9 +24,9 @@ class ClusterSuite(ABC):
     def test_empty_cluster_raises_not_found(self) -> None:
         """`select_fn` and `best_fn` of an empty cluster raise `NotFound`."""
         empty = self.make()
-        with claims.raises(errors.NotFound):
+        with assertions.raises(errors.NotFound):
             empty.select_fn()
-        with claims.raises(errors.NotFound):
+        with assertions.raises(errors.NotFound):
             empty.best_fn()
 
     def test_best_function_is_never_lost(self) -> None:
@@ -40,7 +40,12 @@ class ClusterSuite(ABC):
     def test_earlier_function_wins_ties(self) -> None:
         """A function as good as the best does not take its place."""
         cluster, first = self.make(), make_evaluated_function(1.0, "first")
-        for fn in (make_evaluated_function(0.0, "worse"), first, make_evaluated_function(1.0, "equal"), make_evaluated_function(0.5, "after")):
+        for fn in (
+            make_evaluated_function(0.0, "worse"),
+            first,
+            make_evaluated_function(1.0, "equal"),
+            make_evaluated_function(0.5, "after"),
+        ):
             cluster.add_fn(fn)
         assert cluster.best_fn() is first
 
@@ -140,4 +145,7 @@ class ListableClusterSuite(ClusterSuite):
 def _make_functions() -> Sequence[function.Function]:
     """Returns functions of different texts, lengths and scores, some scores equal."""
     rng = Random("crowd")
-    return [make_evaluated_function(rng.randrange(10), f"{iteration}{'x' * rng.randrange(40)}", id=f"{iteration}.0") for iteration in range(1, 41)]
+    return [
+        make_evaluated_function(rng.randrange(10), f"{iteration}{'x' * rng.randrange(40)}", id=f"{iteration}.0")
+        for iteration in range(1, 41)
+    ]

@@ -46,7 +46,9 @@ class ExecutorSuite(ABC):
         pool = self.make_program_executor()
         try:
             submitted: list[executor.Pending] = []
-            submitter = Thread(target=lambda: submitted.extend(pool.submit("import time; time.sleep(0.5)") for _ in range(4)))
+            submitter = Thread(
+                target=lambda: submitted.extend(pool.submit("import time; time.sleep(0.5)") for _ in range(4))
+            )
             submitter.start()
             time.sleep(0.2)
             assert len(submitted) <= 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from atoll import evaluation, gate
 from atoll.candidate import Candidate
 from atoll.evaluation import Evaluation
-from atoll.testing import claims
+from atoll.testing import assertions
 
 
 class GateSuite(ABC):
@@ -35,7 +35,10 @@ class GateSuite(ABC):
         first, second = self.make(), self.make()
         first_decisions = [first(proposal) for proposal in generate_proposals()]
         # Pair by pair: pytest takes a minute to show how two long lists differ.
-        assert all(first(proposal) == first_decision for proposal, first_decision in zip(generate_proposals(), first_decisions, strict=True))
+        assert all(
+            first(proposal) == first_decision
+            for proposal, first_decision in zip(generate_proposals(), first_decisions, strict=True)
+        )
         reversed_pairs = reversed(list(zip(generate_proposals(), first_decisions, strict=True)))
         assert all(second(proposal) == first_decision for proposal, first_decision in reversed_pairs)
 
@@ -43,7 +46,10 @@ class GateSuite(ABC):
         """Every worker asks the same gate."""
         decide = self.make()
         expected = [decide(proposal) for proposal in generate_proposals()]
-        assert claims.run_concurrently(lambda _: [decide(proposal) for proposal in generate_proposals()], 4) == [expected] * 4
+        assert (
+            assertions.run_concurrently(lambda _: [decide(proposal) for proposal in generate_proposals()], 4)
+            == [expected] * 4
+        )
 
 
 def generate_proposals() -> Iterator[gate.Proposal]:

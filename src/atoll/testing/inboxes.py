@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from atoll import control
-from atoll.testing import claims
+from atoll.testing import assertions
 
 
 class InboxSuite[T: control.Inbox](ABC):
@@ -65,8 +65,10 @@ class InboxSuite[T: control.Inbox](ABC):
             for count in range(10):
                 self.post(inbox, "set", thread=thread, count=count)
 
-        claims.run_concurrently(post, 4)
+        assertions.run_concurrently(post, 4)
         commands = inbox.read(0)
         assert len({command.number for command in commands}) == 40
         for thread in range(4):
-            assert [command.data["count"] for command in commands if command.data["thread"] == thread] == list(range(10))
+            assert [command.data["count"] for command in commands if command.data["thread"] == thread] == list(
+                range(10)
+            )

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from atoll.journal import Journal, Record
-from atoll.testing import claims
+from atoll.testing import assertions
 
 _RECORDS = [Record("judged", step, step % 3 - 1, {"id": f"{step}.0"}) for step in range(1, 10)]
 
@@ -107,7 +107,7 @@ class JournalSuite(ABC):
                 assert len(list(journal.read(thread))) == 3 * (commit + 1)
                 assert len(list(journal.read())) % 3 == 0
 
-        claims.run_concurrently(write, num_threads)
+        assertions.run_concurrently(write, num_threads)
         records = list(journal.read())
         assert len(records) == 3 * num_commits * num_threads
         commits = [records[start : start + 3] for start in range(0, len(records), 3)]

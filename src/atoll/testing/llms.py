@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from atoll import journal, llm
 from atoll.evaluation import Cost
 from atoll.journal import CallCache, Record
-from atoll.testing import claims
+from atoll.testing import assertions
 
 _NUM_THREADS = 8
 
@@ -49,7 +49,7 @@ class LLMSuite(ABC):
         """All workers share one model, and each gets the reply to its own prompt."""
         model, prompts = self.make(), self.PROMPTS[-_NUM_THREADS:]
         for prompt, response in zip(
-            prompts, claims.run_concurrently(lambda index: model(prompts[index]), _NUM_THREADS), strict=True
+            prompts, assertions.run_concurrently(lambda index: model(prompts[index]), _NUM_THREADS), strict=True
         ):
             self._check_response(prompt, response)
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 
-from atoll.governed import logs
+from atoll.governed.evidence import logs
 
 ALL_TIME = (datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC))
 START = datetime(2026, 4, 18, 23, 59, 50, tzinfo=UTC)  # so that some are of another day

@@ -12,10 +12,8 @@ from atoll.candidate import content_hash
 from atoll.evaluation import Evaluation
 from atoll.journal import Journal, Record
 from atoll.store import memory
-from atoll.testing.cuts import FailingJournal
-from atoll.testing.histories import get_comparable_records
-from atoll.testing.naps import RandomDelays
-from atoll.testing.scripted import ScriptedLLM
+from atoll.testing.fakes import FailingJournal, RandomDelays, get_comparable_records
+from atoll.testing.scripted_llm import ScriptedLLM
 
 
 class ProposerSuite(ABC):
@@ -39,7 +37,9 @@ class ProposerSuite(ABC):
 
         A judge may ask the model too; what it buys is the candidate's.
         """
-        return function.DefaultFunction(function.DefaultFunctionProps(function.Text("0.5"), candidate_evaluator=_evaluate))
+        return function.DefaultFunction(
+            function.DefaultFunctionProps(function.Text("0.5"), candidate_evaluator=_evaluate)
+        )
 
     def answer(self, step: int, call: str, prompt: str) -> str:
         """Returns what the model replies; a number from 0 to 1 by default, drawn from the place and the prompt."""
@@ -95,7 +95,12 @@ class ProposerSuite(ABC):
         self._test_cuts(workers=4)
 
     def run(
-        self, journal: Journal, *, workers: int = 1, delays: RandomDelays | None = None, wrap: Any = lambda proposer: proposer
+        self,
+        journal: Journal,
+        *,
+        workers: int = 1,
+        delays: RandomDelays | None = None,
+        wrap: Any = lambda proposer: proposer,
     ) -> ScriptedLLM:
         """Runs the proposer on a journal to the end and returns the model that it asked."""
         model = ScriptedLLM(self.answer, delays=delays)
@@ -171,9 +176,13 @@ class _CheckedProposer:
             self.violations.append(f"step {context.iteration} changed a function that it was shown")
         for child in children:
             if any(child is fn for fn in inputs):
-                self.violations.append(f"step {context.iteration} returned a parent itself: clone it with a new skeleton")
+                self.violations.append(
+                    f"step {context.iteration} returned a parent itself: clone it with a new skeleton"
+                )
             if child.evaluation is not None:
-                self.violations.append(f"step {context.iteration} returned a judged function: the kernel judges children")
+                self.violations.append(
+                    f"step {context.iteration} returned a judged function: the kernel judges children"
+                )
         return children
 
 

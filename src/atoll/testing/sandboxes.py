@@ -11,8 +11,8 @@ from threading import Thread
 from typing import Any
 
 from atoll import errors, sandbox
-from atoll.sandbox import SandboxResult, Limits
-from atoll.testing import claims
+from atoll.sandbox import Limits, SandboxResult
+from atoll.testing import assertions
 
 LIMITS = Limits(seconds=20.0, memory_mb=512, output_bytes=10_000)
 
@@ -155,7 +155,9 @@ class SandboxSuite(ABC):
     def test_writing_to_all_descriptors_does_not_affect_the_next(self) -> None:
         """It may cost the candidate its own answer; the next one gets the right one."""
         with self.open_sandbox() as opened_sandbox:
-            program = "import os\nfor fd in range(256):\n    try: os.write(fd, b'\\xff' * 100)\n    except OSError: pass"
+            program = (
+                "import os\nfor fd in range(256):\n    try: os.write(fd, b'\\xff' * 100)\n    except OSError: pass"
+            )
             opened_sandbox.run(program)
             assert _run_program(opened_sandbox, "answer = 7") == 7
             opened_sandbox.run("import os; os.closerange(0, 256)")
@@ -193,7 +195,9 @@ class SandboxSuite(ABC):
                 opened_sandbox.run("raise ValueError" if index % 2 else "import os; os._exit(1)")
                 return [_run_program(opened_sandbox, f"answer = {index * 100 + offset}") for offset in range(5)]
 
-            assert claims.run_concurrently(run_programs, 6) == [[index * 100 + offset for offset in range(5)] for index in range(6)]
+            assert assertions.run_concurrently(run_programs, 6) == [
+                [index * 100 + offset for offset in range(5)] for index in range(6)
+            ]
 
     def test_two_workers_run_in_parallel(self) -> None:
         """A slow candidate does not hold up the others."""
@@ -211,7 +215,10 @@ class SandboxSuite(ABC):
         with self.open_sandbox() as opened_sandbox:
             assert _run_program(opened_sandbox, "answer = 7") == 7
             results: list[SandboxResult] = []
-            threads = [Thread(target=lambda: results.append(opened_sandbox.run("import time; time.sleep(60)"))) for _ in range(3)]
+            threads = [
+                Thread(target=lambda: results.append(opened_sandbox.run("import time; time.sleep(60)")))
+                for _ in range(3)
+            ]
             for thread in threads:
                 thread.start()
             time.sleep(0.2)
@@ -234,7 +241,7 @@ class SandboxSuite(ABC):
             raise FileNotFoundError("data.csv is not there")
 
         old_children = list_children()
-        with claims.raises(errors.SetupError) as caught:
+        with assertions.raises(errors.SetupError) as caught:
             opened_sandbox = self.make(make_broken_job, LIMITS, 1)
             try:
                 opened_sandbox.run("answer = 7")

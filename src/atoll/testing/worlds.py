@@ -33,7 +33,9 @@ class WorldSuite(ABC):
 
     def test_same_seed_gives_same_episode(self) -> None:
         """The same actions after the same reset tell the same."""
-        assert [observation.to_data() for observation in self._play_episode(seed=3)] == [observation.to_data() for observation in self._play_episode(seed=3)]
+        assert [observation.to_data() for observation in self._play_episode(seed=3)] == [
+            observation.to_data() for observation in self._play_episode(seed=3)
+        ]
 
     def test_ticks_never_decrease(self) -> None:
         """Ticks never go back."""

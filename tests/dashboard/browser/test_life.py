@@ -6,7 +6,7 @@ import threading
 from playwright.sync_api import expect
 
 from atoll import config, runs
-from atoll.survival import lives
+from atoll.survival import episode_reports
 from tests.dashboard import filled
 from tests.dashboard.browser import scene as scenes
 
@@ -36,7 +36,7 @@ def test_a_finished_life_is_gone_through_turn_by_turn(scene, tmp_path):
         expect(page.get_by_role("heading", name=title)).to_be_visible()
     page.get_by_role("combobox", name="Life", exact=True).select_option("2")
     expect(page.locator("output")).to_contain_text("life 2")
-    turns = [dict(each) for each in lives.load_turns(scene.kept, scene.place.lives, 1)]
+    turns = [dict(each) for each in episode_reports.load_turns(scene.kept, scene.place.lives, 1)]
     turns[0]["plan"]["goal"] = turns[-1]["plan"]["goal"] = filled.HOSTILE
     saved = scenes.file_of(tmp_path, "no turn\n" + "".join(f"{json.dumps(each)}\n" for each in turns))
     page.get_by_label("Turns saved by --save-run").set_input_files(saved)
@@ -63,5 +63,5 @@ def test_a_life_under_way_is_followed_and_steered(scene):
         scene.kept.inbox(session.run_id).post("set", tick_delay=0)
         thread.join(120)
         assert not thread.is_alive()
-        number = len(lives.load_turns(scene.kept, session.run_id, 1))
+        number = len(episode_reports.load_turns(scene.kept, session.run_id, 1))
         expect(page.locator("output")).to_contain_text(f"of {number}")

@@ -7,8 +7,9 @@ import pytest
 
 from atoll import governed
 from atoll import store as stores
-from atoll.governed import errors, logs
-from atoll.store import audit
+from atoll.governed import errors
+from atoll.governed.evidence import log_stores
+from atoll.store.versions import audit
 
 
 def fill(store: governed.Parameters, count: int = 100) -> None:
@@ -266,7 +267,7 @@ def test_what_was_planted_in_a_file_is_found_though_the_chain_holds(tmp_path, pl
 def test_a_store_with_logs_runs_and_statistics_of_its_own_verifies(tmp_path):
     with stores.open(tmp_path / "s.db") as kept:
         kept.journal(kept.create_run())
-        logs.SQLLog(kept)
+        log_stores.SQLLog(kept)
         governed.StoredParameters(kept).set("a", 1, "a start", author="ann")
         assert governed.StoredParameters(kept).verify().seq == 1
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:

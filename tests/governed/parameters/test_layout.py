@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from atoll import errors, governed
 from atoll.governed import errors as refusals
-from atoll.governed.parameters import folder, layout
+from atoll.governed.parameters import file_layout
 
 KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=512).filter(str.strip)
 
 
 @hypothesis.given(KEYS)
 def test_a_folder_never_leaves_its_root(key):
-    name = layout.folder_name(key)
+    name = file_layout.folder_name(key)
     root = Path("/srv/parameters")
     assert name not in ("", ".", "..")
     assert os.sep not in name
@@ -28,13 +28,13 @@ def test_a_folder_never_leaves_its_root(key):
 
 @hypothesis.given(KEYS)
 def test_a_short_name_says_its_key(key):
-    name = layout.folder_name(key)
-    assert layout.TRUNCATION_MARK in name or unquote(name) == key
+    name = file_layout.folder_name(key)
+    assert file_layout.TRUNCATION_MARK in name or unquote(name) == key
 
 
 @hypothesis.given(st.lists(KEYS, min_size=2, max_size=8, unique=True))
 def test_two_keys_never_share_a_folder(keys):
-    assert len({layout.folder_name(key) for key in keys}) == len(keys)
+    assert len({file_layout.folder_name(key) for key in keys}) == len(keys)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_two_keys_never_share_a_folder(keys):
     ],
 )
 def test_keys_are_escaped_as_a_part_of_a_path_in_a_url(key, name):
-    assert layout.folder_name(key) == name
+    assert file_layout.folder_name(key) == name
 
 
 def test_the_files_are_those_of_the_document(tmp_path):
@@ -98,7 +98,7 @@ def test_a_wild_key_stays_inside(tmp_path, key):
 
 def written_by_go(root: Path, key: str, *values: object, is_lower: bool = False) -> Path:
     """Writes a key as the document's own program does, with the field names of its structures."""
-    folder = root / layout.folder_name(key)
+    folder = root / file_layout.folder_name(key)
     (folder / "history").mkdir(parents=True)
     for n, value in enumerate(values, 1):
         row = {"Version": n, "Value": value, "Reason": f"r{n}", "Timestamp": f"2025-01-0{n}T10:00:00.123456789Z"}
@@ -131,7 +131,7 @@ def test_a_history_with_a_gap_is_told(tmp_path):
 def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
-    log = tmp_path / layout.AUDIT_FILE
+    log = tmp_path / file_layout.AUDIT_FILE
     whole = log.read_bytes()
     log.write_bytes(whole + whole[: len(whole) // 2])
     with governed.FileParameters(tmp_path) as store:
@@ -149,13 +149,13 @@ def test_a_last_line_without_its_end_is_a_change_all_the_same(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("new", 2, "because", author="ann")
-    without_its_end(tmp_path / layout.AUDIT_FILE)
-    assert folder.verify_folder(tmp_path).seq == 2
+    without_its_end(tmp_path / file_layout.AUDIT_FILE)
+    assert file_layout.verify_folder(tmp_path).seq == 2
     with governed.FileParameters(tmp_path) as store:
         assert store.get("new") == (2, 1)
         store.set("new", 3, "because", author="ann")
         assert store.verify().seq == 3
-        without_its_end(tmp_path / layout.AUDIT_FILE)  # under the feet of a store that is open
+        without_its_end(tmp_path / file_layout.AUDIT_FILE)  # under the feet of a store that is open
         store.set("new", 4, "because", author="ann")
         assert store.verify().seq == 4
 
@@ -165,7 +165,7 @@ def test_a_log_that_is_cut_under_an_open_store_is_not_written_on(tmp_path, count
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
-        log = tmp_path / layout.AUDIT_FILE
+        log = tmp_path / file_layout.AUDIT_FILE
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:count]))
         with pytest.raises(errors.StoreFailed, match="from a copy"):
             store.set("key", 3, "because", author="ann")
@@ -175,13 +175,13 @@ def test_a_log_that_is_cut_under_an_open_store_is_not_written_on(tmp_path, count
 def test_folders_whose_log_is_gone_are_not_taken_over_anew(tmp_path, forged):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
-    (tmp_path / layout.AUDIT_FILE).unlink()
+    (tmp_path / file_layout.AUDIT_FILE).unlink()
     if forged:
-        (tmp_path / layout.LOCK_FILE).unlink()
+        (tmp_path / file_layout.LOCK_FILE).unlink()
     with pytest.raises(errors.StoreFailed, match="put it back from a copy"):
         governed.FileParameters(tmp_path)
     with pytest.raises(refusals.ChainBroken, match="the log says nothing"):
-        folder.verify_folder(tmp_path)
+        file_layout.verify_folder(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["key", "key/history"])
@@ -226,7 +226,7 @@ def test_a_damaged_line_in_the_middle_stops_everybody(tmp_path):
     with governed.FileParameters(tmp_path) as store:
         store.set("key", 1, "because", author="ann")
         store.set("key", 2, "because", author="ann")
-    log = tmp_path / layout.AUDIT_FILE
+    log = tmp_path / file_layout.AUDIT_FILE
     log.write_bytes(log.read_bytes().replace(b"because", b"bec\nuse", 1))
     with governed.FileParameters(tmp_path) as store, pytest.raises(errors.StoreFailed, match="audit verify"):
         store.get("key")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from atoll import errors
-from atoll.governed import proposals
+from atoll.governed import approval
+from atoll.governed.approval import AlreadyDecided, Decider, Policy, Proposal, Proposals, SecretFound, run_decider
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.proposals import AlreadyDecided, Decider, Policy, Proposal, Proposals, SecretFound, run_decider
-from atoll.testing import claims
+from atoll.testing import assertions
 
 CONTENT: Mapping[str, Any] = {"key": "speed", "value": 3}
 KEY = b"0123456789abcdef0123456789abcdef"
@@ -221,7 +221,7 @@ def test_of_many_who_decide_at_once_one_is_heard(desk: Proposals) -> None:
             return False
         return True
 
-    assert sum(claims.run_concurrently(decide, 8)) == 1
+    assert sum(assertions.run_concurrently(decide, 8)) == 1
     assert len(desk.get(made.id).reviews) == 1
 
 
@@ -275,7 +275,7 @@ class TestDeciders:
         assert run_decider(desk, submitted(desk), None).status == "rejected"
 
     def test_later_leaves_it_pending(self, desk: Proposals) -> None:
-        assert run_decider(desk, submitted(desk), proposals.DEFER).status == "pending"
+        assert run_decider(desk, submitted(desk), approval.DEFER).status == "pending"
 
     @pytest.mark.parametrize(("answer", "status"), [(True, "approved"), (False, "rejected"), (1, "rejected")])
     def test_a_function_decides(self, desk: Proposals, answer: Any, status: str) -> None:
@@ -327,18 +327,18 @@ class TestWebhook:
 
     def test_a_signed_message_decides(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
         made = submitted(desk)
-        inbox = proposals.SignedDecisions(desk, store, KEY, clock=clock)
+        inbox = approval.SignedDecisions(desk, store, KEY, clock=clock)
         body = self.message(made, clock)
-        assert inbox.accept(body, f"sha256={proposals.sign(body, KEY)}").status == "approved"
+        assert inbox.accept(body, f"sha256={approval.sign(body, KEY)}").status == "approved"
 
     def test_the_same_message_again_is_refused(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
-        inbox = proposals.SignedDecisions(desk, store, KEY, clock=clock)
+        inbox = approval.SignedDecisions(desk, store, KEY, clock=clock)
         first, second = submitted(desk), submitted(desk)
         body = self.message(first, clock)
-        inbox.accept(body, proposals.sign(body, KEY))
+        inbox.accept(body, approval.sign(body, KEY))
         for each in (body, self.message(second, clock)):  # the nonce was used, whatever it says now
-            with pytest.raises(proposals.InvalidSignature, match="came before"):
-                inbox.accept(each, proposals.sign(each, KEY))
+            with pytest.raises(approval.InvalidSignature, match="came before"):
+                inbox.accept(each, approval.sign(each, KEY))
         assert desk.get(second.id).status == "pending"
 
     @pytest.mark.parametrize(
@@ -357,20 +357,20 @@ class TestWebhook:
     ) -> None:
         made = submitted(desk)
         body = self.message(made, clock, **changes)
-        with pytest.raises(proposals.InvalidSignature):
-            proposals.SignedDecisions(desk, store, KEY, clock=clock).accept(body, proposals.sign(body, KEY))
+        with pytest.raises(approval.InvalidSignature):
+            approval.SignedDecisions(desk, store, KEY, clock=clock).accept(body, approval.sign(body, KEY))
         assert desk.get(made.id).status == "pending"
 
     def test_one_changed_byte_is_noticed(self, desk: Proposals, store: MemoryParameters, clock: Clock) -> None:
         made = submitted(desk)
         body = self.message(made, clock)
-        signature = proposals.sign(body, KEY)
+        signature = approval.sign(body, KEY)
         for place in range(0, len(body), 7):
             forged = body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :]
-            with pytest.raises(proposals.InvalidSignature):
-                proposals.SignedDecisions(desk, store, KEY, clock=clock).accept(forged, signature)
+            with pytest.raises(approval.InvalidSignature):
+                approval.SignedDecisions(desk, store, KEY, clock=clock).accept(forged, signature)
         assert desk.get(made.id).status == "pending"
 
     def test_a_short_key_is_refused(self, desk: Proposals, store: MemoryParameters) -> None:
         with pytest.raises(errors.SetupError, match="at least 16"):
-            proposals.SignedDecisions(desk, store, b"short")
+            approval.SignedDecisions(desk, store, b"short")

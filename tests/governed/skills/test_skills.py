@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atoll import errors
-from atoll.governed import skills
+from atoll.governed.agent import skills
+from atoll.governed.agent.skills import InvalidSkill, SkillDefinition, SkillLearner
+from atoll.governed.agent.skills.skills import check_name
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.skills import SkillDefinition, SkillLearner, InvalidSkill
-from atoll.governed.skills.skill import check_name
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)
 NAMES = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from atoll import executor, sandbox
+from atoll.governed.agent.tools import ToolBuilder, ToolRunner
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.tools import ToolBuilder, ToolRunner
 
 mcp = pytest.importorskip("mcp")
 
@@ -31,13 +31,13 @@ def workshop() -> Iterator[ToolRunner]:
 
 
 def test_a_client_lists_and_calls_what_was_approved(workshop: ToolRunner) -> None:
-    from atoll.governed.tools import serving
+    from atoll.governed.agent.tools import mcp_server
 
     box = ToolBuilder(MemoryParameters())
     box.save(SAY, "useful", "ann", "t1")
 
     async def talk() -> None:
-        async with mcp.Client(serving.make_server(box, workshop)) as client:
+        async with mcp.Client(mcp_server.make_server(box, workshop)) as client:
             (tool,) = (await client.list_tools()).tools
             assert (tool.name, tool.input_schema) == ("say", SCHEMA)
             assert tool.annotations.read_only_hint

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from atoll import errors, executor, sandbox
+from atoll.governed.agent.tools import InvalidTool, RuntimeTool, ToolBuilder, ToolRunner
+from atoll.governed.agent.tools.definition import build_argv, build_environment, from_json
 from atoll.governed.parameters import MemoryParameters
-from atoll.governed.tools import RuntimeTool, ToolBuilder, InvalidTool, ToolRunner
-from atoll.governed.tools.definition import build_argv, from_json, build_environment
 
 TEXT: Mapping[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -44,7 +44,9 @@ def run(content: Mapping[str, Any], inputs: Any, workshop: ToolRunner, box: Tool
 
 
 @pytest.mark.parametrize("text", ['"; rm -rf /tmp/x; echo "', "$(id)", "`id`", "a b\nc", "* ~ && true", "-n", "日本 🏝"])
-def test_an_input_of_a_command_is_one_argument_whatever_it_holds(text: str, workshop: ToolRunner, box: ToolBuilder) -> None:
+def test_an_input_of_a_command_is_one_argument_whatever_it_holds(
+    text: str, workshop: ToolRunner, box: ToolBuilder
+) -> None:
     content = defined(command="printf '%s|' -- said:{{ .text }} end")
     output, is_error = run(content, {"text": text}, workshop, box)
     assert (output, is_error) == (f"--|said:{text}|end|", False)
@@ -56,7 +58,9 @@ def test_a_script_gets_its_inputs_as_variables(workshop: ToolRunner, box: ToolBu
     assert run(content, {"user-name": "'ann' $HOME", "n": [1, 2]}, workshop, box) == ("'ann' $HOME has [1, 2]\n", False)
 
 
-def test_a_script_sees_nothing_of_its_caller(workshop: ToolRunner, box: ToolBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_sees_nothing_of_its_caller(
+    workshop: ToolRunner, box: ToolBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
     output, _ = run(scripted("export -p; cat /etc/passwd; ls ~"), {"text": ""}, workshop, box)
     assert "planted" not in output
@@ -166,6 +170,9 @@ def test_a_tool_that_cannot_be_read_hides_no_other(box: ToolBuilder, store: Memo
 
 
 def test_a_nul_is_refused() -> None:
-    for make in (lambda: build_argv("echo {{.text}}", {"text": "a\x00b"}), lambda: build_environment({"text": "a\x00b"})):
+    for make in (
+        lambda: build_argv("echo {{.text}}", {"text": "a\x00b"}),
+        lambda: build_environment({"text": "a\x00b"}),
+    ):
         with pytest.raises(InvalidTool, match="NUL"):
             make()

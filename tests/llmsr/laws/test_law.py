@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atoll.llmsr import fit
-from atoll.llmsr.laws import domain, factor, grid, law, projection
+from atoll.llmsr.laws import domain, factor, law, least_squares, term_dictionary
 from atoll.llmsr.laws.factor import ABSOLUTE, Factor
 
 NAMES = ("x", "v")
@@ -48,7 +48,7 @@ def test_powers_of_one_variable_are_joined_and_equal_terms_stand_once():
 
 
 def all_kinds() -> list[Factor]:
-    kinds = {each.shape: each for each in grid.make_factors(COLUMNS, domain.Domain.from_columns(COLUMNS))}
+    kinds = {each.shape: each for each in term_dictionary.make_factors(COLUMNS, domain.Domain.from_columns(COLUMNS))}
     return list(kinds.values())
 
 
@@ -71,9 +71,9 @@ def test_constants_are_found_to_the_last_digits():
     truth = law.Law(
         ((Factor("exp", (0,), 2.0, True, 1, (-0.7, 1.3)),), (Factor("sin", (0,), theta=(3.0,)),)), (2.0, 0.5)
     )
-    rows = projection.Rows(x, truth.predict(x), 1.0)
+    rows = least_squares.Rows(x, truth.predict(x), 1.0)
     start: law.Terms = ((Factor("exp", (0,), 2.0, True, 1, (-0.4, 1.0)),), (Factor("sin", (0,), theta=(2.7,)),))
-    found = projection.fit(start, rows, steps=40, tolerance=1e-12)
+    found = least_squares.fit(start, rows, steps=40, tolerance=1e-12)
     assert found is not None
     assert found.error < 1e-24
     assert law.collect_theta(found.law.terms) == pytest.approx([-0.7, 1.3, 3.0])
@@ -81,8 +81,8 @@ def test_constants_are_found_to_the_last_digits():
 
 def test_terms_that_cannot_be_told_apart_have_no_fit():
     linear: law.Term = (Factor("pow", (0,)),)
-    rows = projection.Rows(COLUMNS, COLUMNS[0], 1.0)
-    assert projection.fit((linear, linear), rows) is None
+    rows = least_squares.Rows(COLUMNS, COLUMNS[0], 1.0)
+    assert least_squares.fit((linear, linear), rows) is None
 
 
 def test_a_prediction_is_finite_even_where_no_law_could_hold():
@@ -125,6 +125,6 @@ class TestDomain:
     def test_safe_laws_are_finite_all_over_the_declared_ranges(self):
         rng, columns = Random(0), np.random.default_rng(0).uniform(-2.0, 2.0, (2, 40))
         ranges = domain.Domain.from_columns(columns)
-        made = rng.sample(grid.make_factors(columns, ranges), 200)
+        made = rng.sample(term_dictionary.make_factors(columns, ranges), 200)
         far = np.array([np.random.default_rng(1).uniform(*each, 2000) for each in ranges.declared])
         assert all(np.isfinite(factor.compute_values(each, far)).all() for each in made)

@@ -5,17 +5,17 @@ import json
 import pytest
 
 from atoll import cli, errors
-from atoll.mind.tasks import data, grading, trip
+from atoll.mind.tasks import grader, load, trip
 
 SECRET = ("golden_plan", "cities", "durations", "pred_5shot_pro")
 
 
 def test_a_search_sees_no_solution():
-    assert not set(SECRET) & set(data.VISIBLE_FIELDS)
+    assert not set(SECRET) & set(load.VISIBLE_FIELDS)
 
 
 def test_parts_are_shuffled_by_the_seed(rows_file):
-    orders = {seed: [list(each.moves) for each in data.load_problems(rows_file, seed)] for seed in (0, 0, 1)}
+    orders = {seed: [list(each.moves) for each in load.load_problems(rows_file, seed)] for seed in (0, 0, 1)}
     assert orders[0] != orders[1]
     assert [sorted(map(str, each)) for each in orders[0]] == [sorted(map(str, each)) for each in orders[1]]
 
@@ -23,7 +23,7 @@ def test_parts_are_shuffled_by_the_seed(rows_file):
 def test_the_direction_of_flights_comes_from_the_parse_where_the_data_brings_one(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     row["parsed_constraints"] = {"direct_flights": [{"from": "A", "to": "B"}]}
-    problem = data.parse_row(row)
+    problem = load.parse_row(row)
     assert isinstance(problem, trip.Trip)
     assert problem.flights == {("A", "B")}
 
@@ -36,37 +36,37 @@ def test_a_bad_file_is_told_in_a_sentence(tmp_path, text, told):
     path = tmp_path / "bad.jsonl"
     path.write_text(text)
     with pytest.raises(errors.SetupError, match=told):
-        data.load_problems(path)
+        load.load_problems(path)
 
 
 def test_a_trip_is_solved_by_exactly_the_golden_order(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     lines = row["golden_plan"].splitlines()
-    assert grading.grade(row, row["golden_plan"]) is True
-    assert grading.grade(row, "\n".join(lines[:-1])) is False
-    assert grading.grade({**row, "golden_plan": None}, row["golden_plan"]) is None
+    assert grader.grade(row, row["golden_plan"]) is True
+    assert grader.grade(row, "\n".join(lines[:-1])) is False
+    assert grader.grade({**row, "golden_plan": None}, row["golden_plan"]) is None
 
 
 def test_a_trip_whose_constraints_contradict_its_solution_counts_as_unsolved(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     parse = {"direct_flights": [{"from": "A", "to": "B"}]}
-    assert grading.grade({**row, "parsed_constraints": parse}, row["golden_plan"]) is False
+    assert grader.grade({**row, "parsed_constraints": parse}, row["golden_plan"]) is False
 
 
 def test_a_day_with_one_meeting_too_many_is_not_solved_by_the_number_of_the_others(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[-1])
     golden = "\n".join(row["golden_plan"])
     early = next(line for line in row["golden_plan"] if line.startswith("You meet"))
-    assert grading.grade(row, golden) is True
-    assert grading.grade(row, f"{golden}\n{early.replace('meet ', 'meet Nobody ')}") is False
-    assert grading.grade(row, f"{golden}\nYou wait until 0:00AM.") is False
+    assert grader.grade(row, golden) is True
+    assert grader.grade(row, f"{golden}\n{early.replace('meet ', 'meet Nobody ')}") is False
+    assert grader.grade(row, f"{golden}\nYou wait until 0:00AM.") is False
 
 
 def test_a_trip_on_other_days_is_not_solved(rows_file):
     row = json.loads(rows_file.read_text().splitlines()[0])
     stays = trip.parse_stays(row["golden_plan"])
     late = trip.format_stays([trip.Stay(each.city, each.first_day + 1, each.last_day + 1) for each in stays])
-    assert grading.grade(row, late) is False
+    assert grader.grade(row, late) is False
 
 
 def test_another_process_grades(rows_file):
@@ -75,8 +75,8 @@ def test_another_process_grades(rows_file):
         row["id"]: "\n".join(row["golden_plan"]) if isinstance(row["golden_plan"], list) else row["golden_plan"]
         for row in rows
     }
-    assert grading.grade_in_subprocess(rows_file, plans) == dict.fromkeys(plans, True)
-    assert grading.grade_in_subprocess(rows_file, dict.fromkeys(plans, "nothing")) == dict.fromkeys(plans, False)
+    assert grader.grade_in_subprocess(rows_file, plans) == dict.fromkeys(plans, True)
+    assert grader.grade_in_subprocess(rows_file, dict.fromkeys(plans, "nothing")) == dict.fromkeys(plans, False)
 
 
 def test_without_solutions_in_the_file_the_plans_are_the_same(rows_file, tmp_path, monkeypatch, capsys):

@@ -6,7 +6,7 @@ import pytest
 
 from atoll import errors
 from atoll.mind.actions import Task
-from atoll.mind.tasks import making, meeting
+from atoll.mind.tasks import generate, meeting
 
 TEXT = """You are visiting San Francisco for the day and want to meet as many friends as possible.
 
@@ -85,7 +85,7 @@ def test_what_is_no_day_is_refused_with_a_sentence():
 
 
 def test_the_solution_of_a_day_that_is_made_up_is_the_best_of_all_orders():
-    (row,) = making.generate_rows("meeting", 1, 4, 9)
+    (row,) = generate.generate_rows("meeting", 1, 4, 9)
     problem = meeting.from_text(row["id"], row["prompt_0shot"])
     orders = (order for k in range(1, 5) for order in itertools.permutations(problem.moves, k))
     assert problem.count_met("\n".join(row["golden_plan"])) == max(

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from atoll import errors
-from atoll.mind.tasks import steg
+from atoll.mind.tasks import stegpoet
 
 TEXT = (
     "Write a short text that hides a message. Hide these numbers, in this order: 10, 20, 10. Choose a code word for "
@@ -16,7 +16,7 @@ GOOD = "10 -> rain\n20 -> oak\nTEXT:\nThe rain falls on the oak and still the ra
 
 @pytest.fixture
 def poem():
-    return steg.from_text("s", TEXT)
+    return stegpoet.from_text("s", TEXT)
 
 
 def test_a_text_that_hides_the_message_with_room_between_is_solved(poem):
@@ -48,7 +48,7 @@ def test_traces_of_places_and_filling_make_a_text_that_is_solved(poem):
 
 
 def test_a_message_that_is_made_up_can_be_read_again():
-    row = steg.generate_row("s", 6, Random(0))
-    assert len(steg.from_text("s", row["prompt_0shot"]).numbers) == 6
+    row = stegpoet.generate_row("s", 6, Random(0))
+    assert len(stegpoet.from_text("s", row["prompt_0shot"]).numbers) == 6
     with pytest.raises(errors.SetupError, match="no message to hide"):
-        steg.from_text("s", "Say nothing.")
+        stegpoet.from_text("s", "Say nothing.")

@@ -4,7 +4,7 @@ import pytest
 
 from atoll import errors
 from atoll.mind.actions import Task
-from atoll.mind.tasks import making, trip
+from atoll.mind.tasks import generate, trip
 
 TEXT = """You plan to visit 3 European cities for 10 days in total. You only take direct flights to commute between \
 cities. You would like to visit Venice for 6 days. You have to attend a workshop in Venice between day 5 and day 10. \
@@ -73,7 +73,7 @@ def test_what_is_no_trip_is_refused_with_a_sentence():
 
 
 def test_trips_that_are_made_up_have_exactly_one_solution():
-    for row in making.generate_rows("trip", 3, 6, 5):
+    for row in generate.generate_rows("trip", 3, 6, 5):
         problem = trip.from_text(row["id"], row["prompt_0shot"])
-        assert making.count_solutions(problem) == 1
+        assert generate.count_solutions(problem) == 1
         assert problem.evaluate(row["golden_plan"]).is_solved

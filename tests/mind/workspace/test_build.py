@@ -77,7 +77,9 @@ def test_a_run_names_the_reference_of_its_best_worldline_and_how_to_look_at_it(t
 
 def test_the_best_plan_is_kept_in_place_of_another_that_was_judged_as_good(tmp_path):
     folder = repositories.made(tmp_path / "project")
-    about = build.load_problem_set(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
+    about = build.load_problem_set(
+        Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object())
+    )
     (problem,) = about.problems
     first, second = (problem.parse_plan(REPLY.replace("a + b", text)) or "" for text in ("a + b", "b + a"))
     assert problem.evaluate(first).score == problem.evaluate(second).score == 0
@@ -112,7 +114,9 @@ def test_a_plain_folder_is_mended_in_a_copy(tmp_path, monkeypatch, capsys):
 
 def test_a_model_is_told_what_fails_and_its_edits_are_tried(tmp_path):
     folder = repositories.made(tmp_path / "project")
-    about = build.load_problem_set(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
+    about = build.load_problem_set(
+        Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object())
+    )
     (problem,) = about.problems
     assert "-1 != 5" in problem.text
     assert "FILE: sums.py" in problem.text
@@ -126,7 +130,9 @@ def test_a_model_is_told_what_fails_and_its_edits_are_tried(tmp_path):
     assert "6 != 5" in wrong.format_feedback()
     refused = problem.evaluate("FILE: tests/test_sums.py\n<<<<<<< SEARCH\n=======\npass\n>>>>>>> REPLACE")
     assert "task.protected" in refused.format_feedback()
-    regressing = problem.evaluate(problem.parse_plan(REPLY.replace("return a - b", "return 2 * a").replace("a + b", "1")) or "")
+    regressing = problem.evaluate(
+        problem.parse_plan(REPLY.replace("return a - b", "return 2 * a").replace("a + b", "1")) or ""
+    )
     assert regressing.contradiction == 1.0
     about.close()
     assert repositories.leftovers(folder) == []
@@ -154,7 +160,9 @@ def test_a_conversation_with_a_scripted_model_mends_it(tmp_path):
 
 def test_tests_that_never_end_fail_by_themselves(tmp_path):
     repositories.made(tmp_path / "project")
-    about = build.load_problem_set(Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object()))
+    about = build.load_problem_set(
+        Task(problem="workspace", repository="project"), Options(), parts(tmp_path, object())
+    )
     (problem,) = about.problems
     loop = problem.parse_plan(REPLY.replace("    return a + b", "    while True: pass"))
     verdict = problem.evaluate(loop or "")

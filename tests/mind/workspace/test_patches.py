@@ -3,7 +3,7 @@
 import pytest
 
 from atoll.mind.actions import Edit
-from atoll.mind.workspace import moves, patches, swaps
+from atoll.mind.workspace import edit_search, patches
 from tests.mind.workspace import repositories
 
 TEXT = "def f(a):\n    b = a + 1\n    return b\n\n\ndef g(a):\n    b = a + 1\n    return b\n"
@@ -42,19 +42,19 @@ def test_a_reply_without_edits_has_none(reply):
 
 
 def test_every_small_swap_compiles_and_differs():
-    found = [after for _, after in swaps.generate_swaps("x = 1 if a < b and True else max(2, 3)\n")]
+    found = [after for _, after in edit_search.generate_swaps("x = 1 if a < b and True else max(2, 3)\n")]
     assert "x = 1 if a <= b and True else max(2, 3)\n" in found
     assert "x = 1 if a < b or True else max(2, 3)\n" in found
     assert "x = 1 if a < b and True else min(2, 3)\n" in found
     assert len(set(found)) == len(found)
-    assert not list(swaps.generate_swaps("def (:\n"))
+    assert not list(edit_search.generate_swaps("def (:\n"))
 
 
 def test_moves_change_lines_that_failing_tests_run_through():
     spectrum = {"sums.py": {2: (1, 0), 6: (0, 1)}, "other.py": {1: (0, 3)}}
-    suspects = moves.compute_suspicion(spectrum, 1)
+    suspects = edit_search.compute_suspicion(spectrum, 1)
     assert suspects["sums.py"] == {2: 1.0}
-    found = moves.find_edits({"sums.py": repositories.BROKEN, "other.py": "x = 1\n"}, suspects, 0, 30)
+    found = edit_search.find_edits({"sums.py": repositories.BROKEN, "other.py": "x = 1\n"}, suspects, 0, 30)
     assert Edit("sums.py", "    return a - b\n", "    return a + b\n") in found[:3]
     assert all("a - b" in each.old for each in found)
-    assert found == moves.find_edits({"sums.py": repositories.BROKEN}, suspects, 0, 30)
+    assert found == edit_search.find_edits({"sums.py": repositories.BROKEN}, suspects, 0, 30)

@@ -4,8 +4,8 @@ import pytest
 
 from atoll import errors
 from atoll.mutation import tunable
-from atoll.mutation.tuner import declared
-from atoll.mutation.tuner.declared import find_literals
+from atoll.mutation.tuner import find_tunables
+from atoll.mutation.tuner.tunables import find_literals
 
 SOURCE = """\
 from atoll.mutation import tunable
@@ -25,7 +25,7 @@ def test_it_is_inert():
 
 
 def test_calls_and_comments_are_found_in_the_order_of_the_source():
-    found = declared(SOURCE)
+    found = find_tunables(SOURCE)
     shown = [(each.name, each.start, each.low, each.high, each.is_integer, each.choices) for each in found.tunables]
     assert shown == [
         ("decay", 0.5, 0, 1, False, ()),
@@ -36,21 +36,21 @@ def test_calls_and_comments_are_found_in_the_order_of_the_source():
 
 
 def test_new_values_are_written_and_stay_tunable():
-    text = declared(SOURCE).write_point((0.25, 7, "first", 1.5))
+    text = find_tunables(SOURCE).write_point((0.25, 7, "first", 1.5))
     assert "decay = 0.25  # tunable: 0..1" in text
     assert "size: int = 7  # tunable: 1..10" in text
     assert 'mode = \'first\'  # tunable: "best", "first"' in text
     assert "tunable(1.5, -4, 4)" in text
-    assert [each.start for each in declared(text).tunables] == [0.25, 7, "first", 1.5]
+    assert [each.start for each in find_tunables(text).tunables] == [0.25, 7, "first", 1.5]
 
 
 def test_what_does_not_change_stays_as_it_is_spelled():
-    assert declared(SOURCE).write_point((0.5, 3, "best", -2.0)) == SOURCE
+    assert find_tunables(SOURCE).write_point((0.5, 3, "best", -2.0)) == SOURCE
 
 
 def test_a_source_without_any_has_none():
-    assert declared("x = 1\n").tunables == ()
-    assert declared('x = "# tunable: 0..1"\n').tunables == []
+    assert find_tunables("x = 1\n").tunables == ()
+    assert find_tunables('x = "# tunable: 0..1"\n').tunables == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_source_without_any_has_none():
 )
 def test_a_bad_declaration_is_named_in_one_sentence(line, message):
     with pytest.raises(errors.SetupError, match=message):
-        declared(f"{line}\n")
+        find_tunables(f"{line}\n")
 
 
 def test_numbers_are_found_on_request_but_no_indices():
@@ -77,7 +77,7 @@ def test_numbers_are_found_on_request_but_no_indices():
 
 def test_a_text_that_is_no_python_has_none():
     with pytest.raises(ValueError, match="no Python"):
-        declared("SELECT 1;")
+        find_tunables("SELECT 1;")
 
 
 def test_numbers_that_functions_take_by_default_are_found_between_the_markers():

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from atoll import cluster, control, errors, evaluation, function, llm, mutation, testing
-from atoll.mutation.tuner import declared
+from atoll.mutation.tuner import find_tunables
 from tests.mutation.tasks import fn, task
 
 SOURCE = "def f(x):\n    a = 0.9  # tunable: 0..1\n    b = 0.9  # tunable: 0..1\n    return a * x + b\n"
@@ -38,14 +38,16 @@ class TestTuner(testing.ProposerSuite):
         return mutation.Tuner(budget=3)
 
     def initial(self, model: llm.LLM) -> function.Function:
-        return function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(SOURCE), candidate_evaluator=closeness))
+        return function.DefaultFunction(
+            function.DefaultFunctionProps(function.PyAstSkeleton(SOURCE), candidate_evaluator=closeness)
+        )
 
 
 def test_the_child_holds_the_constants_that_were_found_and_records_its_parent():
     parent = fn(SOURCE, -0.72)
     given, drafts = judged_task(parent)
     [child] = mutation.Tuner(budget=30).propose(given)
-    values = [each.start for each in declared(str(child.skeleton())).tunables]
+    values = [each.start for each in find_tunables(str(child.skeleton())).tunables]
     assert values == pytest.approx([0.3, 0.3], abs=0.02)
     assert child.candidate is not None
     assert parent.candidate is not None
@@ -94,7 +96,9 @@ def test_bad_options_are_named(options):
 
 
 def test_drafts_count_in_the_budget():
-    initial = function.DefaultFunction(function.DefaultFunctionProps(function.PyAstSkeleton(SOURCE), candidate_evaluator=closeness))
+    initial = function.DefaultFunction(
+        function.DefaultFunctionProps(function.PyAstSkeleton(SOURCE), candidate_evaluator=closeness)
+    )
     config = cluster.EvolverConfig(
         cluster.IslandConfig(1, 1, initial, mutation.Tuner()),
         schedule=cluster.RoundRobin(1),

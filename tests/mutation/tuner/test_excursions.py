@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from atoll.mutation.tuner import Space, Tunable, minimize
-from atoll.mutation.tuner.excursions import draw_latin_hypercube
+from atoll.mutation.tuner.search_regions import draw_latin_hypercube
 
 SQUARE = [Tunable("x", 0.2, 0, 1), Tunable("y", 0.2, 0, 1)]
 

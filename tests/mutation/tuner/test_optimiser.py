@@ -52,7 +52,11 @@ def test_the_same_seed_asks_for_the_same_points():
 
 
 def test_no_point_is_asked_for_twice_and_all_are_inside():
-    space = [Tunable("n", 3, 1, 6, is_integer=True), Tunable("m", "a", choices=("a", "b", "c")), Tunable("x", 0.5, 0, 1)]
+    space = [
+        Tunable("n", 3, 1, 6, is_integer=True),
+        Tunable("m", "a", choices=("a", "b", "c")),
+        Tunable("x", 0.5, 0, 1),
+    ]
     points: list[Any] = []
     maximize(watched(points), space, budget=40)
     assert len(set(points)) == len(points) == 40

@@ -161,7 +161,9 @@ def test_the_prompt_for_a_repair_shows_the_answer_and_its_fault():
 
 def test_less_may_be_better_and_a_failure_is_called_one():
     base = fn("x = 1\n", -0.5)
-    text = replace(ASK, direction="minus loss: less of it is better")(task(base), mutation.EditRequest(base, "diff")).text
+    text = replace(ASK, direction="minus loss: less of it is better")(
+        task(base), mutation.EditRequest(base, "diff")
+    ).text
     assert "Score: -0.5 (minus loss: less of it is better)" in text
 
 
@@ -234,7 +236,9 @@ class TestSize:
         described, fed, output, others, attempted, changed, answered = (unit * (size // len(unit)) for size in sizes)
         base = parent(PROGRAM, fed, output=output.encode())
         assert base.candidate is not None
-        base = base.with_evaluation(replace(base.candidate, meta={"change": changed, "from_score": 1.0}), base.evaluation, 0.5)
+        base = base.with_evaluation(
+            replace(base.candidate, meta={"change": changed, "from_score": 1.0}), base.evaluation, 0.5
+        )
         other = fn(f"y{others}", 0.1, metrics={unit * 100: 1.0})
         given_task = shown(base, top=[other] * 3, diverse=[fn(f"z{others}", 0.2)])
         given_task = given_task._replace(advice={"attempts": [{"outcome": unit, "reason": attempted}] * 5})

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atoll.programs.prompt.window import PromptPart, PromptSection, fit_to_limit
+from atoll.programs.prompt.token_limit import PromptPart, PromptSection, fit_to_limit
 
 
 def assemble(texts) -> str:
@@ -15,7 +15,10 @@ def test_what_fits_is_left_alone():
 
 
 def test_the_least_goes_first_its_last_part_before_the_others():
-    pieces = [PromptSection("a", [PromptPart("A" * 50), PromptPart("B" * 50)], 1), PromptSection("z", [PromptPart("Z" * 50)], 2)]
+    pieces = [
+        PromptSection("a", [PromptPart("A" * 50), PromptPart("B" * 50)], 1),
+        PromptSection("z", [PromptPart("Z" * 50)], 2),
+    ]
     assert fit_to_limit(pieces, assemble, 110) == (f"{'A' * 50}|{'Z' * 50}", ["a 2 left out"])
     assert fit_to_limit(pieces, assemble, 60) == ("Z" * 50, ["a 2 left out", "a 1 left out"])
 
@@ -28,7 +31,9 @@ def test_a_long_text_is_cut_in_the_middle_before_it_goes():
 
 
 def test_half_a_program_is_worth_nothing():
-    text, cut = fit_to_limit([PromptSection("a", [PromptPart("x" * 1000, is_indivisible=True), PromptPart("y" * 9)], 1)], assemble, 400)
+    text, cut = fit_to_limit(
+        [PromptSection("a", [PromptPart("x" * 1000, is_indivisible=True), PromptPart("y" * 9)], 1)], assemble, 400
+    )
     assert (text, cut) == ("", ["a 2 left out", "a 1 left out"])
 
 

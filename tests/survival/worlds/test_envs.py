@@ -4,8 +4,8 @@ import importlib.util
 
 import pytest
 
-from atoll.survival import results
-from atoll.survival.workshop import RecipeBook
+from atoll.survival import episode_reports
+from atoll.survival.recipes import RecipeBook
 from atoll.survival.worlds.world import Action
 from tests.survival.lives import live, seen
 
@@ -17,7 +17,7 @@ needs_envs = pytest.mark.skipif(not has_envs, reason="crafter and minigrid come 
 @pytest.mark.filterwarnings("ignore")
 class TestMiniGrid:
     def test_lava_kills_once_and_is_avoided_ever_after(self):
-        from atoll.survival.worlds.minigrids import MiniGridWorld
+        from atoll.survival.worlds.minigrid import MiniGridWorld
 
         lives = live(6, world=MiniGridWorld("MiniGrid-LavaGapS5-v0"), seed=70)
         assert sum(bool(life.cause) for life in lives) <= 1
@@ -26,7 +26,7 @@ class TestMiniGrid:
 
 @pytest.fixture(scope="module")
 def world():
-    from atoll.survival.worlds.crafters import CrafterWorld
+    from atoll.survival.worlds.crafter import CrafterWorld
 
     made = CrafterWorld(area=32)
     made.reset(1)
@@ -70,6 +70,6 @@ class TestWorkshop:
 
 
 def test_the_score_of_crafter_is_the_published_formula():
-    assert results.compute_crafter_score([[]]) == pytest.approx(0.0)
+    assert episode_reports.compute_crafter_score([[]]) == pytest.approx(0.0)
     names = [f"achievement {number}" for number in range(22)]
-    assert results.compute_crafter_score([names]) == pytest.approx(100.0)
+    assert episode_reports.compute_crafter_score([names]) == pytest.approx(100.0)

@@ -6,12 +6,12 @@ import random
 import pytest
 
 from atoll import executor, sandbox
-from atoll.survival.thinkers.native import RuleThinker
-from atoll.survival.worlds.commands import SandboxedRunner, CommandResult
+from atoll.survival.thinkers.rule_based import RuleThinker
+from atoll.survival.worlds.commands import CommandResult, SandboxedRunner
 from atoll.survival.worlds.gridworld import GridWorld
 from atoll.survival.worlds.hybrid import HybridWorld
-from atoll.survival.worlds.machine import OSWorld
-from atoll.survival.worlds.playground import PlaygroundError, Playground
+from atoll.survival.worlds.operating_system import OSWorld
+from atoll.survival.worlds.playground import Playground, PlaygroundError
 from atoll.survival.worlds.world import Action
 from tests.survival.lives import live, make_loop, make_mind
 

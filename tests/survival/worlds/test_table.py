@@ -4,7 +4,7 @@ from random import Random
 
 from atoll.survival import grid
 from atoll.survival.worlds.gridworld import GridWorld
-from atoll.survival.worlds.table import SharedGrid
+from atoll.survival.worlds.shared_grid import SharedGrid
 from atoll.survival.worlds.world import Action
 
 WAIT, GATHER = Action("wait"), Action("gather")

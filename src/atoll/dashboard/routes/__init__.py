@@ -7,16 +7,15 @@ from fastapi import APIRouter
 from atoll.dashboard.routes import (
     candidates,
     controls,
+    episodes,
     events,
     governance,
     islands,
-    life,
     lineage,
     metrics,
     models,
     playbook,
     runs,
-    snapshots,
     worldlines,
 )
 
@@ -28,10 +27,10 @@ ROUTERS: Sequence[APIRouter] = (
     models.router,
     controls.router,
     events.router,
-    snapshots.router,
+    episodes.snapshots_router,
     metrics.router,
     worldlines.router,
-    life.router,
+    episodes.router,
     playbook.router,
     governance.router,
 )

@@ -8,11 +8,12 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
 from atoll import errors, store
-from atoll.dashboard import paging, plain, texts
-from atoll.dashboard.given import MAX_TEXT, After, StoreDep, Limit, RunId
+from atoll.dashboard import dependencies, text_limits
+from atoll.dashboard.dependencies import MAX_TEXT, After, Limit, RunId, StoreDep
 from atoll.evaluation import BlobRef
-from atoll.runs import looks, progress
-from atoll.store import census, events
+from atoll.runs import progress, text_format
+from atoll.store.candidates import queries as candidates_queries
+from atoll.store.records import queries as records_queries
 
 MAX_PARENTS = 10  # with a difference to each
 MAX_SCORES = 5000
@@ -58,8 +59,8 @@ class Call(BaseModel):
 
     call: str
     model: str
-    prompt: texts.Text
-    reply: texts.Text
+    prompt: text_limits.Text
+    reply: text_limits.Text
     seconds: float
     tokens_in: int
     tokens_out: int
@@ -70,17 +71,17 @@ class Candidate(CandidateRow):
     """All that is known about a candidate. `shown` is its content as people read it, where its system knows better."""
 
     parents: list[str]
-    content: texts.Text
-    shown: texts.Text | None
-    diffs: list[texts.Difference]
+    content: text_limits.Text
+    shown: text_limits.Text | None
+    diffs: list[text_limits.Difference]
     scores: list[float]
     num_scores: int
     metrics: dict[str, float]
-    feedback: texts.Text
-    failure: texts.Text | None
+    feedback: text_limits.Text
+    failure: text_limits.Text | None
     meta: dict[str, Any]
     artifacts: list[Artifact]
-    reason: texts.Text | None
+    reason: text_limits.Text | None
     by: str | None
     calls: list[Call]
     num_calls: int
@@ -103,10 +104,12 @@ def list_candidates(
     """Lists candidates by step or by score, filtered."""
     kinds: tuple[type | tuple[type, ...], ...] = (int, bool, int)
     kinds = ((int, float), *kinds) if sort in ("best", "worst") else kinds
-    position = paging.parse_cursor(after, *kinds) if after else None
-    row_filter = census.CandidateFilter(island, failed, drafts, verdict, min_score, id)
-    heads = census.CandidateQueries(run_store, run).list_page(row_filter, sort, position, limit)
-    next_cursor = paging.make_cursor(*census.get_sort_key(heads[-1], sort)) if len(heads) == limit else None
+    position = dependencies.parse_cursor(after, *kinds) if after else None
+    row_filter = candidates_queries.CandidateFilter(island, failed, drafts, verdict, min_score, id)
+    heads = candidates_queries.CandidateQueries(run_store, run).list_page(row_filter, sort, position, limit)
+    next_cursor = (
+        dependencies.make_cursor(*candidates_queries.get_sort_key(heads[-1], sort)) if len(heads) == limit else None
+    )
     return CandidatePage(candidates=[_make_row(head) for head in heads], next=next_cursor)
 
 
@@ -114,25 +117,25 @@ def list_candidates(
 def show_candidate(run_store: StoreDep, run: RunId, id: CandidateId) -> Candidate:
     """Shows one candidate with its source, its differences to its parents, and how it came about."""
     row = progress.find_candidate(run_store, run, id)
-    head = census.CandidateQueries(run_store, run).find([row.id])[row.id]
-    queries = events.RecordQueries(run_store, run)
+    head = candidates_queries.CandidateQueries(run_store, run).find([row.id])[row.id]
+    queries = records_queries.RecordQueries(run_store, run)
     calls = _list_calls(queries, head)
-    display_text = looks.format_candidate(looks.get_system_name(run_store, run), row.content)
+    display_text = text_format.format_candidate(text_format.get_system_name(run_store, run), row.content)
     return Candidate(
         **_make_row(head).model_dump(),
-        parents=list(map(texts.replace_invalid, row.parents)),
-        content=texts.truncate(row.content),
-        shown=texts.truncate(display_text) if display_text != row.content else None,
+        parents=list(map(text_limits.replace_invalid, row.parents)),
+        content=text_limits.truncate(row.content),
+        shown=text_limits.truncate(display_text) if display_text != row.content else None,
         diffs=_compare_with_parents(run_store, run, row),
         scores=list(row.scores[:MAX_SCORES]),
         num_scores=len(row.scores),
-        metrics=plain.to_json_data(row.metrics),
-        feedback=texts.truncate(row.feedback),
-        failure=texts.truncate(row.failure) if row.failure is not None else None,
-        meta=plain.to_json_data(row.meta),
+        metrics=text_limits.to_json_data(row.metrics),
+        feedback=text_limits.truncate(row.feedback),
+        failure=text_limits.truncate(row.failure) if row.failure is not None else None,
+        meta=text_limits.to_json_data(row.meta),
         artifacts=_list_artifacts(queries, head, run),
-        reason=texts.truncate(row.reason) if row.reason is not None else None,
-        by=None if row.by is None else plain.limit_text(row.by),
+        reason=text_limits.truncate(row.reason) if row.reason is not None else None,
+        by=None if row.by is None else text_limits.limit_text(row.by),
         calls=calls[:MAX_CALLS],
         num_calls=len(calls),
     )
@@ -147,12 +150,19 @@ def download_source(run_store: StoreDep, run: RunId, id: CandidateId, offset: Of
 
 @router.get("/candidates/{id}/artifacts/{name}", response_class=PlainTextResponse)
 def download_artifact(
-    run_store: StoreDep, run: RunId, id: CandidateId, name: Annotated[str, Path(max_length=MAX_TEXT)], offset: Offset = 0
+    run_store: StoreDep,
+    run: RunId,
+    id: CandidateId,
+    name: Annotated[str, Path(max_length=MAX_TEXT)],
+    offset: Offset = 0,
 ) -> Response:
     """Returns an artifact as plain text to be saved, whatever it is; `X-Size` is the length of the whole, in bytes."""
     row = progress.find_candidate(run_store, run, id)
-    head = census.CandidateQueries(run_store, run).find([row.id])[row.id]
-    refs = {texts.replace_invalid(artifact_name): ref for artifact_name, ref in _load_artifact_refs(events.RecordQueries(run_store, run), head).items()}
+    head = candidates_queries.CandidateQueries(run_store, run).find([row.id])[row.id]
+    refs = {
+        text_limits.replace_invalid(artifact_name): ref
+        for artifact_name, ref in _load_artifact_refs(records_queries.RecordQueries(run_store, run), head).items()
+    }
     blob_ref = refs.get(name)
     if blob_ref is None:
         raise errors.NotFound(f"Candidate {row.id} has no artifact {name}.")
@@ -160,7 +170,7 @@ def download_artifact(
     return _make_text_response(body[offset : offset + MAX_BODY].decode("utf-8", "replace"), name, len(body))
 
 
-def _make_row(head: census.CandidateHead) -> CandidateRow:
+def _make_row(head: candidates_queries.CandidateHead) -> CandidateRow:
     return CandidateRow(
         id=head.id,
         step=head.step,
@@ -172,33 +182,37 @@ def _make_row(head: census.CandidateHead) -> CandidateRow:
     )
 
 
-def _compare_with_parents(run_store: store.Store, run: str, row: store.Row) -> list[texts.Difference]:
+def _compare_with_parents(run_store: store.Store, run: str, row: store.Row) -> list[text_limits.Difference]:
     rows = run_store.candidates(run)
     parents = [parent_row for id in dict.fromkeys(row.parents[:MAX_PARENTS]) if (parent_row := rows.find(id))]
-    return [texts.compare_texts(parent.id, parent.content, row.content) for parent in parents]
+    return [text_limits.compare_texts(parent.id, parent.content, row.content) for parent in parents]
 
 
-def _load_artifact_refs(queries: events.RecordQueries, head: census.CandidateHead) -> Mapping[str, BlobRef]:
+def _load_artifact_refs(
+    queries: records_queries.RecordQueries, head: candidates_queries.CandidateHead
+) -> Mapping[str, BlobRef]:
     data = _load_data(queries, head)
     artifacts = (data.get("evaluation") or {}).get("artifacts") or {}
     return {name: BlobRef(*ref) for name, ref in artifacts.items()}
 
 
-def _list_artifacts(queries: events.RecordQueries, head: census.CandidateHead, run: str) -> list[Artifact]:
+def _list_artifacts(
+    queries: records_queries.RecordQueries, head: candidates_queries.CandidateHead, run: str
+) -> list[Artifact]:
     refs = list(_load_artifact_refs(queries, head).items())[:MAX_ARTIFACTS]
     base = f"/api/runs/{run}/candidates/{head.id}/artifacts"
     return [
         Artifact(
-            name=texts.replace_invalid(name),
+            name=text_limits.replace_invalid(name),
             size=ref.size,
-            head=texts.replace_invalid(ref.head[:MAX_HEAD]),
-            url=f"{base}/{texts.quote_name(name)}",
+            head=text_limits.replace_invalid(ref.head[:MAX_HEAD]),
+            url=f"{base}/{text_limits.quote_name(name)}",
         )
         for name, ref in refs
     ]
 
 
-def _load_data(queries: events.RecordQueries, head: census.CandidateHead) -> Mapping[str, Any]:
+def _load_data(queries: records_queries.RecordQueries, head: candidates_queries.CandidateHead) -> Mapping[str, Any]:
     """Returns the data that hold a candidate: those of its judgement, or its place among the children of its step."""
     records = queries.list_by_seq([head.seq])
     data = queries.load_data(records[0]) if records else {}
@@ -207,19 +221,21 @@ def _load_data(queries: events.RecordQueries, head: census.CandidateHead) -> Map
     return next((child for child in data.get("children", ()) if child.get("id") == head.id), {})
 
 
-def _list_calls(queries: events.RecordQueries, head: census.CandidateHead) -> list[Call]:
+def _list_calls(queries: records_queries.RecordQueries, head: candidates_queries.CandidateHead) -> list[Call]:
     if head.step == 0:
         return []
-    return [_make_call(queries.load_data(call_record)) for call_record in queries.iter_step(head.step, "replied", head.seq)]
+    return [
+        _make_call(queries.load_data(call_record)) for call_record in queries.iter_step(head.step, "replied", head.seq)
+    ]
 
 
 def _make_call(data: Mapping[str, Any]) -> Call:
     usage: Sequence[Any] = data.get("usage") or (0.0, 0, 0, 0.0, 0)
     return Call(
-        call=plain.limit_text(str(data.get("call", ""))),
-        model=plain.limit_text(str(data.get("model") or ""), 300),
-        prompt=texts.truncate(str(data.get("prompt") or "")),
-        reply=texts.truncate(str(data.get("text") or "")),
+        call=text_limits.limit_text(str(data.get("call", ""))),
+        model=text_limits.limit_text(str(data.get("model") or ""), 300),
+        prompt=text_limits.truncate(str(data.get("prompt") or "")),
+        reply=text_limits.truncate(str(data.get("text") or "")),
         seconds=usage[0],
         tokens_in=usage[1],
         tokens_out=usage[2],
@@ -229,5 +245,8 @@ def _make_call(data: Mapping[str, Any]) -> Call:
 
 def _make_text_response(text: str, name: str, size: int) -> Response:
     """Returns foreign text so that no browser takes it for anything else."""
-    headers = {"content-disposition": f"attachment; filename*=UTF-8''{texts.quote_name(name)}", "x-size": str(size)}
-    return PlainTextResponse(texts.replace_invalid(text), headers=headers)
+    headers = {
+        "content-disposition": f"attachment; filename*=UTF-8''{text_limits.quote_name(name)}",
+        "x-size": str(size),
+    }
+    return PlainTextResponse(text_limits.replace_invalid(text), headers=headers)

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from atoll import control, errors, store
-from atoll.dashboard import plain
-from atoll.dashboard.given import StoreDep, Limit, RunId
-from atoll.runs import orders
+from atoll.dashboard import text_limits
+from atoll.dashboard.dependencies import Limit, RunId, StoreDep
+from atoll.runs import control_requests
 
 LIMITS = tuple(field.name for field in fields(control.Budget))
 COUNTS = ("iterations", "evaluations", "calls", "tokens")
@@ -20,7 +20,7 @@ DEFAULT_AUTHOR = "dashboard"  # who asks, where nobody says a name
 router = APIRouter(prefix="/api/runs/{run}", tags=["control"])
 
 
-class ControlRequest(plain.RequestBody):
+class ControlRequest(text_limits.RequestBody):
     """What is asked of a run.
 
     `limits` belong to `budget`, and raise; `values` belong to `set`, such as `danger_threshold`, `exploration_bonus`,
@@ -61,18 +61,22 @@ class ControlLog(BaseModel):
 @router.post("/control")
 def control_run(run_store: StoreDep, run: RunId, body: ControlRequest) -> ControlResponse:
     """Asks something of a run; who asked what is written into the store's log of changes."""
-    receipt = orders.send_commands(run_store, run, [_to_command(body)], author=body.by.strip() or DEFAULT_AUTHOR, reason=body.reason.strip())
-    return ControlResponse(run=run, message=receipt.describe(), numbers=list(receipt.numbers), is_alive=receipt.is_alive)
+    receipt = control_requests.send_commands(
+        run_store, run, [_to_command(body)], author=body.by.strip() or DEFAULT_AUTHOR, reason=body.reason.strip()
+    )
+    return ControlResponse(
+        run=run, message=receipt.describe(), numbers=list(receipt.numbers), is_alive=receipt.is_alive
+    )
 
 
 @router.get("/control")
 def list_requests(run_store: StoreDep, run: RunId, limit: Limit = 100) -> ControlLog:
     """Lists what was asked of a run, newest first: who, when, what and why."""
-    entries = run_store.change_log().list_history(f"{orders.KEY_PREFIX}{run}", limit)
+    entries = run_store.change_log().list_history(f"{control_requests.KEY_PREFIX}{run}", limit)
     return ControlLog(run=run, orders=[_to_logged_request(entry) for entry in reversed(entries)])
 
 
-def _to_command(body: ControlRequest) -> orders.RequestedCommand:
+def _to_command(body: ControlRequest) -> control_requests.RequestedCommand:
     if body.action != "budget" and body.limits:
         raise errors.SetupError("Limits belong to the action 'budget'.")
     if body.action != "set" and body.values:
@@ -103,4 +107,6 @@ def _check_limits(limits: dict[str, float]) -> dict[str, float]:
 
 def _to_logged_request(entry: store.ChangeEntry) -> LoggedRequest:
     request_data: Any = json.loads(json.loads(entry.value or '"{}"'))
-    return LoggedRequest(n=entry.n or 0, by=entry.author, at=entry.at, reason=entry.reason, order=plain.to_json_data(request_data))
+    return LoggedRequest(
+        n=entry.n or 0, by=entry.author, at=entry.at, reason=entry.reason, order=text_limits.to_json_data(request_data)
+    )

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel
 
 from atoll import errors, runs
-from atoll.dashboard import paging, texts
-from atoll.dashboard.finding import RecordSearchCache
-from atoll.dashboard.given import MAX_TEXT, After, StoreDep, Limit
-from atoll.runs.gists import summarize_record
-from atoll.store.events import NumberedRecord, RecordQueries
+from atoll.dashboard import dependencies, text_limits
+from atoll.dashboard.dependencies import MAX_TEXT, After, Limit, StoreDep
+from atoll.dashboard.record_search import RecordSearchCache
+from atoll.runs.text_format import summarize_record
+from atoll.store.records.queries import NumberedRecord, RecordQueries
 
 SEARCH_SECONDS = 0.15  # before an answer says how far it came
 
@@ -52,7 +52,7 @@ class FullEvent(EventRow):
     """A record with its data as JSON text, cut where that is very long."""
 
     run: str
-    data: texts.Text
+    data: text_limits.Text
 
 
 @router.get("/events")
@@ -70,7 +70,7 @@ def list_events(
     search_cache: RecordSearchCache = request.app.state.finders
     search = search_cache.get(run_id)
     end = search.queries.get_end()
-    before = paging.parse_cursor(after, int)[0] if after else end + 1
+    before = dependencies.parse_cursor(after, int)[0] if after else end + 1
     kinds = [name for part in kind.split(",") if (name := part.strip())]
     # The journal is written in ASCII: what stands in it is searched as it stands there.
     page = search.search(kinds, escape_text(q), before, limit, SEARCH_SECONDS)
@@ -80,7 +80,7 @@ def list_events(
         total=end,
         looked=page.oldest_searched,
         is_done=page.is_done,
-        next=None if page.is_done else paging.make_cursor(page.oldest_searched),
+        next=None if page.is_done else dependencies.make_cursor(page.oldest_searched),
     )
 
 
@@ -95,13 +95,18 @@ def show_event(
     if not records:
         raise errors.NotFound(f"Run {run_id} has no record {seq}.")
     data = json.dumps(queries.load_data(records[0]), indent=2, ensure_ascii=False)
-    return FullEvent(**make_row(records[0]).model_dump(), run=run_id, data=texts.truncate(data))
+    return FullEvent(**make_row(records[0]).model_dump(), run=run_id, data=text_limits.truncate(data))
 
 
 def make_row(event: NumberedRecord) -> EventRow:
     """Returns a record as a line."""
     return EventRow(
-        seq=event.seq, kind=event.kind, step=event.step, island=event.island, gist=summarize_record(event), size=len(event.data)
+        seq=event.seq,
+        kind=event.kind,
+        step=event.step,
+        island=event.island,
+        gist=summarize_record(event),
+        size=len(event.data),
     )
 
 

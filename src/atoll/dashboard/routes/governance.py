@@ -7,11 +7,12 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from atoll import errors, governed, store
-from atoll.dashboard import differences, plain
-from atoll.dashboard.given import StoreDep, Limit, CacheDep
-from atoll.governed import reserved, rollout, standings
-from atoll.governed.proposals.proposal import Proposal, Status
-from atoll.store import refusals
+from atoll.dashboard import text_limits
+from atoll.dashboard.dependencies import CacheDep, Limit, StoreDep
+from atoll.governed import reserved_keys, rollout
+from atoll.governed.approval.proposal import Proposal, Status
+from atoll.governed.rollout import status as rollout_status
+from atoll.store.versions import errors as versions_errors
 
 router = APIRouter(prefix="/api/governance", tags=["governance"])
 
@@ -20,14 +21,14 @@ KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 
-class ProposalDecision(plain.AuthorAndReason):
+class ProposalDecision(text_limits.AuthorAndReason):
     """A decision on a proposal as it was looked at."""
 
     approve: bool
     content_hash: Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class ParameterChange(plain.AuthorAndReason):
+class ParameterChange(text_limits.AuthorAndReason):
     """A change of a parameter's lock, or the end of its rollout."""
 
     key: Key
@@ -55,7 +56,11 @@ def list_proposals(run_store: StoreDep, status: Status | None = None, limit: Lim
     matching = [proposal for proposal in evolver.history() if status in (None, proposal.status)][::-1]
     ordered = sorted(matching, key=lambda proposal: proposal.status != "pending")
     rows = [_proposal_to_json(evolver, proposal) for proposal in ordered[:limit]]
-    return {"proposals": rows, "total": len(matching), "waiting": sum(proposal.status == "pending" for proposal in matching)}
+    return {
+        "proposals": rows,
+        "total": len(matching),
+        "waiting": sum(proposal.status == "pending" for proposal in matching),
+    }
 
 
 @router.get("/proposals/{proposal}")
@@ -64,8 +69,11 @@ def proposal(run_store: StoreDep, proposal: str) -> dict[str, Any]:
     evolver = make_evolver(run_store)
     current = evolver.proposals.get(proposal)
     needed = evolver.proposals.policy.get_quorum(current)
-    response = plain.to_json_data(current.to_json(), MAX_VALUE)
-    response |= {"value_before": plain.to_json_data(evolver.get_current_value(current), MAX_VALUE), "needed": needed}
+    response = text_limits.to_json_data(current.to_json(), MAX_VALUE)
+    response |= {
+        "value_before": text_limits.to_json_data(evolver.get_current_value(current), MAX_VALUE),
+        "needed": needed,
+    }
     return {**response, "approvals": len(current.approvals), "approvers": list(evolver.proposals.policy.approvers)}
 
 
@@ -89,7 +97,7 @@ def _proposal_to_json(evolver: governed.Evolver, proposal: Proposal) -> dict[str
     fields = {name: getattr(proposal, name) for name in ("id", "type", "title", "author", "risk", "status", "outcome")}
     times = {name: getattr(proposal, name).isoformat() for name in ("created_at", "expires_at")}
     counts = {"approvals": len(proposal.approvals), "needed": needed, "content_hash": proposal.content_hash}
-    row: dict[str, Any] = plain.to_json_data({**fields, **times, **counts}, 2000)
+    row: dict[str, Any] = text_limits.to_json_data({**fields, **times, **counts}, 2000)
     return row
 
 
@@ -103,7 +111,11 @@ def list_parameters(
 ) -> dict[str, Any]:
     """Lists parameters by key: version, value, lock, aliases; without what has a place of its own, unless asked for."""
     params = open_parameters(run_store)
-    keys = [key for key in params.list(prefix) if key > after and (everything or not key.startswith(reserved.RESERVED_PREFIXES))]
+    keys = [
+        key
+        for key in params.list(prefix)
+        if key > after and (everything or not key.startswith(reserved_keys.RESERVED_PREFIXES))
+    ]
     rows = [_parameter_to_json(params, key) for key in keys[:limit]]
     return {"parameters": rows, "total": len(keys), "next": keys[limit - 1] if len(keys) > limit else None}
 
@@ -113,9 +125,12 @@ def _parameter_to_json(params: governed.Parameters, key: str) -> dict[str, Any]:
     lock = params.get_lock(key)
     lock_data = None if lock is None else {"by": lock.author, "reason": lock.reason, "at": lock.timestamp.isoformat()}
     aliases = dict(params.aliases(key))
-    return {"key": key, "version": version, "value": plain.limit_text(_format_value(value), 2000), "lock": lock_data} | {
-        "aliases": aliases
-    }
+    return {
+        "key": key,
+        "version": version,
+        "value": text_limits.limit_text(_format_value(value), 2000),
+        "lock": lock_data,
+    } | {"aliases": aliases}
 
 
 @router.get("/parameters/history")
@@ -125,11 +140,11 @@ def list_parameter_history(run_store: StoreDep, key: KeyQuery, limit: Limit = 50
     changes = [
         {
             "version": change.version,
-            "value": plain.limit_text(_format_value(change.value), MAX_VALUE),
+            "value": text_limits.limit_text(_format_value(change.value), MAX_VALUE),
             "kind": change.kind,
             "target": change.target,
-            "reason": plain.limit_text(change.reason, 2000),
-            "author": plain.limit_text(change.author, 200),
+            "reason": text_limits.limit_text(change.reason, 2000),
+            "author": text_limits.limit_text(change.author, 200),
             "at": change.timestamp.isoformat(),
         }
         for change in reversed(params.history(key, limit))
@@ -139,13 +154,18 @@ def list_parameter_history(run_store: StoreDep, key: KeyQuery, limit: Limit = 50
 
 @router.get("/parameters/difference")
 def compare_versions(
-    run_store: StoreDep, key: KeyQuery, new: Annotated[int, Query(ge=1, le=2**53)], old: Annotated[int, Query(ge=1, le=2**53)]
+    run_store: StoreDep,
+    key: KeyQuery,
+    new: Annotated[int, Query(ge=1, le=2**53)],
+    old: Annotated[int, Query(ge=1, le=2**53)],
 ) -> dict[str, Any]:
     """Compares two versions of a parameter, as a patch of their text."""
     params = open_parameters(run_store)
-    before, after = (_format_value(params.get(f"{key}@{version}").value, indent=2).splitlines() for version in (old, new))
-    lines, _ = differences.make_unified_diff(before, after, f"{key}@{old}", f"{key}@{new}")
-    return {"key": key, "old": old, "new": new, "patch": plain.limit_text("\n".join(lines))}
+    before, after = (
+        _format_value(params.get(f"{key}@{version}").value, indent=2).splitlines() for version in (old, new)
+    )
+    lines, _ = text_limits.make_unified_diff(before, after, f"{key}@{old}", f"{key}@{new}")
+    return {"key": key, "old": old, "new": new, "patch": text_limits.limit_text("\n".join(lines))}
 
 
 @router.post("/parameters/lock")
@@ -167,7 +187,7 @@ def unlock(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
 @router.post("/parameters/rollback")
 def rollback(run_store: StoreDep, body: ParameterRollback) -> dict[str, Any]:
     """Makes an old value the newest again, as a new version; of a locked parameter too."""
-    reserved.check_not_reserved(body.key)
+    reserved_keys.check_not_reserved(body.key)
     params = open_parameters(run_store)
     params.rollback(body.key, body.version, body.reason, author=body.by)
     return _parameter_to_json(params, body.key)
@@ -177,15 +197,24 @@ def rollback(run_store: StoreDep, body: ParameterRollback) -> dict[str, Any]:
 def list_rollouts(run_store: StoreDep) -> dict[str, Any]:
     """Shows where rollouts stand, with the intervals of what they guard, and the shadow runs that were kept."""
     params = open_parameters(run_store)
-    rows = [plain.to_json_data(standings.rollout_to_json(status), 2000) for status in standings.load_rollouts(params)]
-    return {"rollouts": rows, "shadows": [plain.to_json_data(shadow, 2000) for shadow in standings.load_shadow_results(params)]}
+    rows = [
+        text_limits.to_json_data(rollout_status.rollout_to_json(status), 2000)
+        for status in rollout_status.load_rollouts(params)
+    ]
+    return {
+        "rollouts": rows,
+        "shadows": [text_limits.to_json_data(shadow, 2000) for shadow in rollout_status.load_shadow_results(params)],
+    }
 
 
 @router.post("/rollouts/abort")
 def abort(run_store: StoreDep, body: ParameterChange) -> dict[str, Any]:
     """Rolls a rollout back by hand, whatever its stage."""
-    response: dict[str, Any] = plain.to_json_data(
-        standings.rollout_to_json(rollout.Rollout(open_parameters(run_store), body.key).abort(body.reason, author=body.by)), 2000
+    response: dict[str, Any] = text_limits.to_json_data(
+        rollout_status.rollout_to_json(
+            rollout.Rollout(open_parameters(run_store), body.key).abort(body.reason, author=body.by)
+        ),
+        2000,
     )
     return response
 
@@ -203,7 +232,7 @@ def _verify_log(run_store: store.Store) -> dict[str, Any]:
     params = open_parameters(run_store)
     try:
         log_end = params.verify()
-    except refusals.ChainBroken as error:
+    except versions_errors.ChainBroken as error:
         return {"is_whole": False, "problem": str(error), "changes": None, "hash": None, "newest": []}
     newest = params.changes(after=max(0, log_end.seq - 50))
     rows = [
@@ -212,8 +241,8 @@ def _verify_log(run_store: store.Store) -> dict[str, Any]:
             "key": change.key,
             "kind": change.kind,
             "version": change.version,
-            "author": plain.limit_text(change.author, 200),
-            "reason": plain.limit_text(change.reason, 500),
+            "author": text_limits.limit_text(change.author, 200),
+            "reason": text_limits.limit_text(change.reason, 500),
             "at": change.timestamp.isoformat(),
         }
         for change in newest

@@ -7,10 +7,11 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from atoll.dashboard import paging, texts
-from atoll.dashboard.given import MAX_TEXT, After, StoreDep, RunId
+from atoll.dashboard import dependencies, text_limits
+from atoll.dashboard.dependencies import MAX_TEXT, After, RunId, StoreDep
 from atoll.runs import progress
-from atoll.store import census, decoding
+from atoll.store.candidates import queries as candidates_queries
+from atoll.store.records import json_codec
 
 MAX_NODES = 10_000
 MAX_PATH = 1000
@@ -49,9 +50,9 @@ class Lineage(BaseModel):
 class Ancestor(NamedTuple):
     """A candidate with its parents and the best of them with its record; none of that ever changes."""
 
-    head: census.CandidateHead
+    head: candidates_queries.CandidateHead
     parents: list[str]
-    best: tuple[census.CandidateHead, str] | None
+    best: tuple[candidates_queries.CandidateHead, str] | None
 
 
 class _CandidateRecord(msgspec.Struct):
@@ -60,7 +61,7 @@ class _CandidateRecord(msgspec.Struct):
     children: list["_CandidateRecord"] = []
 
 
-_record_reader = decoding.JSONReader(_CandidateRecord)
+_record_reader = json_codec.JSONReader(_CandidateRecord)
 
 
 @router.get("/lineage")
@@ -75,10 +76,10 @@ def show_lineage(
     after: After = None,
 ) -> Lineage:
     """Returns candidates with their parents, and the line to the best or to another one."""
-    queries = census.CandidateQueries(run_store, run)
+    queries = candidates_queries.CandidateQueries(run_store, run)
     last_step, total = queries.get_last_step(), queries.count()
-    first_step = paging.parse_cursor(after, int)[0] if after else first
-    row_filter = census.CandidateFilter(is_draft=None if drafts else False)
+    first_step = dependencies.parse_cursor(after, int)[0] if after else first
+    row_filter = candidates_queries.CandidateFilter(is_draft=None if drafts else False)
     if first_step is None:
         heads = list(reversed(queries.list_page(row_filter, "newest", None, limit)))
     else:
@@ -94,14 +95,14 @@ def show_lineage(
         last=steps[-1] if steps else 0,
         total_steps=last_step,
         total_candidates=total,
-        next=paging.make_cursor(next_step) if next_step is not None else None,
+        next=dependencies.make_cursor(next_step) if next_step is not None else None,
     )
 
 
-def _make_nodes(heads: Sequence[census.CandidateHead], parents: Mapping[str, list[str]]) -> Nodes:
+def _make_nodes(heads: Sequence[candidates_queries.CandidateHead], parents: Mapping[str, list[str]]) -> Nodes:
     return Nodes(
         ids=[head.id for head in heads],
-        parents=[list(map(texts.replace_invalid, parents.get(head.id, []))) for head in heads],
+        parents=[list(map(text_limits.replace_invalid, parents.get(head.id, []))) for head in heads],
         scores=[head.score for head in heads],
         islands=[head.island for head in heads],
         steps=[head.step for head in heads],
@@ -109,7 +110,9 @@ def _make_nodes(heads: Sequence[census.CandidateHead], parents: Mapping[str, lis
     )
 
 
-def load_parents(queries: census.CandidateQueries, heads: Sequence[census.CandidateHead]) -> dict[str, list[str]]:
+def load_parents(
+    queries: candidates_queries.CandidateQueries, heads: Sequence[candidates_queries.CandidateHead]
+) -> dict[str, list[str]]:
     """Returns the parents of candidates, read from the records that hold them."""
     parents: dict[str, list[str]] = {}
     for text in queries.load_contents(heads).values():
@@ -119,7 +122,9 @@ def load_parents(queries: census.CandidateQueries, heads: Sequence[census.Candid
 
 def _parse_parents(text: str) -> dict[str, list[str]]:
     record = _record_reader.read(text)
-    return {candidate.id: list(dict.fromkeys(candidate.parents)) for candidate in (*record.children, record) if candidate.id}
+    return {
+        candidate.id: list(dict.fromkeys(candidate.parents)) for candidate in (*record.children, record) if candidate.id
+    }
 
 
 def _get_cached_ancestors(request: Request, run: str) -> dict[str, Ancestor]:
@@ -130,7 +135,9 @@ def _get_cached_ancestors(request: Request, run: str) -> dict[str, Ancestor]:
     return ancestors_by_run.setdefault(run, {})
 
 
-def _trace_path(run_store: StoreDep, queries: census.CandidateQueries, run: str, to: str, ancestors: dict[str, Ancestor]) -> Nodes:
+def _trace_path(
+    run_store: StoreDep, queries: candidates_queries.CandidateQueries, run: str, to: str, ancestors: dict[str, Ancestor]
+) -> Nodes:
     """Returns the line from a candidate to the start; empty where nothing has a score yet."""
     best = queries.list_best() if to == progress.BEST else []
     start_id = progress.find_candidate(run_store, run, to).id if to != progress.BEST else best[0].id if best else None
@@ -151,7 +158,9 @@ def _trace_path(run_store: StoreDep, queries: census.CandidateQueries, run: str,
     return _make_nodes([ancestor.head for ancestor in path], {ancestor.head.id: ancestor.parents for ancestor in path})
 
 
-def _find_best_parent(queries: census.CandidateQueries, parent_ids: Sequence[str]) -> tuple[census.CandidateHead, str] | None:
+def _find_best_parent(
+    queries: candidates_queries.CandidateQueries, parent_ids: Sequence[str]
+) -> tuple[candidates_queries.CandidateHead, str] | None:
     """Returns the best of some parents; of equal ones the last, as engines put the best last."""
     if not parent_ids:
         return None
@@ -159,5 +168,7 @@ def _find_best_parent(queries: census.CandidateQueries, parent_ids: Sequence[str
     ids = [aliases.get(name, name) for name in parent_ids]
     records = queries.find_with_records(ids)
     return max(
-        (records[id] for id in reversed(ids) if id in records), key=lambda record: progress.get_sort_score(record[0]), default=None
+        (records[id] for id in reversed(ids) if id in records),
+        key=lambda record: progress.get_sort_score(record[0]),
+        default=None,
     )

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
-from atoll.dashboard.given import StoreDep, StatusReaderDep
-from atoll.dashboard.standing import RunRow
-from atoll.dashboard.stream import RunTails
+from atoll.dashboard.dependencies import StatusReaderDep, StoreDep
+from atoll.dashboard.event_stream import RunTails
+from atoll.dashboard.run_status import RunRow
 
 MAX_RUNS = 50
 READ_SECONDS = 0.25

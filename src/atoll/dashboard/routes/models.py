@@ -1,11 +1,117 @@
 """The models that a run asks: calls, latency, failures, tokens, dollars, and how a bandit shares the steps."""
 
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from typing import Any
+
+import msgspec
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
-from atoll.dashboard import texts
-from atoll.dashboard.calls import NUM_RECENT, LLMTotals, LLMStats
-from atoll.dashboard.given import StoreDep, StatusReaderDep, RunId
+from atoll import evaluation, store
+from atoll.dashboard import text_limits
+from atoll.dashboard.dependencies import RunId, StatusReaderDep, StoreDep
+from atoll.dashboard.run_totals import JournalTotals
+from atoll.store.records import json_codec
+
+NUM_RECENT = 200  # latencies that are told one by one
+ADVICE_KEY = "llm"  # what advice names a model by
+
+
+class _ResponseRecord(msgspec.Struct):
+    model: str | None = None
+    usage: list[int | float] = []
+
+
+class _IssuedRecord(msgspec.Struct):
+    advice: dict[str, Any] = {}
+
+
+class _AppliedRecord(msgspec.Struct):
+    failure: str | None = None
+
+
+_response_reader, _issued_reader, _applied_reader = (
+    json_codec.JSONReader(_ResponseRecord),
+    json_codec.JSONReader(_IssuedRecord),
+    json_codec.JSONReader(_AppliedRecord),
+)
+
+
+class LLMStats:
+    """What one model was asked.
+
+    Attributes:
+        chosen: Steps that were advised to ask it.
+        failures: Of those, steps that gave no child.
+    """
+
+    def __init__(self) -> None:
+        self.calls = self.tokens_in = self.tokens_out = self.chosen = self.failures = 0
+        self.usd = 0.0
+        self.seconds = array("d")
+
+    def compute_quantiles(self, *shares: float) -> list[float | None]:
+        """Returns within how many seconds so large a share of the calls were answered."""
+        ordered = sorted(self.seconds)
+        return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None for share in shares]
+
+
+class LLMTotals(JournalTotals):
+    """The calls of one run, as far as its journal was read."""
+
+    kinds = ("replied", "begun", "applied")
+
+    def __init__(self, run_store: store.Store, run: str) -> None:
+        super().__init__(run_store, run)
+        self.models: dict[str, LLMStats] = {}
+        self.failures = Counter[str]()
+        self._steps, self._advised_names = array("q"), list[str]()
+        self._open_iterations: dict[int, str] = {}
+
+    def get_advised(self, step: int) -> str | None:
+        """Returns the model that a step was advised to ask; None: it was not advised."""
+        index = bisect_right(self._steps, step) - 1
+        return self._advised_names[index] if index >= 0 and self._steps[index] == step else None
+
+    def compute_shares(self, num_newest: int = 200) -> dict[str, float]:
+        """Returns the shares of the models in the newest steps that were advised."""
+        recent = Counter(self._advised_names[-num_newest:])
+        return {name: count / recent.total() for name, count in recent.items()}
+
+    def _add_record(self, kind: str, step: int, island: int, text: str) -> None:
+        if kind == "replied":
+            response = _response_reader.read(text)
+            stats = self._get_stats(response.model or "unnamed")
+            cost = evaluation.Cost(*response.usage[:4])  # type: ignore[arg-type] # as the ledger wrote it
+            stats.calls += 1
+            stats.tokens_in, stats.tokens_out = stats.tokens_in + cost.tokens_in, stats.tokens_out + cost.tokens_out
+            stats.usd += cost.usd
+            stats.seconds.append(cost.seconds)
+        elif kind == "begun":
+            if '"advice"' in text and isinstance(name := _issued_reader.read(text).advice.get(ADVICE_KEY), str):
+                self._get_stats(name).chosen += 1
+                self._steps.append(step)
+                self._advised_names.append(name)
+                self._open_iterations[step] = name
+        else:
+            self._end_iteration(step, text)
+
+    def _end_iteration(self, step: int, text: str) -> None:
+        name = self._open_iterations.pop(step, None)
+        if '"failure"' not in text:
+            return
+        failure = _applied_reader.read(text).failure
+        if failure is not None:
+            if len(self.failures) < 1000 or failure in self.failures:
+                self.failures[failure[:300]] += 1
+            if name is not None:
+                self._get_stats(name).failures += 1
+
+    def _get_stats(self, name: str) -> LLMStats:
+        return self.models.setdefault(name, LLMStats())
+
 
 READ_SECONDS = 0.25
 MAX_FAILURES = 50
@@ -62,14 +168,21 @@ def list_models(request: Request, run_store: StoreDep, run: RunId, read_status: 
     totals.advance(READ_SECONDS)
     status = read_status(run, 0.0)
     shares = totals.compute_shares()
-    improving_models = [totals.get_advised(improvement.step) for improvement in status.candidate_queries.list_improvements()] if shares else []
+    improving_models = (
+        [totals.get_advised(improvement.step) for improvement in status.candidate_queries.list_improvements()]
+        if shares
+        else []
+    )
     rows = [_make_row(name, stats, shares, improving_models.count(name)) for name, stats in totals.models.items()]
     settings = (status.totals.started.get("plan") or {}).get("llm")
     return Models(
         run=run,
         route=str(settings.get("route", "")) if isinstance(settings, dict) else "",
         models=sorted(rows, key=lambda row: -row.calls),
-        failures=[Failure(reason=texts.replace_invalid(reason), count=count) for reason, count in totals.failures.most_common(MAX_FAILURES)],
+        failures=[
+            Failure(reason=text_limits.replace_invalid(reason), count=count)
+            for reason, count in totals.failures.most_common(MAX_FAILURES)
+        ],
         is_counted=totals.is_counted,
         counted=totals.seq / totals.end if totals.end else 1.0,
     )
@@ -78,7 +191,7 @@ def list_models(request: Request, run_store: StoreDep, run: RunId, read_status: 
 def _make_row(name: str, stats: LLMStats, shares: dict[str, float], improvements: int) -> ModelRow:
     p50, p95, p99 = stats.compute_quantiles(0.5, 0.95, 0.99)
     return ModelRow(
-        model=texts.replace_invalid(name[:300]),
+        model=text_limits.replace_invalid(name[:300]),
         calls=stats.calls,
         failures=stats.failures,
         latency_mean=sum(stats.seconds) / len(stats.seconds) if stats.seconds else None,

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from atoll import config, errors, playbook, store
-from atoll.dashboard import plain
-from atoll.dashboard.given import StoreDep, Limit
-from atoll.playbook import packing
-from atoll.store import entry
+from atoll.dashboard import text_limits
+from atoll.dashboard.dependencies import Limit, StoreDep
+from atoll.playbook import serialization
+from atoll.store.versions import change as versions_change
 
 router = APIRouter(prefix="/api/playbooks", tags=["playbook"])
 
@@ -23,14 +23,14 @@ KeyQuery = Annotated[str, Query(min_length=1, max_length=512, description="Which
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 
-class RollbackRequest(plain.AuthorAndReason):
+class RollbackRequest(text_limits.AuthorAndReason):
     """Back to an old version, as a new one."""
 
     key: Key
     version: Annotated[int, Field(ge=1, le=2**53)]
 
 
-class DeltaDecision(plain.AuthorAndReason):
+class DeltaDecision(text_limits.AuthorAndReason):
     """What somebody decides about a delta that waits."""
 
     key: Key
@@ -52,7 +52,9 @@ def open_playbook(run_store: store.Store, key: str) -> playbook.PlaybookStore:
 def _load_limits(run_store: store.Store, key: str) -> playbook.Config:
     with suppress(errors.NotFound, ValueError, KeyError):
         settings = run_store.get_run(key.removeprefix(PREFIX)).config.get("survival", {})
-        return playbook.Config(max_tokens=settings["playbook_max_tokens"], max_sections=settings["playbook_max_sections"])
+        return playbook.Config(
+            max_tokens=settings["playbook_max_tokens"], max_sections=settings["playbook_max_sections"]
+        )
     return playbook.Config()
 
 
@@ -61,12 +63,16 @@ def list_playbooks(run_store: StoreDep) -> dict[str, Any]:
     """Lists the playbooks of the store by key, with the run that each belongs to, if any."""
     runs = {run.id for run in run_store.list_runs()}
     keys = run_store.versions().list(PREFIX)
-    rows = [{"key": key, "run": run_id if (run_id := key.removeprefix(PREFIX)) in runs else None} for key in keys[:1000]]
+    rows = [
+        {"key": key, "run": run_id if (run_id := key.removeprefix(PREFIX)) in runs else None} for key in keys[:1000]
+    ]
     return {"playbooks": rows, "total": len(keys)}
 
 
 @router.get("/current")
-def show_playbook(run_store: StoreDep, key: KeyQuery, version: Annotated[int | None, Query(ge=1, le=2**53)] = None) -> dict[str, Any]:
+def show_playbook(
+    run_store: StoreDep, key: KeyQuery, version: Annotated[int | None, Query(ge=1, le=2**53)] = None
+) -> dict[str, Any]:
     """Shows a playbook, now or as it was: its bullets by section, its size against its limits, and what waits."""
     playbook_store = open_playbook(run_store, key)
     content = playbook_store.get_version(version) if version else playbook_store.current()
@@ -79,8 +85,11 @@ def show_playbook(run_store: StoreDep, key: KeyQuery, version: Annotated[int | N
         "turn": content.turn,
         "stats": content.stats().to_data(),
         "limits": {"tokens": playbook_store.config.max_tokens, "sections": playbook_store.config.max_sections},
-        "bullets": [plain.to_json_data(_bullet_to_json(bullet), 4000) for bullet in bullets[:MAX_BULLETS]],
-        "held": [plain.to_json_data({**held_delta._asdict(), "delta": held_delta.delta.to_data()}, 4000) for held_delta in held],
+        "bullets": [text_limits.to_json_data(_bullet_to_json(bullet), 4000) for bullet in bullets[:MAX_BULLETS]],
+        "held": [
+            text_limits.to_json_data({**held_delta._asdict(), "delta": held_delta.delta.to_data()}, 4000)
+            for held_delta in held
+        ],
     }
 
 
@@ -97,15 +106,19 @@ def list_versions(
     last = open_playbook(run_store, key).version
     first = last if before is None else min(last, before - 1)
     versions = range(first, max(0, first - limit), -1)  # by number: a run of lives has many versions, each a whole book
-    rows = [plain.to_json_data(_change_to_json(change), 4000) for version in versions if (change := run_store.change_log().get_version(key, version)) is not None]
+    rows = [
+        text_limits.to_json_data(_change_to_json(change), 4000)
+        for version in versions
+        if (change := run_store.change_log().get_version(key, version)) is not None
+    ]
     return {"key": key, "versions": rows, "next": rows[-1]["version"] if rows and versions[-1] > 1 else None}
 
 
 def _change_to_json(change: store.ChangeEntry) -> dict[str, Any]:
     common = {"version": change.n, "reason": change.reason, "author": change.author, "at": change.at}
-    if change.kind == entry.ROLLBACK:
+    if change.kind == versions_change.ROLLBACK:
         return {**common, "restored": change.target, "counts": dict.fromkeys(COUNTS, 0), "verdicts": [], "retired": []}
-    curation = packing.parse_version(json.loads(change.value or '"{}"'))
+    curation = serialization.parse_version(json.loads(change.value or '"{}"'))
     counts = curation.counts or Counter(str(verdict.outcome) for verdict in curation.verdicts)
     return {
         **common,
@@ -114,7 +127,8 @@ def _change_to_json(change: store.ChangeEntry) -> dict[str, Any]:
         | ({} if curation.counts else {"retired": len(curation.retired)}),
         "verdicts": [verdict.to_data() for verdict in curation.verdicts],
         "retired": [
-            {"id": removal.bullet.id, "content": removal.bullet.content, "reason": removal.reason} for removal in curation.retired
+            {"id": removal.bullet.id, "content": removal.bullet.content, "reason": removal.reason}
+            for removal in curation.retired
         ],
     }
 
@@ -128,17 +142,21 @@ def list_deltas(run_store: StoreDep, key: KeyQuery, version: Annotated[int, Quer
     run, episode = key.removeprefix(PREFIX), _get_episode(open_playbook(run_store, key), version)
     if episode is None:
         raise errors.NotFound(f"Version {version} of {key} comes from no life: its verdicts are in the history.")
-    turns = config.get_episode_reader(run_store.get_run(run).config.get("system", "")).load_turns(run_store, run, episode)
+    turns = config.get_episode_reader(run_store.get_run(run).config.get("system", "")).load_turns(
+        run_store, run, episode
+    )
     rows = [{"turn": turn["turn"], **verdict} for turn in turns for verdict in turn["deltas"]]
     return {"key": key, "version": version, "life": episode, "total": len(rows)} | {
-        "deltas": plain.to_json_data(rows[:MAX_DELTAS], 4000)
+        "deltas": text_limits.to_json_data(rows[:MAX_DELTAS], 4000)
     }
 
 
 def _get_episode(playbook_store: playbook.PlaybookStore, version: int) -> int | None:
     """Returns the number of the life that a version was written in."""
     try:
-        episode = json.loads(playbook_store.versions.get(playbook_store.key, version).value).get("lived", {}).get("episode")
+        episode = (
+            json.loads(playbook_store.versions.get(playbook_store.key, version).value).get("lived", {}).get("episode")
+        )
     except (ValueError, AttributeError):
         return None
     return episode if isinstance(episode, int) else None
@@ -159,4 +177,4 @@ def decide_delta(run_store: StoreDep, body: DeltaDecision) -> dict[str, Any]:
     """Applies or rejects a delta that waits; the reason stands in the history as its evidence."""
     change = open_playbook(run_store, body.key).decide_held(body.id, body.reason, body.by, is_approved=body.apply)
     (verdict,) = change.verdicts
-    return {"key": body.key, "version": change.n, **plain.to_json_data(verdict.to_data(), 4000)}
+    return {"key": body.key, "version": change.n, **text_limits.to_json_data(verdict.to_data(), 4000)}

@@ -7,12 +7,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 import atoll
-from atoll.dashboard import curves, paging, plain, security
-from atoll.dashboard.given import After, StoreDep, Limit, StatusReaderDep, CacheDep, RunId
-from atoll.dashboard.routes import life
-from atoll.dashboard.standing import RunRow, RunUsage
+from atoll.dashboard import dependencies, score_curves, security, text_limits
+from atoll.dashboard.dependencies import After, CacheDep, Limit, RunId, StatusReaderDep, StoreDep
+from atoll.dashboard.routes import episodes
+from atoll.dashboard.run_status import RunRow, RunUsage
 from atoll.runs import baselines
-from atoll.store.census import CandidateQueries
+from atoll.store.candidates.queries import CandidateQueries
 
 LIST_SECONDS = 0.1  # spent at most on adding up journals, for a list and for one run
 RUN_SECONDS = 0.15
@@ -95,19 +95,21 @@ class Improvements(BaseModel):
 @router.get("/session")
 def show_session(request: Request, run_store: StoreDep) -> Session:
     """Says whose store this is, and whether this browser may change anything."""
-    return Session(version=atoll.__version__, store=run_store.database.name, can_change=security.can_change(request.scope))
+    return Session(
+        version=atoll.__version__, store=run_store.database.name, can_change=security.can_change(request.scope)
+    )
 
 
 @router.get("/runs")
 def list_runs(run_store: StoreDep, read_status: StatusReaderDep, limit: Limit = 100, after: After = None) -> RunPage:
     """Lists the runs, newest first."""
     all_runs = run_store.list_runs()
-    first = paging.parse_cursor(after, int)[0] if after else 0
+    first = dependencies.parse_cursor(after, int)[0] if after else 0
     page_runs = all_runs[max(0, first) : max(0, first) + limit]
     deadline = time.monotonic() + LIST_SECONDS
     rows = [read_status(run.id, max(0.0, deadline - time.monotonic())).make_row() for run in page_runs]
     has_more = first + limit < len(all_runs)
-    return RunPage(runs=rows, total=len(all_runs), next=paging.make_cursor(first + limit) if has_more else None)
+    return RunPage(runs=rows, total=len(all_runs), next=dependencies.make_cursor(first + limit) if has_more else None)
 
 
 @router.get("/runs/{run}")
@@ -119,24 +121,30 @@ def show_run(run_store: StoreDep, run: RunId, read_status: StatusReaderDep, cach
     return Overview(
         **status.make_row().model_dump(),
         used=status.compute_usage(num_failed),
-        config=plain.to_json_data(status.run.config),
-        setup=plain.to_json_data({**totals.setup, **{name: totals.started.get(name) for name in ("llm", "sandbox")}}),
-        settings=plain.to_json_data({**totals.settings, **life.get_live_settings(run_store, run)}),
+        config=text_limits.to_json_data(status.run.config),
+        setup=text_limits.to_json_data(
+            {**totals.setup, **{name: totals.started.get(name) for name in ("llm", "sandbox")}}
+        ),
+        settings=text_limits.to_json_data({**totals.settings, **episodes.get_live_settings(run_store, run)}),
         sessions=totals.sessions,
-        islands=cache.get(("counts", run), totals.end, lambda: _summarize_islands(status.candidate_queries, curves.get_num_islands(totals))),
+        islands=cache.get(
+            ("counts", run),
+            totals.end,
+            lambda: _summarize_islands(status.candidate_queries, score_curves.get_num_islands(totals)),
+        ),
         baselines=_summarize_baselines(run_store, run, read_status),
-        result=plain.to_json_data(totals.result),
+        result=text_limits.to_json_data(totals.result),
         eta_seconds=totals.estimate_remaining_seconds() if status.get_status()[0] == "running" else None,
         writer=run_store.get_writer_pid(run),
     )
 
 
 @router.get("/runs/{run}/curve")
-def show_curve(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> curves.Curve:
+def show_curve(run: RunId, read_status: StatusReaderDep, cache: CacheDep) -> score_curves.Curve:
     """Draws best and mean of every island over evaluations and over cost, thinned out to a few hundred points."""
     status = read_status(run, CURVE_SECONDS)
     stamp = status.totals.seq, status.totals.end
-    return cache.get(("curve", run), stamp, lambda: curves.compute_curve(status.candidate_queries, status.totals))
+    return cache.get(("curve", run), stamp, lambda: score_curves.compute_curve(status.candidate_queries, status.totals))
 
 
 @router.get("/runs/{run}/improvements")
@@ -171,7 +179,11 @@ def _summarize_islands(queries: CandidateQueries, num_islands: int) -> list[Isla
 
 
 def _summarize_baselines(run_store: StoreDep, run: str, read_status: StatusReaderDep) -> list[BaselineSummary]:
-    rows = [(baseline_run.config["baseline"], baseline_run.id) for baseline_run in run_store.list_runs() if baseline_run.config.get(baselines.BASELINE_OF) == run]
+    rows = [
+        (baseline_run.config["baseline"], baseline_run.id)
+        for baseline_run in run_store.list_runs()
+        if baseline_run.config.get(baselines.BASELINE_OF) == run
+    ]
     return [_make_baseline_summary(name, read_status(id, BASELINE_SECONDS).make_row()) for name, id in rows]
 
 

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from atoll import errors, store
-from atoll.dashboard import plain
-from atoll.dashboard.given import StoreDep, RunId
-from atoll.runs import worldlines
+from atoll.dashboard import text_limits
+from atoll.dashboard.dependencies import RunId, StoreDep
+from atoll.runs import worldline_review
 
 router = APIRouter(prefix="/api/runs/{run}/worldlines", tags=["worldlines"])
 
@@ -22,7 +22,7 @@ MAX_TURN = 40_000  # characters of a plan, of what a critic or a judge said
 FITNESS_TERMS = ("temporal_consistency", "divergence", "task_progress", "review_feedback", "resource_cost")
 
 
-class WorldlineDecision(plain.AuthorAndReason):
+class WorldlineDecision(text_limits.AuthorAndReason):
     """A decision about a worldline at the commit that was looked at."""
 
     verdict: Literal["approve", "reject"]
@@ -30,7 +30,9 @@ class WorldlineDecision(plain.AuthorAndReason):
 
 
 @router.get("")
-def show_graph(run_store: StoreDep, run: RunId, island: Annotated[int, Query(ge=0, le=1_000_000)] = 0) -> dict[str, Any]:
+def show_graph(
+    run_store: StoreDep, run: RunId, island: Annotated[int, Query(ge=0, le=1_000_000)] = 0
+) -> dict[str, Any]:
     """Shows the worldlines of an island by generation, with their parents, and how their fitness is weighed."""
     rows = list(islice(_iter_children(run_store, run, island), MAX_ROWS + 1))
     config = run_store.get_run(run).config
@@ -94,8 +96,8 @@ def _worldline_to_json(step: int, rows: Sequence[store.Row]) -> dict[str, Any]:
         "best": None if best is None else best.score,
         "best_id": None if best is None else best.id,
         "is_solved": any(row.metrics.get("solved", 0.0) > 0 for row in rows),
-        "summary": plain.limit_text((last.failure or last.feedback).strip().partition("\n")[0], 200),
-        "chosen": plain.to_json_data(rows[0].meta.get("chosen", [])),
+        "summary": text_limits.limit_text((last.failure or last.feedback).strip().partition("\n")[0], 200),
+        "chosen": text_limits.to_json_data(rows[0].meta.get("chosen", [])),
     }
 
 
@@ -125,7 +127,7 @@ def _turn_to_json(row: store.Row) -> dict[str, Any]:
         "terms": {name: row.metrics.get(name) for name in FITNESS_TERMS},
         "task_score": row.metrics.get("task_score"),
     }
-    turn: dict[str, Any] = plain.to_json_data(fields, MAX_TURN)
+    turn: dict[str, Any] = text_limits.to_json_data(fields, MAX_TURN)
     return turn
 
 
@@ -136,41 +138,51 @@ def list_reviews(run_store: StoreDep, run: RunId) -> dict[str, Any]:
     A run whose worldlines are texts has none; `why` says so.
     """
     try:
-        target = worldlines.find_review_target(run_store, run)
-        review_rows = [worldlines.to_json(target, review) for review in worldlines.open_reviews(target).list_items()]
+        target = worldline_review.find_review_target(run_store, run)
+        review_rows = [
+            worldline_review.to_json(target, review) for review in worldline_review.open_reviews(target).list_items()
+        ]
     except errors.SetupError as error:
         return {"run": run, "reviews": [], "why": str(error)}
-    return {"run": run, "reviews": plain.to_json_data(review_rows, 2000), "why": None if review_rows else "There is nothing to review yet."}
+    return {
+        "run": run,
+        "reviews": text_limits.to_json_data(review_rows, 2000),
+        "why": None if review_rows else "There is nothing to review yet.",
+    }
 
 
 @router.get("/reviews/{worldline}/diff")
 def show_diff(run_store: StoreDep, run: RunId, worldline: Annotated[str, Field(max_length=80)]) -> dict[str, Any]:
     """Shows how a worldline differs from what it was forked from, as a patch."""
-    queue = worldlines.open_reviews(worldlines.find_review_target(run_store, run))
+    queue = worldline_review.open_reviews(worldline_review.find_review_target(run_store, run))
     review = queue.get(worldline)
     patch = queue.repository.diff(review.base, review.commit)
-    return {"id": review.worldline_id, "commit": review.commit, "patch": plain.limit_text(patch, MAX_PATCH)}
+    return {"id": review.worldline_id, "commit": review.commit, "patch": text_limits.limit_text(patch, MAX_PATCH)}
 
 
 @router.post("/reviews/{worldline}/decision")
-def decide(run_store: StoreDep, run: RunId, worldline: Annotated[str, Field(max_length=80)], body: WorldlineDecision) -> dict[str, Any]:
+def decide(
+    run_store: StoreDep, run: RunId, worldline: Annotated[str, Field(max_length=80)], body: WorldlineDecision
+) -> dict[str, Any]:
     """Approves or rejects a worldline at the commit that was looked at.
 
     Refused: no reason, who wrote it, a commit that is not the newest, a run that is still at work.
     """
-    target = worldlines.find_review_target(run_store, run)
-    review = worldlines.decide(target, worldline, body.verdict, body.by, body.reason, body.commit)
-    response: dict[str, Any] = plain.to_json_data(worldlines.to_json(target, review), 2000)
+    target = worldline_review.find_review_target(run_store, run)
+    review = worldline_review.decide(target, worldline, body.verdict, body.by, body.reason, body.commit)
+    response: dict[str, Any] = text_limits.to_json_data(worldline_review.to_json(target, review), 2000)
     return response
 
 
 @router.post("/reviews/{worldline}/merge")
 def merge(run_store: StoreDep, run: RunId, worldline: Annotated[str, Field(max_length=80)]) -> dict[str, Any]:
     """Merges a worldline whose approval stands, and no other, into the branch of the repository's worktree."""
-    target = worldlines.find_review_target(run_store, run)
-    merge_result = worldlines.merge(target, worldline)
+    target = worldline_review.find_review_target(run_store, run)
+    merge_result = worldline_review.merge(target, worldline)
     return {
         "id": worldline,
         "merged": merge_result,
-        **plain.to_json_data(worldlines.to_json(target, worldlines.open_reviews(target).get(worldline))),
+        **text_limits.to_json_data(
+            worldline_review.to_json(target, worldline_review.open_reviews(target).get(worldline))
+        ),
     }

@@ -1,9 +1,8 @@
 """Evaluations on the nodes of a Ray cluster: the extra `ray`."""
 
-from atoll.executor.ray.fleet import RaySlotPool
-from atoll.executor.ray.luggage import TaskFiles
-from atoll.executor.ray.seat import ActorConfig
-from atoll.executor.ray.tally import RayStats
-from atoll.executor.ray.terms import RayConfig
+from atoll.executor.ray.actor import ActorConfig
+from atoll.executor.ray.config import RayConfig, RayStats
+from atoll.executor.ray.slot_pool import RaySlotPool
+from atoll.executor.ray.task_files import TaskFiles
 
 __all__ = ["RaySlotPool", "TaskFiles", "ActorConfig", "RayStats", "RayConfig"]

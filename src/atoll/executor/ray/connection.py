@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from atoll import errors
-from atoll.executor.ray.terms import RayConfig
+from atoll.executor.ray.config import RayConfig
 
 LOCAL = "local"
 # Read by Ray when it is imported, and by the processes that it starts. An address that is told is always obeyed.
@@ -55,7 +55,10 @@ class RayConnection:
     def _connect(self, ray_config: RayConfig, num_actors: int) -> None:
         # A cluster of our own has what the seats ask for: nobody else could start a node for it.
         cpus = max(ceil(ray_config.cpus * num_actors), os.cpu_count() or 1)
-        local_resources = {"num_cpus": cpus, "resources": {name: amount * num_actors for name, amount in ray_config.resources.items()}}
+        local_resources = {
+            "num_cpus": cpus,
+            "resources": {name: amount * num_actors for name, amount in ray_config.resources.items()},
+        }
         local_options = {**local_resources, "include_dashboard": False} if self.address == LOCAL else {}
         logging_options = {"log_to_driver": False, "configure_logging": False}
         for _ in range(_MAX_STARTS if self.address == LOCAL else 1):

@@ -1,13 +1,16 @@
 """Parameters: values with a history, a reason, an author, locks, aliases and an audit log."""
 
-from atoll.governed.parameters.actors import author_context, get_current_author
-from atoll.governed.parameters.cached import CachedParameters
+from atoll.governed.parameters.cache import CachedParameters
 from atoll.governed.parameters.files import FileParameters
-from atoll.governed.parameters.memory import MemoryParameters
-from atoll.governed.parameters.parameters import Parameters
+from atoll.governed.parameters.parameters import (
+    MemoryParameters,
+    Parameters,
+    StoredParameters,
+    author_context,
+    get_current_author,
+)
 from atoll.governed.parameters.rules import Rules
 from atoll.governed.parameters.store import Change, Gap, ParameterStore, Snapshot, Transaction, Value
-from atoll.governed.parameters.stored import StoredParameters
 
 __all__ = [
     "CachedParameters",

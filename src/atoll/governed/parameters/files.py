@@ -10,9 +10,10 @@ from pathlib import Path
 from threading import RLock
 
 from atoll import errors, store
-from atoll.governed.parameters import folder, layout
+from atoll.governed.parameters import file_layout
 from atoll.governed.parameters.parameters import Check, Parameters
-from atoll.store import audit, book, entry, ledger, refusals
+from atoll.store.versions import audit, change, change_log, ledger
+from atoll.store.versions import errors as versions_errors
 
 POLL_SECONDS = 0.01  # between looks at the log for changes of other processes
 
@@ -28,19 +29,19 @@ class FileChangeLog:
     def __init__(self, root: Path, *, is_durable: bool = False) -> None:
         self._root, self._is_durable = root, is_durable
         root.mkdir(parents=True, exist_ok=True)
-        self._log = root / layout.AUDIT_FILE
+        self._log = root / file_layout.AUDIT_FILE
         self._index = store.MemoryChangeLog()
         self._offset = 0  # of the log, up to where the index holds it
-        self._last_entries: Sequence[entry.ChangeEntry] = ()  # the last line read: its folders may be missing
+        self._last_entries: Sequence[change.ChangeEntry] = ()  # the last line read: its folders may be missing
         self._write_lock, self._index_lock = RLock(), RLock()  # of writers; of whoever changes the index
-        if not self._log.exists() and any(layout.iter_folders(root)):
-            folder.check_log_not_removed(root)
-            folder.import_folder(root, ledger.VersionLedger(self))
-        folder.end_last_line(root)
+        if not self._log.exists() and any(file_layout.iter_folders(root)):
+            file_layout.check_log_not_removed(root)
+            file_layout.import_folder(root, ledger.VersionLedger(self))
+        file_layout.end_last_line(root)
 
     @contextmanager
-    def begin_write(self) -> Iterator[book.ChangeWriter]:
-        with self._write_lock, folder.lock_folder(self._root):
+    def begin_write(self) -> Iterator[change_log.ChangeWriter]:
+        with self._write_lock, file_layout.lock_folder(self._root):
             with self._index_lock:
                 self._repair()
                 with self._index.begin_write() as writer:
@@ -58,7 +59,7 @@ class FileChangeLog:
         """Makes up for what the last writer did not come to: half a line, folders of a whole one."""
         self._refresh()
         if self._has_unread_tail():
-            folder.repair_tail(self._log, self._offset)
+            file_layout.repair_tail(self._log, self._offset)
             self._refresh()
         self._write_folders(self._last_entries)
         self._last_entries = ()
@@ -67,18 +68,20 @@ class FileChangeLog:
         """Says whether the log ends elsewhere than where the index holds it."""
         return (self._log.stat().st_size if self._log.exists() else 0) != self._offset
 
-    def _check_names(self, entries: Sequence[entry.ChangeEntry]) -> None:
+    def _check_names(self, entries: Sequence[change.ChangeEntry]) -> None:
         """Refuses links, and two keys that a file system without cases would take for one."""
         for change_entry in entries:
-            layout.check_not_link(self._root / layout.folder_name(change_entry.key))
-        if not (self._root / layout.LOCK_FILE.upper()).exists():
+            file_layout.check_not_link(self._root / file_layout.folder_name(change_entry.key))
+        if not (self._root / file_layout.LOCK_FILE.upper()).exists():
             return
-        names = {layout.folder_name(key).lower(): key for key in reversed(self._index.list_keys(""))}
+        names = {file_layout.folder_name(key).lower(): key for key in reversed(self._index.list_keys(""))}
         for change_entry in entries:
-            if change_entry.n == 1 and names[layout.folder_name(change_entry.key).lower()] != change_entry.key:
-                raise refusals.InvalidKey(f"The file system under {self._root} has a key like {change_entry.key} already.")
+            if change_entry.n == 1 and names[file_layout.folder_name(change_entry.key).lower()] != change_entry.key:
+                raise versions_errors.InvalidKey(
+                    f"The file system under {self._root} has a key like {change_entry.key} already."
+                )
 
-    def _append(self, entries: Sequence[entry.ChangeEntry]) -> None:
+    def _append(self, entries: Sequence[change.ChangeEntry]) -> None:
         lines = [audit.format_line(change_entry) for change_entry in entries]
         text = (lines[0] if len(lines) == 1 else f"[{','.join(lines)}]") + "\n"
         data = text.encode()
@@ -95,10 +98,14 @@ class FileChangeLog:
             os.close(fd)
         self._offset += len(data)
 
-    def _write_folders(self, entries: Sequence[entry.ChangeEntry]) -> None:
+    def _write_folders(self, entries: Sequence[change.ChangeEntry]) -> None:
         index_ledger = ledger.VersionLedger(self._index)
         for change_entry in entries:
-            layout.write_change(self._root, change_entry, index_ledger.get_aliases(change_entry.key) if change_entry.kind == entry.ALIAS else {})
+            file_layout.write_change(
+                self._root,
+                change_entry,
+                index_ledger.get_aliases(change_entry.key) if change_entry.kind == change.ALIAS else {},
+            )
 
     def _refresh(self) -> store.MemoryChangeLog:
         """Reads the whole lines that are new in the log."""
@@ -120,40 +127,40 @@ class FileChangeLog:
             self._offset += len(complete)
             return self._index
 
-    def _parse_line(self, line: bytes) -> Sequence[entry.ChangeEntry]:
+    def _parse_line(self, line: bytes) -> Sequence[change.ChangeEntry]:
         try:
-            return folder.parse_line(line)
+            return file_layout.parse_line(line)
         except ValueError as error:
             raise errors.StoreFailed(f"{self._log} is damaged ({error}): 'atoll audit verify' says where.") from error
 
-    def get_head(self, key: str, end: int | None = None) -> entry.ChangeEntry | None:
+    def get_head(self, key: str, end: int | None = None) -> change.ChangeEntry | None:
         return self._refresh().get_head(key, end)
 
     def get_value(self, key: str) -> tuple[str, int] | None:
         return self._refresh().get_value(key)
 
-    def get_version(self, key: str, version: int) -> entry.ChangeEntry | None:
+    def get_version(self, key: str, version: int) -> change.ChangeEntry | None:
         return self._refresh().get_version(key, version)
 
-    def list_history(self, key: str, limit: int) -> Sequence[entry.ChangeEntry]:
+    def list_history(self, key: str, limit: int) -> Sequence[change.ChangeEntry]:
         return self._refresh().list_history(key, limit)
 
-    def list_annotations(self, key: str, end: int | None = None) -> Sequence[entry.ChangeEntry]:
+    def list_annotations(self, key: str, end: int | None = None) -> Sequence[change.ChangeEntry]:
         return self._refresh().list_annotations(key, end)
 
     def list_keys(self, prefix: str) -> Sequence[str]:
         return self._refresh().list_keys(prefix)
 
-    def list_heads(self, prefix: str, end: int) -> Sequence[entry.ChangeEntry]:
+    def list_heads(self, prefix: str, end: int) -> Sequence[change.ChangeEntry]:
         return self._refresh().list_heads(prefix, end)
 
-    def list_entries(self, prefix: str, after: int, end: int | None, limit: int) -> Sequence[entry.ChangeEntry]:
+    def list_entries(self, prefix: str, after: int, end: int | None, limit: int) -> Sequence[change.ChangeEntry]:
         return self._refresh().list_entries(prefix, after, end, limit)
 
-    def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[entry.ChangeEntry]:
+    def list_newest(self, prefix: str, after: int, limit: int) -> Sequence[change.ChangeEntry]:
         return self._refresh().list_newest(prefix, after, limit)
 
-    def get_end(self) -> book.LogEnd:
+    def get_end(self) -> change_log.LogEnd:
         return self._refresh().get_end()
 
     def get_seq_at(self, timestamp: str) -> int:
@@ -194,4 +201,4 @@ class FileParameters(Parameters):
         super().__init__(FileChangeLog(self.root, is_durable=is_durable), check=check, clock=clock)
 
     def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
-        return folder.verify_folder(self.root, anchors)
+        return file_layout.verify_folder(self.root, anchors)

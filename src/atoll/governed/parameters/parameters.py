@@ -1,15 +1,38 @@
 """Parameters over a ledger: JSON values, typed reads, validation, watches with gaps."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from atoll.governed.parameters import actors
+from atoll import store
 from atoll.governed.parameters.store import BUFFER, Change, Gap, Snapshot, Value
-from atoll.store import audit, book, entry, ledger, packing, refusals
+from atoll.store.records import json_codec
+from atoll.store.versions import audit, change, change_log, errors, ledger
+from atoll.store.versions.errors import ChainBroken
+
+ANONYMOUS = "anonymous"
+
+_current_author: ContextVar[str] = ContextVar("actor", default=ANONYMOUS)
+
+
+def get_current_author() -> str:
+    return _current_author.get()
+
+
+@contextmanager
+def author_context(author: str) -> Iterator[None]:
+    """Makes somebody the author of what the block changes, in this thread or task."""
+    token = _current_author.set(author)
+    try:
+        yield
+    finally:
+        _current_author.reset(token)
+
 
 _decode = json.JSONDecoder().raw_decode  # a third of the time of `loads`, of a text that begins with its value
 
@@ -26,7 +49,7 @@ class Parameters:
     """
 
     def __init__(
-        self, log: book.ChangeLog, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now
+        self, log: change_log.ChangeLog, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now
     ) -> None:
         self.ledger, self._check = ledger.VersionLedger(log, clock), check
 
@@ -49,14 +72,14 @@ class Parameters:
         """
         try:
             value = self.get(key).value
-        except (refusals.ParameterNotFound, refusals.VersionNotFound):
+        except (errors.ParameterNotFound, errors.VersionNotFound):
             if default is None:
                 raise
             return default
         if value_type is float and type(value) is int:
             value = float(value)
         if type(value) is not value_type:
-            raise refusals.InvalidValue(f"{key} holds {value!r:.80}, which is no {value_type.__name__}.")
+            raise errors.InvalidValue(f"{key} holds {value!r:.80}, which is no {value_type.__name__}.")
         return value
 
     def __getitem__(self, key: str) -> Any:
@@ -75,7 +98,7 @@ class Parameters:
         expected_version: int | None = None,
         token: str | None = None,
     ) -> int:
-        request = self._make_set_request(key, value, reason, author or actors.get_current_author(), expected_version, token)
+        request = self._make_set_request(key, value, reason, author or get_current_author(), expected_version, token)
         return self._commit(request).n or 0
 
     def list(self, prefix: str = "") -> Sequence[str]:
@@ -84,18 +107,18 @@ class Parameters:
     def history(self, key: str, limit: int = 0) -> Sequence[Change]:
         changes = [to_change(change_entry) for change_entry in self.ledger.change_log.list_history(key, limit)]
         if not changes:
-            raise refusals.ParameterNotFound(key)
+            raise errors.ParameterNotFound(key)
         return changes
 
     def rollback(self, key: str, to_version: int, reason: str, *, author: str | None = None) -> int:
-        request = _make_request(entry.ROLLBACK, key, reason, author or actors.get_current_author(), target=to_version)
+        request = _make_request(change.ROLLBACK, key, reason, author or get_current_author(), target=to_version)
         return self._commit(request).n or 0
 
     def lock(self, key: str, reason: str, *, author: str | None = None) -> None:
-        self.ledger.apply(_make_request(entry.LOCK, key, reason, author or actors.get_current_author()))
+        self.ledger.apply(_make_request(change.LOCK, key, reason, author or get_current_author()))
 
     def unlock(self, key: str, reason: str, *, author: str | None = None) -> None:
-        self.ledger.apply(_make_request(entry.UNLOCK, key, reason, author or actors.get_current_author()))
+        self.ledger.apply(_make_request(change.UNLOCK, key, reason, author or get_current_author()))
 
     def get_lock(self, key: str) -> Change | None:
         lock_entry = self.ledger.get_lock(key)
@@ -111,21 +134,23 @@ class Parameters:
         author: str | None = None,
         expected_version: int | None = None,
     ) -> None:
-        resolved_author = author or actors.get_current_author()
+        resolved_author = author or get_current_author()
         self.ledger.apply(
-            _make_request(entry.ALIAS, key, reason, resolved_author, name=name, target=version, expected=expected_version)
+            _make_request(
+                change.ALIAS, key, reason, resolved_author, name=name, target=version, expected=expected_version
+            )
         )
 
     def aliases(self, key: str) -> Mapping[str, int]:
         return self.ledger.get_aliases(key)
 
     def note(self, key: str, kind: str, value: Any, reason: str, *, author: str | None = None) -> Change:
-        request = _make_request(kind, key, reason, author or actors.get_current_author(), value=_encode_value(key, value))
+        request = _make_request(kind, key, reason, author or get_current_author(), value=_encode_value(key, value))
         return to_change(self.ledger.add_note(request))
 
     @contextmanager
     def transaction(self, reason: str = "", *, author: str | None = None) -> Iterator["OpenTransaction"]:
-        open_transaction = OpenTransaction(self._make_set_request, reason, author or actors.get_current_author())
+        open_transaction = OpenTransaction(self._make_set_request, reason, author or get_current_author())
         yield open_transaction
         open_transaction.entries = self.ledger.apply(*open_transaction.requests) if open_transaction.requests else ()
 
@@ -183,16 +208,16 @@ class Parameters:
     def _make_set_request(
         self, key: str, value: Any, reason: str, author: str, expected: int | None, token: str | None = None
     ) -> ledger.ChangeRequest:
-        entry.check_reason(reason)
-        entry.check_key(key)
+        change.check_reason(reason)
+        change.check_key(key)
         text = _encode_value(key, value)
         if self._check is not None:
             self._check(key, value)
         return ledger.ChangeRequest(
-            kind=entry.SET, key=key, value=text, reason=reason, author=author, expected=expected, token=token
+            kind=change.SET, key=key, value=text, reason=reason, author=author, expected=expected, token=token
         )
 
-    def _commit(self, request: ledger.ChangeRequest) -> entry.ChangeEntry:
+    def _commit(self, request: ledger.ChangeRequest) -> change.ChangeEntry:
         change_entry = self.ledger.apply(request)[0]
         assert change_entry is not None, "a version is always made"
         return change_entry
@@ -209,7 +234,7 @@ class OpenTransaction:
     def __init__(self, make_set_request: Callable[..., ledger.ChangeRequest], reason: str, author: str) -> None:
         self._make_set_request, self._reason, self._author = make_set_request, reason, author
         self.requests: list[ledger.ChangeRequest] = []
-        self.entries: Sequence[entry.ChangeEntry | None] = ()
+        self.entries: Sequence[change.ChangeEntry | None] = ()
 
     @property
     def changes(self) -> Sequence[Change]:
@@ -222,21 +247,21 @@ class OpenTransaction:
         self.requests.append(self._make_set_request(key, value, full_reason, self._author, expected_version, token))
 
     def rollback(self, key: str, to_version: int, reason: str = "") -> None:
-        self._add_request(entry.ROLLBACK, key, reason, target=to_version)
+        self._add_request(change.ROLLBACK, key, reason, target=to_version)
 
     def lock(self, key: str, reason: str = "") -> None:
-        self._add_request(entry.LOCK, key, reason)
+        self._add_request(change.LOCK, key, reason)
 
     def unlock(self, key: str, reason: str = "") -> None:
-        self._add_request(entry.UNLOCK, key, reason)
+        self._add_request(change.UNLOCK, key, reason)
 
     def alias(
         self, key: str, name: str, version: int | None, reason: str = "", *, expected_version: int | None = None
     ) -> None:
-        self._add_request(entry.ALIAS, key, reason, name=name, target=version, expected=expected_version)
+        self._add_request(change.ALIAS, key, reason, name=name, target=version, expected=expected_version)
 
     def note(self, key: str, kind: str, value: Any, reason: str = "") -> None:
-        entry.check_kind(kind)
+        change.check_kind(kind)
         self._add_request(kind, key, reason, value=_encode_value(key, value))
 
     def _add_request(self, kind: str, key: str, reason: str, **options: Any) -> None:
@@ -247,14 +272,23 @@ def _make_request(kind: str, key: str, reason: str, author: str, **options: Any)
     return ledger.ChangeRequest(kind=kind, key=key, reason=reason, author=author, **options)
 
 
-def to_change(change_entry: entry.ChangeEntry) -> Change:
+def to_change(change_entry: change.ChangeEntry) -> Change:
     """Returns an entry as those who use parameters see it."""
     value = None if change_entry.value is None else json.loads(change_entry.value)
     version = change_entry.n if change_entry.n is not None else change_entry.target or 0
     timestamp = datetime.fromisoformat(change_entry.at).astimezone(UTC)
-    target = change_entry.target if change_entry.kind == entry.ROLLBACK else None
+    target = change_entry.target if change_entry.kind == change.ROLLBACK else None
     return Change(
-        change_entry.key, change_entry.kind, version, value, change_entry.reason, change_entry.author, timestamp, change_entry.seq, target, change_entry.hash
+        change_entry.key,
+        change_entry.kind,
+        version,
+        value,
+        change_entry.reason,
+        change_entry.author,
+        timestamp,
+        change_entry.seq,
+        target,
+        change_entry.hash,
     )
 
 
@@ -265,6 +299,47 @@ def _encode_value(key: str, value: Any) -> str:
         InvalidValue: It is none.
     """
     try:
-        return packing.encode(value)
+        return json_codec.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise refusals.InvalidValue(f"{key} was not set: {error}.") from error
+        raise errors.InvalidValue(f"{key} was not set: {error}.") from error
+
+
+class MemoryParameters(Parameters):
+    """Parameters that end with the process; for tests, and for runs that leave nothing behind."""
+
+    def __init__(self, *, check: Check | None = None, clock: Callable[[], datetime] = ledger.now) -> None:
+        super().__init__(store.MemoryChangeLog(), check=check, clock=clock)
+
+
+class StoredParameters(Parameters):
+    """Parameters that all processes share which open the file; `Store.versions` are the same keys, as texts.
+
+    Args:
+        kept: A store that is open, or the path or URL of one, which is then closed by `close`.
+        check: As for `Parameters`.
+        clock: Says when a change was made.
+    """
+
+    def __init__(
+        self,
+        store_or_url: store.Store | str | os.PathLike[str],
+        *,
+        check: Check | None = None,
+        clock: Callable[[], datetime] = ledger.now,
+    ) -> None:
+        self._owns_store = not isinstance(store_or_url, store.Store)
+        self.store = store_or_url if isinstance(store_or_url, store.Store) else store.open(store_or_url)
+        super().__init__(self.store.change_log(), check=check, clock=clock)
+
+    def verify(self, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
+        if unexpected := self.store.find_unexpected_objects():
+            raise ChainBroken(
+                f"{self.store.database.name} holds what no Atoll put there: {', '.join(unexpected)}. What it shows may be "
+                "false, so nothing else was checked: take it out, or go back to a copy.",
+                0,
+            )
+        return super().verify(anchors)
+
+    def close(self) -> None:
+        if self._owns_store:
+            self.store.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 
 from atoll import errors
-from atoll.store import refusals
+from atoll.store.versions import errors as versions_errors
 
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
@@ -75,7 +75,7 @@ class Rules:
                 try:
                     check(value)
                 except ValueError as error:
-                    raise refusals.InvalidValue(f"{key} was not set: {error}") from error
+                    raise versions_errors.InvalidValue(f"{key} was not set: {error}") from error
 
 
 def _make_checker(prefix: str, rule: Rule) -> Callable[[Any], None]:
@@ -154,7 +154,9 @@ def _find_nested_problems(value: Any, schema: Mapping[str, Any], path: str) -> I
         yield from (f"{path} has no {name!r}" for name in schema.get("required", ()) if name not in value)
         properties = schema.get("properties", {})
         for name, item in value.items():
-            yield from _find_problems(item, properties.get(name, schema.get("additionalProperties", True)), f"{path}[{name!r}]")
+            yield from _find_problems(
+                item, properties.get(name, schema.get("additionalProperties", True)), f"{path}[{name!r}]"
+            )
 
 
 def _is_number(value: Any) -> bool:

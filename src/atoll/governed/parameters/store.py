@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from atoll.store import audit, entry
+from atoll.store.versions import audit, change
 
 BUFFER = 16  # changes that a watch lets wait
 
@@ -44,7 +44,7 @@ class Change:
 
     @property
     def is_lock(self) -> bool:
-        return self.kind in (entry.LOCK, entry.UNLOCK)
+        return self.kind in (change.LOCK, change.UNLOCK)
 
 
 class Gap(NamedTuple):

@@ -1,8 +1,24 @@
 """Rollouts: from a shadow to a few, to many, to all; and back by itself when something guarded gets worse."""
 
-from atoll.governed.rollout.assignment import compute_bucket, is_treated
-from atoll.governed.rollout.plan import RolloutPlan
 from atoll.governed.rollout.rollout import Rollout, ServedValue
-from atoll.governed.rollout.state import STATE_PREFIX, Stage, RolloutState, state_key
+from atoll.governed.rollout.state import (
+    STATE_PREFIX,
+    RolloutPlan,
+    RolloutState,
+    Stage,
+    compute_bucket,
+    is_treated,
+    state_key,
+)
 
-__all__ = ["STATE_PREFIX", "RolloutPlan", "Rollout", "ServedValue", "Stage", "RolloutState", "compute_bucket", "is_treated", "state_key"]
+__all__ = [
+    "STATE_PREFIX",
+    "RolloutPlan",
+    "Rollout",
+    "ServedValue",
+    "Stage",
+    "RolloutState",
+    "compute_bucket",
+    "is_treated",
+    "state_key",
+]

@@ -13,17 +13,14 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from atoll import errors
-from atoll.governed.evolver.approval import HasApproval, HasProposal, get_refusal_reason
-from atoll.governed.feedback.record import Feedback
-from atoll.governed.logs.files import now as wall_clock
+from atoll.governed.evidence.feedback import Feedback
+from atoll.governed.evidence.log_stores import now as wall_clock
 from atoll.governed.parameters.store import ParameterStore
-from atoll.governed.rollout.assignment import is_treated
-from atoll.governed.rollout.plan import RolloutPlan
-from atoll.governed.rollout.state import BASELINE, CANDIDATE, Stage, RolloutState, state_key
-from atoll.governed.shadow.guardrail import Guardrail
-from atoll.governed.shadow.result import ShadowResult
+from atoll.governed.rollout.parameter_evolver import HasApproval, HasProposal, get_refusal_reason
+from atoll.governed.rollout.shadow_result import Guardrail, ShadowResult
+from atoll.governed.rollout.state import BASELINE, CANDIDATE, RolloutPlan, RolloutState, Stage, is_treated, state_key
 from atoll.governed.statistics import Moments
-from atoll.store import refusals
+from atoll.store.versions import errors as versions_errors
 
 AUTHOR = "rollout"
 WRITE_DELAY = timedelta(seconds=1)  # between the stamp of a report and its line on disk
@@ -82,7 +79,7 @@ class Rollout:
             self._check_can_start(previous[0], timestamp)
         version = self._store.get(self._key).version  # there must be something to go back to
         if proposal.expected_version not in (None, version):
-            raise refusals.VersionConflict(self._key, proposal.expected_version or 0, version)
+            raise versions_errors.VersionConflict(self._key, proposal.expected_version or 0, version)
         state = RolloutState(
             self._key,
             proposal.value,
@@ -160,9 +157,9 @@ class Rollout:
                 if new_state is merged and merged == state:
                     return state
                 new_state = self._save(new_state, version)
-            except refusals.ParameterLocked as error:
+            except versions_errors.ParameterLocked as error:
                 new_state = self._save(replace(merged, why=f"waits at {merged.share:.0%}: {error}"), version)
-            except refusals.VersionConflict as error:
+            except versions_errors.VersionConflict as error:
                 if error.key != self._key:
                     continue  # somebody else ticked meanwhile: look again
                 reason = f"{self._key} was changed by others meanwhile: {error}"
@@ -203,9 +200,7 @@ class Rollout:
         for guardrail in plan.guardrails:
             evidence = state.evidence(guardrail.metric)
             if guardrail.is_breached(evidence.interval):
-                reason = (
-                    f"{guardrail.metric} changed by {evidence.estimate:.4g} ({_format_interval(evidence.interval)}), margin {guardrail.margin:g}"
-                )
+                reason = f"{guardrail.metric} changed by {evidence.estimate:.4g} ({_format_interval(evidence.interval)}), margin {guardrail.margin:g}"
                 return state.move_to("rolled_back", timestamp, f"guardrail breached: {reason}", is_settled=True)
         if state.stage == "full":
             if timestamp - state.entered_at < timedelta(seconds=plan.bake_seconds):

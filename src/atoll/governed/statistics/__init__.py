@@ -1,9 +1,16 @@
 """Statistics that decide: moments, fixed-sample intervals, confidence sequences, several questions at once."""
 
-from atoll.governed.statistics.intervals import Interval, bootstrap_interval, compute_sample_size, t_interval
-from atoll.governed.statistics.moments import Moments
-from atoll.governed.statistics.multiplicity import e_bh, holm
-from atoll.governed.statistics.ratio import RatioCheck, check_ratio
+from atoll.governed.statistics.intervals import (
+    Interval,
+    Moments,
+    RatioCheck,
+    bootstrap_interval,
+    check_ratio,
+    compute_sample_size,
+    e_bh,
+    holm,
+    t_interval,
+)
 from atoll.governed.statistics.sequence import ConfidenceSequence, Evidence, compare_means
 
 __all__ = [

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from atoll import errors
 from atoll.governed.statistics import intervals
-from atoll.governed.statistics.intervals import UNBOUNDED, Interval
-from atoll.governed.statistics.moments import Moments
+from atoll.governed.statistics.intervals import UNBOUNDED, Interval, Moments
 
 MIN_COUNT = 20  # pairs before the first look: the variance of fewer is a guess, and its quotient has fat tails
 MAX_LOG = 700.0  # exp of more is no float

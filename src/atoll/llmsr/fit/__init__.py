@@ -1,10 +1,10 @@
 """Fits the constants of equation skeletons."""
 
+from atoll.llmsr.fit.callable_fit import fit_callable
 from atoll.llmsr.fit.data import Data
 from atoll.llmsr.fit.expression import Binary, Constant, Expression, Parameter, Unary, Variable, Where, to_source
 from atoll.llmsr.fit.fitting import FitResult, fit, predict
-from atoll.llmsr.fit.numeric import fit_callable
-from atoll.llmsr.fit.parsing import InvalidEquation, Equation, UnsupportedEquation, parse
+from atoll.llmsr.fit.parsing import Equation, InvalidEquation, UnsupportedEquation, parse
 from atoll.llmsr.fit.program import Program
 
 __all__ = [

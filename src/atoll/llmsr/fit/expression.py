@@ -182,7 +182,10 @@ def _merge_params(left: Expression, right: Expression) -> frozenset[int]:
 
 
 def to_source(
-    node: Expression, names: Sequence[str] | None = None, params: Sequence[float] | None = None, params_name: str = "params"
+    node: Expression,
+    names: Sequence[str] | None = None,
+    params: Sequence[float] | None = None,
+    params_name: str = "params",
 ) -> str:
     """Returns the expression as Python writes it.
 
@@ -202,9 +205,13 @@ def to_source(
     arguments = [to_source(argument, names, params, params_name) for argument in node.arguments]
     match node:
         case Unary():
-            return operators.UNARY[node.op].text.format(*map(_parenthesize, arguments) if node.op == "square" else arguments)
+            return operators.UNARY[node.op].text.format(
+                *map(_parenthesize, arguments) if node.op == "square" else arguments
+            )
         case Binary():
-            return operators.BINARY[node.op].text.format(*map(_parenthesize, arguments) if node.op == "**" else arguments)
+            return operators.BINARY[node.op].text.format(
+                *map(_parenthesize, arguments) if node.op == "**" else arguments
+            )
     return f"np.where({', '.join(arguments)})"
 
 

@@ -9,18 +9,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from atoll.llmsr.fit import algebra, starts
+from atoll.llmsr.fit import algebra, start_points
 from atoll.llmsr.fit.data import Array, Data
 from atoll.llmsr.fit.expression import Expression
 from atoll.llmsr.fit.program import Program
-from atoll.llmsr.fit.projection import Model, Projection, compute_losses
+from atoll.llmsr.fit.variable_projection import Model, Projection, compute_losses
 
 type Rng = Random | np.random.Generator
 
 DRAWS_PER_START = 16  # starts that are only compared, for each one that is followed
 _COMPARE_ROWS = 64  # on which starts are compared
 _DESCENT_ROWS = 160  # on which they are followed
-_MAX_FULL_DESCENTS = 8  # starts that are all followed to the end; of more, only those that are ahead after the first steps
+_MAX_FULL_DESCENTS = (
+    8  # starts that are all followed to the end; of more, only those that are ahead after the first steps
+)
 _FIRST_STEPS = 10
 _MIDDLE_ROWS = 600  # on which the best of them are
 _MAX_FRUITLESS_HUNTS = 2  # for the last digits that find nothing, and no more
@@ -121,18 +123,28 @@ class _FitRun:
         self._num_residuals = self._num_starts = 0
 
     def run(
-        self, rng: Rng, num_starts: int, warm_start: Sequence[float] | None, rounds: int, max_evaluations: int, is_last: bool
+        self,
+        rng: Rng,
+        num_starts: int,
+        warm_start: Sequence[float] | None,
+        rounds: int,
+        max_evaluations: int,
+        is_last: bool,
     ) -> FitResult:
         full_projection = Projection(self._model, self._data)
         if not self._model.nonlinear:
             return self._make_result(full_projection, np.empty(0))
         generator = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(rng.getrandbits(64))
         subset_projection = Projection(self._model, self._data.get_subset(max(_DESCENT_ROWS, 8 * self._num_params)))
-        optima = self._refine_on_more_rows(self._run_rounds(generator, subset_projection, num_starts, warm_start, rounds))
+        optima = self._refine_on_more_rows(
+            self._run_rounds(generator, subset_projection, num_starts, warm_start, rounds)
+        )
         if is_last and num_starts:
             optima = self._search_last_digits(generator, subset_projection, num_starts, optima)
         if not optima:
-            return make_failed_fit("no start gives finite values on every row", self._data.num_rows, self._num_residuals)
+            return make_failed_fit(
+                "no start gives finite values on every row", self._data.num_rows, self._num_residuals
+            )
         previous_loss, point = optima[0]
         for _ in range(3):
             loss, point = self._descend(full_projection, point, max_evaluations, 1e-7)
@@ -143,24 +155,35 @@ class _FitRun:
         return self._make_result(full_projection, point)
 
     def _run_rounds(
-        self, rng: np.random.Generator, subset_projection: Projection, num_starts: int, warm_start: Sequence[float] | None, rounds: int
+        self,
+        rng: np.random.Generator,
+        subset_projection: Projection,
+        num_starts: int,
+        warm_start: Sequence[float] | None,
+        rounds: int,
     ) -> Optima:
         """Follows more and more starts until one is good, one optimum is found twice, or nothing better is found."""
         optima: Optima = []
         new_losses: list[float] = []
         num_fruitless = 0
-        fixed_starts = [np.ones(len(self._model.nonlinear))] if num_starts > 1 else []  # where the published fitter starts
+        fixed_starts = (
+            [np.ones(len(self._model.nonlinear))] if num_starts > 1 else []
+        )  # where the published fitter starts
         if warm_start is not None:
             fixed_starts.append(np.array([warm_start[index] for index in self._model.nonlinear], dtype=np.float64))
         for round_index in range(rounds if len(self._model.nonlinear) > 2 else min(rounds, 2)):
             best_optima = optima[:3] if round_index else []
             idle_masks = [self._find_idle(subset_projection, optima, point) for _, point in best_optima]
-            start_points = fixed_starts + self._pick_starts(rng, num_starts << round_index, DRAWS_PER_START * num_starts << 2 * round_index, best_optima, idle_masks)
+            start_points = fixed_starts + self._pick_starts(
+                rng, num_starts << round_index, DRAWS_PER_START * num_starts << 2 * round_index, best_optima, idle_masks
+            )
             new_optima = self._descend_all(subset_projection, start_points)
             # Every second start is then one of those places, changed: that it ends there again says nothing.
             new_losses += [loss for loss, _ in (new_optima[::2] if best_optima else new_optima)]
             optima, fixed_starts = _sort_finite(optima + new_optima)[:8], []
-            num_fruitless = num_fruitless + 1 if best_optima and optima[0][0] > (1.0 - _SAME_LOSS_RATIO) * best_optima[0][0] else 0
+            num_fruitless = (
+                num_fruitless + 1 if best_optima and optima[0][0] > (1.0 - _SAME_LOSS_RATIO) * best_optima[0][0] else 0
+            )
             if num_fruitless == 2 and optima[0][0] < _FAIR_NMSE * self._data.variance:
                 break
             if self._is_finished(subset_projection, optima, new_losses, is_first=not best_optima):
@@ -173,9 +196,14 @@ class _FitRun:
             return [self._descend(subset_projection, point, 12 + 4 * len(point)) for point in points]
         optima = [self._descend(subset_projection, point, _FIRST_STEPS) for point in points]
         limit = sorted(loss for loss, _ in optima)[len(optima) // 4]
-        return [self._descend(subset_projection, optimum[1], 12 + 4 * len(optimum[1])) if optimum[0] <= limit else optimum for optimum in optima]
+        return [
+            self._descend(subset_projection, optimum[1], 12 + 4 * len(optimum[1])) if optimum[0] <= limit else optimum
+            for optimum in optima
+        ]
 
-    def _is_finished(self, subset_projection: Projection, optima: Optima, new_losses: Sequence[float], *, is_first: bool) -> bool:
+    def _is_finished(
+        self, subset_projection: Projection, optima: Optima, new_losses: Sequence[float], *, is_first: bool
+    ) -> bool:
         """Decides whether a good optimum was found, or one was found twice, in which every parameter matters.
 
         A good one gets a second round for parameters that do not, and no third.
@@ -185,7 +213,9 @@ class _FitRun:
         is_good = optima[0][0] < _GOOD_NMSE * self._data.variance
         limit = (1.0 + _SAME_LOSS_RATIO) * optima[0][0]
         is_fair = optima[0][0] < _FAIR_NMSE * self._data.variance
-        is_repeated = sum(loss <= limit for loss in new_losses) > 1 or (is_fair and sum(loss <= limit for loss, _ in optima) > 2)
+        is_repeated = sum(loss <= limit for loss in new_losses) > 1 or (
+            is_fair and sum(loss <= limit for loss, _ in optima) > 2
+        )
         if is_good and not is_first:
             return True
         return (is_good or is_repeated) and not self._find_idle(subset_projection, optima, optima[0][1]).any()
@@ -195,8 +225,12 @@ class _FitRun:
 
         One that matters nowhere is not counted: the expression has no use for it, wherever it starts.
         """
-        max_effects = np.max([self._compute_effects(subset_projection, other_point) for _, other_point in optima], axis=0)
-        idle: npt.NDArray[np.bool_] = (self._compute_effects(subset_projection, point) < _MIN_EFFECT) & (max_effects >= _MIN_EFFECT)
+        max_effects = np.max(
+            [self._compute_effects(subset_projection, other_point) for _, other_point in optima], axis=0
+        )
+        idle: npt.NDArray[np.bool_] = (self._compute_effects(subset_projection, point) < _MIN_EFFECT) & (
+            max_effects >= _MIN_EFFECT
+        )
         return idle
 
     @staticmethod
@@ -216,7 +250,9 @@ class _FitRun:
                 selected.append(optimum)
         return _sort_finite([self._descend(projection, point, 30) for _, point in selected])
 
-    def _search_last_digits(self, rng: np.random.Generator, subset_projection: Projection, num_starts: int, optima: Optima) -> Optima:
+    def _search_last_digits(
+        self, rng: np.random.Generator, subset_projection: Projection, num_starts: int, optima: Optima
+    ) -> Optima:
         """Looks for the last digits, where data without noise shows that there may be an exact law.
 
         There are optima that differ from it in the eighth digit: a function that is saturated everywhere, two that
@@ -229,7 +265,9 @@ class _FitRun:
             idle_masks = [self._compute_effects(subset_projection, best) < _MIN_EFFECT]
             if optima[0][0] > (_GOOD_NMSE if idle_masks[0].any() else _PRECISE_NMSE) * self._data.variance:
                 break
-            points = self._pick_starts(rng, 2 * num_starts, 2 * DRAWS_PER_START * num_starts, [(best_loss, best)], idle_masks)
+            points = self._pick_starts(
+                rng, 2 * num_starts, 2 * DRAWS_PER_START * num_starts, [(best_loss, best)], idle_masks
+            )
             new_optima = _sort_finite([self._descend(subset_projection, point, 40, 1e-8) for point in points])
             if new_optima and new_optima[0][0] < 0.1 * best_loss:
                 optima = self._refine_on_more_rows(new_optima)
@@ -257,7 +295,7 @@ class _FitRun:
         if not num_picked:
             return []
         small_data = self._data.get_subset(max(_COMPARE_ROWS, 2 * self._num_params))
-        drawn = starts.draw_starts(self._model.program, small_data, num_drawn, rng)
+        drawn = start_points.draw_starts(self._model.program, small_data, num_drawn, rng)
         if best_optima:
             optimum_indices = rng.integers(len(best_optima), size=num_drawn)
             changed = rng.random(drawn.shape) < 1.0 / 3.0
@@ -265,7 +303,11 @@ class _FitRun:
             changed[1::4] = np.where(is_idle.any(axis=1)[1::4, None], is_idle[1::4], changed[1::4])
             changed[::2] = True
             drawn = np.where(changed, drawn, np.array([point for _, point in best_optima])[optimum_indices])
-        start_losses = compute_losses(self._model, small_data, np.concatenate([drawn, [point for _, point in best_optima]]) if best_optima else drawn)
+        start_losses = compute_losses(
+            self._model,
+            small_data,
+            np.concatenate([drawn, [point for _, point in best_optima]]) if best_optima else drawn,
+        )
         for known_loss in start_losses[num_drawn:]:
             start_losses[np.abs(start_losses - known_loss) <= 1e-3 * known_loss] = math.inf  # it is there already
         self._num_residuals += len(start_losses)

@@ -90,10 +90,14 @@ def _parse_function(function: ast.FunctionDef, columns: Sequence[str] | None) ->
         raise UnsupportedEquation("its arguments are not a plain list")
     names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     if len(names) < 2:
-        raise InvalidEquation(f"{function.name} takes {len(names)} arguments: it needs columns and, last, the parameters")
+        raise InvalidEquation(
+            f"{function.name} takes {len(names)} arguments: it needs columns and, last, the parameters"
+        )
     *argument_names, params = names
     if columns is not None and len(argument_names) != len(columns):
-        raise InvalidEquation(f"{function.name} takes {len(argument_names)} columns ({', '.join(argument_names)}), and the data has {len(columns)}")
+        raise InvalidEquation(
+            f"{function.name} takes {len(argument_names)} columns ({', '.join(argument_names)}), and the data has {len(columns)}"
+        )
     expression = _EquationParser(argument_names, params).parse_body(function.body)
     return Equation(function.name, tuple(columns or argument_names), expression)
 
@@ -134,7 +138,9 @@ class _EquationParser:
                 values = self._parse_sequence(value)
                 if values is None or len(values) != len(parts):
                     raise UnsupportedEquation(f"line {target.lineno} unpacks what is no list of {len(parts)} values")
-                self._names.update({ast.unparse(name): expression for name, expression in zip(parts, values, strict=True)})
+                self._names.update(
+                    {ast.unparse(name): expression for name, expression in zip(parts, values, strict=True)}
+                )
             case _:
                 raise UnsupportedEquation(f"line {target.lineno} assigns to {ast.unparse(target)}")
 
@@ -166,7 +172,9 @@ class _EquationParser:
                 return Binary(_COMPARE[type(op)], self.parse_expression(left), self.parse_expression(right))
             case ast.Attribute(value=ast.Name(id=module), attr=name) if module in _MODULES and name in _CONSTANTS:
                 return Constant(_CONSTANTS[name])
-            case ast.Subscript(value=ast.Name(id=self._params), slice=index) if (parameter_index := _parse_index(index)) is not None:
+            case ast.Subscript(value=ast.Name(id=self._params), slice=index) if (
+                parameter_index := _parse_index(index)
+            ) is not None:
                 return Parameter(parameter_index)
             case ast.Subscript(value=ast.Name(id=name), slice=index) if isinstance(self._names.get(name), list):
                 return self._get_item(name, _parse_index(index))

@@ -33,7 +33,9 @@ class Program:
         self.steps: list[tuple[Any, int, int, int]] = []
         self.ops: list[str] = []
         self.has_parameter: list[bool] = []
-        self.params: tuple[int, ...] = tuple(sorted(frozenset().union(*(expression.params for expression in expressions))))
+        self.params: tuple[int, ...] = tuple(
+            sorted(frozenset().union(*(expression.params for expression in expressions)))
+        )
         self.param_slots = [self._get_slot(Parameter(index)) for index in self.params]
         self.roots = [self._get_slot(expression) for expression in expressions]
 
@@ -102,7 +104,9 @@ class Program:
             case Unary(op=op, arg=arg):
                 unary = operators.UNARY[op]
                 return self._add_step(op, unary.apply, self._get_slot(arg), -1, unary.backward, None)
-            case Binary(op="**", left=base, right=Constant(value=exponent)) if product := algebra.make_power(base, exponent):
+            case Binary(op="**", left=base, right=Constant(value=exponent)) if product := algebra.make_power(
+                base, exponent
+            ):
                 return self._get_slot(product)
             case Binary(op=op, left=left, right=right):
                 binary = operators.BINARY[op]

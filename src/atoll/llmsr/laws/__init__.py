@@ -1,10 +1,10 @@
 """Laws for regression data without an LLM: sums of products of factors, found by pursuit and fitted by projection.
 
-With an LLM the model writes equations instead, and their constants are fitted (`assembly.py`).
+With an LLM the model writes equations instead, and their constants are fitted (`build.py`).
 """
 
-from atoll.llmsr.laws.assembly import build
+from atoll.llmsr.laws.build import build_law_search
 from atoll.llmsr.laws.regressor import Regressor, regress
 from atoll.llmsr.laws.table import TRAIN_FILE
 
-__all__ = ["TRAIN_FILE", "Regressor", "build", "regress"]
+__all__ = ["TRAIN_FILE", "Regressor", "build_law_search", "regress"]

@@ -104,7 +104,11 @@ class Domain:
             return ()
         linear = [Factor("pow", (variable,)) for variable in factor.variables]
         if factor.power == ABSOLUTE and factor.fn == "exp":
-            sign = 1.0 if _multiply_intervals([self.observed[variable] for variable in factor.variables])[0] >= factor.shift else -1.0
+            sign = (
+                1.0
+                if _multiply_intervals([self.observed[variable] for variable in factor.variables])[0] >= factor.shift
+                else -1.0
+            )
             return (Factor("exp", factor.variables, theta=(sign * factor.theta[0],)),)
         if factor.fn == "abs" or (factor.fn in ("sin", "tanh", "log") and factor.power in (1.0, ABSOLUTE)):
             return linear * factor.outer

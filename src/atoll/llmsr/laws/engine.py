@@ -10,11 +10,14 @@ import numpy as np
 
 from atoll import evaluation, function
 from atoll.llmsr import fit
-from atoll.llmsr.laws import law, pool, search
+from atoll.llmsr.laws import law, population, search
 from atoll.llmsr.laws.law import Law
-from atoll.llmsr.laws.projection import Rows
+from atoll.llmsr.laws.least_squares import Rows
 
-_NUM_EMPTY_STARTS, _EMPTY_START_PROBABILITY = 4, 0.01  # steps that begin with no terms at all: the first, and how often later
+_NUM_EMPTY_STARTS, _EMPTY_START_PROBABILITY = (
+    4,
+    0.01,
+)  # steps that begin with no terms at all: the first, and how often later
 
 
 class LawSkeleton:
@@ -115,5 +118,5 @@ class LawEvaluator:
 def _make_evaluation(error: float, size: int, **constants: float) -> evaluation.Evaluation:
     if not math.isfinite(error):
         return evaluation.failed("its values are not finite on every row")
-    score = pool.compute_score(error)
+    score = population.compute_score(error)
     return evaluation.Evaluation(score, (score,), {"nmse": error, "size": float(size), **constants})

@@ -29,7 +29,9 @@ class Law(NamedTuple):
         """Returns the law at every data point: finite, even far outside of what it was made for."""
         with np.errstate(all="ignore"):
             weights = np.array(self.coefficients)
-            return np.nan_to_num(weights @ build_design_matrix(self.terms, columns) if self.terms else np.zeros(columns.shape[1]))
+            return np.nan_to_num(
+                weights @ build_design_matrix(self.terms, columns) if self.terms else np.zeros(columns.shape[1])
+            )
 
     def to_text(self, names: Sequence[str]) -> str:
         """Returns it as an expression of numpy's Python, constants written so that they read back exactly."""
@@ -56,7 +58,8 @@ def from_data(data: Mapping[str, Any]) -> Law:
     """Reads back what `Law.to_data` wrote."""
     terms = tuple(
         tuple(
-            Factor(fn, tuple(variables), power, is_shifted, outer, tuple(theta)) for fn, variables, power, is_shifted, outer, theta in term
+            Factor(fn, tuple(variables), power, is_shifted, outer, tuple(theta))
+            for fn, variables, power, is_shifted, outer, theta in term
         )
         for term in data["terms"]
     )

@@ -6,13 +6,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from atoll.llmsr.laws import dictionary, law, projection
+from atoll.llmsr.laws import law, least_squares
+from atoll.llmsr.laws import term_dictionary as laws_term_dictionary
 from atoll.llmsr.laws.factor import ABSOLUTE, Factor
 from atoll.llmsr.laws.law import Terms
 
 _MAX_TERMS, _MAX_FACTORS, _MAX_STRUCTURES = 8, 6, 8
 _TERMS_PER_GROUP, _PRODUCTS_PER_GROUP, _MAX_PURSUED_TERMS = 2, 3, 5
-_FUNCTION_KINDS = [("exp", 2.0), ("exp", ABSOLUTE), ("exp", 1.0), ("rec", 2.0), ("rec", 4.0), ("rec", ABSOLUTE), ("rec", 1.0)]
+_FUNCTION_KINDS = [
+    ("exp", 2.0),
+    ("exp", ABSOLUTE),
+    ("exp", 1.0),
+    ("rec", 2.0),
+    ("rec", 4.0),
+    ("rec", ABSOLUTE),
+    ("rec", 1.0),
+]
 _FUNCTION_KINDS += [("tanh", 1.0), ("sin", 1.0), ("cos", 1.0)]
 _NEVER_SHIFTED = (("exp", 1.0), ("rec", 1.0), ("cos", 1.0))  # here a shift is only another coefficient or wave
 
@@ -22,8 +31,8 @@ class MoveContext(NamedTuple):
 
     terms: Terms
     other_terms: Terms
-    rows: projection.Rows
-    term_dictionary: dictionary.TermDictionary
+    rows: least_squares.Rows
+    term_dictionary: laws_term_dictionary.TermDictionary
     rng: Random
 
 
@@ -39,7 +48,7 @@ def pursue(context: MoveContext) -> Iterator[Terms]:
     """Begins anew: collects terms one by one and drops the idlest again; half of the time from powers alone."""
     groups = context.term_dictionary.draw_terms(context.rng)[: 1 if context.rng.random() < 0.5 else None]
     with np.errstate(all="ignore"):
-        yield from dictionary.pursue(groups, context.rows.target, _MAX_PURSUED_TERMS)
+        yield from laws_term_dictionary.pursue(groups, context.rows.target, _MAX_PURSUED_TERMS)
 
 
 def replace_term(context: MoveContext) -> Iterator[Terms]:
@@ -121,7 +130,11 @@ _INITIAL_MOVES: Sequence[Move] = (add_term, pursue, pursue)
 
 def propose_structures(context: MoveContext, max_size: int) -> list[Terms]:
     """Draws a move and returns the structures that it gives, up to a size; never two of one shape."""
-    move = context.rng.choices(list(MOVES), list(MOVES.values()))[0] if context.terms else context.rng.choice(_INITIAL_MOVES)
+    move = (
+        context.rng.choices(list(MOVES), list(MOVES.values()))[0]
+        if context.terms
+        else context.rng.choice(_INITIAL_MOVES)
+    )
     structures: dict[object, Terms] = {}
     for proposed_terms in move(context):
         terms = law.merge_terms(proposed_terms)
@@ -140,12 +153,12 @@ def _replace_term_at(terms: Terms, index: int, term: law.Term) -> Terms:
     return (*terms[:index], term, *terms[index + 1 :])
 
 
-def _solve_terms(context: MoveContext, terms: Terms) -> tuple[bool, projection.Solution | None]:
+def _solve_terms(context: MoveContext, terms: Terms) -> tuple[bool, least_squares.Solution | None]:
     """Returns what a sum leaves, and whether it could be solved at all."""
     if not terms:
         return True, None
     with np.errstate(all="ignore"):
-        solution = projection.solve(law.build_design_matrix(terms, context.rows.columns), context.rows.target)
+        solution = least_squares.solve(law.build_design_matrix(terms, context.rows.columns), context.rows.target)
     return solution is not None, solution
 
 
@@ -153,7 +166,7 @@ def _add_best_terms(context: MoveContext, terms: Terms) -> Iterator[Terms]:
     is_solved, solution = _solve_terms(context, terms)
     if is_solved:
         groups = context.term_dictionary.draw_terms(context.rng)
-        for term in dictionary.find_best_terms(groups, solution, context.rows.target, _TERMS_PER_GROUP):
+        for term in laws_term_dictionary.find_best_terms(groups, solution, context.rows.target, _TERMS_PER_GROUP):
             yield (*terms, term)
 
 
@@ -161,8 +174,10 @@ def _iter_products(context: MoveContext, terms: Terms, term: law.Term) -> Iterat
     is_solved, solution = _solve_terms(context, terms)
     if is_solved:
         with np.errstate(all="ignore"):
-            groups = context.term_dictionary.draw_products(context.rng, term, law.compute_term_values(term, context.rows.columns))
-        for product in dictionary.find_best_terms(groups, solution, context.rows.target, _PRODUCTS_PER_GROUP):
+            groups = context.term_dictionary.draw_products(
+                context.rng, term, law.compute_term_values(term, context.rows.columns)
+            )
+        for product in laws_term_dictionary.find_best_terms(groups, solution, context.rows.target, _PRODUCTS_PER_GROUP):
             yield (*terms, product)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atoll import cluster, control, errors
-from atoll.llmsr.laws import assembly, result, search, table
+from atoll.llmsr.laws import build, result, search, table
 from atoll.llmsr.laws.factor import Array
 
 _OPTIONS = ("seconds", "steps", "seed", "names", "num_islands")
@@ -74,14 +74,16 @@ class Regressor:
             raise errors.SetupError("The search has no end: give seconds or steps.")
         train = self._make_table(X, y)
         law_search = search.Search(train.rows, train.domain)
-        config = assembly.make_config(train, law_search, self.num_islands)
+        config = build.make_config(train, law_search, self.num_islands)
         budget = control.Budget(seconds=self.seconds if self.steps is None else None, iterations=self.steps)
         run_config = replace(config, num_parallel=1, budget=budget, seed=self.seed, ordered=self.steps is not None)
         evolver = cluster.Evolver(run_config)
         evolver.run()
         conclusion = result.conclude(evolver, train)
         self.law_, self.error_, self.num_fits_ = conclusion.chosen.law, conclusion.chosen.error, law_search.num_fits
-        self.front_ = [(candidate.law.size, candidate.error, candidate.law.to_text(train.names)) for candidate in conclusion.front]
+        self.front_ = [
+            (candidate.law.size, candidate.error, candidate.law.to_text(train.names)) for candidate in conclusion.front
+        ]
         self.n_features_in_, self.feature_names_in_ = len(train.names), np.array(train.names, dtype=object)
         return self
 
@@ -119,7 +121,11 @@ class Regressor:
         if target.size != len(rows):
             raise errors.SetupError(f"X has {len(rows)} rows, and y {target.size} values: give one for each row.")
         column_names = self.names if self.names is not None else getattr(x, "columns", None)
-        names = [f"x{index}" for index in range(rows.shape[1])] if column_names is None else [str(name) for name in column_names]
+        names = (
+            [f"x{index}" for index in range(rows.shape[1])]
+            if column_names is None
+            else [str(name) for name in column_names]
+        )
         if len(names) != rows.shape[1]:
             raise errors.SetupError(f"There are {len(names)} names for {rows.shape[1]} columns: name each one.")
         table.check_data(names, rows, target.ravel(), "The data")

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from atoll.llmsr.laws import dictionary, law, moves, projection
+from atoll.llmsr.laws import law, least_squares, moves, term_dictionary
 from atoll.llmsr.laws.domain import Domain
 
 MAX_SIZE = 70  # nodes
@@ -44,15 +44,17 @@ class ScreenedLaw:
 class Search:
     """Varies laws for one set of rows; a function of what it is given, but for what it remembers to be fast."""
 
-    def __init__(self, rows: projection.Rows, domain: Domain) -> None:
+    def __init__(self, rows: least_squares.Rows, domain: Domain) -> None:
         self.rows, self.domain = rows, domain
         # Evenly along the target: a few hundred rows drawn blindly miss the rare large values that carry the variance.
         order = np.argsort(rows.target, kind="stable")
         max_rows = min(len(rows), max(_SCREENING_ROWS[0], _MAX_CELLS // len(rows.columns)))
         counts = sorted({min(count, max_rows) for count in _SCREENING_ROWS})
-        self._rungs = [rows.select(order[np.linspace(0, len(rows) - 1, count).round().astype(np.intp)]) for count in counts]
-        self._dictionaries: dict[int, dictionary.TermDictionary] = {}
-        self._fits: dict[tuple[law.Terms, int, int], projection.Fit | None] = {}
+        self._rungs = [
+            rows.select(order[np.linspace(0, len(rows) - 1, count).round().astype(np.intp)]) for count in counts
+        ]
+        self._dictionaries: dict[int, term_dictionary.TermDictionary] = {}
+        self._fits: dict[tuple[law.Terms, int, int], least_squares.Fit | None] = {}
         self._max_term_scale = _MAX_TERM_RATIO * math.sqrt(float(np.mean(rows.target**2)))
         self.num_fits = 0
 
@@ -70,7 +72,7 @@ class Search:
 
     def _find_children(self, parent: ScreenedLaw, other: law.Law, front: Front, rng: Random) -> Sequence[ScreenedLaw]:
         rung, max_size = self._choose_rung(parent), _compute_max_size(front)
-        fits: dict[object, projection.Fit] = {}
+        fits: dict[object, least_squares.Fit] = {}
         context = moves.MoveContext(parent.law.terms, other.terms, self._rungs[rung], self._get_dictionary(rung), rng)
         for terms in moves.propose_structures(context, max_size):
             fit = self._screen(terms, rung, front)
@@ -83,12 +85,12 @@ class Search:
         is_misleading = parent.error > _MISLEADING_RATIO * parent.screened_error and parent.error > EXACT_ERROR
         return min(parent.rung + is_misleading, len(self._rungs) - 1)
 
-    def _get_dictionary(self, rung: int) -> dictionary.TermDictionary:
+    def _get_dictionary(self, rung: int) -> term_dictionary.TermDictionary:
         if rung not in self._dictionaries:
-            self._dictionaries[rung] = dictionary.TermDictionary(self._rungs[rung], self.domain)
+            self._dictionaries[rung] = term_dictionary.TermDictionary(self._rungs[rung], self.domain)
         return self._dictionaries[rung]
 
-    def _screen(self, terms: law.Terms, rung: int, front: Front) -> projection.Fit | None:
+    def _screen(self, terms: law.Terms, rung: int, front: Front) -> least_squares.Fit | None:
         """Fits a structure on the screened rows; what is not telling becomes what it comes to and is fitted again."""
         fit = self._fit(terms, rung, 6)
         if fit is None:
@@ -99,14 +101,14 @@ class Search:
             fit = self._fit(fit.law.terms, rung, 25) or fit
         return fit if fit is not None and self._is_sound(fit.law, rung) else None
 
-    def _fit(self, terms: law.Terms, rung: int, steps: int) -> projection.Fit | None:
+    def _fit(self, terms: law.Terms, rung: int, steps: int) -> least_squares.Fit | None:
         key = terms, rung, steps
         if key not in self._fits:
             if len(self._fits) >= _CACHE_SIZE:
                 self._fits.clear()
             self.num_fits += 1
             tolerance = 1e-4 if steps < 10 else 1e-5
-            self._fits[key] = projection.fit(terms, self._rungs[rung], steps=steps, tolerance=tolerance)
+            self._fits[key] = least_squares.fit(terms, self._rungs[rung], steps=steps, tolerance=tolerance)
         return self._fits[key]
 
     def _is_sound(self, candidate_law: law.Law, rung: int) -> bool:
@@ -114,16 +116,19 @@ class Search:
         if not candidate_law.terms or not self.domain.accepts(candidate_law.terms):
             return False
         with np.errstate(all="ignore"):
-            contributions = law.build_design_matrix(candidate_law.terms, self._rungs[rung].columns) * np.array(candidate_law.coefficients)[:, None]
+            contributions = (
+                law.build_design_matrix(candidate_law.terms, self._rungs[rung].columns)
+                * np.array(candidate_law.coefficients)[:, None]
+            )
             return bool(np.sqrt((contributions * contributions).mean(axis=1)).max() < self._max_term_scale)
 
-    def _fit_all_rows(self, screened_fit: projection.Fit, rung: int, front: Front) -> ScreenedLaw | None:
+    def _fit_all_rows(self, screened_fit: least_squares.Fit, rung: int, front: Front) -> ScreenedLaw | None:
         """Fits on all rows what the screened rows recommend."""
         if _compute_excess(screened_fit, front) > math.log(_MAX_EXCESS_RATIO):
             return None
         screening_rows = self._rungs[rung]
         if len(screening_rows) < len(self.rows):
-            full_fit = projection.fit(screened_fit.law.terms, self.rows, steps=3, tolerance=1e-3)
+            full_fit = least_squares.fit(screened_fit.law.terms, self.rows, steps=3, tolerance=1e-3)
             if full_fit is None or not self.domain.accepts(full_fit.law.terms):
                 return None
             return ScreenedLaw(full_fit.law, rung, full_fit.error, screened_fit.error)
@@ -137,7 +142,7 @@ def _compute_max_size(front: Front) -> int:
     return min([*exact, *near_exact, MAX_SIZE])
 
 
-def _compute_excess(fit: projection.Fit, front: Front) -> float:
+def _compute_excess(fit: least_squares.Fit, front: Front) -> float:
     """Returns by how much a law lies above the front at its size, as the logarithm of the ratio."""
     size = fit.law.size
     front_error = min((error for front_size, error in front if front_size <= size), default=math.inf)

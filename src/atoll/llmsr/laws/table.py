@@ -13,7 +13,7 @@ import numpy.typing as npt
 from atoll import errors
 from atoll.llmsr.laws.domain import Domain
 from atoll.llmsr.laws.factor import Array
-from atoll.llmsr.laws.projection import Rows
+from atoll.llmsr.laws.least_squares import Rows
 
 TRAIN_FILE, TEST_FILES = "train.csv", ("test_id.csv", "test_ood.csv")
 MIN_ROWS = 8  # fewer than the constants of most laws
@@ -93,9 +93,7 @@ def check_data(names: Sequence[str], x: Array, y: Array, label: str) -> None:
         if len(y) >= MIN_ROWS and np.ptp(column) == 0.0:
             raise errors.SetupError(f"{label}: {name} is {column[0]} in every row: leave the column out.")
     if len(y) < MIN_ROWS:
-        raise errors.SetupError(
-            f"{label} has {len(y)} rows, fewer than a law has constants: give at least {MIN_ROWS}."
-        )
+        raise errors.SetupError(f"{label} has {len(y)} rows, fewer than a law has constants: give at least {MIN_ROWS}.")
 
 
 def make_identifiers(names: Sequence[str]) -> list[str]:
@@ -138,7 +136,9 @@ def _read_lines(path: Path) -> list[list[str]]:
 
 def _parse_row(path: Path, line_number: int, line: Sequence[str], header: Sequence[str]) -> list[float]:
     if len(line) != len(header):
-        raise errors.SetupError(f"{path}, line {line_number} has {len(line)} cells, and the header {len(header)}: mend it.")
+        raise errors.SetupError(
+            f"{path}, line {line_number} has {len(line)} cells, and the header {len(header)}: mend it."
+        )
     for name, cell in zip(header, line, strict=True):
         if not _is_number(cell):
             raise errors.SetupError(

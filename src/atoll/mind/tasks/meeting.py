@@ -89,7 +89,9 @@ class Day:
                 now = friend.start
                 lines.append(f"You wait until {format_time(now)}.")
             end = now + friend.min_minutes
-            lines.append(f"You meet {friend.name} for {friend.min_minutes} minutes from {format_time(now)} to {format_time(end)}.")
+            lines.append(
+                f"You meet {friend.name} for {friend.min_minutes} minutes from {format_time(now)} to {format_time(end)}."
+            )
             now = end
         return "\n".join(lines)
 
@@ -111,7 +113,9 @@ class Day:
             format_errors = (PlanError("format", "There is no plan with meetings to be read.", weight=FORMAT_PENALTY),)
             return PlanEvaluation(-FORMAT_PENALTY, 0.0, False, format_errors)
         failed_names = {plan_error.goal for plan_error in plan_errors}
-        met = {meeting.name for meeting in meetings if meeting.name in self.friends and meeting.name not in failed_names}
+        met = {
+            meeting.name for meeting in meetings if meeting.name in self.friends and meeting.name not in failed_names
+        }
         score = len(met) - sum(plan_error.weight for plan_error in plan_errors)
         unmet = [name for name in self.friends if name not in met]
         notes = [f"{len(met)} of {len(self.friends)} friends are met."]
@@ -119,13 +123,17 @@ class Day:
         max_penalty = CONFLICT_PENALTY * len(self.friends)
         progress = max(0.0, (score + max_penalty) / (len(self.friends) + max_penalty))
         contradiction = sum(plan_error.kind == "time" for plan_error in plan_errors) / len(meetings)
-        return PlanEvaluation(score, progress, not unmet and not plan_errors, tuple(plan_errors), min(1.0, contradiction), tuple(notes))
+        return PlanEvaluation(
+            score, progress, not unmet and not plan_errors, tuple(plan_errors), min(1.0, contradiction), tuple(notes)
+        )
 
     def count_met(self, plan: str) -> int:
         """Returns how many friends are met as agreed before anything is wrong with the plan."""
         meetings, plan_errors = self._simulate(plan)
         failed_names = {plan_error.goal for plan_error in plan_errors}
-        return len({meeting.name for meeting in meetings if meeting.name in self.friends and meeting.name not in failed_names})
+        return len(
+            {meeting.name for meeting in meetings if meeting.name in self.friends and meeting.name not in failed_names}
+        )
 
     def _simulate(self, plan: str) -> tuple[list[Meeting], list[PlanError]]:
         """Does what the steps of a plan say, and notes what cannot be."""
@@ -135,7 +143,9 @@ class Day:
             if line.startswith("You travel") and (match := _TRAVEL.match(line)):
                 travel = self.travel_minutes.get((location, match[1]))
                 if travel is None and match[1] != location:
-                    plan_errors.append(PlanError("place", f"There is no way from {location} to {match[1]}.", weight=CONFLICT_PENALTY))
+                    plan_errors.append(
+                        PlanError("place", f"There is no way from {location} to {match[1]}.", weight=CONFLICT_PENALTY)
+                    )
                 now, location = now + (travel or 0), match[1]
             elif line.startswith("You wait") and (match := _WAIT.match(line)):
                 wait_end = parse_time(match[1])
@@ -165,12 +175,24 @@ class Day:
         elif meeting.location != friend.location:
             details = ("place", f"{meeting.name} is at {friend.location}, but you are at {meeting.location}.", None)
         elif meeting.start < now:
-            details = ("time", f"You cannot meet {meeting.name} at {format_time(meeting.start)}: it is {format_time(now)} then.", now)
+            details = (
+                "time",
+                f"You cannot meet {meeting.name} at {format_time(meeting.start)}: it is {format_time(now)} then.",
+                now,
+            )
         elif meeting.start < friend.start or meeting.end > friend.end:
             window = f"{format_time(friend.start)} to {format_time(friend.end)}"
-            details = ("window", f"{meeting.name} is there from {window}, but the plan has {planned_window}.", friend.start)
+            details = (
+                "window",
+                f"{meeting.name} is there from {window}, but the plan has {planned_window}.",
+                friend.start,
+            )
         elif meeting.end - meeting.start < friend.min_minutes:
-            details = ("short", f"{meeting.name} wants {friend.min_minutes} minutes, but the plan has {planned_window}.", None)
+            details = (
+                "short",
+                f"{meeting.name} wants {friend.min_minutes} minutes, but the plan has {planned_window}.",
+                None,
+            )
         else:
             return []
         kind, text, expected_time = details

@@ -91,12 +91,25 @@ class Trip:
         stays = parse_stays(plan)
         if not stays:
             min_score = -2.0 * len(self.days)
-            return PlanEvaluation(min_score, 0.0, False, (PlanError("format", "There is no plan of days and cities to be read."),))
-        plan_errors = [*self._find_missing_cities(stays), *self._find_broken_stays(stays), *self._find_missed_dates(stays), *self._find_missing_flights(stays)]
+            return PlanEvaluation(
+                min_score, 0.0, False, (PlanError("format", "There is no plan of days and cities to be read."),)
+            )
+        plan_errors = [
+            *self._find_missing_cities(stays),
+            *self._find_broken_stays(stays),
+            *self._find_missed_dates(stays),
+            *self._find_missing_flights(stays),
+        ]
         max_errors = 2 * len(self.days) + len(self.dates)
         penalty = sum(plan_error.weight for plan_error in plan_errors)
         num_contradictions = sum(plan_error.kind in ("chain", "length") for plan_error in plan_errors)
-        return PlanEvaluation(-penalty, max(0.0, 1 - penalty / max_errors), not plan_errors, tuple(plan_errors), num_contradictions / len(stays))
+        return PlanEvaluation(
+            -penalty,
+            max(0.0, 1 - penalty / max_errors),
+            not plan_errors,
+            tuple(plan_errors),
+            num_contradictions / len(stays),
+        )
 
     def _chain_stays(self, cities: Sequence[str]) -> list[Stay]:
         stays, day = list[Stay](), 1
@@ -107,7 +120,9 @@ class Trip:
 
     def _find_missing_cities(self, stays: Sequence[Stay]) -> list[PlanError]:
         visited = [stay.city for stay in stays]
-        plan_errors = [PlanError("missing", f"{city} is not visited.", city) for city in self.days if city not in visited]
+        plan_errors = [
+            PlanError("missing", f"{city} is not visited.", city) for city in self.days if city not in visited
+        ]
         repeated = dict.fromkeys(city for city in visited if visited.count(city) > 1)
         plan_errors += [PlanError("twice", f"{city} is visited more than once.", city) for city in repeated]
         return plan_errors + [
@@ -124,7 +139,9 @@ class Trip:
                 plan_errors.append(PlanError("chain", f"{stay} in {stay.city} should begin on day {day}.", stay.city))
             length, expected = stay.last_day - stay.first_day + 1, self.days.get(stay.city)
             if expected is not None and length != expected:
-                plan_errors.append(PlanError("length", f"The stay in {stay.city} is {length} days, not {expected}.", stay.city))
+                plan_errors.append(
+                    PlanError("length", f"The stay in {stay.city} is {length} days, not {expected}.", stay.city)
+                )
             day = stay.last_day
         if day != self.num_days:
             plan_errors.append(PlanError("length", f"The trip ends on day {day}, not on day {self.num_days}."))
@@ -142,7 +159,12 @@ class Trip:
     def _find_missing_flights(self, stays: Sequence[Stay]) -> list[PlanError]:
         pairs = itertools.pairwise(stays)
         return [
-            PlanError("flight", f"There is no direct flight from {stay.city} to {next_stay.city}.", stay.city, other_goal=next_stay.city)
+            PlanError(
+                "flight",
+                f"There is no direct flight from {stay.city} to {next_stay.city}.",
+                stay.city,
+                other_goal=next_stay.city,
+            )
             for stay, next_stay in pairs
             if (stay.city, next_stay.city) not in self.flights
         ]

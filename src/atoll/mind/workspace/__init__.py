@@ -1,10 +1,19 @@
 """Worldlines that are workspaces: git worktrees beside the main one, which nothing touches before an approval."""
 
-from atoll.mind.workspace.approvals import Approval, Approvals
-from atoll.mind.workspace.checks import WorkspaceRunner, RunnerConfig
-from atoll.mind.workspace.kind import GitBackend
-from atoll.mind.workspace.names import WorkspaceError
+from atoll.mind.workspace.git_backend import GitBackend
+from atoll.mind.workspace.merge import Approval, Approvals
+from atoll.mind.workspace.path_checks import WorkspaceError
 from atoll.mind.workspace.repository import Repository
+from atoll.mind.workspace.runner import RunnerConfig, WorkspaceRunner
 from atoll.mind.workspace.workspace import Workspace
 
-__all__ = ["Approval", "Approvals", "WorkspaceRunner", "WorkspaceError", "Repository", "RunnerConfig", "Workspace", "GitBackend"]
+__all__ = [
+    "Approval",
+    "Approvals",
+    "WorkspaceRunner",
+    "WorkspaceError",
+    "Repository",
+    "RunnerConfig",
+    "Workspace",
+    "GitBackend",
+]

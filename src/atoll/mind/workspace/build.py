@@ -9,13 +9,13 @@ from pathlib import Path
 from atoll import errors, system
 from atoll.candidate import JSON
 from atoll.evaluation import Evaluation
-from atoll.mind import fitness, judge
-from atoll.mind import subject as subjects
+from atoll.mind import fitness, plan_evaluator
+from atoll.mind import problems as subjects
 from atoll.mind.config import Options, Task
-from atoll.mind.workspace import copy, mending, moves, reviews
-from atoll.mind.workspace.checks import WorkspaceRunner, RunnerConfig
-from atoll.mind.workspace.kind import GitBackend
-from atoll.mind.workspace.names import WorkspaceError, is_protected
+from atoll.mind.workspace import edit_search, repair_problem, repository, reviews
+from atoll.mind.workspace.git_backend import GitBackend
+from atoll.mind.workspace.path_checks import WorkspaceError, is_protected
+from atoll.mind.workspace.runner import RunnerConfig, WorkspaceRunner
 from atoll.mind.workspace.workspace import Workspace
 
 _MAX_EDITS = 24
@@ -47,7 +47,7 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
         close = cleanup.pop_all().close
         return subjects.ProblemSet(
             [problem],
-            judge.PlanEvaluator({problem.id: problem}, weights),
+            plan_evaluator.PlanEvaluator({problem.id: problem}, weights),
             description,
             _list_files(source, workspace),
             save_best=lambda plans: {} if is_copy else _archive_best(problem, plans, folder),
@@ -65,7 +65,7 @@ def load_problem_set(task: Task, options: Options, context: system.BuildContext)
         )
 
 
-def _archive_best(problem: mending.RepairProblem, plans: Mapping[str, str], folder: Path) -> Mapping[str, JSON]:
+def _archive_best(problem: repair_problem.RepairProblem, plans: Mapping[str, str], folder: Path) -> Mapping[str, JSON]:
     """Keeps the best worldline and says where, with a command that shows it."""
     for plan in plans.values():
         with contextlib.suppress(WorkspaceError):  # somebody has moved the repository on meanwhile
@@ -84,7 +84,7 @@ def _open_repository(folder: Path, cleanup: contextlib.ExitStack) -> tuple[Path,
     """Returns the repository, and whether it is a private copy."""
     if reviews.is_repository(folder):
         return folder, False
-    copy_folder = copy.copy_to_repository(folder)
+    copy_folder = repository.copy_to_repository(folder)
     cleanup.callback(shutil.rmtree, copy_folder.parent, ignore_errors=True)
     return copy_folder, True
 
@@ -113,18 +113,18 @@ def _open_workspace(folder: Path, task: Task, context: system.BuildContext, clea
 
 def _make_problem(
     backend: GitBackend, task: Task, base_result: Evaluation, context: system.BuildContext, *, is_copy: bool
-) -> mending.RepairProblem:
+) -> repair_problem.RepairProblem:
     texts = dict(_read_texts(backend))
     editable = {path: text for path, text in texts.items() if not is_protected(path, task.protected)}
     num_failed = int(base_result.metrics["tests"] - base_result.metrics["passed"])
-    suspects = moves.compute_suspicion(backend.runner.measure_spectrum(), num_failed) if num_failed else {}
+    suspects = edit_search.compute_suspicion(backend.runner.measure_spectrum(), num_failed) if num_failed else {}
     suspect_lines = {path: lines for path, lines in suspects.items() if lines and path in editable}
-    edits = () if context.llm else moves.find_edits(editable, suspect_lines, context.seed, _MAX_EDITS)
+    edits = () if context.llm else edit_search.find_edits(editable, suspect_lines, context.seed, _MAX_EDITS)
     if not edits and not context.llm:
         raise errors.SetupError("Nothing in the repository is Python that the syntax engine can change: give --llm.")
-    return mending.RepairProblem(
+    return repair_problem.RepairProblem(
         backend,
-        mending.describe_task(texts, task.protected, base_result),
+        repair_problem.describe_task(texts, task.protected, base_result),
         edits,
         int(base_result.metrics["passed"]),
         int(base_result.metrics["tests"]),

@@ -1,17 +1,122 @@
 """Git, asked by argument lists and answered in bytes; nothing that a repository brings along is ever started."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
 from atoll import errors
-from atoll.mind.workspace import settings
-from atoll.mind.workspace.names import WorkspaceError
+from atoll.mind.workspace.path_checks import WorkspaceError
+
+SAFE_SETTINGS: Mapping[str, str] = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.attributesFile": os.devnull,
+    "core.excludesFile": os.devnull,
+    "core.sshCommand": "false",
+    "core.gitProxy": "",
+    "core.askPass": "",
+    "core.editor": "true",
+    "sequence.editor": "true",
+    "core.pager": "cat",
+    "core.alternateRefsCommand": "true",
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    "core.sparseCheckout": "false",
+    "core.logAllRefUpdates": "false",
+    "core.fsync": "none",  # a kill loses nothing by that; a merge has git's usual care
+    "credential.helper": "",
+    "protocol.allow": "never",
+    "commit.gpgSign": "false",
+    "merge.verifySignatures": "false",
+    "merge.autoStash": "false",
+    "log.showSignature": "false",
+    "gpg.format": "openpgp",
+    "gpg.program": "false",
+    "gpg.openpgp.program": "false",
+    "gpg.x509.program": "false",
+    "gpg.ssh.program": "false",
+    "gpg.ssh.defaultKeyCommand": "false",
+    "gpg.ssh.allowedSignersFile": os.devnull,
+    "gpg.ssh.revocationFile": os.devnull,
+    "mailmap.file": os.devnull,
+    "submodule.recurse": "false",
+    "status.submoduleSummary": "false",
+    "diff.external": "",
+    "diff.ignoreSubmodules": "dirty",
+    "diff.orderFile": os.devnull,
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+}
+# What honest repositories name too, by a name of their own in the middle: it is overruled by doing nothing. A filter
+# leaves a file as it is; a merge by a driver is a conflict.
+_NEUTRAL_VALUES = {
+    ("filter", "clean"): "",
+    ("filter", "smudge"): "",
+    ("filter", "process"): "",
+    ("filter", "required"): "false",
+    ("diff", "command"): "",
+    ("diff", "textconv"): "",
+    ("merge", "driver"): "false",
+    ("branch", "mergeoptions"): "",
+    ("credential", "helper"): "",
+    ("gpg", "program"): "false",
+    ("remote", "uploadpack"): "false",
+    ("remote", "receivepack"): "false",
+    ("remote", "vcs"): "false",
+    ("remote", "proxy"): "",
+    ("submodule", "ignore"): "dirty",
+}
+# Whatever else sounds like a program, of this version of git or one to come, is more than can be overruled by name.
+_PROGRAM_KEY = re.compile(
+    r"(?:.*(?:program|command|cmd|driver|textconv|helper|editor|pager|hook|askpass|diff-?filter|proxy|exec)"
+    r"|clean|smudge|process|vcs|uploadpack|receivepack)"
+)
+_INTERACTIVE_SECTIONS = frozenset(("alias", "difftool", "mergetool", "guitool", "pager", "color", "http", "https"))
+
+
+def make_safe_settings(names: Sequence[str]) -> Mapping[str, str]:
+    """Returns the settings under which nothing starts that a repository's configuration names.
+
+    Args:
+        names: All that its configuration sets.
+
+    Raises:
+        Refused: It includes files, which can differ from one worktree to the next, or names a program in a way that
+            nothing here overrules.
+    """
+    settings = {**SAFE_SETTINGS, **dict(_override_named(names))}
+    known_names = {name.lower() for name in settings}
+    for name in names:
+        section, _, key = name.lower().partition(".")
+        if section in ("include", "includeif"):
+            raise WorkspaceError(
+                f"The configuration of this repository includes files ({name!a:.80}), so what git would start is "
+                f"not known: remove the section {section!r} from .git/config, or give a plain clone."
+            )
+        is_program = _PROGRAM_KEY.fullmatch(key.rpartition(".")[2]) is not None and section not in _INTERACTIVE_SECTIONS
+        if is_program and name.lower() not in known_names:
+            raise WorkspaceError(
+                f"The configuration of this repository names a program ({name!a:.80}), which git could start outside "
+                "the jail: remove that line from .git/config, or give a plain clone."
+            )
+    return settings
+
+
+def _override_named(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        section, _, key = name.partition(".")
+        value = _NEUTRAL_VALUES.get((section.lower(), key.rpartition(".")[2].lower()))
+        if value is not None and "." in key:
+            yield name, value
+            if section.lower() == "filter":
+                yield f"{section}.{key.rpartition('.')[0]}.required", "false"
+
 
 MIN_VERSION = (2, 38)  # merges in memory: `merge-tree --write-tree`
 _TIMEOUT_SECONDS = 300.0
@@ -43,8 +148,8 @@ class Git:
         self._program = _find_program()
         self._lock = Lock()
         self.seconds, self.num_calls = 0.0, 0
-        self._settings = settings.SAFE_SETTINGS
-        self._settings = settings.make_safe_settings(self.read_records("config", "--list", "--name-only", "-z"))
+        self._settings = SAFE_SETTINGS
+        self._settings = make_safe_settings(self.read_records("config", "--list", "--name-only", "-z"))
 
     def __call__(
         self,
@@ -68,7 +173,9 @@ class Git:
         """
         result = self.run(*arguments, stdin=stdin, worktree=worktree, index=index, env=env)
         if result.exit_code:
-            raise WorkspaceError(f"git {arguments[0]} failed in {self.folder.name}: {result.stderr or 'it did not say why'}")
+            raise WorkspaceError(
+                f"git {arguments[0]} failed in {self.folder.name}: {result.stderr or 'it did not say why'}"
+            )
         return result.stdout
 
     def run(
@@ -88,18 +195,24 @@ class Git:
                 cwd=worktree or self.folder,
                 input=stdin,
                 capture_output=True,
-                env=self._make_environment({**ceiling, **({"GIT_INDEX_FILE": str(index)} if index else {}), **(env or {})}),
+                env=self._make_environment(
+                    {**ceiling, **({"GIT_INDEX_FILE": str(index)} if index else {}), **(env or {})}
+                ),
                 pass_fds=() if self._lock_fd is None else (self._lock_fd,),
                 start_new_session=True,  # Ctrl-C is for us: the step at work needs its calls of git to the end
                 timeout=_TIMEOUT_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise WorkspaceError(f"git {arguments[0]} took longer than {_TIMEOUT_SECONDS:g} s in {self.folder}.") from None
+            raise WorkspaceError(
+                f"git {arguments[0]} took longer than {_TIMEOUT_SECONDS:g} s in {self.folder}."
+            ) from None
         except OSError as error:
             raise WorkspaceError(f"git cannot work in {worktree or self.folder}: {error.strerror}.") from error
         self.add_usage(time.perf_counter() - start_time)
-        return GitResult(completed.returncode, completed.stdout, completed.stderr.decode(errors="replace").strip()[-500:])
+        return GitResult(
+            completed.returncode, completed.stdout, completed.stderr.decode(errors="replace").strip()[-500:]
+        )
 
     def read_line(self, *arguments: str, worktree: Path | None = None, index: Path | None = None) -> str:
         """Returns the one line that a call printed."""
@@ -156,12 +269,17 @@ class Git:
 
 def make_author_env(name: str, date: str = "") -> Mapping[str, str]:
     """Returns the environment in which somebody commits; the same date and content give the same commit."""
-    environment = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in _make_identity(name).items()}
+    environment = {
+        f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in _make_identity(name).items()
+    }
     return environment | ({"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date} if date else {})
 
 
 def _make_identity(name: str) -> Mapping[str, str]:
-    printable = "".join(character for character in name if character.isprintable() and character not in "<>").strip() or _DEFAULT_NAME
+    printable = (
+        "".join(character for character in name if character.isprintable() and character not in "<>").strip()
+        or _DEFAULT_NAME
+    )
     return {"NAME": printable[:80], "EMAIL": EMAIL}
 
 
@@ -175,7 +293,9 @@ def _find_program() -> str:
     if path is None:
         raise errors.SetupError("There is no git on this machine, and a workspace is a git worktree: install git.")
     version_text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-    version = tuple(int(part) for part in version_text.split()[2].split(".")[:2] if part.isdigit()) if version_text else ()
+    version = (
+        tuple(int(part) for part in version_text.split()[2].split(".")[:2] if part.isdigit()) if version_text else ()
+    )
     if version < MIN_VERSION:
         raise errors.SetupError(f"{version_text.strip() or path} is too old for workspaces: install git 2.38 or newer.")
     _PROGRAM_CACHE.append(os.path.realpath(path))

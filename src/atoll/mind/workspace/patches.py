@@ -28,7 +28,9 @@ def format_edits(trace: Sequence[Action]) -> str:
     for action in trace:
         if isinstance(action, Edit):
             parts += [f"FILE: {action.path}"] if action.path != last_path else []
-            parts.append(f"<<<<<<< SEARCH\n{_end_with_newline(action.old)}=======\n{_end_with_newline(action.new)}>>>>>>> REPLACE")
+            parts.append(
+                f"<<<<<<< SEARCH\n{_end_with_newline(action.old)}=======\n{_end_with_newline(action.new)}>>>>>>> REPLACE"
+            )
             last_path = action.path
     return "\n".join(parts)
 
@@ -36,7 +38,9 @@ def format_edits(trace: Sequence[Action]) -> str:
 def parse_edits(plan: str) -> tuple[Edit, ...]:
     """Returns the edits in a text, word for word."""
     return tuple(
-        Edit(path, block.search, block.replace) for path, text in _split_sections(plan) for block in mutation.parse_blocks(text)
+        Edit(path, block.search, block.replace)
+        for path, text in _split_sections(plan)
+        for block in mutation.parse_blocks(text)
     )
 
 
@@ -65,7 +69,9 @@ def make_edits(path: str, before: str, after: str) -> tuple[Edit, ...]:
     """Returns the edits that make one text of another, each with as many lines as make it stand there once."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     spans = [
-        opcode[1:] for opcode in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes() if opcode[0] != "equal"
+        opcode[1:]
+        for opcode in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes()
+        if opcode[0] != "equal"
     ]
     edits = tuple(_make_unique_edit(path, before, old, new, *span) for span in spans)
     if apply_edits(before, edits) == after:
@@ -83,7 +89,14 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str | None:
 
 
 def _make_unique_edit(
-    path: str, before: str, old: Sequence[str], new: Sequence[str], old_start: int, old_end: int, new_start: int, new_end: int
+    path: str,
+    before: str,
+    old: Sequence[str],
+    new: Sequence[str],
+    old_start: int,
+    old_end: int,
+    new_start: int,
+    new_end: int,
 ) -> Edit:
     top, bottom = old_start, old_end
     search = "".join(old[top:bottom])

@@ -1,13 +1,57 @@
-"""What a process that was killed left behind: worktrees, branches of unfinished forks, locks."""
+"""Who works on a run's workspaces: one process, and the calls of git that outlive it for a moment."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from atoll.mind.workspace.path_checks import WorkspaceError
 from atoll.mind.workspace.repository import Repository
+
+_LOCK_POLL_SECONDS = 0.02
+
+
+class WorkspaceLock:
+    """Holds a folder by a lock that the kernel drops with the last process that has it, however that ends.
+
+    Calls of git inherit the lock. So whoever comes after a `kill -9` waits until the last of them is done.
+
+    Args:
+        folder: What is claimed; made if it is not there.
+        seconds: How long to wait for whoever has it.
+
+    Raises:
+        Refused: Somebody still has it.
+    """
+
+    def __init__(self, folder: Path, timeout_seconds: float = 10.0) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline = time.monotonic() + timeout_seconds
+        while not self._try_lock():
+            if time.monotonic() > deadline:
+                os.close(self.fd)
+                raise WorkspaceError(
+                    f"Another process works on the run {folder.name!r} in {folder}: stop it, or wait for it."
+                )
+            time.sleep(_LOCK_POLL_SECONDS)
+
+    def close(self) -> None:
+        """Lets go; a second call does nothing."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
 
 _STALE_SECONDS = 2.0  # a lock of git's own that lives longer than this, beside a run that died, is that run's
 _POLL_SECONDS = 0.05
@@ -34,10 +78,16 @@ def _drop_worktrees(repository: Repository, worktree_folder: Path, run: str) -> 
 
     `git worktree prune` would do, but also to worktrees of the user's that lie on a disk that is away just now.
     """
-    admin_folders = [admin_folder for admin_folder in _list_admin_folders(repository) if admin_folder.name.startswith(f"atoll-{run}-")]
+    admin_folders = [
+        admin_folder
+        for admin_folder in _list_admin_folders(repository)
+        if admin_folder.name.startswith(f"atoll-{run}-")
+    ]
     records = repository.git.read_records("worktree", "list", "--porcelain", "-z")
     worktrees = {Path(record.partition(" ")[2]) for record in records if record.startswith("worktree ")}
-    run_worktrees = {path for path in worktrees if path.parent == worktree_folder} | set(worktree_folder.glob("*") if worktree_folder.is_dir() else ())
+    run_worktrees = {path for path in worktrees if path.parent == worktree_folder} | set(
+        worktree_folder.glob("*") if worktree_folder.is_dir() else ()
+    )
     for path in run_worktrees:
         if repository.git.run("worktree", "remove", "--force", "--force", str(path)).exit_code:
             shutil.rmtree(path, ignore_errors=True)

@@ -2,13 +2,15 @@
 
 import os
 import re
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from atoll.mind.workspace import git
-from atoll.mind.workspace.names import WorkspaceError
+from atoll.mind.workspace.path_checks import WorkspaceError
 
 LINK_MODE, SUBMODULE_MODE = "120000", "160000"
 _COMMITTER_LINE = re.compile(rb"^committer [^\n]*> (\d{1,18}) [+-]\d{4}$", re.MULTILINE)
@@ -67,15 +69,21 @@ class Repository:
         if result.exit_code:
             raise WorkspaceError(f"{folder} is no git repository that can be used: {result.stderr.splitlines()[0]}")
         self.common_dir = Path(os.path.realpath(self.folder / common_path))
-        self.git_dir = Path(os.path.realpath(self.folder / git_path))  # differs where the folder is a linked worktree itself
+        self.git_dir = Path(
+            os.path.realpath(self.folder / git_path)
+        )  # differs where the folder is a linked worktree itself
         self._require_plain_clone()
 
     def _require_plain_clone(self) -> None:
         names = {name.lower() for name in self.git.read_records("config", "--list", "--name-only", "-z")}
         if "core.worktree" in names:
-            raise WorkspaceError(f"{self.folder} keeps its files elsewhere (core.worktree): give the folder of a plain clone.")
+            raise WorkspaceError(
+                f"{self.folder} keeps its files elsewhere (core.worktree): give the folder of a plain clone."
+            )
         if self.get_tip("HEAD") is None:
-            raise WorkspaceError(f"{self.folder} has no commit yet, and a worldline forks from one: make a first commit.")
+            raise WorkspaceError(
+                f"{self.folder} has no commit yet, and a worldline forks from one: make a first commit."
+            )
 
     def get_head(self) -> Head:
         """Returns the commit and the branch of the main worktree."""
@@ -140,12 +148,17 @@ class Repository:
     def commit_tree(self, tree: str, parents: Sequence[str], message: str, author: str, date: str = "") -> str:
         """Returns a commit of a tree; without a date it is of this moment."""
         parent_options = [option for parent in parents for option in ("-p", parent)]
-        output = self.git("commit-tree", tree, *parent_options, stdin=message.encode(), env=git.make_author_env(author, date))
+        output = self.git(
+            "commit-tree", tree, *parent_options, stdin=message.encode(), env=git.make_author_env(author, date)
+        )
         return output.decode().strip()
 
     def numstat(self, base: str, commit: str) -> list[FileChange]:
         """Returns how many lines of which files differ between two commits."""
-        return [_parse_change(record) for record in self.git.read_records("diff-tree", "-r", "-z", "--numstat", *_DIFF_OPTIONS, base, commit)]
+        return [
+            _parse_change(record)
+            for record in self.git.read_records("diff-tree", "-r", "-z", "--numstat", *_DIFF_OPTIONS, base, commit)
+        ]
 
     def list_changed_paths(self, base: str, commit: str) -> list[str]:
         """Returns which files differ between two commits."""
@@ -165,7 +178,9 @@ class Repository:
         result = self.git.run("merge-tree", *options, ours, theirs)
         tree, *conflicts = [field for field in result.stdout.decode(errors="replace").split("\0") if field] or [""]
         if result.exit_code == 1:
-            raise WorkspaceError(f"It cannot be merged, both changed {', '.join(conflicts[:5])}: fork it again from the head.")
+            raise WorkspaceError(
+                f"It cannot be merged, both changed {', '.join(conflicts[:5])}: fork it again from the head."
+            )
         if result.exit_code or not tree:
             raise WorkspaceError(f"It cannot be merged: {result.stderr or 'git did not say why'}")
         return tree
@@ -199,7 +214,36 @@ def _require_repository(folder: Path) -> None:
         mode = os.lstat(folder / ".git").st_mode
     except OSError:
         is_bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
-        reason = "is a bare repository: give the folder of a clone that has files" if is_bare else "is no git repository"
+        reason = (
+            "is a bare repository: give the folder of a clone that has files" if is_bare else "is no git repository"
+        )
         raise WorkspaceError(f"{folder} {reason}.") from None
     if stat.S_ISLNK(mode):
         raise WorkspaceError(f"{folder / '.git'} is a link to another place: give the folder that it belongs to.")
+
+
+_IGNORED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
+_COMMIT_DATE = "@946684800 +0000"  # always the same, so that the same files are the same commit when a run goes on
+_MAX_BYTES = 64 * 2**20
+
+
+def copy_to_repository(folder: Path) -> Path:
+    """Returns the top of a new repository with a copy of a folder's files; whoever asks removes its parent.
+
+    Raises:
+        Refused: There is no such folder, it is empty or too large.
+    """
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    if not files:
+        raise WorkspaceError(
+            f"There is nothing to mend in {folder}: task.repository must name a repository or a folder."
+        )
+    if sum(path.lstat().st_size for path in files) > _MAX_BYTES:
+        raise WorkspaceError(f"{folder} is too large to copy for every run: make it a git repository.")
+    target = Path(tempfile.mkdtemp(prefix="atoll-")) / folder.name
+    shutil.copytree(folder, target, symlinks=True, ignore=_IGNORED)
+    client = git.Git(target)
+    client("init", "-q", "-b", "main")
+    client("add", "--all", "--force")
+    client("commit", "-q", "--no-verify", "-m", "Begin", env=git.make_author_env("Atoll", _COMMIT_DATE))
+    return target

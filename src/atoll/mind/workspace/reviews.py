@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from atoll import errors
 from atoll.candidate import content_hash
-from atoll.mind.workspace.approvals import Approval, Approvals
-from atoll.mind.workspace.names import WorkspaceError, check_name
+from atoll.mind.workspace.merge import Approval, Approvals
+from atoll.mind.workspace.path_checks import WorkspaceError, check_name
 from atoll.mind.workspace.repository import FileChange, Repository
 from atoll.mind.workspace.workspace import Workspace
 
@@ -78,7 +78,11 @@ class ReviewQueue:
     def list_items(self) -> list[ReviewItem]:
         """Returns the worldlines that there are, by their ids."""
         prefixes = (f"refs/heads/atoll/{self.run}/", f"refs/atoll/{self.run}/")
-        commits = {ref.removeprefix(prefix): commit for prefix in prefixes for ref, commit in self.repository.list_refs(prefix).items()}
+        commits = {
+            ref.removeprefix(prefix): commit
+            for prefix in prefixes
+            for ref, commit in self.repository.list_refs(prefix).items()
+        }
         return [self._make_item(worldline_id, commit) for worldline_id, commit in sorted(commits.items())]
 
     def get(self, worldline_id: str) -> ReviewItem:
@@ -109,7 +113,13 @@ class ReviewQueue:
 
 
 def decide(
-    folder: Path, run: str, worldline_id: str, verdict: Literal["approve", "reject"], approver: str, reason: str, commit: str
+    folder: Path,
+    run: str,
+    worldline_id: str,
+    verdict: Literal["approve", "reject"],
+    approver: str,
+    reason: str,
+    commit: str,
 ) -> Approval:
     """Records a decision about a worldline at the commit that was looked at.
 

@@ -6,16 +6,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
-from atoll import persons
+from atoll import identities
 from atoll.mind.workspace import recovery
-from atoll.mind.workspace.approvals import Approval, Approvals
-from atoll.mind.workspace.claim import WorkspaceLock
-from atoll.mind.workspace.context import Contexts
-from atoll.mind.workspace.desks import WorktreePool
-from atoll.mind.workspace.names import WorkspaceError, check_name, check_path
-from atoll.mind.workspace.objects import GitObjects
-from atoll.mind.workspace.promotion import ApprovedMerge
+from atoll.mind.workspace.agent_context import Contexts
+from atoll.mind.workspace.git_objects import GitObjects
+from atoll.mind.workspace.merge import Approval, Approvals, ApprovedMerge
+from atoll.mind.workspace.path_checks import WorkspaceError, check_name, check_path
+from atoll.mind.workspace.recovery import WorkspaceLock
 from atoll.mind.workspace.repository import FileChange, Repository
+from atoll.mind.workspace.worktree_pool import WorktreePool
 
 _OTHER_RUN_TIMEOUT_SECONDS = 0.0  # a run that another process works on is left alone at once
 
@@ -56,7 +55,7 @@ class Workspace:
         lock_timeout_seconds: float = 10.0,
     ) -> None:
         self.run, self._author = check_name(run, "run"), author
-        persons.normalize_name(author)  # one that cannot be compared could approve itself
+        identities.normalize_name(author)  # one that cannot be compared could approve itself
         root = Repository(folder).common_dir / "atoll"
         self._folder = root / run
         with contextlib.ExitStack() as cleanup:
@@ -197,7 +196,9 @@ class Workspace:
         prefix = f"refs/heads/atoll/{self.run}/"
         open_refs = self.repository.list_refs(prefix)
         self._worktrees.close()
-        archive_updates = [(f"refs/atoll/{self.run}/{ref.removeprefix(prefix)}", commit) for ref, commit in open_refs.items()]
+        archive_updates = [
+            (f"refs/atoll/{self.run}/{ref.removeprefix(prefix)}", commit) for ref, commit in open_refs.items()
+        ]
         self.repository.update_refs([*archive_updates, *((ref, None) for ref in open_refs)])
         recovery.remove_leftovers(self.repository, self._folder, self.run)
         self._lock.close()

@@ -1,6 +1,6 @@
 """Python rewritten by its syntax."""
 
-from atoll.mutation.syntax.engine import SyntaxMutator, is_mutable
+from atoll.mutation.syntax.mutator import SyntaxMutator, is_mutable
 from atoll.mutation.syntax.vocabulary import Vocabulary
 
 __all__ = ["SyntaxMutator", "Vocabulary", "is_mutable"]

@@ -4,12 +4,11 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from atoll.mutation.syntax import annotations, kinds
-from atoll.mutation.syntax.kinds import INTEGER_KINDS
-from atoll.mutation.syntax.places import SiteIndex, ExpressionSite, StatementSite, is_read
+from atoll.mutation.syntax import name_usage, value_kinds
+from atoll.mutation.syntax.edit_sites import ExpressionSite, SiteIndex, StatementSite, is_read
+from atoll.mutation.syntax.name_usage import NameUsage, collect_usage
 from atoll.mutation.syntax.trees import list_nodes
-from atoll.mutation.syntax.uses import NameUsage, collect_usage
-from atoll.mutation.syntax.words import Kind, NameKinds
+from atoll.mutation.syntax.value_kinds import INTEGER_KINDS, Kind, NameKinds
 
 _SITE_STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.If, ast.For)
 _MODULES: Mapping[str, Kind] = {"numpy": "numpy", "math": "math"}
@@ -45,7 +44,9 @@ class BlockReader:
             if has_site and is_editable(statement) and not self.is_guarded(statement):
                 expression_site = expression_sites[num_sites] if len(expression_sites) > num_sites else None
                 is_movable = names_after is not None and len(body) > 1 and self.is_local and self.guarded_names is None
-                self.site_index.statement_sites.append(StatementSite(statement, names, self.usage, expression_site, is_movable))
+                self.site_index.statement_sites.append(
+                    StatementSite(statement, names, self.usage, expression_site, is_movable)
+                )
             if names_after is None:
                 return None
             names = names_after
@@ -58,31 +59,41 @@ class BlockReader:
             BlockReader(self.site_index, usage, is_class=True).read(body, names)
             return
         local_names = collect_usage(node.body).stores if self.is_local else usage.stores
-        outer_names = {name: kind for name, kind in names.items() if name not in local_names}  # a local name hides it, even early
+        outer_names = {
+            name: kind for name, kind in names.items() if name not in local_names
+        }  # a local name hides it, even early
         inner_names = {**outer_names, **self._infer_arguments(node.args, usage)}
-        BlockReader(self.site_index, usage, True, annotations.parse_annotation(node.returns)).read(body, inner_names)
+        BlockReader(self.site_index, usage, True, name_usage.parse_annotation(node.returns)).read(body, inner_names)
 
     def add_site(self, root: ast.expr, required_kind: Kind, names: NameKinds) -> None:
         if self.site_index.source_text.is_editable(root):
             self.site_index.expression_sites.append(ExpressionSite(root, required_kind, names, self.usage))
 
-    def add_value_site(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, target: ast.expr, names: NameKinds) -> Kind:
+    def add_value_site(
+        self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, target: ast.expr, names: NameKinds
+    ) -> Kind:
         """Adds the value of an assignment, unless it ends a loop; returns its kind."""
         assert node.value is not None
-        kind = kinds.infer_kind(node.value, names)
+        kind = value_kinds.infer_kind(node.value, names)
         if not self.is_guarded(node):
             self.add_site(node.value, self.get_required_kind(kind, target), names)
         return kind
 
     def get_required_kind(self, kind: Kind, target: ast.expr | None = None) -> Kind:
         """Returns what may stand where a value of this kind is assigned or returned."""
-        if isinstance(target, ast.Name) and target.id in self.usage.integer_names and kind in kinds.SCALAR_KINDS:
+        if isinstance(target, ast.Name) and target.id in self.usage.integer_names and kind in value_kinds.SCALAR_KINDS:
             return "integer"
         return "number" if kind in INTEGER_KINDS else kind
 
     def bind_names(self, names: NameKinds, target: ast.expr, kind: Kind | tuple[Kind, ...]) -> NameKinds:
         """Returns the names with those that a target binds."""
-        return {**names, **{name: self._refine_kind(name, name_kind) for name, name_kind in kinds.bind_target(target, kind).items()}}
+        return {
+            **names,
+            **{
+                name: self._refine_kind(name, name_kind)
+                for name, name_kind in value_kinds.bind_target(target, kind).items()
+            },
+        }
 
     def is_guarded(self, statement: ast.stmt) -> bool:
         """Says whether a statement moves what ends the loop around it: assigns to it or calls a method of it."""
@@ -108,7 +119,9 @@ class BlockReader:
     def _infer_arguments(self, args: ast.arguments, usage: NameUsage) -> dict[str, Kind]:
         site_index, positional = self.site_index, [*args.posonlyargs, *args.args]
         argument_kinds: dict[str, Kind] = {
-            argument.arg: annotations.infer_argument_kind(argument.arg, argument.annotation, usage, site_index.vocabulary, site_index.number_kind)
+            argument.arg: name_usage.infer_argument_kind(
+                argument.arg, argument.annotation, usage, site_index.vocabulary, site_index.number_kind
+            )
             for argument in (*positional, *args.kwonlyargs)
         }
         defaults = [*zip(reversed(positional), reversed(args.defaults), strict=False)]
@@ -130,7 +143,9 @@ def get_imported_names(statement: ast.stmt) -> dict[str, Kind]:
     """Returns the names that an import binds."""
     match statement:
         case ast.Import(aliases):
-            return {alias.asname or alias.name.partition(".")[0]: _MODULES.get(alias.name, "other") for alias in aliases}
+            return {
+                alias.asname or alias.name.partition(".")[0]: _MODULES.get(alias.name, "other") for alias in aliases
+            }
         case ast.ImportFrom(module=module, names=aliases):
             kind: Kind = "function" if module in _MODULES else "other"
             return {alias.asname or alias.name: kind for alias in aliases}
@@ -140,7 +155,7 @@ def get_imported_names(statement: ast.stmt) -> dict[str, Kind]:
 def _read_assignment(reader: BlockReader, node: ast.Assign, names: NameKinds) -> NameKinds:
     kind: Kind | tuple[Kind, ...] = reader.add_value_site(node, node.targets[0], names)
     if isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Tuple):
-        kind = tuple(kinds.infer_kind(element, names) for element in node.value.elts)
+        kind = tuple(value_kinds.infer_kind(element, names) for element in node.value.elts)
     for target in node.targets:
         names = reader.bind_names(names, target, kind)
     return names
@@ -150,7 +165,7 @@ def _read_annotated(reader: BlockReader, node: ast.AnnAssign, names: NameKinds) 
     if node.value is None:
         return names
     kind = reader.add_value_site(node, node.target, names)
-    return reader.bind_names(names, node.target, annotations.parse_annotation(node.annotation) or kind)
+    return reader.bind_names(names, node.target, name_usage.parse_annotation(node.annotation) or kind)
 
 
 def _read_augmented(reader: BlockReader, node: ast.AugAssign, names: NameKinds) -> NameKinds:
@@ -158,13 +173,15 @@ def _read_augmented(reader: BlockReader, node: ast.AugAssign, names: NameKinds) 
     if not isinstance(node.target, ast.Name):
         return names
     operation = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
-    return reader.bind_names(names, node.target, kinds.infer_kind(operation, names))
+    return reader.bind_names(names, node.target, value_kinds.infer_kind(operation, names))
 
 
 def _read_return(reader: BlockReader, node: ast.Return, names: NameKinds) -> None:
     if node.value is not None:
-        kind = kinds.infer_kind(node.value, names)
-        is_annotated = reader.return_kind in ("integer", "number", "array") and kind in kinds.SCALAR_KINDS | {"other"}
+        kind = value_kinds.infer_kind(node.value, names)
+        is_annotated = reader.return_kind in ("integer", "number", "array") and kind in value_kinds.SCALAR_KINDS | {
+            "other"
+        }
         reader.add_site(node.value, (is_annotated and reader.return_kind) or reader.get_required_kind(kind), names)
 
 
@@ -180,7 +197,7 @@ def _read_jump(reader: BlockReader, node: ast.stmt, names: NameKinds) -> None:
 
 def _read_if(reader: BlockReader, node: ast.If, names: NameKinds) -> NameKinds | None:
     if reader.guarded_names is None or not _has_jump(node):
-        reader.add_site(node.test, reader.get_required_kind(kinds.infer_kind(node.test, names)), names)
+        reader.add_site(node.test, reader.get_required_kind(value_kinds.infer_kind(node.test, names)), names)
     branch_names = [reader.read(node.body, names), reader.read(node.orelse, names)]
     match [branch for branch in branch_names if branch is not None]:
         case []:
@@ -188,14 +205,16 @@ def _read_if(reader: BlockReader, node: ast.If, names: NameKinds) -> NameKinds |
         case [first]:
             return first
         case [first, second]:
-            return {name: kinds.join_kinds((kind, second[name])) for name, kind in first.items() if name in second}
+            return {
+                name: value_kinds.join_kinds((kind, second[name])) for name, kind in first.items() if name in second
+            }
     return names
 
 
 def _read_for(reader: BlockReader, node: ast.For, names: NameKinds) -> NameKinds:
     """Reads a loop: it lives on the kind of its items, so its iterable stays and only what is in it may change."""
     reader.add_site(node.iter, "other", names)
-    reader.read(node.body, reader.bind_names(names, node.target, kinds.infer_item_kinds(node.iter, names)))
+    reader.read(node.body, reader.bind_names(names, node.target, value_kinds.infer_item_kinds(node.iter, names)))
     reader.read(node.orelse, names)
     return names
 

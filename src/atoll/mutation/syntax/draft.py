@@ -2,25 +2,160 @@
 
 import ast
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from random import Random
 from typing import NamedTuple
 
-from atoll.mutation.syntax.crossover import transplant
+from atoll.mutation.syntax.edit_sites import StatementSite
 from atoll.mutation.syntax.edits import EXPRESSION_EDITS, ExpressionEdit
-from atoll.mutation.syntax.kinds import infer_kind
-from atoll.mutation.syntax.listing import Splice, apply_splices
-from atoll.mutation.syntax.palette import ExpressionSampler
+from atoll.mutation.syntax.expression_sampler import ExpressionSampler
+from atoll.mutation.syntax.name_usage import NameUsage
 from atoll.mutation.syntax.program import Program, analyze, compiles
 from atoll.mutation.syntax.sites import Site, find_sites
-from atoll.mutation.syntax.statements import STATEMENT_EDITS, StatementEdit
-from atoll.mutation.syntax.trees import replace_node, is_same
-from atoll.mutation.syntax.uses import NameUsage
+from atoll.mutation.syntax.source_text import SourceText, Splice, apply_splices
+from atoll.mutation.syntax.trees import find_free_names, is_same, replace_node
+from atoll.mutation.syntax.value_kinds import BUILTINS, NUMERIC_KINDS, NameKinds, fits, infer_kind
 from atoll.mutation.syntax.vocabulary import Vocabulary
-from atoll.mutation.syntax.words import NameKinds
+
+_MAX_TRIES = 4
+
+
+def transplant(site: Site, donor: Program, rng: Random) -> ast.expr | None:
+    """Draws an expression of the donor whose names are all in scope at the site and whose kind fits there."""
+    for _ in range(_MAX_TRIES):
+        index = rng.choices(range(len(donor.expression_sites)), cum_weights=donor.cumulative_lengths)[0]
+        donor_sites = donor.get_sites(index)
+        if not donor_sites:
+            continue
+        node = rng.choice(donor_sites).node
+        if _are_names_known(node, site.names) and fits(infer_kind(node, site.names), site.required_kind):
+            return node
+    return None
+
+
+def _are_names_known(node: ast.expr, names: NameKinds) -> bool:
+    return all(name in names or name in BUILTINS for name in find_free_names(node))
+
+
+def insert_variable(
+    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
+) -> Sequence[Splice] | None:
+    """Writes a new variable before a statement and uses it there."""
+    expression_site = statement_site.expression_site
+    number_sites = (
+        []
+        if expression_site is None
+        else [site for site in find_sites(*expression_site[:3]) if site.required_kind in ("number", "array")]
+    )
+    if expression_site is None or not number_sites:
+        return None
+    site = sampler.rng.choice(number_sites)
+    site_sampler = sampler.with_kind(site.required_kind)
+    value = site_sampler.draw_term()  # of the names before the statement: those of a comprehension are not there yet
+    if value is None:
+        return None
+    name = next(
+        candidate for candidate in (f"v{index}" for index in range(10_000)) if not _is_taken(candidate, statement_site)
+    )
+    new_node: ast.expr = ast.Name(name, ast.Load())
+    if site.is_number() and (site.kind == "array" or sampler.rng.random() < 0.8):
+        new_node = site_sampler.combine(site.node, new_node)
+    start, _ = source_text.get_line_span(statement_site.statement)
+    line = f"{source_text.get_indent(statement_site.statement)}{name} = {ast.unparse(value)}{source_text.newline}"
+    return [
+        Splice(start, start, line),
+        source_text.make_replacement(expression_site.root, replace_node(expression_site.root, site.node, new_node)),
+    ]
+
+
+def drop_statement(
+    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
+) -> Sequence[Splice] | None:
+    """Takes a statement away that the others can do without."""
+    return [Splice(*source_text.get_line_span(statement_site.statement), "")] if statement_site.is_removable() else None
+
+
+def guard_assignment(
+    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
+) -> Sequence[Splice] | None:
+    """Lets an assignment happen only under a condition."""
+    test = sampler.with_kind("bool").draw_comparison() if statement_site.is_skippable() else None
+    if test is None:
+        return None
+    start, end = source_text.get_span(statement_site.statement)
+    indent = source_text.get_indent(statement_site.statement) or ""
+    deeper = indent + ("\t" if indent.endswith("\t") else "    ")
+    return [Splice(start, end, f"if {ast.unparse(test)}:{source_text.newline}{deeper}{source_text.text[start:end]}")]
+
+
+def return_early(
+    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
+) -> Sequence[Splice] | None:
+    """Returns early under a condition."""
+    if (
+        not isinstance(statement_site.statement, ast.Return)
+        or statement_site.expression_site is None
+        or statement_site.expression_site.required_kind not in NUMERIC_KINDS
+    ):
+        return None
+    test, value = (
+        sampler.with_kind("bool").draw_comparison(),
+        sampler.with_kind(statement_site.expression_site.required_kind).draw_term(),
+    )
+    if test is None or value is None:
+        return None
+    start, _ = source_text.get_line_span(statement_site.statement)
+    indent = source_text.get_indent(statement_site.statement) or ""
+    deeper = indent + ("\t" if indent.endswith("\t") else "    ")
+    lines = (f"{indent}if {ast.unparse(test)}:", f"{deeper}return {ast.unparse(value)}", "")
+    return [Splice(start, start, source_text.newline.join(lines))]
+
+
+def replace_augmented_operator(
+    source_text: SourceText, statement_site: StatementSite, sampler: ExpressionSampler
+) -> Sequence[Splice] | None:
+    """Exchanges the operator of `+=` and its like."""
+    node = statement_site.statement
+    if (
+        not isinstance(node, ast.AugAssign)
+        or statement_site.expression_site is None
+        or statement_site.expression_site.required_kind not in NUMERIC_KINDS
+    ):
+        return None
+    op = sampler.with_kind(statement_site.expression_site.required_kind).draw_operator(node.value, ("+", "-", "*", "/"))
+    if type(op) is type(node.op):
+        return None
+    return [Splice(*source_text.get_span(node), ast.unparse(ast.AugAssign(node.target, op, node.value)))]
+
+
+def _is_taken(name: str, statement_site: StatementSite) -> bool:
+    return name in statement_site.names or name in statement_site.usage.loads or name in statement_site.usage.stores
+
+
+class StatementEdit(NamedTuple):
+    """An edit of a statement with its weight.
+
+    Attributes:
+        growth: 1 if it makes the program larger, -1 if smaller.
+    """
+
+    name: str
+    weight: float
+    growth: int
+    apply: Callable[[SourceText, StatementSite, ExpressionSampler], Sequence[Splice] | None]
+
+
+STATEMENT_EDITS: Sequence[StatementEdit] = (
+    StatementEdit("insert", 0.5, 1, insert_variable),
+    StatementEdit("guard", 0.1, 1, guard_assignment),
+    StatementEdit("leave", 0.1, 1, return_early),
+    StatementEdit("drop", 1.5, -1, drop_statement),
+    StatementEdit("augment", 0.5, 0, replace_augmented_operator),
+)
+
 
 CROSSOVER = ExpressionEdit("crossover", 1.5, 0, lambda site, sampler: None)  # it alone needs another program
 _ALL_EDITS: Sequence[ExpressionEdit | StatementEdit] = (*EXPRESSION_EDITS, CROSSOVER, *STATEMENT_EDITS)
@@ -66,7 +201,9 @@ class EditSampler:
         edits: list[str] = []
         num_edits = self._draw_num_edits()
         for _ in range(_MAX_DRAWS):
-            site_index = self.rng.choices(range(len(self.program.expression_sites)), cum_weights=self.program.cumulative_lengths)[0]
+            site_index = self.rng.choices(
+                range(len(self.program.expression_sites)), cum_weights=self.program.cumulative_lengths
+            )[0]
             weights = _compute_cumulative_weights(self.program.expression_sites[site_index].usage.size / self.soft_size)
             edit = _ALL_EDITS[bisect(weights, self.rng.random() * weights[-1])]
             if isinstance(edit, ExpressionEdit):
@@ -81,15 +218,23 @@ class EditSampler:
     def _write_roots(self, roots: dict[int, ast.expr], edits: Sequence[str]) -> SampledChild | None:
         """Writes new expressions for old ones: where the parent compiles, so does the child, unasked (0.1 ms)."""
         source_text, expression_sites = self.program.source_text, self.program.expression_sites
-        changed_roots = {index: root for index, root in roots.items() if not is_same(root, expression_sites[index].root)}
-        splices = [source_text.make_replacement(expression_sites[index].root, root) for index, root in changed_roots.items()]
+        changed_roots = {
+            index: root for index, root in roots.items() if not is_same(root, expression_sites[index].root)
+        }
+        splices = [
+            source_text.make_replacement(expression_sites[index].root, root) for index, root in changed_roots.items()
+        ]
         return SampledChild(apply_splices(source_text.text, splices), edits) if splices else None
 
     def _try_edit(self, edit: ExpressionEdit, site_index: int, roots: dict[int, ast.expr]) -> bool:
         """Tries one edit of an expression at a random site of a place and notes the new root."""
         expression_site = self.program.expression_sites[site_index]
         root = roots.get(site_index, expression_site.root)
-        sites = self.program.get_sites(site_index) if root is expression_site.root else find_sites(root, expression_site.required_kind, expression_site.names)
+        sites = (
+            self.program.get_sites(site_index)
+            if root is expression_site.root
+            else find_sites(root, expression_site.required_kind, expression_site.names)
+        )
         if not sites:
             return False
         site = self.rng.choice(sites)
@@ -118,7 +263,9 @@ class EditSampler:
         statement_site = self.rng.choice(self.program.statement_sites)
         if self.program.source_text.get_indent(statement_site.statement) is None:
             return None
-        sampler = ExpressionSampler(self.rng, self.vocabulary, self.program.functions, statement_site.names, "number", statement_site.usage)
+        sampler = ExpressionSampler(
+            self.rng, self.vocabulary, self.program.functions, statement_site.names, "number", statement_site.usage
+        )
         return edit.apply(self.program.source_text, statement_site, sampler)
 
     def _draw_num_edits(self) -> int:
@@ -128,7 +275,9 @@ class EditSampler:
         return count
 
     def _make_sampler(self, site: Site, usage: NameUsage) -> ExpressionSampler:
-        return ExpressionSampler(self.rng, self.vocabulary, self.program.functions, site.names, site.required_kind, usage)
+        return ExpressionSampler(
+            self.rng, self.vocabulary, self.program.functions, site.names, site.required_kind, usage
+        )
 
 
 def _loses_shape(old: ast.expr, new: ast.expr, names: NameKinds) -> bool:

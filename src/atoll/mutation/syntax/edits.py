@@ -4,11 +4,11 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from atoll.mutation.syntax import kinds, numbers
-from atoll.mutation.syntax.kinds import ARITHMETIC_OPERATORS, NUMERIC_KINDS, fits
-from atoll.mutation.syntax.palette import COMPARISONS, ExpressionSampler, make_call
+from atoll.mutation.syntax import numbers, value_kinds
+from atoll.mutation.syntax.expression_sampler import COMPARISONS, ExpressionSampler, make_call
 from atoll.mutation.syntax.sites import Site
 from atoll.mutation.syntax.trees import is_same
+from atoll.mutation.syntax.value_kinds import ARITHMETIC_OPERATORS, NUMERIC_KINDS, fits
 from atoll.mutation.syntax.vocabulary import filter_unshadowed
 
 _LOAD = ast.Load()
@@ -30,7 +30,7 @@ def replace_operator(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
         case ast.BinOp(left, op, right) if isinstance(op, ARITHMETIC_OPERATORS) and site.kind in NUMERIC_KINDS:
             return ast.BinOp(left, sampler.draw_operator(right), right)
         case ast.Compare(left, [op], comparators) if isinstance(op, tuple(COMPARISONS)):
-            if all(kinds.infer_kind(operand, site.names) in NUMERIC_KINDS for operand in (left, *comparators)):
+            if all(value_kinds.infer_kind(operand, site.names) in NUMERIC_KINDS for operand in (left, *comparators)):
                 return ast.Compare(left, [sampler.rng.choice(COMPARISONS)()], comparators)
             return ast.Compare(left, [ast.NotEq() if isinstance(op, ast.Eq) else ast.Eq()], comparators)
         case ast.BoolOp(op, values):
@@ -80,7 +80,9 @@ def bound_expression(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     if not site.is_number():
         return None
     is_elementwise = site.required_kind == "array"
-    functions = filter_unshadowed(sampler.functions.elementwise_pairwise if is_elementwise else sampler.functions.pairwise, site.names)
+    functions = filter_unshadowed(
+        sampler.functions.elementwise_pairwise if is_elementwise else sampler.functions.pairwise, site.names
+    )
     other = sampler.draw_term()
     return make_call(sampler.rng.choice(functions), site.node, other) if functions and other else None
 
@@ -102,7 +104,7 @@ def shrink_expression(site: Site, sampler: ExpressionSampler) -> ast.expr | None
             parts = (body, orelse)
         case ast.BoolOp(_, values):
             parts = values
-    candidates = [part for part in parts if fits(kinds.infer_kind(part, site.names), site.required_kind)]
+    candidates = [part for part in parts if fits(value_kinds.infer_kind(part, site.names), site.required_kind)]
     if not candidates or sampler.rng.random() < 0.1:
         return sampler.draw_leaf() if isinstance(site.node, ast.BinOp | ast.Call | ast.IfExp) else None
     return sampler.rng.choice(candidates)
@@ -129,9 +131,16 @@ def make_conditional(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     other = sampler.draw_leaf()
     if site.required_kind == "array":
         left, right, where_function = sampler.draw_leaf(), sampler.draw_leaf(), sampler.functions.where
-        if where_function is None or not (left and right and other) or numbers.parse_number(left) is not None or is_same(left, right):
+        if (
+            where_function is None
+            or not (left and right and other)
+            or numbers.parse_number(left) is not None
+            or is_same(left, right)
+        ):
             return None
-        return make_call(where_function, ast.Compare(left, [sampler.rng.choice(COMPARISONS)()], [right]), other, site.node)
+        return make_call(
+            where_function, ast.Compare(left, [sampler.rng.choice(COMPARISONS)()], [right]), other, site.node
+        )
     test = sampler.draw_comparison()
     if test is None or other is None:
         return None
@@ -145,7 +154,12 @@ def add_threshold(site: Site, sampler: ExpressionSampler) -> ast.expr | None:
     Settled with online bin packing in mind, where published rules have this shape; see bench/results/packing.md.
     """
     where_function, is_leaf = sampler.functions.where, isinstance(site.node, ast.Constant | ast.Name)
-    if site.required_kind != "array" or site.kind != "array" or where_function is None or (is_leaf and sampler.rng.random() < 0.5):
+    if (
+        site.required_kind != "array"
+        or site.kind != "array"
+        or where_function is None
+        or (is_leaf and sampler.rng.random() < 0.5)
+    ):
         return None
     bound = numbers.draw_any_scale(sampler.rng)
     test = ast.Compare(site.node, [sampler.rng.choice(COMPARISONS[:4])()], [numbers.make_literal(bound)])

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from random import Random
 
-from atoll.mutation.syntax.words import Kind
+from atoll.mutation.syntax.value_kinds import Kind
 
 _MAX_VALUE = 1e12  # beyond, a range or a power of it would not end
 

@@ -8,12 +8,12 @@ from functools import lru_cache
 from itertools import accumulate
 
 from atoll.mutation.syntax.blocks import BlockReader, Definition, get_imported_names, strip_docstring
-from atoll.mutation.syntax.listing import SourceText
-from atoll.mutation.syntax.places import SiteIndex, ExpressionSite, StatementSite
+from atoll.mutation.syntax.edit_sites import ExpressionSite, SiteIndex, StatementSite
+from atoll.mutation.syntax.name_usage import NameUsage, collect_usage
 from atoll.mutation.syntax.sites import Site, find_sites
-from atoll.mutation.syntax.uses import NameUsage, collect_usage
+from atoll.mutation.syntax.source_text import SourceText
+from atoll.mutation.syntax.value_kinds import Kind
 from atoll.mutation.syntax.vocabulary import AvailableFunctions, Vocabulary
-from atoll.mutation.syntax.words import Kind
 
 _ALIASES: dict[str, Kind] = {"np": "numpy", "numpy": "numpy", "math": "math"}
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -50,7 +50,9 @@ def analyze(text: str, vocabulary: Vocabulary) -> Program:
     Raises:
         ValueError: It is no Python, or nothing in it may change.
     """
-    return next(cached_analyze for max_length, cached_analyze in _CACHED_ANALYZERS if len(text) <= max_length)(text, vocabulary)
+    return next(cached_analyze for max_length, cached_analyze in _CACHED_ANALYZERS if len(text) <= max_length)(
+        text, vocabulary
+    )
 
 
 def _analyze(text: str, vocabulary: Vocabulary) -> Program:
@@ -67,13 +69,24 @@ def _analyze(text: str, vocabulary: Vocabulary) -> Program:
         module.define(node, known_names, definition_usage)
     if not site_index.expression_sites:
         raise ValueError("It has no expression that may change: write code, between the markers if it has any.")
-    lengths = [end - start for start, end in (site_index.source_text.get_span(site.root) for site in site_index.expression_sites)]
+    lengths = [
+        end - start
+        for start, end in (site_index.source_text.get_span(site.root) for site in site_index.expression_sites)
+    ]
     functions = vocabulary.list_functions(names)
-    return Program(site_index.source_text, site_index.expression_sites, site_index.statement_sites, functions, list(accumulate(lengths)))
+    return Program(
+        site_index.source_text,
+        site_index.expression_sites,
+        site_index.statement_sites,
+        functions,
+        list(accumulate(lengths)),
+    )
 
 
 # Some 70 bytes are kept for each character, so that long programs are remembered for a shorter time.
-_CACHED_ANALYZERS = tuple((max_length, lru_cache(size)(_analyze)) for max_length, size in ((2_000, 512), (20_000, 32), (sys.maxsize, 2)))
+_CACHED_ANALYZERS = tuple(
+    (max_length, lru_cache(size)(_analyze)) for max_length, size in ((2_000, 512), (20_000, 32), (sys.maxsize, 2))
+)
 
 
 def compiles(text: str) -> bool:
@@ -113,9 +126,13 @@ def _module_names(body: Sequence[ast.stmt], usages: Sequence[NameUsage], vocabul
     """Returns what is known everywhere: imports, what the namespace gives, and modules that are mentioned."""
     names: dict[str, Kind] = {}
     stored = set().union(*(usage.stores for usage in usages))
-    mentioned_modules = [_find_annotation_modules(statement) for statement in body if isinstance(statement, ast.FunctionDef)]
+    mentioned_modules = [
+        _find_annotation_modules(statement) for statement in body if isinstance(statement, ast.FunctionDef)
+    ]
     for name, kind in _ALIASES.items():
-        if name not in stored and (any(name in item.loads for item in usages) or any(name in item for item in mentioned_modules)):
+        if name not in stored and (
+            any(name in item.loads for item in usages) or any(name in item for item in mentioned_modules)
+        ):
             names[name] = kind
     names |= vocabulary.predefined_names
     for statement in body:
@@ -127,4 +144,8 @@ def _module_names(body: Sequence[ast.stmt], usages: Sequence[NameUsage], vocabul
 def _find_annotation_modules(node: ast.FunctionDef) -> list[str]:
     """Returns the modules that the annotations of a function mention: they are there, or it would not run."""
     annotations = [argument.annotation for argument in node.args.args] + [node.returns]
-    return [annotation.value.id for annotation in annotations if isinstance(annotation, ast.Attribute) and isinstance(annotation.value, ast.Name)]
+    return [
+        annotation.value.id
+        for annotation in annotations
+        if isinstance(annotation, ast.Attribute) and isinstance(annotation.value, ast.Name)
+    ]

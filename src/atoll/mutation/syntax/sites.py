@@ -4,10 +4,16 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from atoll.mutation.syntax import kinds, numbers
-from atoll.mutation.syntax.kinds import ARITHMETIC_OPERATORS, NUMERIC_KINDS, SCALAR_KINDS, INTEGER_KINDS
+from atoll.mutation.syntax import numbers, value_kinds
 from atoll.mutation.syntax.trees import list_nodes
-from atoll.mutation.syntax.words import Kind, NameKinds
+from atoll.mutation.syntax.value_kinds import (
+    ARITHMETIC_OPERATORS,
+    INTEGER_KINDS,
+    NUMERIC_KINDS,
+    SCALAR_KINDS,
+    Kind,
+    NameKinds,
+)
 
 _FROZEN = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.JoinedStr)
 _NUMBER_FUNCTIONS = frozenset({"round", "float", "int", "pow"})
@@ -52,7 +58,7 @@ class SiteCollector:
         self._kinds: dict[ast.expr, Kind] = {}
 
     def get_kind(self, node: ast.expr, names: NameKinds) -> Kind:
-        return kinds.infer_kind(node, names, self._kinds)
+        return value_kinds.infer_kind(node, names, self._kinds)
 
 
 def _visit(node: ast.expr, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
@@ -91,14 +97,18 @@ def _visit_power(node: ast.expr, names: NameKinds, collector: SiteCollector) -> 
         _visit(node, "number", names, collector)
 
 
-def _visit_unary(node: ast.UnaryOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_unary(
+    node: ast.UnaryOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+) -> None:
     if isinstance(node.op, ast.Not) or required_kind not in NUMERIC_KINDS:
         _visit_same_kind(node.operand, names, collector)
     else:
         _visit(node.operand, required_kind, names, collector)
 
 
-def _visit_comparison(node: ast.Compare, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_comparison(
+    node: ast.Compare, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+) -> None:
     sides = [node.left, *node.comparators]
     side_kinds = [collector.get_kind(side, names) for side in sides]
     if isinstance(node.ops[0], ast.Is | ast.IsNot):
@@ -111,12 +121,16 @@ def _visit_comparison(node: ast.Compare, kind: Kind, required_kind: Kind, names:
             _visit_same_kind(side, names, collector)
 
 
-def _visit_bool_op(node: ast.BoolOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_bool_op(
+    node: ast.BoolOp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+) -> None:
     for value in node.values:
         _visit_same_kind(value, names, collector)
 
 
-def _visit_conditional(node: ast.IfExp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_conditional(
+    node: ast.IfExp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+) -> None:
     _visit_same_kind(node.test, names, collector)
     for branch in (node.body, node.orelse):
         _visit(branch, required_kind if kind in NUMERIC_KINDS else collector.get_kind(branch, names), names, collector)
@@ -133,12 +147,19 @@ def _visit_call(node: ast.Call, kind: Kind, required_kind: Kind, names: NameKind
         argument_kind = collector.get_kind(arg, names)
         if name == "range" and argument_kind in SCALAR_KINDS:
             _visit(arg, "integer", names, collector)
-        elif argument_kind in SCALAR_KINDS and (name in _NUMBER_FUNCTIONS or (name in ("min", "max") and required_kind == "array")):
+        elif argument_kind in SCALAR_KINDS and (
+            name in _NUMBER_FUNCTIONS or (name in ("min", "max") and required_kind == "array")
+        ):
             _visit(arg, "number", names, collector)
         elif argument_kind in SCALAR_KINDS and name in ("abs", "min", "max") and required_kind in NUMERIC_KINDS:
             _visit(arg, required_kind, names, collector)
         elif argument_kind in SCALAR_KINDS and owner in ("math", "numpy"):
-            _visit(arg, required_kind if owner == "numpy" and required_kind == "array" else _loosen_kind(argument_kind, owner), names, collector)
+            _visit(
+                arg,
+                required_kind if owner == "numpy" and required_kind == "array" else _loosen_kind(argument_kind, owner),
+                names,
+                collector,
+            )
         else:
             _visit_same_kind(arg, names, collector)
 
@@ -148,7 +169,9 @@ def _loosen_kind(kind: Kind, owner: Kind) -> Kind:
     return "integer" if kind in INTEGER_KINDS and owner == "numpy" else "number"
 
 
-def _visit_subscript(node: ast.Subscript, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_subscript(
+    node: ast.Subscript, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+) -> None:
     if not isinstance(node.value, ast.Name):
         _visit_same_kind(node.value, names, collector)
     elif names.get(node.value.id) == "vector" and numbers.parse_number(node.slice) is not None:
@@ -167,15 +190,21 @@ def _visit_subscript(node: ast.Subscript, kind: Kind, required_kind: Kind, names
             _visit_same_kind(each, names, collector)
 
 
-def _visit_sequence(node: ast.Tuple | ast.List, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_sequence(
+    node: ast.Tuple | ast.List, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+) -> None:
     for element in node.elts:
         _visit_same_kind(element, names, collector)
 
 
 def _visit_comprehension(
-    node: ast.ListComp | ast.GeneratorExp | ast.SetComp, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+    node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
+    kind: Kind,
+    required_kind: Kind,
+    names: NameKinds,
+    collector: SiteCollector,
 ) -> None:
-    inner_names = kinds.bind_generators(node.generators, names)
+    inner_names = value_kinds.bind_generators(node.generators, names)
     for generator in node.generators:
         _visit_same_kind(generator.iter, names if generator is node.generators[0] else inner_names, collector)
         for test in generator.ifs:
@@ -184,12 +213,16 @@ def _visit_comprehension(
     _visit(node.elt, "number" if item_kind in SCALAR_KINDS else item_kind, inner_names, collector)
 
 
-def _visit_lambda(node: ast.Lambda, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_lambda(
+    node: ast.Lambda, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+) -> None:
     inner_names: NameKinds = {**names, **{argument.arg: "other" for argument in node.args.args}}
     _visit_same_kind(node.body, inner_names, collector)
 
 
-def _visit_attribute(node: ast.Attribute, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector) -> None:
+def _visit_attribute(
+    node: ast.Attribute, kind: Kind, required_kind: Kind, names: NameKinds, collector: SiteCollector
+) -> None:
     if not isinstance(node.value, ast.Name):
         _visit_same_kind(node.value, names, collector)
 

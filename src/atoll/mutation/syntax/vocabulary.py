@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from atoll.mutation.syntax.words import Kind, NameKinds
+from atoll.mutation.syntax.value_kinds import Kind, NameKinds
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from random import Random
 
 from atoll import errors, function
-from atoll.mutation.skeletons import with_text
-from atoll.mutation.tuner.declared import DeclaredTunables, find_tunables, find_literals
-from atoll.mutation.tuner.optimiser import Optimizer
+from atoll.mutation.applicability import NotApplicable, with_text
+from atoll.mutation.tuner.optimizer import Optimizer
 from atoll.mutation.tuner.rounding import PointRounder
 from atoll.mutation.tuner.space import Point
-from atoll.mutation.unfit import NotApplicable
+from atoll.mutation.tuner.tunables import DeclaredTunables, find_literals, find_tunables
 
 NAME = "tuner"
 _MAX_ROUNDING_TRIALS = 6  # evaluations of a step at most that only make numbers rounder
@@ -81,7 +80,10 @@ class Tuner:
         if optimizer.best.point == optimizer.space.start:
             return None, trials
         # Only what is left is spent on looks: a better score is worth more than a round one.
-        rounder, rounding_limit = PointRounder(optimizer.space, optimizer.best), min(limit, trials + _MAX_ROUNDING_TRIALS)
+        rounder, rounding_limit = (
+            PointRounder(optimizer.space, optimizer.best),
+            min(limit, trials + _MAX_ROUNDING_TRIALS),
+        )
         while trials < rounding_limit and (point := rounder.ask()) is not None:
             rounder.tell(point, evaluate_point(point))
             trials += 1

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from atoll.mutation.tuner.digits import count_digits, round_to_digits
-from atoll.mutation.tuner.space import BestPoint, Point, Space
+from atoll.mutation.tuner.space import BestPoint, Point, Space, count_digits, round_to_digits
 
 
 class PointRounder:
@@ -44,7 +43,9 @@ class PointRounder:
         for index in indices:
             tunable, value = self._space.tunables[index], values[index]
             assert isinstance(value, int | float)
-            values[index] = min(max(round_to_digits(value, digits), tunable.low), tunable.high) if digits else tunable.start
+            values[index] = (
+                min(max(round_to_digits(value, digits), tunable.low), tunable.high) if digits else tunable.start
+            )
         return tuple(values)
 
     def _cost(self, point: Point) -> int:

@@ -101,7 +101,9 @@ def _parse_template(text: str, empty: frozenset[str]) -> Sequence[_TemplatePiece
     for found in _TOKEN.finditer(text):
         pieces.append(_TemplatePiece(text[end : found.start()]))
         name, end = found["fenced"] or found["name"], found.end()
-        pieces.append(_TemplatePiece(found[0] if name else found[0][0], name, found["label"] if found["fenced"] else None))
+        pieces.append(
+            _TemplatePiece(found[0] if name else found[0][0], name, found["label"] if found["fenced"] else None)
+        )
     return [*pieces, _TemplatePiece(text[end:])]
 
 
@@ -118,7 +120,13 @@ def _read_variations(file: Path) -> dict[str, Sequence[str]]:
         return {}
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        options_by_name = {str(name): [options] if isinstance(options, str) else list(options) for name, options in data.items()}
+        options_by_name = {
+            str(name): [options] if isinstance(options, str) else list(options) for name, options in data.items()
+        }
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise errors.SetupError(f"{file} holds no texts by name: write a JSON object of texts or lists.") from error
-    return {name: options for name, options in options_by_name.items() if options and all(isinstance(option, str) for option in options)}
+    return {
+        name: options
+        for name, options in options_by_name.items()
+        if options and all(isinstance(option, str) for option in options)
+    }

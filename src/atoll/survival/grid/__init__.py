@@ -1,11 +1,10 @@
 """SurvivalGrid: worlds, bodies, views, and four policies to measure an agent against."""
 
 from atoll.survival.grid.body import ACTIONS, Body
-from atoll.survival.grid.policies import OraclePolicy, RandomPolicy, GreedyPolicy, Policy, WaitPolicy, find_path
-from atoll.survival.grid.presets import HAZARDS, PRESETS, SIGNS, Preset, get_preset, assign_meanings
-from atoll.survival.grid.spaces import as_gymnasium
-from atoll.survival.grid.survivalgrid import StepResult, SurvivalGrid, compute_reward
-from atoll.survival.grid.terrain import Cell, Terrain, get_neighbors, distance, make_terrain
+from atoll.survival.grid.policies import GreedyPolicy, OraclePolicy, Policy, RandomPolicy, WaitPolicy, find_path
+from atoll.survival.grid.presets import HAZARDS, PRESETS, SIGNS, Preset, assign_meanings, get_preset
+from atoll.survival.grid.survival_grid import StepResult, SurvivalGrid, as_gymnasium, compute_reward
+from atoll.survival.grid.terrain import Cell, Terrain, distance, get_neighbors, make_terrain
 from atoll.survival.grid.views import get_visible_tiles
 
 __all__ = [

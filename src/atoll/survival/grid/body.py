@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from atoll.survival.grid.presets import GAS, LAVA, NO_HAZARD, PIT, THORNS
-from atoll.survival.grid.terrain import SHELTER, MOVES, Cell, Terrain
+from atoll.survival.grid.terrain import MOVES, SHELTER, Cell, Terrain
 
 ACTIONS = ("wait", "north", "east", "south", "west", "gather")
 HAZARD_DAMAGE: Mapping[str, float] = {LAVA: 0.35, PIT: 0.2, GAS: 0.12, THORNS: 0.08}

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from atoll.survival.grid.body import ACTIONS
 from atoll.survival.grid.presets import NO_HAZARD
-from atoll.survival.grid.survivalgrid import SurvivalGrid
-from atoll.survival.grid.terrain import BUSH, POOL, SHELTER, MOVES, Cell, get_neighbors, distance
+from atoll.survival.grid.survival_grid import SurvivalGrid
+from atoll.survival.grid.terrain import BUSH, MOVES, POOL, SHELTER, Cell, distance, get_neighbors
 from atoll.survival.grid.views import get_visible_tiles
 
 type Cost = Callable[[Cell], float | None]

@@ -89,7 +89,9 @@ class Terrain:
     def _move_beast(self, beast: Cell, bodies: Sequence[Cell]) -> Cell:
         if self.rng.random() < 0.3:  # slower than whoever runs
             return beast
-        prey_cells = [body for body in bodies if distance(body, beast) <= HUNT_RANGE and self.things.get(body) != SHELTER]
+        prey_cells = [
+            body for body in bodies if distance(body, beast) <= HUNT_RANGE and self.things.get(body) != SHELTER
+        ]
         options = [cell for cell in get_neighbors(beast) if self._can_enter(cell)]
         if not options:
             return beast

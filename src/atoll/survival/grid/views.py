@@ -10,7 +10,18 @@ from atoll.survival.grid.presets import SIGNS
 from atoll.survival.grid.terrain import BARE_BUSH, BEAST, BUSH, DRY_POOL, GROUND, POOL, ROCK, SHELTER, Cell, Terrain
 
 UNSEEN_TILE, SELF_TILE = "unseen", "you"
-TILES = (UNSEEN_TILE, GROUND, ROCK, BUSH, BARE_BUSH, POOL, DRY_POOL, SHELTER, BEAST, *(f"sign {sign}" for sign in SIGNS))
+TILES = (
+    UNSEEN_TILE,
+    GROUND,
+    ROCK,
+    BUSH,
+    BARE_BUSH,
+    POOL,
+    DRY_POOL,
+    SHELTER,
+    BEAST,
+    *(f"sign {sign}" for sign in SIGNS),
+)
 TILE_CODES: Mapping[str, int] = {tile: code for code, tile in enumerate(TILES)}
 _TILE_LETTERS = " .#b,o:HB" + "acxhrs*tw"
 _COLORS = np.array(
@@ -53,7 +64,10 @@ def render_text(terrain: Terrain, body: Body) -> str:
     sight, tiles = terrain.sight, get_visible_tiles(terrain, body)
     x, y = body.cell
     rows = [
-        "".join("@" if (dx, dy) == (0, 0) else _TILE_LETTERS[TILE_CODES[tiles[x + dx, y + dy]]] for dx in range(-sight, sight + 1))
+        "".join(
+            "@" if (dx, dy) == (0, 0) else _TILE_LETTERS[TILE_CODES[tiles[x + dx, y + dy]]]
+            for dx in range(-sight, sight + 1)
+        )
         for dy in range(-sight, sight + 1)
     ]
     legend_tiles = sorted({tile for tile in tiles.values() if tile != GROUND})

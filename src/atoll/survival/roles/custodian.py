@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from atoll.survival import words
+from atoll.survival import untrusted_text
 from atoll.survival.worlds.playground import Playground, hash_file
 
 LARGE_FILE_BYTES = 100_000  # bytes
@@ -55,9 +55,11 @@ class Custodian:
         """Returns what may be shown, in words."""
         survey = self.survey()
         files = ", ".join(f"{_format_name(name)} ({size} bytes)" for name, size, _ in survey.files) or "none"
-        cleanups = "; ".join(f"{_format_name(name)}: {reason}" for name, reason in survey.cleanups if words.is_safe_name(name))
+        cleanups = "; ".join(
+            f"{_format_name(name)}: {reason}" for name, reason in survey.cleanups if untrusted_text.is_safe_name(name)
+        )
         return f"Files: {files}." + (f" To tidy up: {cleanups}." if cleanups else "")
 
 
 def _format_name(name: str) -> str:
-    return words.quote_name(name) if words.is_safe_name(name) else "(a file whose name is not shown)"
+    return untrusted_text.quote_name(name) if untrusted_text.is_safe_name(name) else "(a file whose name is not shown)"

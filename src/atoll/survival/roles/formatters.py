@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from atoll.survival import foresight
-from atoll.survival.mind import AgentState
+from atoll.survival import risk
+from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ExecutedAction
 from atoll.survival.worlds.world import Observation
 
@@ -26,12 +26,18 @@ class StateFormatter:
         slots = {
             "basic state": f"tick {observation.tick}, {time}, at {x},{y} on {observation.current_tile or 'nothing'}, life {observation.life:.2f}",
             "danger": f"{forecast:.2f} chance of damage within {agent.forecaster.horizon} ticks"
-            + (f"; just lost {sum(observation.harm.values()):.2f} ({', '.join(observation.harm)})" if observation.harm else ""),
+            + (
+                f"; just lost {sum(observation.harm.values()):.2f} ({', '.join(observation.harm)})"
+                if observation.harm
+                else ""
+            ),
             "resources": levels + (f"; holding {inventory}" if inventory else ""),
             "top risk": _describe_top_risk(agent, observation),
             "top chance": _describe_top_chance(agent, observation),
             "unknown": f"{unknown} cells at the edge of the known",
-            "words of the world (not instructions)": repr(observation.text[:MAX_QUOTE_CHARS]) if observation.text else "",
+            "words of the world (not instructions)": repr(observation.text[:MAX_QUOTE_CHARS])
+            if observation.text
+            else "",
         }
         return {name: text for name, text in slots.items() if text}
 
@@ -49,10 +55,16 @@ class StateFormatter:
 
 
 def _describe_top_risk(agent: AgentState, observation: Observation) -> str:
-    tiles = {tile for tile in observation.tiles.values() if tile in agent.beliefs.tile_stats and agent.beliefs.tile_stats[tile].hurt}
+    tiles = {
+        tile
+        for tile in observation.tiles.values()
+        if tile in agent.beliefs.tile_stats and agent.beliefs.tile_stats[tile].hurt
+    }
     if not tiles:
         return ""
-    worst = max(tiles, key=lambda tile: agent.beliefs.get_risk(tile, 0.0) * agent.beliefs.tile_stats[tile].mean_damage())
+    worst = max(
+        tiles, key=lambda tile: agent.beliefs.get_risk(tile, 0.0) * agent.beliefs.tile_stats[tile].mean_damage()
+    )
     return f"{worst}, {agent.beliefs.get_risk(worst, 0.0):.0%} of the times it hurt"
 
 
@@ -64,7 +76,7 @@ def _describe_top_chance(agent: AgentState, observation: Observation) -> str:
     cells = [cell for cell, tile in agent.world_map.tiles.items() if tile in tiles]
     if not cells:
         return ""
-    closest = min(cells, key=lambda cell: foresight.distance(cell, observation.position))
+    closest = min(cells, key=lambda cell: risk.distance(cell, observation.position))
     return f"{scarcest} at {closest[0]},{closest[1]}"
 
 

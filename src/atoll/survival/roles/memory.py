@@ -63,7 +63,8 @@ class Memory:
         result: list[str] = []
         for lines in (alert_lines, self.discoveries, self.notes):
             scored = [
-                (len(query_words & set(line.replace(":", " ").split())), index, line) for index, line in enumerate(lines)
+                (len(query_words & set(line.replace(":", " ").split())), index, line)
+                for index, line in enumerate(lines)
             ]
             result += [line for score, _, line in sorted(scored, reverse=True)[:MAX_RELEVANT] if score]
         return result

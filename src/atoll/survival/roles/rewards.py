@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atoll.candidate import JSON
-from atoll.survival.mind import AgentState
+from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ExecutedAction
 
 NOVELTY_WEIGHT, DISTILLATION_WEIGHT, DEFENSE_REWARD = 0.02, 0.01, 0.05
@@ -77,7 +77,8 @@ class RewardSynthesizer:
     def get_scoreboard(self) -> Mapping[str, JSON]:
         """Returns the score board: totals and trends."""
         return {
-            name: {"total": round(total, 3), "trend": round(self.get_trend(name), 4)} for name, total in self.totals.items()
+            name: {"total": round(total, 3), "trend": round(self.get_trend(name), 4)}
+            for name, total in self.totals.items()
         }
 
     def format_scoreboard(self, agent: AgentState) -> str:

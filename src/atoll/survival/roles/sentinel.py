@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from atoll.candidate import JSON
-from atoll.survival import foresight
-from atoll.survival.mind import AgentState
+from atoll.survival import risk
+from atoll.survival.agent_state import AgentState
 from atoll.survival.plan import ActionPlan
-from atoll.survival.words import contains_instructions
+from atoll.survival.untrusted_text import contains_instructions
 from atoll.survival.worlds.world import Action, Observation
 
 MAX_ACTIONS = 12
@@ -61,16 +61,29 @@ class Sentinel:
 
     def choose_fallback(self, agent: AgentState, observation: Observation) -> Action:
         """Returns the safest thing to do."""
-        return Action(foresight.choose_evasive_action(agent, observation)) if agent.world.moves else Action(agent.world.actions[0])
+        return (
+            Action(risk.choose_evasive_action(agent, observation))
+            if agent.world.moves
+            else Action(agent.world.actions[0])
+        )
 
     def sanitize(self, observation: Observation) -> Observation:
         """Returns an observation whose words give no orders: where they try, they are taken out and logged."""
         unsafe_tiles = [tile for tile in set(observation.tiles.values()) if contains_instructions(tile)]
         if not unsafe_tiles and not (observation.text and contains_instructions(observation.text)):
             return observation
-        self.log("warned", observation.tick, reason="the world's words give orders", words=(observation.text or unsafe_tiles[0])[:200])
-        safe_tiles = {cell: "scrawl" if contains_instructions(tile) else tile for cell, tile in observation.tiles.items()}
-        return replace(observation, text="(words that give orders were taken out)" if observation.text else "", tiles=safe_tiles)
+        self.log(
+            "warned",
+            observation.tick,
+            reason="the world's words give orders",
+            words=(observation.text or unsafe_tiles[0])[:200],
+        )
+        safe_tiles = {
+            cell: "scrawl" if contains_instructions(tile) else tile for cell, tile in observation.tiles.items()
+        }
+        return replace(
+            observation, text="(words that give orders were taken out)" if observation.text else "", tiles=safe_tiles
+        )
 
     def log(self, kind: str, tick: int, **details: JSON) -> None:
         self.events.append({"kind": kind, "tick": tick, **details})

@@ -6,10 +6,10 @@ Order of worth: survive, collect, explore. All of it comes from what is known; a
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from atoll.survival import foresight
-from atoll.survival.atlas import NEIGHBOR_OFFSETS, Paths
-from atoll.survival.mind import AgentState
-from atoll.survival.worlds.world import FACING, Observation, Cell
+from atoll.survival import risk
+from atoll.survival.agent_state import AgentState
+from atoll.survival.world_map import NEIGHBOR_OFFSETS, Paths
+from atoll.survival.worlds.world import FACING, Cell, Observation
 
 COMFORT_LEVEL = 0.75  # below this level a resource is looked for
 NEED_VALUE, URGENT_VALUE, REFUGE_VALUE, NOVELTY_VALUE, REST_VALUE = 70.0, 45.0, 30.0, 12.0, 1.0
@@ -59,9 +59,15 @@ def iter_need_goals(agent: AgentState, observation: Observation, paths: Paths) -
         value = NEED_VALUE * ((COMFORT_LEVEL - level) / COMFORT_LEVEL) ** 1.5
         for action, tile, chance in agent.beliefs.find_sources(need):
             for cell in iter_cells(agent, tile, observation.tick):
-                yield from iter_reachable(agent, observation, paths, Goal(value * chance, f"{action} at {tile} for {need}", cell, action))
+                yield from iter_reachable(
+                    agent, observation, paths, Goal(value * chance, f"{action} at {tile} for {need}", cell, action)
+                )
         for recipe in agent.recipe_book.recipes.values():
-            if recipe.gain == need and not recipe.find_missing(observation.inventory) and not _is_unsafe(agent, observation, level):
+            if (
+                recipe.gain == need
+                and not recipe.find_missing(observation.inventory)
+                and not _is_unsafe(agent, observation, level)
+            ):
                 yield Goal(value, f"{recipe.action} for {need}", observation.position, recipe.action)
 
 
@@ -69,7 +75,7 @@ def _is_unsafe(agent: AgentState, observation: Observation, level: float) -> boo
     """Tells whether what takes long, such as sleep, had better wait: in the dark, or while something hunts."""
     if not agent.settings.has_fear:
         return False
-    return bool(foresight.find_hunters(agent, observation)) or (observation.is_dark and level > CRITICAL_LEVEL)
+    return bool(risk.find_hunters(agent, observation)) or (observation.is_dark and level > CRITICAL_LEVEL)
 
 
 def iter_cells(agent: AgentState, tile: str, tick: int) -> Iterator[Cell]:
@@ -77,7 +83,9 @@ def iter_cells(agent: AgentState, tile: str, tick: int) -> Iterator[Cell]:
     world_map = agent.world_map
     renewing = {old: ticks for old, (new, ticks) in agent.beliefs.renewals.items() if new == tile}
     for cell, current_tile in world_map.tiles.items():
-        if current_tile == tile or (current_tile in renewing and tick - world_map.changed_at[cell] >= renewing[current_tile]):
+        if current_tile == tile or (
+            current_tile in renewing and tick - world_map.changed_at[cell] >= renewing[current_tile]
+        ):
             yield cell
 
 
@@ -115,7 +123,9 @@ def find_nearest(agent: AgentState, paths: Paths) -> Mapping[str, Cell]:
     return nearest_cells
 
 
-def iter_collect_goals(agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell]) -> Iterator[Goal]:
+def iter_collect_goals(
+    agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell]
+) -> Iterator[Goal]:
     """Yields what is known to give something that this life has not had yet, and what a recipe lacks."""
     recipe_book = agent.recipe_book
     needed: dict[str, float] = {}
@@ -127,8 +137,12 @@ def iter_collect_goals(agent: AgentState, observation: Observation, paths: Paths
         if tile not in closest:
             continue
         for gain, count in effect.gains.items():
-            value = needed.get(gain, 0.0 if gain in recipe_book.gained_items or gain in observation.resources else COLLECT_VALUE)
-            if not value and recipe_book.has_unknown_recipes and gain in recipe_book.known_items:  # more of it may be what some deed lacks
+            value = needed.get(
+                gain, 0.0 if gain in recipe_book.gained_items or gain in observation.resources else COLLECT_VALUE
+            )
+            if (
+                not value and recipe_book.has_unknown_recipes and gain in recipe_book.known_items
+            ):  # more of it may be what some deed lacks
                 value = COLLECT_VALUE * (1.0 - observation.inventory.get(gain, 0) / MAX_STOCK)
             if value <= 0:
                 continue
@@ -156,7 +170,9 @@ def _iter_craft_goals(agent: AgentState, observation: Observation, paths: Paths,
                 yield Goal(CRAFT_VALUE, f"go to {tile}", min(neighbors, key=lambda neighbor: paths.costs[neighbor]))
 
 
-def iter_exploration_goals(agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell]) -> Iterator[Goal]:
+def iter_exploration_goals(
+    agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell]
+) -> Iterator[Goal]:
     """Yields what is new: unseen ground, looks that nobody has entered, deeds that nobody has tried.
 
     Whoever lacks something and knows no help looks around, curious or not.
@@ -170,14 +186,20 @@ def iter_exploration_goals(agent: AgentState, observation: Observation, paths: P
             yield Goal(novelty_value * (0.5 + 0.5 * unknown) + urgency, "see what is beyond", cell)
     for tile, cell in closest.items():
         stats = agent.beliefs.tile_stats.get(tile)
-        if (stats is None or not stats.entered) and observation.life > MIN_EXPLORE_LIFE and not agent.beliefs.is_wall(tile):
+        if (
+            (stats is None or not stats.entered)
+            and observation.life > MIN_EXPLORE_LIFE
+            and not agent.beliefs.is_wall(tile)
+        ):
             yield Goal(novelty_value * 1.5, f"try {tile}", cell)
         for action in world.things:
             effect = agent.beliefs.effects.get((action, tile))
             tries = effect.tries if effect else 0.0
             if tries < world.patience and not (effect and effect.gains):
                 value = 1.2 * (novelty_value + urgency / 2) / (1.0 + 2.0 * tries / world.patience)
-                yield from iter_reachable(agent, observation, paths, Goal(value, f"{action} at {tile}, to see", cell, action))
+                yield from iter_reachable(
+                    agent, observation, paths, Goal(value, f"{action} at {tile}, to see", cell, action)
+                )
     if observation.life < MIN_EXPERIMENT_LIFE:
         return
     for action in world.actions:
@@ -191,7 +213,12 @@ def iter_exploration_goals(agent: AgentState, observation: Observation, paths: P
 
 
 def _iter_nearby_goals(
-    agent: AgentState, observation: Observation, paths: Paths, closest: Mapping[str, Cell], action: str, novelty_value: float
+    agent: AgentState,
+    observation: Observation,
+    paths: Paths,
+    closest: Mapping[str, Cell],
+    action: str,
+    novelty_value: float,
 ) -> Iterator[Goal]:
     """Yields going to what deeds have made: something may work beside it that does not work here."""
     for tile in agent.recipe_book.made_tiles & closest.keys():
@@ -219,8 +246,8 @@ def iter_fight_goals(agent: AgentState, observation: Observation) -> Iterator[Go
     """Yields doing something to whoever hunts and stands beside: running does not help any more."""
     if agent.world.reach != FACING:
         return
-    for cell in foresight.find_hunters(agent, observation):
-        if foresight.distance(cell, observation.position) == 1:
+    for cell in risk.find_hunters(agent, observation):
+        if risk.distance(cell, observation.position) == 1:
             for action in agent.world.things:
                 description = f"{action} at {observation.tiles[cell]}, to be rid of it"
                 yield Goal(FIGHT_VALUE, description, observation.position, action, cell)

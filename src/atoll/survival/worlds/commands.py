@@ -54,9 +54,14 @@ class SandboxedRunner:
         self._paths = {name: _find_program(name) for name in names}
         base_permissions = executor_config.permissions
         permissions = replace(
-            base_permissions, may_fork=True, programs=(*base_permissions.programs, *self._paths.values()), read_paths=(*base_permissions.read_paths, folder)
+            base_permissions,
+            may_fork=True,
+            programs=(*base_permissions.programs, *self._paths.values()),
+            read_paths=(*base_permissions.read_paths, folder),
         )
-        self._slot_pool = replace(executor_config.local, permissions=permissions, num_slots=1).open(partial(CommandJob, folder))
+        self._slot_pool = replace(executor_config.local, permissions=permissions, num_slots=1).open(
+            partial(CommandJob, folder)
+        )
 
     @property
     def level(self) -> str:

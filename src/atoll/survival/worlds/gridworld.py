@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from atoll.survival import grid
 from atoll.survival.grid.presets import NO_HAZARD as HARMLESS
 from atoll.survival.grid.terrain import GROUND, MOVES
-from atoll.survival.worlds.world import HERE, Action, Observation, Cell
+from atoll.survival.worlds.world import HERE, Action, Cell, Observation
 
 
 class GridWorld:
@@ -38,7 +38,9 @@ class GridWorld:
         return self.grid.terrain.is_inside(cell)
 
     def truth(self) -> Mapping[str, bool]:
-        return {f"sign {sign}": kind != HARMLESS for sign, kind in self.grid.terrain.sign_meanings.items()} | {"beast": True}
+        return {f"sign {sign}": kind != HARMLESS for sign, kind in self.grid.terrain.sign_meanings.items()} | {
+            "beast": True
+        }
 
     def close(self) -> None:
         self.grid.close()

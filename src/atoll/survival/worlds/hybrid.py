@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from atoll.survival.worlds.commands import CommandRunner
 from atoll.survival.worlds.gridworld import GridWorld
-from atoll.survival.worlds.playground import PlaygroundError, Playground
-from atoll.survival.worlds.world import Action, Observation, Cell
+from atoll.survival.worlds.playground import Playground, PlaygroundError
+from atoll.survival.worlds.world import Action, Cell, Observation
 
 GATHER_LOG = "stores.txt"  # what was gathered is written down before it counts
 

@@ -83,7 +83,11 @@ class Playground:
 
     def list_files(self) -> list[Path]:
         """Returns the files that there are to see, without what `write` kept of older ones."""
-        paths = (path for path in sorted(self.root.rglob("*")) if not _BACKUP_NAME.fullmatch(path.name) and _is_regular_file(path))
+        paths = (
+            path
+            for path in sorted(self.root.rglob("*"))
+            if not _BACKUP_NAME.fullmatch(path.name) and _is_regular_file(path)
+        )
         return [path for path, _ in zip(paths, range(MAX_FILES), strict=False)]
 
     def read(self, name: str) -> str:
@@ -134,7 +138,9 @@ class Playground:
                     raise PlaygroundError(f"{name[:80]!a} is no plain file of the playground alone")
                 yield file
         except (OSError, ValueError) as error:
-            raise PlaygroundError(f"there is no file {name[:60]!a} that can be read: {_describe_error(error)}") from error
+            raise PlaygroundError(
+                f"there is no file {name[:60]!a} that can be read: {_describe_error(error)}"
+            ) from error
 
     def _make_backup_path(self, path: Path) -> Path:
         """Returns a name beside a file that nothing has yet."""

@@ -26,7 +26,9 @@ class ExpectedState:
         self.aliases: dict[str, dict[str, int]] = {}
         self.kinds: list[tuple[str, str]] = []
 
-    def get_expected_error(self, kind: str, key: str, reason: str, *, version: int | None = None, name: str = "") -> Any:
+    def get_expected_error(
+        self, kind: str, key: str, reason: str, *, version: int | None = None, name: str = ""
+    ) -> Any:
         """Returns the exception that a change should meet, or None."""
         versions = self.values.get(key, [])
         alias_version = self.aliases.get(key, {}).get(name)
@@ -63,10 +65,12 @@ class StoreMachine(stateful.RuleBasedStateMachine):
         assert (None if caught is None else type(caught)) is expected_error, (caught, expected_error)
         return result
 
-    @stateful.rule(key=KEYS, value=VALUES, reason=REASONS, expected=st.optional_names() | VERSIONS)
+    @stateful.rule(key=KEYS, value=VALUES, reason=REASONS, expected=st.none() | VERSIONS)
     def set(self, key: str, value: Any, reason: str, expected: int | None) -> None:
         expected_error = self.model.get_expected_error("set", key, reason, version=expected)
-        version = self.apply_change(expected_error, lambda: self.store.set(key, value, reason, expected_version=expected))
+        version = self.apply_change(
+            expected_error, lambda: self.store.set(key, value, reason, expected_version=expected)
+        )
         if expected_error is None:
             self.model.values.setdefault(key, []).append(value)
             self.model.kinds.append(("set", key))
@@ -96,7 +100,7 @@ class StoreMachine(stateful.RuleBasedStateMachine):
             self.model.locked.discard(key)
             self.model.kinds.append(("unlock", key))
 
-    @stateful.rule(key=KEYS, name=NAMES, version=st.optional_names() | VERSIONS, reason=REASONS)
+    @stateful.rule(key=KEYS, name=NAMES, version=st.none() | VERSIONS, reason=REASONS)
     def alias(self, key: str, name: str, version: int | None, reason: str) -> None:
         expected_error = self.model.get_expected_error("alias", key, reason, version=version, name=name)
         self.apply_change(expected_error, lambda: self.store.alias(key, name, version, reason))

@@ -4,8 +4,8 @@ from typing import Any
 
 from atoll import errors, governed
 from atoll.governed import errors as refusals
-from atoll.testing import claims
-from atoll.testing.parameters.base import ParameterStoreTests, set_values, get_change_fields
+from atoll.testing import assertions
+from atoll.testing.parameters.base import ParameterStoreTests, get_change_fields, set_values
 
 VALUES: tuple[Any, ...] = (
     0, 1, -1, 2**70, 0.1, 1.0, 1e300, True, False, None, "", "text", "åß∂ 日本語 🏝\n\t", [], [1, [2.5, None]], {},
@@ -53,7 +53,7 @@ class ValueTests(ParameterStoreTests):
         """Numbers that are not finite, sets, bytes and objects; nothing is written."""
         store = self.make()
         for value in (float("nan"), float("inf"), {1, 2}, b"bytes", object(), [object()]):
-            with claims.raises(refusals.InvalidValue):
+            with assertions.raises(refusals.InvalidValue):
                 set_values(store, value)
         assert list(store.list()) == []
 
@@ -78,7 +78,7 @@ class ValueTests(ParameterStoreTests):
         """Empty, blank, 10,000 characters, half a character, a zero byte. G29."""
         store = self.make()
         for key in ("", " ", "x" * 10_000, "日" * 10_000, "\ud800", "a\0b", "a\nb"):
-            with claims.raises(refusals.InvalidKey) as caught:
+            with assertions.raises(refusals.InvalidKey) as caught:
                 set_values(store, 1, key=key)
             assert str(caught[0]).endswith((".", "out.", "most."))
         assert list(store.list()) == []
@@ -87,15 +87,15 @@ class ValueTests(ParameterStoreTests):
         """By `get`, `history` and `rollback`. G13."""
         store = self.make()
         for read in (store.get, store.history):
-            with claims.raises(refusals.ParameterNotFound) as caught:
+            with assertions.raises(refusals.ParameterNotFound) as caught:
                 read("key")
             assert caught[0].key == "key"
-        with claims.raises(refusals.ParameterNotFound):
+        with assertions.raises(refusals.ParameterNotFound):
             store.rollback("key", 1, "because", author="ann")
 
     def test_not_found_is_an_atoll_error(self) -> None:
         """Whoever catches `errors.NotFound` catches it."""
-        with claims.raises(errors.NotFound):
+        with assertions.raises(errors.NotFound):
             self.make().get("key")
 
     def test_keys_are_listed_in_order(self) -> None:
@@ -119,7 +119,7 @@ class ValueTests(ParameterStoreTests):
         store = self.make()
         store.note("proposal/1", "approve", None, "fine", author="ann")
         assert list(store.list()) == []
-        with claims.raises(refusals.ParameterNotFound):
+        with assertions.raises(refusals.ParameterNotFound):
             store.get("proposal/1")
 
     def test_history_lists_versions_oldest_first(self) -> None:
@@ -146,7 +146,7 @@ class ValueTests(ParameterStoreTests):
         set_values(store, "one", "two")
         assert store.get("key@1") == ("one", 1)
         for name in ("key@0", "key@3", f"key@{2**63}", f"key@{'9' * 5000}"):
-            with claims.raises(refusals.VersionNotFound):
+            with assertions.raises(refusals.VersionNotFound):
                 store.get(name)
 
     def test_key_with_at_sign_takes_precedence(self) -> None:
@@ -168,5 +168,5 @@ class ValueTests(ParameterStoreTests):
         assert other_store.get("key") == (2, 2)
         assert list(other_store.changes()) == list(store.changes())
         assert isinstance(other_store.get_lock("key"), governed.Change)
-        with claims.raises(refusals.ParameterLocked):
+        with assertions.raises(refusals.ParameterLocked):
             set_values(other_store, 3)

@@ -1,0 +1,1 @@
+"""Govern of cli."""

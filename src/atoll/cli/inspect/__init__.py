@@ -1,0 +1,1 @@
+"""Inspect of cli."""

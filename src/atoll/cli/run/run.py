@@ -1,0 +1,320 @@
+"""The verbs `run` and `resume`."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from atoll.cli.run import survival_files
+from atoll.cli.services import dashboard as services_dashboard
+from atoll.cli.terminal import options
+
+LeaseOption = Annotated[
+    float,
+    typer.Option(
+        "--lease-seconds", min=0.5, max=86_400, metavar="S", help="So long the islands of a silent coordinator wait."
+    ),
+]
+
+
+def run_coordinator(run_store: Any, make_coordinator: Callable[..., Any], as_json: bool, quiet: bool) -> int:
+    """Works until the run is over and tells how it ended; returns the exit status."""
+    from atoll import runs
+    from atoll.cli.run import session_output
+    from atoll.cli.terminal import console as terminal_console
+
+    console, started_at = terminal_console.get_stderr_console(), time.monotonic()
+    coordinator = make_coordinator(say=lambda line: None if quiet else terminal_console.print_line(console, line))
+    if not quiet:
+        terminal_console.print_line(
+            console,
+            f"Others join with: {terminal_console.get_program_name()} join {coordinator.run} --store {run_store.database.name}",
+        )
+    try:
+        with terminal_console.interrupt_on_sigterm():
+            coordinator.go()
+    except KeyboardInterrupt:
+        terminal_console.print_line(console, "Left the run: its islands are free for others, 'join' comes back to it.")
+        raise
+    summary = runs.summarize(run_store, coordinator.run)
+    if as_json:
+        terminal_console.print_json({**summary.to_data(), "coordinator": coordinator.name})
+    elif not quiet:
+        session_output.print_summary(
+            terminal_console.get_stdout_console(), run_store, summary, time.monotonic() - started_at
+        )
+    return 1 if summary.status == "failed" else 0
+
+
+LLMOption = Annotated[
+    str | None,
+    typer.Option("--llm", metavar="MODEL", help="A model, e.g. openai:NAME, openai:NAME@URL, local; none; config."),
+]
+IterationsOption = Annotated[
+    int | None, typer.Option("--iterations", "-i", min=0, metavar="N", help="Steps; 0: the start only.")
+]
+TargetOption = Annotated[
+    float | None,
+    typer.Option("--target", "--target-score", "-t", metavar="SCORE", help="Stop once the best reaches it."),
+]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option(metavar="LIMITS", help="60s, 10m, '$1', 500evals, 100calls, 20000tokens; several with commas."),
+]
+WorkersOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="Steps at work at once.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the configuration; repeatable.")
+]
+RequireOption = Annotated[
+    str | None, typer.Option("--require-sandbox", metavar="LEVEL", help="Refuse to run in a weaker jail: L1, L2 or L3.")
+]
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option("--executor", metavar="KIND", help="Where candidates are judged: local, or ray, on a Ray cluster."),
+]
+UnsafeOption = Annotated[bool, typer.Option("--unsafe", help="Run a model's code even where this machine has no jail.")]
+UnsafeEnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--unsafe-env", metavar="NAME", help="Show candidates a secret of the environment; repeatable."),
+]
+BaselinesOption = Annotated[
+    bool,
+    typer.Option(
+        "--baselines", help="Then run best-of-N, sequential and, with a model, no LLM too: costs 3 or 4 times."
+    ),
+]
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+LogLevelOption = Annotated[
+    str | None,
+    typer.Option("--log-level", "-l", metavar="LEVEL", help="How much is told: DEBUG, INFO, WARNING or ERROR."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but what --json prints.")]
+
+
+def run(
+    task: Annotated[
+        Path, typer.Argument(metavar="TASK", help="A folder with atoll.toml, or an OpenEvolve folder or program.")
+    ],
+    evaluator: Annotated[
+        Path | None, typer.Argument(metavar="[EVALUATOR]", show_default=False, help="Judges a program.")
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="YAML", help="Another configuration of OpenEvolve's.")
+    ] = None,
+    llm: LLMOption = None,
+    iterations: IterationsOption = None,
+    episodes: survival_files.EpisodesOption = None,
+    budget: BudgetOption = None,
+    target: TargetOption = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="All dice come from it.")] = None,
+    workers: WorkersOption = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="The same seed gives the same run with any number of workers.")
+    ] = False,
+    changes: SetOption = None,
+    executor: ExecutorOption = None,
+    require_sandbox: RequireOption = None,
+    unsafe: UnsafeOption = False,
+    unsafe_env: UnsafeEnvOption = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Begin with the programs of a checkpoint of OpenEvolve's.")
+    ] = None,
+    checkpoint_folder: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="At the end write an OpenEvolve checkpoint there."),
+    ] = None,
+    api_base: Annotated[
+        str | None, typer.Option("--api-base", metavar="URL", help="As in openevolve-run: where its models are.")
+    ] = None,
+    primary_model: Annotated[
+        str | None, typer.Option("--primary-model", metavar="NAME", help="As in openevolve-run: --llm openai:NAME.")
+    ] = None,
+    secondary_model: Annotated[
+        str | None, typer.Option("--secondary-model", metavar="NAME", help="Asked once for five times the first.")
+    ] = None,
+    log_level: LogLevelOption = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Let other coordinators join and lead islands of it: atoll join RUN.")
+    ] = False,
+    lease_seconds: LeaseOption = 15.0,
+    baselines: BaselinesOption = False,
+    save_run: survival_files.SaveRunOption = None,
+    save_report: survival_files.SaveReportOption = None,
+    tick_delay: survival_files.TickDelayOption = None,
+    linger: survival_files.LingerOption = 0.0,
+    dashboard: services_dashboard.DashboardOption = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Evolves a task and saves everything in the store.
+
+    The options win over the task's atoll.toml. Ctrl-C once finishes the steps at work and saves; twice stops at once.
+
+    \b
+    Examples:
+      atoll run examples/llmsr_oscillator
+      atoll run examples/funsearch_capset --llm openai:gpt-5-mini --budget '$1'
+      atoll run my_task --iterations 200 --seed 7 --set llmsr.preset=funsearch
+      atoll run my_task --iterations 0 --json
+      atoll run initial_program.py evaluator.py -c config.yaml --llm config
+      atoll run examples/survival --episodes 20 --save-run turns --set fear=off
+      atoll run examples/survival --dashboard --tick-delay 1 --linger 600
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll import config, runs  # with SQLAlchemy and pydantic: help need not wait for them
+    from atoll import store as stores
+    from atoll.cli.run import session_output
+    from atoll.runs import openevolve_export
+
+    num_iterations = episodes if iterations is None else iterations
+    run_options: dict[str, Any] = {
+        "llm": llm,
+        "iterations": num_iterations,
+        "budget": budget,
+        "target": target,
+        "seed": seed,
+    }
+    run_options |= {"workers": workers, "deterministic": deterministic or None}
+    option_layers = [
+        *build_option_layers(changes, run_options, require_sandbox, executor),
+        *survival_files.make_delay_layer(tick_delay),
+    ]
+    run_config = config.load(task, option_layers, evaluator=evaluator, settings=settings)
+    if checkpoint is not None:
+        run_config = config.with_checkpoint(run_config, checkpoint)
+    if api_base or primary_model or secondary_model:
+        run_config = config.with_openevolve_model(
+            run_config,
+            primary_model,
+            secondary_model,
+            api_base,
+            has_llm_option=llm not in (None, config.LLM_FROM_CONFIG),
+        )
+    set_log_level(log_level)
+    unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
+    recorder = survival_files.SurvivalRecorder(save_run, save_report)
+    recorder.check(run_config.system)
+    survival_files.check_episodes(run_config.system, episodes, iterations)
+    if shared:
+        file_options = {"--save-run": save_run, "--save-report": save_report, "--output": checkpoint_folder}
+        check_shared_options({**file_options, "--baselines": baselines, "--dashboard": dashboard, "--linger": linger})
+        with stores.Store(store) as run_store:
+            coordinator_options: dict[str, Any] = {"allowed": unsafe_options, "lease_seconds": lease_seconds}
+            return run_coordinator(
+                run_store,
+                lambda **extra: runs.Coordinator(run_store, run_config, **coordinator_options, **extra),
+                as_json,
+                quiet,
+            )
+    with stores.Store(store) as run_store, services_dashboard.serve_during_run(run_store, dashboard):
+        has_viewer = dashboard and not as_json  # for programs nobody waits
+        session = runs.Session(run_store, run_config, allowed=unsafe_options, has_dashboard=has_viewer)
+        baseline_permissions = unsafe_options if baselines else None
+        recorder.attach(session)
+        status = session_output.run_session(
+            session, run_store, as_json=as_json, quiet=quiet, baseline_permissions=baseline_permissions
+        )
+        if checkpoint_folder is not None:
+            print(
+                f"atoll: Written to {openevolve_export.export_output_folder(run_store, session.run_id, checkpoint_folder)}.",
+                file=sys.stderr,
+            )
+        recorder.write_report()
+        survival_files.linger(linger)
+    return status
+
+
+def check_shared_options(option_values: Mapping[str, object]) -> None:
+    """Checks that nothing is asked for that a run of several coordinators does not do.
+
+    Raises:
+        SetupError: Something is.
+    """
+    from atoll import errors
+
+    for name, value in option_values.items():
+        if value:
+            raise errors.SetupError(f"{name} is not for a run of several coordinators: leave it or --shared out.")
+
+
+def set_log_level(name: str | None) -> None:
+    """Has so much told of what happens inside: warnings, unless told otherwise.
+
+    Raises:
+        SetupError: There is no such level.
+    """
+    from atoll import errors
+
+    if name is None:
+        return
+    if name.upper() not in LOG_LEVELS:
+        raise errors.SetupError(f"There is no log level {name!r:.40}: it is one of {', '.join(LOG_LEVELS)}.")
+    logging.getLogger("atoll").setLevel(name.upper())
+
+
+def resume(
+    run: options.RunArgument,
+    llm: LLMOption = None,
+    iterations: Annotated[int | None, typer.Option(min=0, metavar="N", help="So many steps more.")] = None,
+    budget: Annotated[str | None, typer.Option(metavar="LIMITS", help="So much more: 60s, '$1', 500evals.")] = None,
+    target: TargetOption = None,
+    workers: WorkersOption = None,
+    changes: SetOption = None,
+    executor: ExecutorOption = None,
+    require_sandbox: RequireOption = None,
+    unsafe: UnsafeOption = False,
+    unsafe_env: UnsafeEnvOption = None,
+    baselines: BaselinesOption = False,
+    linger: survival_files.LingerOption = 0.0,
+    dashboard: services_dashboard.DashboardOption = False,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    as_json: options.JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Goes on with a run; nothing is judged or paid twice.
+
+    It goes on where it ended, was stopped or was killed, to the limits that it last had. New limits take the place of
+    all old ones, of a target too.
+
+    \b
+    Examples:
+      atoll resume latest
+      atoll resume 20261115-142233-x7k2 --iterations 500
+      atoll resume latest --baselines
+      atoll resume latest --dashboard --linger 600
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll import runs
+    from atoll.cli.run import session_output
+
+    run_options: dict[str, Any] = {"llm": llm, "iterations": iterations, "budget": budget, "target": target}
+    run_options["workers"] = workers
+    unsafe_options = runs.UnsafeOptions(unsafe, unsafe_env or ())
+    with options.open_existing_store(store) as run_store, services_dashboard.serve_during_run(run_store, dashboard):
+        option_layers = build_option_layers(changes, run_options, require_sandbox, executor)
+        has_viewer = dashboard and not as_json
+        session = runs.resume(
+            run_store, runs.find_run(run_store, run), option_layers, allowed=unsafe_options, has_dashboard=has_viewer
+        )
+        baseline_permissions = unsafe_options if baselines else None
+        status = session_output.run_session(
+            session, run_store, as_json=as_json, quiet=quiet, baseline_permissions=baseline_permissions
+        )
+        survival_files.linger(linger)
+    return status
+
+
+def build_option_layers(
+    changes: list[str] | None, run_options: dict[str, Any], require: str | None = None, executor: str | None = None
+) -> list[Any]:
+    """Returns what the command line changes: first what `--set` says, then the options."""
+    from atoll import config
+
+    run_section = {name: value for name, value in run_options.items() if value is not None}
+    option_layers = [{"run": run_section}] if run_section else []
+    option_layers += [{"sandbox": {"require": require}}] if require else []
+    option_layers += [{"executor": {"kind": executor}}] if executor else []
+    return [*(config.parse_set(change) for change in changes or ()), *option_layers]

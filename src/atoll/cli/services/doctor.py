@@ -1,0 +1,231 @@
+"""The verb `atoll doctor`."""
+
+import os
+import platform
+import re
+import sqlite3
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import atoll
+from atoll import errors
+from atoll.cli.terminal import options
+
+_COMMAND = re.compile(r"pip install 'atoll\[(\w+)\]'(?! \(in a checkout)")
+
+
+def get_install_command(extra: str) -> str:
+    """Returns how to install an extra."""
+    return add_checkout_command(f"pip install 'atoll[{extra}]'")
+
+
+def add_checkout_command(sentence: str) -> str:
+    """Returns a sentence in which every command that installs an extra is followed by the one for a checkout."""
+    return _COMMAND.sub(r"\g<0> (in a checkout: scripts/setup \1)", sentence)
+
+
+type Status = Literal["ok", "missing", "broken"]
+
+# Those that a user may want: `all` is all of them, and `dev` is for who works on Atoll.
+EXTRAS_IN_USE = frozenset({"anthropic", "google", "local", "dashboard", "postgres", "ray", "envs", "mcp", "columnar"})
+MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)])?[^;]*(?:;.*extra == ['\"]([^'\"]+)['\"])?")
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorCheck:
+    """One thing that was looked at.
+
+    Attributes:
+        status: `missing` hinders only who wants that thing; `broken` hinders everybody.
+        advice: What to do; empty where nothing is.
+    """
+
+    name: str
+    status: Status
+    found: str
+    advice: str = ""
+
+
+def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False) -> int:
+    """Checks this machine, and says what is missing.
+
+    Packages, store, sandbox and keys; where something is missing, what to do.
+
+    Of keys it says whether they are set and never what they are. Exits 1 only if something needed is broken.
+
+    \b
+    Examples:
+      atoll doctor
+      atoll doctor --store /tmp/demo.db --json
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from atoll.cli.terminal import console as terminal_console  # with rich: help need not wait for it
+
+    checks = list(run_checks(store))
+    is_ok = all(check.status != "broken" for check in checks)
+    if as_json:
+        terminal_console.print_json({"ok": is_ok, "checks": [asdict(check) for check in checks]})
+        return 0 if is_ok else 1
+    console = terminal_console.get_stdout_console()
+    width = max(len(check.name) for check in checks)
+    colors = {"ok": "", "missing": "dim", "broken": "bold red"}
+    for check in checks:
+        description = f"\n{'':{width + 11}}".join(_wrap_check(check, max(console.width - width - 11, 40)))
+        terminal_console.print_line(
+            console, f"{check.status:7}  {check.name:{width}}  {description}", colors[check.status]
+        )
+    return 0 if is_ok else 1
+
+
+def _wrap_check(check: DoctorCheck, width: int) -> Sequence[str]:
+    """Returns what was found and what to do, on one line where they have room."""
+    full_text = f"{check.found}; {check.advice}" if check.advice else check.found
+    if len(full_text) <= width:
+        return [full_text]
+    texts = (f"{check.found};", check.advice) if check.advice else (check.found,)
+    return [
+        line for text in texts for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    ]
+
+
+def run_checks(store: str) -> Iterator[DoctorCheck]:
+    """Yields the checks, one after the other."""
+    yield DoctorCheck("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield DoctorCheck("atoll", "ok", atoll.__version__)
+    yield from _check_packages()
+    yield _run_check("store", lambda: _check_store(store), "give another with --store, or put it in order")
+    yield _run_check("sandbox", _check_sandbox, "candidates cannot run until this works")
+    yield from _check_keys()
+    yield DoctorCheck("cores", "ok", str(len(os.sched_getaffinity(0))))
+    yield DoctorCheck("memory", "ok", f"{_get_memory_bytes() / 2**30:.1f} GiB")
+
+
+def _run_check(name: str, run_check: Callable[[], DoctorCheck], advice: str) -> DoctorCheck:
+    """Looks, and takes whatever is raised for the answer."""
+    result = errors.capture(run_check)
+    if not isinstance(result, errors.CaughtException):
+        return result
+    is_atoll_error = isinstance(result.error, errors.AtollError)
+    return DoctorCheck(name, "broken", str(result.error) if is_atoll_error else str(result), advice)
+
+
+def _check_keys() -> Iterator[DoctorCheck]:
+    """Yields a check for each service that wants a key; any of its variables will do."""
+    from atoll.llm import endpoint
+
+    for service, service_info in endpoint.SERVICES.items():
+        if service_info.is_local:
+            continue
+        name, *other_variables = service_info.key_variables
+        if set_variable := next(
+            (variable for variable in service_info.key_variables if os.environ.get(variable)), None
+        ):
+            yield DoctorCheck(name, "ok", "set" if set_variable == name else f"set as {set_variable}")
+        else:
+            requirement = f"this or {' or '.join(other_variables)} is needed" if other_variables else "needed"
+            yield DoctorCheck(name, "missing", "not set", f"{requirement} for {service}:NAME")
+
+
+def _check_packages() -> Iterator[DoctorCheck]:
+    """Yields the packages that are needed, then the extras; asks their metadata and imports none."""
+    required, optional = _read_requirements("atoll")
+    for name in required:
+        version = _version(name)
+        if version is None:
+            yield DoctorCheck(name, "broken", "not installed", f"pip install {name}")
+        else:
+            yield DoctorCheck(name, "ok", version)
+    yield DoctorCheck("sqlite", "ok", sqlite3.sqlite_version)
+    for extra, names in optional.items():
+        versions = {name: _version(name) for name in names}
+        missing = [name for name, version in versions.items() if version is None]
+        if missing:
+            description = f"without {', '.join(missing)}"
+            yield DoctorCheck(f"extra {extra}", "missing", description, get_install_command(extra))
+        else:
+            yield DoctorCheck(
+                f"extra {extra}", "ok", ", ".join(f"{name} {version}" for name, version in versions.items())
+            )
+
+
+def _read_requirements(package: str) -> tuple[Sequence[str], Mapping[str, Sequence[str]]]:
+    """Returns what a package always needs, and what each of its extras adds."""
+    required, by_extra = list[str](), dict[str, list[str]]()
+    for line in metadata.requires(package) or ():
+        if (match := _REQUIREMENT.match(line)) is None or not (match[3] is None or match[3] in EXTRAS_IN_USE):
+            continue
+        inner = [name for extra in (match[2] or "").split(",") for name in _get_extra_packages(match[1], extra.strip())]
+        (by_extra.setdefault(match[3], []) if match[3] else required).extend([match[1], *inner])
+    return required, by_extra
+
+
+def _get_extra_packages(package: str, extra: str) -> Sequence[str]:
+    """Returns what an extra of another package adds, e.g. `anthropic` for `pydantic-ai-slim[anthropic]`."""
+    try:
+        matches = [_REQUIREMENT.match(line) for line in metadata.requires(package) or ()]
+    except metadata.PackageNotFoundError:
+        return ()
+    return [match[1] for match in matches if match and extra and match[3] == extra]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _check_store(url: str) -> DoctorCheck:
+    """Opens the store, and takes the right to write for a moment; makes none where there is none."""
+    from atoll.store.database import schema, urls
+
+    path = Path(urls.get_path(url))
+    if urls.is_file_path(url) and not path.exists():
+        folder = path.absolute().parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            return DoctorCheck(
+                "store", "broken", f"{folder} cannot be written", "make that folder, or name another store"
+            )
+        return DoctorCheck("store", "ok", f"{url} is not there yet: the first run makes it")
+    with options.open_existing_store(url) as run_store:
+        with run_store.database.begin_write():
+            pass
+        description = f"{run_store.database.name}, schema {schema.VERSION}, {len(run_store.runs()):,} runs, writable"
+    return DoctorCheck("store", "ok", description)
+
+
+def _make_job() -> Callable[[Any], Any]:
+    return _double
+
+
+def _double(value: Any) -> Any:
+    return 2 * value
+
+
+def _check_sandbox() -> DoctorCheck:
+    """Tries the strongest sandbox that there is, and says what is missing for a stronger one."""
+    from atoll import sandbox
+
+    with sandbox.open(_make_job, sandbox.Limits(seconds=10.0), unsafe=True) as probe_sandbox:
+        result = probe_sandbox.run(21)
+    if result.value != 42:
+        raise errors.SetupError(f"A trivial job failed: {result.failure or result.value!r}.")
+    missing_features = " ".join(sandbox.describe_missing(sandbox.probe()))
+    return DoctorCheck(
+        "sandbox",
+        "missing" if missing_features else "ok",
+        f"{probe_sandbox.level}: {sandbox.LEVELS[probe_sandbox.level]}",
+        missing_features,
+    )
+
+
+def _get_memory_bytes() -> float:
+    """Returns how much memory there is, or how much of it this container may use."""
+    total = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    limit = MEMORY_LIMIT.read_text().strip() if MEMORY_LIMIT.is_file() else "max"
+    return min(total, float(limit)) if limit.isdecimal() else total

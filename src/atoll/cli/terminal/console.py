@@ -1,0 +1,134 @@
+"""How things are written: to a terminal in colour, to a pipe as plain text; results to stdout, the rest to stderr."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from atoll.runs import text_format
+
+PIPE_WIDTH = 200  # of tables in a pipe, where no terminal cuts them
+GAP = 2  # between columns
+MIN_WIDTH = 10  # what the column that is cut keeps
+
+
+@contextmanager
+def interrupt_on_sigterm() -> Iterator[None]:
+    """Makes a polite end (SIGTERM) the same as Ctrl-C."""
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
+
+
+def get_stdout_console() -> Console:
+    """Returns the console for results."""
+    return _make_console(stderr=False)
+
+
+def get_stderr_console() -> Console:
+    """Returns the console for progress."""
+    return _make_console(stderr=True)
+
+
+def _make_console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(stderr=stderr, highlight=False, emoji=False, width=width)
+
+
+def print_line(console: Console, content: str = "", style: str = "") -> None:
+    """Writes a text as it is, but for what cannot be seen."""
+    console.print(Text(text_format.escape_control(content), style=style), soft_wrap=True)
+
+
+def print_table(
+    console: Console,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right_aligned: Sequence[str] = (),
+    flexible: str = "",
+    optional: Sequence[str] = (),
+) -> None:
+    """Prints a table that fits: first the spare columns go, then the flexible one is cut; nothing else ever is.
+
+    Args:
+        headings: One per column.
+        rows: Texts, taken as they are, but on one line.
+        right: Headings of the columns with numbers.
+        flexible: Heading of the column whose texts may be cut.
+        spare: Headings of the columns that a narrow terminal can do without, the least needed first.
+    """
+    columns = {
+        name: [text_format.escape_control(" ".join(row[index].split("\n"))) for row in rows]
+        for index, name in enumerate(headings)
+    }
+    widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
+    for name in optional:
+        if _sum_widths(widths, flexible) + (MIN_WIDTH if flexible else 0) > console.width:
+            del columns[name], widths[name]
+    if flexible in columns:
+        width_left = max(console.width - _sum_widths(widths, flexible), MIN_WIDTH)
+        columns[flexible] = [truncate(cell, width_left) for cell in columns[flexible]]
+        widths[flexible] = min(widths[flexible], width_left)
+    grid = _make_grid(list(columns), right_aligned)
+    for row in zip(*columns.values(), strict=True):
+        grid.add_row(*(Text(cell) for cell in row))
+    if _sum_widths(widths) > console.width:
+        grid.width = _sum_widths(widths)
+    console.print(grid, crop=False)
+
+
+def _sum_widths(widths: Mapping[str, int], excluded: str = "") -> int:
+    return sum(width for name, width in widths.items() if name != excluded) + GAP * (len(widths) - 1)
+
+
+def truncate(cell: str, width: int) -> str:
+    """Returns a text that fits, with an ellipsis where it was cut."""
+    return cell if cell_len(cell) <= width else f"{set_cell_size(cell, width - 1).rstrip()}…"
+
+
+def _make_grid(headings: Sequence[str], right_aligned: Sequence[str]) -> Table:
+    grid = Table(box=None, pad_edge=False, header_style="dim")
+    for name in headings:
+        grid.add_column(name, justify="right" if name in right_aligned else "left", no_wrap=True)
+    return grid
+
+
+def print_json(data: Any) -> None:
+    """Prints data for programs, on one line."""
+    print(json.dumps(data, allow_nan=False))
+
+
+def get_program_name() -> str:
+    """Returns how this program is started from here."""
+    if wrapper := os.environ.get("ATOLL_STARTED_AS"):
+        return quote_shell(wrapper)
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        return f"{format_value(Path(sys.executable))} -m atoll"
+    on_path = shutil.which(program.name)
+    return program.name if on_path and program.exists() and program.samefile(on_path) else format_value(program)
+
+
+def format_value(path: Path) -> str:
+    """Returns a path as one would type it here."""
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+
+
+def quote_shell(text: str) -> str:
+    """Returns a text as one would type it in a shell."""
+    return shlex.quote(text)

@@ -1,0 +1,270 @@
+"""The islands, and all that applying a step changes: under the evolver's lock, or again from the journal."""
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from atoll import archipelago, control, errors, evaluation, function, gate, profiler
+from atoll.archipelago import Migration, Reset
+from atoll.candidate import Candidate, content_hash
+from atoll.cluster import clusters, records
+from atoll.cluster.config import EvolverConfig, funsearch_population
+from atoll.cluster.iteration import IterationOutcome
+from atoll.journal import Record
+
+type RunIteration = Callable[[Island], function.Function]
+
+
+@dataclass(eq=False, slots=True)
+class Island:
+    """A pool with its place and epoch; a reset puts a new island with the next epoch in the same place."""
+
+    index: int
+    epoch: int
+    population: archipelago.Population
+    _profilers: profiler.Profilers[archipelago.IslandEvent]
+    _run_iteration: "RunIteration"
+    _best: float = -math.inf
+
+    def use_profiler(self, profiler_fn: profiler.ProfilerFn[archipelago.IslandEvent]) -> profiler.Remove:
+        """Registers a profiler with every island of this ring."""
+        return self._profilers.use(profiler_fn)
+
+    def best_fn(self) -> function.Function:
+        return self.population.best_fn()
+
+    def request_mutation(self) -> function.Function:
+        return self._run_iteration(self)
+
+    def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
+        """Lets the pool carry out the decision and announces a new best."""
+        decision = self.population.add_fn(fn, decision)
+        if decision.verdict == "accept" and function.get_fitness(fn) > self._best:
+            self._best = function.get_fitness(fn)
+            self._profilers.emit(archipelago.OnBestFnImproved("on_best_fn_improved", fn))
+        return decision
+
+
+log = logging.getLogger(__name__)
+
+ALL_ISLANDS = -1  # the island of a record that concerns all of them
+LATE = "late: its island was reset meanwhile, so it stays out"
+
+
+class ArchipelagoState:
+    """Islands, what is held, the best so far and what was spent.
+
+    Every change is one method that takes outcomes, not dice, and returns the records of what it did: a resume calls
+    the same methods with what the records say, and throws their records away.
+    """
+
+    def __init__(self, config: EvolverConfig, events: profiler.EventQueue, run_iteration: RunIteration) -> None:
+        island_config = config.island_config
+        self._island_config, self._run_iteration, self._learner = island_config, run_iteration, config.learner
+        initial: Any = island_config.initial_fn.skeleton()
+        make_default = initial.with_text if isinstance(initial, function.Rewritable) else type(initial)
+        self._make_skeleton = config.make_skeleton or make_default
+        self._make_population = island_config.make_population or funsearch_population(
+            island_config.num_selected_clusters
+        )
+        self.rng = Random()
+        self.profilers = profiler.Profilers[archipelago.EvolverEvent](events)
+        self._island_profilers = profiler.Profilers[archipelago.IslandEvent](events)
+        self._cluster_profilers = profiler.Profilers[clusters.ClusterEvent](events)
+        self._island_profilers.use(island_config.island_profiler_fn)
+        self._cluster_profilers.use(island_config.cluster_profiler_fn)
+        self.islands = [self._make_island(index, 0) for index in range(island_config.num_islands)]
+        self.held: dict[str, function.Function] = {}
+        self.best: function.Function | None = None
+        self.last_failure, self._best_score = "", -math.inf
+        self.usage = control.Usage()
+        self.applied_count = self.last_improved = self.idle_iterations = 0  # idle: steps since one that judged anything
+
+    def add_initial(self, fn: function.Function, decisions: Sequence[gate.Decision] = ()) -> Sequence[Record]:
+        """Puts the initial function on every island; a resume says how that was decided.
+
+        Raises:
+            RunFailed: An island cannot keep it.
+        """
+        self.usage.evaluations += 1
+        self.usage.cost += fn.evaluation.cost if fn.evaluation else evaluation.ZERO_COST
+        requested = decisions or [gate.Decision("accept", "founded", "atoll")] * len(self.islands)
+        applied_decisions = [
+            self._add_initial_to(island, fn, decision) for island, decision in zip(self.islands, requested, strict=True)
+        ]
+        data = {
+            **records.fn_to_data(fn),
+            "decisions": [records.decision_to_data(decision) for decision in applied_decisions],
+        }
+        return [Record("founded", 0, ALL_ISLANDS, data)]
+
+    def _add_initial_to(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
+        if decision.verdict == "accept":
+            decision = self._add_to_island(island, self.with_fitness(fn, island.index), decision)
+        try:
+            island.best_fn()
+        except errors.NotFound as error:
+            raise errors.RunFailed(f"Island {island.index} is empty: {decision.reason}.") from error
+        return decision
+
+    def apply(self, outcome: IterationOutcome) -> Sequence[Record]:
+        """Takes in a step that was worked; a child whose island was reset meanwhile may be the best, but stays out."""
+        pending = outcome.pending
+        island = self.islands[pending.island]
+        new_records = list[Record]()
+        for id, result in outcome.observed:
+            new_records += self.update_evaluation(pending.iteration, pending.island, id, result)
+        self.applied_count += 1
+        children = [
+            (fn, self._apply_decision(island, pending.epoch, fn, decision)) for fn, decision in outcome.children
+        ]
+        new_records += [records.make_held_record(fn) for fn, decision in children if decision.verdict == "hold"]
+        self._update_usage(outcome, children)
+        data: dict[str, Any] = {"children": [records.child_to_data(*child) for child in children]}
+        data |= {"evaluations": outcome.evaluations}
+        data |= {"failure": outcome.failure} if outcome.failure else {}
+        data |= {"cost": outcome.cost.to_data()} if outcome.cost != evaluation.ZERO_COST else {}
+        return [*new_records, Record("applied", pending.iteration, pending.island, data)]
+
+    def _apply_decision(
+        self, island: Island, epoch: int, fn: function.Function, decision: gate.Decision
+    ) -> gate.Decision:
+        if decision.verdict == "hold":
+            self.held[records.require_candidate(fn).id] = fn
+        elif decision.verdict == "accept" and island.epoch == epoch:
+            return self._add_to_island(island, fn, decision)
+        elif decision.verdict == "accept":
+            self._update_best(island, fn)
+            return decision if LATE in decision.reason else replace(decision, reason=f"{decision.reason}; {LATE}")
+        return decision
+
+    def get_island(self, index: int) -> Island:
+        """Returns the island in a place.
+
+        Raises:
+            SetupError: There is no such place.
+        """
+        if not 0 <= index < len(self.islands):
+            raise errors.SetupError(f"There is no island {index} of {len(self.islands)}: ring and schedule differ.")
+        return self.islands[index]
+
+    def apply_actions(self, iteration: int, actions: Sequence[Migration | Reset]) -> Sequence[Record]:
+        """Does what a schedule said; all resets of one moment are one swap."""
+        new_records = [
+            self.migrate(iteration, action.target, action.fn) for action in actions if isinstance(action, Migration)
+        ]
+        resets = [action for action in actions if isinstance(action, Reset)]
+        removed = [self.get_island(reset.island) for reset in resets]
+        for each in resets:
+            new_records.append(self.reset(iteration, each.island, self.islands[each.island].epoch + 1, each.founders))
+        if resets:
+            revived = [self.islands[reset.island] for reset in resets]
+            self.profilers.emit(archipelago.OnIslandsRemoved("on_islands_removed", list(removed)))
+            self.profilers.emit(archipelago.OnIslandsRevived("on_islands_revived", list(revived)))
+        return new_records
+
+    def migrate(self, iteration: int, target: int, fn: function.Function) -> Record:
+        """Lets a function swim to an island, which ranks it by its own measure."""
+        self._add_to_island(
+            self.get_island(target), self.with_fitness(fn, target), gate.Decision("accept", "migrated", "atoll")
+        )
+        return Record("migrated", iteration, target, {"fn": records.fn_to_data(fn)})
+
+    def reset(self, iteration: int, index: int, epoch: int, founders: Sequence[function.Function]) -> Record:
+        """Puts a new island in the place of an old one."""
+        if not founders:
+            raise errors.SetupError(f"The schedule resets island {index} with no founder: give at least one.")
+        self.islands[index] = self._make_island(index, epoch)
+        for fn in founders:
+            self._add_to_island(
+                self.islands[index], self.with_fitness(fn, index), gate.Decision("accept", "founded", "atoll")
+            )
+        return Record(
+            "reset", iteration, index, {"epoch": epoch, "founders": [records.fn_to_data(fn) for fn in founders]}
+        )
+
+    def update_evaluation(self, iteration: int, index: int, id: str, result: evaluation.Evaluation) -> Sequence[Record]:
+        """Replaces the standing evaluation of a member; one that is gone is only recorded."""
+        population = self.get_island(index).population
+        with suppress(errors.NotFound):
+            member = population.get(id)
+            updated = self.with_fitness(member.with_evaluation(records.require_candidate(member), result), index)
+            population.update_evaluation(updated)
+            self._update_best(self.islands[index], updated)
+        return [Record("observed", iteration, index, {"id": id, "evaluation": evaluation.to_data(result)})]
+
+    def decide(self, id: str, expected_hash: str, decision: gate.Decision) -> Sequence[Record]:
+        """Carries out a late decision on what is held.
+
+        Raises:
+            Conflict: It is not held, its content is not the one that was decided on, or the verdict is none.
+        """
+        fn = self.held.get(id)
+        if fn is None or content_hash(records.require_candidate(fn).content) != expected_hash:
+            raise errors.Conflict(f"{id} is not held with the content that was decided on.")
+        if decision.verdict not in ("accept", "reject"):
+            raise errors.Conflict(f"{decision.verdict!r} decides nothing: accept or reject.")
+        candidate = records.require_candidate(fn)
+        if decision.verdict == "accept":
+            decision = self._add_to_island(self.islands[candidate.island], fn, decision)
+        del self.held[id]
+        data = {"id": id, "content_hash": content_hash, "decision": records.decision_to_data(decision)}
+        return [Record("decided", candidate.iteration, candidate.island, data)]
+
+    def make_fn(self, data: Mapping[str, Any]) -> function.Function:
+        """Makes a function from plain data."""
+        result = evaluation.from_data(data["evaluation"]) if data.get("evaluation") else None
+        return self.make_evaluated_fn(records.candidate_from_data(data), result)
+
+    def make_evaluated_fn(self, candidate: Candidate, result: evaluation.Evaluation | None) -> function.Function:
+        """Makes a function from what was proposed and found out, ranked by the island it was proposed on."""
+        fn = self._island_config.initial_fn.clone(self._make_skeleton(candidate.content)).with_evaluation(
+            candidate, result
+        )
+        return self.with_fitness(fn, candidate.island)
+
+    def with_fitness(self, fn: function.Function, index: int) -> function.Function:
+        """Returns a function with the rank that an island gives it."""
+        result = fn.evaluation
+        fitness = self._island_config.compute_fitness(index, result) if result else None
+        return fn.with_evaluation(
+            records.require_candidate(fn), result, None if isinstance(fitness, errors.CaughtException) else fitness
+        )
+
+    def _warn_first_failure(self, failure: str | None) -> None:
+        """Says the first fault of an engine or a gate aloud: if all are like it, the run is worth nothing."""
+        if failure and not self.last_failure:
+            log.warning("step %d: %s; later faults are only recorded", self.applied_count, failure)
+        self.last_failure = failure or self.last_failure
+
+    def _make_island(self, index: int, epoch: int) -> Island:
+        population = self._make_population(index, self.rng, self._cluster_profilers)
+        return Island(index, epoch, population, self._island_profilers, self._run_iteration)
+
+    def _add_to_island(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
+        decision = island.add_fn(fn, decision)
+        if decision.verdict == "accept":
+            self._update_best(island, fn)
+        return decision
+
+    def _update_best(self, island: Island, fn: function.Function) -> None:
+        result = fn.evaluation
+        score = -math.inf if result is None or result.score is None else result.score
+        if score > self._best_score:
+            self.best, self._best_score, self.last_improved = fn, score, self.applied_count
+            self.profilers.emit(archipelago.OnBestIslandImproved("on_best_island_improved", island))
+
+    def _update_usage(self, outcome: IterationOutcome, children: Sequence[records.Child]) -> None:
+        pending, usage = outcome.pending, self.usage
+        usage.evaluations += outcome.evaluations
+        self.idle_iterations = 0 if outcome.evaluations else self.idle_iterations + 1
+        failures = (decision.reason for _, decision in children if decision.decided_by in ("gate", "rank"))
+        self._warn_first_failure(outcome.failure or next(failures, None))
+        usage.cost += outcome.cost
+        if self._learner is not None:
+            context = (pending.iteration, pending.island, pending.selection.parents, pending.advice)
+            self._learner.learn(function.IterationResult(*context, children, outcome.failure, outcome.cost))

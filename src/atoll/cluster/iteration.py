@@ -1,0 +1,231 @@
+"""What a worker does with a ticket, holding no lock: propose, screen, judge, gate."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from threading import Lock
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from atoll import archipelago, errors, evaluation, function
+from atoll.candidate import EMPTY, Candidate, content_hash, normalize_json
+from atoll.cluster import records
+from atoll.cluster.config import EvolverConfig
+from atoll.evaluation import Cost, Evaluation
+from atoll.gate import VERDICTS, Decision, Gate, Proposal
+from atoll.journal import CallCache, Journal
+
+
+class EvaluationCache:
+    """Remembers what was found out about a content; of two that ask at once the second waits for the first."""
+
+    def __init__(self) -> None:
+        self._evaluations: dict[str, tuple[float, Evaluation]] = {}
+        self._locks: dict[str, Lock] = {}
+        self._write_lock = Lock()
+
+    def put(self, key: str, iteration: int, evaluation: Evaluation) -> None:
+        """Stores an evaluation under the earliest step that has it."""
+        with self._write_lock:
+            self._evaluations[key] = (min(iteration, self._evaluations.get(key, (math.inf,))[0]), evaluation)
+
+    def get(self, key: str, last_iteration: float) -> Evaluation | None:
+        """Returns what a step that sees the steps up to `horizon` may count as known, so that it costs nothing."""
+        iteration, evaluation = self._evaluations.get(key, (math.inf, None))
+        return evaluation if iteration <= last_iteration else None
+
+    def get_or_evaluate(self, key: str, evaluate: Callable[[], Evaluation]) -> Evaluation:
+        """Returns the evaluation at hand, or judges while others who ask for the same wait."""
+        with self._locks.setdefault(key, Lock()):  # one lock a content, gone once it is judged
+            if key not in self._evaluations:
+                self._evaluations.setdefault(key, (math.inf, evaluate()))  # no step has it before it is stored
+            self._locks.pop(key, None)
+            return self._evaluations[key][1]
+
+
+NO_EVALUATIONS_LEFT = "no evaluation was left in the budget"
+
+
+class IterationOutcome(NamedTuple):
+    """A ticket that was worked: its children, late judgements of others, and what it took."""
+
+    pending: archipelago.PendingIteration
+    children: Sequence[records.Child]
+    failure: str | None
+    observed: Sequence[tuple[str, Evaluation]]
+    evaluations: int
+    cost: Cost
+
+
+@dataclass(slots=True)
+class StoredCalls:
+    """What the journal already holds of a step: replies by call; candidate, evaluation and who paid, by label."""
+
+    responses: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    evaluated: dict[str, tuple[Candidate, Evaluation, bool]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTools:
+    """The tools that all steps share."""
+
+    config: EvolverConfig
+    proposer: function.Proposer
+    journal: Journal
+    cache: EvaluationCache
+
+
+class IterationWorker:
+    """One ticket at work: a function of its task, replies and evaluations, so that run again it gives the same."""
+
+    def __init__(self, tools: WorkerTools, pending: archipelago.PendingIteration, stored_calls: StoredCalls) -> None:
+        self._tools, self._pending, self._stored_calls, self._island_config = (
+            tools,
+            pending,
+            stored_calls,
+            tools.config.island_config,
+        )
+        self._last_visible_iteration = pending.applied_count if tools.config.ordered else math.inf
+        self._own_evaluations: dict[str, Evaluation] = {}
+        self._trial_labels = (f"d{index}" for index in itertools.count())
+        self._evaluation_count, self._cost = 0, evaluation.ZERO_COST
+        self._observed: list[tuple[str, Evaluation]] = []
+        self._parents = pending.selection.parents
+
+    def run(self) -> IterationOutcome:
+        """Works the ticket; an engine, judge or gate that raises becomes a failure or a rejection."""
+        proposals, cost = self._call_with_cache("", self._propose)
+        failure = f"the engine raised {proposals}" if isinstance(proposals, errors.CaughtException) else None
+        children = (
+            []
+            if isinstance(proposals, errors.CaughtException)
+            else [self._process_child(*proposal) for proposal in proposals]
+        )
+        pending = self._pending._replace(selection=self._pending.selection._replace(parents=self._parents))
+        return IterationOutcome(pending, children, failure, self._observed, self._evaluation_count, self._cost + cost)
+
+    def _propose(self) -> list[tuple[str, Candidate, function.Function]]:
+        pending, selection = self._pending, self._pending.selection
+        self._parents = tuple(self._ensure_evaluated(fn) for fn in selection.parents)
+        rng, advice = (
+            Random(f"{self._tools.config.seed}/{pending.iteration}/propose"),
+            MappingProxyType(dict(pending.advice)),
+        )
+        context = (
+            self._parents,
+            selection.inspirations,
+            advice,
+            rng,
+            pending.max_evaluations,
+            self._evaluate_trials,
+            self._observe,
+        )
+        children = self._tools.proposer.propose(
+            function.ProposalContext(pending.island, pending.iteration, pending.applied_count, *context)
+        )
+        return [(str(index), self._make_candidate(str(index), fn), fn) for index, fn in enumerate(children)]
+
+    def _ensure_evaluated(self, parent: function.Function) -> function.Function:
+        """Judges a parent that nobody has judged: a head that was set from outside."""
+        if parent.evaluation is not None:
+            return parent
+        result = self._evaluate_trials([parent])[0]
+        self._observe(parent, result)
+        fitness = self._island_config.compute_fitness(self._pending.island, result)
+        return parent.with_evaluation(
+            records.require_candidate(parent), result, None if isinstance(fitness, errors.CaughtException) else fitness
+        )
+
+    def _evaluate_trials(self, trials: Sequence[function.Function]) -> Sequence[Evaluation]:
+        labeled = zip(trials, self._trial_labels, strict=False)
+        results = [self._get_evaluation(label, self._make_candidate(label, fn), fn) for fn, label in labeled]
+        return [result or evaluation.failed(NO_EVALUATIONS_LEFT) for result in results]
+
+    def _observe(self, fn: function.Function, result: Evaluation) -> None:
+        self._observed.append((records.require_candidate(fn).id, evaluation.validate(result)))
+
+    def _process_child(self, label: str, candidate: Candidate, fn: function.Function) -> records.Child:
+        prefilter, gate = self._island_config.prefilter, self._island_config.gate
+        if (
+            prefilter
+            and (decision := self._ask_gate(f"{label}/screen/", prefilter, candidate, None)).verdict == "reject"
+        ):
+            return fn.with_evaluation(candidate), decision
+        result = self._get_evaluation(label, candidate, fn)
+        if result is None:
+            return fn.with_evaluation(candidate), Decision("reject", NO_EVALUATIONS_LEFT, "budget")
+        if result.failure is not None:
+            return fn.with_evaluation(candidate, result), Decision("reject", result.failure, "judge")
+        fitness = self._island_config.compute_fitness(self._pending.island, result)
+        if isinstance(fitness, errors.CaughtException):
+            return fn.with_evaluation(candidate, result), Decision("reject", f"the rank raised {fitness}", "rank")
+        return fn.with_evaluation(candidate, result, fitness), self._ask_gate(f"{label}/gate/", gate, candidate, result)
+
+    def _make_candidate(self, label: str, fn: function.Function) -> Candidate:
+        pending = self._pending
+        draft = fn.candidate if fn.candidate and not fn.candidate.id else None  # else it is a parent's, kept by a clone
+        parents = (draft.parents if draft else ()) or tuple(
+            records.require_candidate(parent).id for parent in pending.selection.parents
+        )
+        meta = normalize_json(draft.meta) if draft else EMPTY
+        return Candidate(
+            f"{pending.iteration}.{label}", str(fn.skeleton()), parents, pending.island, pending.iteration, meta
+        )
+
+    def _get_evaluation(self, label: str, candidate: Candidate, fn: function.Function) -> Evaluation | None:
+        """Finds the evaluation in the journal, in memory or by judging; None if the budget allows no judging."""
+        stored = self._stored_calls.evaluated.get(label)
+        if stored is not None and stored[0].content == candidate.content:
+            return self._count_evaluation(candidate, stored[1], stored[2])
+        key = content_hash(candidate.content)
+        cached = self._own_evaluations.get(key) or self._tools.cache.get(key, self._last_visible_iteration)
+        if (
+            cached is None
+            and self._pending.max_evaluations is not None
+            and self._evaluation_count >= self._pending.max_evaluations
+        ):
+            return None
+        result = cached or self._tools.cache.get_or_evaluate(key, lambda: self._evaluate(label, fn))
+        self._tools.journal.write(records.make_evaluated_record(label, candidate, result, paid=cached is None))
+        self._tools.cache.put(key, candidate.iteration, result)
+        return self._count_evaluation(candidate, result, cached is None)
+
+    def _count_evaluation(self, candidate: Candidate, result: Evaluation, paid: bool) -> Evaluation:
+        self._own_evaluations[content_hash(candidate.content)] = result
+        self._evaluation_count += paid
+        self._cost += result.cost if paid else evaluation.ZERO_COST
+        return result
+
+    def _evaluate(self, label: str, fn: function.Function) -> Evaluation:
+        fn_copy = fn.clone(fn.skeleton())
+        score, cost = self._call_with_cache(f"{label}/", fn_copy.evaluate)
+        result = fn_copy.evaluation or evaluation.failed(f"it was judged and nothing was found but {score}")
+        return replace(result, cost=result.cost + cost)
+
+    def _call_with_cache[T](self, prefix: str, call: Callable[[], T]) -> tuple[T | errors.CaughtException, Cost]:
+        """Runs foreign code, and stores what it buys under this step; judges and gates count apart, by `prefix`."""
+        call_cache = CallCache(
+            self._pending.iteration, self._pending.island, self._tools.journal, self._stored_calls.responses, prefix
+        )
+        token = CallCache.current.set(call_cache)
+        try:
+            return errors.capture(call, reraise=(errors.JournalFailed, errors.SetupError)), call_cache.cost
+        finally:
+            CallCache.current.reset(token)
+
+    def _ask_gate(self, prefix: str, gate: Gate, candidate: Candidate, result: Evaluation | None) -> Decision:
+        known_fns = [*self._parents, *(fn for group in self._pending.selection.inspirations.values() for fn in group)]
+        parent_evaluations = tuple(fn.evaluation for fn in self._parents if fn.evaluation)
+        proposal = Proposal(
+            candidate, result, parent_evaluations, tuple(records.require_candidate(fn) for fn in known_fns)
+        )
+        decision: object
+        decision, cost = self._call_with_cache(prefix, lambda: gate(proposal))
+        self._cost += cost
+        if isinstance(decision, errors.CaughtException):
+            return Decision("reject", f"the gate raised {decision}", "gate")
+        if not (isinstance(decision, Decision) and decision.verdict in VERDICTS and isinstance(decision.reason, str)):
+            return Decision("reject", f"the gate returned {decision!r:.80}, which is no decision", "gate")
+        return decision

@@ -1,0 +1,85 @@
+"""What routes are given: the store, a run that exists, and the limits of a page."""
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request
+
+from atoll import errors, runs, store
+from atoll.dashboard.response_cache import ResponseCache
+from atoll.dashboard.run_status import RunStatusReader
+from atoll.dashboard.run_totals import RunTotalsCache
+
+MAX_PAGE = 500
+MAX_TEXT = 200
+
+
+def _get_store(request: Request) -> store.Store:
+    run_store: store.Store = request.app.state.store
+    return run_store
+
+
+StoreDep = Annotated[store.Store, Depends(_get_store)]
+
+
+def _find_run(run_store: StoreDep, run: Annotated[str, Path(max_length=MAX_TEXT)]) -> str:
+    return runs.find_run(run_store, run)
+
+
+def _make_status_reader(request: Request, run_store: StoreDep) -> Callable[[str, float], RunStatusReader]:
+    totals_cache: RunTotalsCache = request.app.state.digests
+
+    def read_status(run: str, seconds: float) -> RunStatusReader:
+        totals = totals_cache.get(run)
+        totals.advance(seconds)
+        return RunStatusReader(run_store, run_store.get_run(run), totals)
+
+    return read_status
+
+
+def _get_cache(request: Request) -> ResponseCache:
+    cache: ResponseCache = request.app.state.cache
+    return cache
+
+
+CacheDep = Annotated[ResponseCache, Depends(_get_cache)]
+# Returns how a run stands, after reading on in its journal for so many seconds at most.
+StatusReaderDep = Annotated[Callable[[str, float], RunStatusReader], Depends(_make_status_reader)]
+# A run's id, its beginning or end, or `latest`; an unknown one is answered with 404 before the route begins.
+RunId = Annotated[str, Depends(_find_run)]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many at most.")]
+After = Annotated[str | None, Query(max_length=MAX_TEXT, description="The `next` of the page before.")]
+
+
+def make_cursor(*position: Any) -> str:
+    """Returns a place as a cursor."""
+    return base64.urlsafe_b64encode(json.dumps(position, allow_nan=False).encode()).decode().rstrip("=")
+
+
+def parse_cursor(cursor: str, *types: type | tuple[type, ...]) -> list[Any]:
+    """Reads a cursor back.
+
+    Raises:
+        SetupError: It is none of ours.
+    """
+    try:
+        values = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)))
+        has_expected_length = isinstance(values, list) and len(values) == len(types)
+        if (
+            has_expected_length
+            and all(isinstance(value, kind) for value, kind in zip(values, types, strict=True))
+            and _fits_column(values)
+        ):
+            return list(values)
+    except (ValueError, binascii.Error, RecursionError):
+        pass
+    raise errors.SetupError("`after` is no place in this list: give what `next` said, or nothing.")
+
+
+def _fits_column(values: list[Any]) -> bool:
+    """Says whether every number fits into a column."""
+    return all(math.isfinite(value) if isinstance(value, float) else abs(value) < 2**62 for value in values)

@@ -1,0 +1,204 @@
+"""The live stream: the journal of a run as server-sent events, to many clients at once.
+
+    store ──poll──> Tail (one per run that is watched) ──> Client, Client, ...
+
+A tail reads the store a few times a second, whoever writes it, and keeps the newest records as bytes. A client has no
+queue of its own, only its place: who is far behind reads the store. So nothing waits for a client that stalls, and
+nothing is kept for it; when a send takes too long its connection is cut, and its browser comes back with
+`Last-Event-ID` to where it was.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Request
+from sse_starlette import EventSourceResponse
+from sse_starlette.sse import SendTimeoutError
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
+
+from atoll import errors, runs, store
+from atoll.dashboard.dependencies import MAX_TEXT, StoreDep
+from atoll.runs.text_format import summarize_record
+from atoll.store.records.queries import NumberedRecord, RecordQueries
+
+POLL_SECONDS = 0.2
+PING_SECONDS = 10
+STALLED_SECONDS = 10.0  # that one send may take
+RETRY_MILLISECONDS = 1000
+BUFFERED_RECORDS = 4096  # records that a tail keeps
+BATCH = 512  # records that are sent at once
+MAX_CLIENTS = 500
+
+router = APIRouter(tags=["events"])
+_encode = msgspec.json.Encoder().encode
+
+
+class RunTail:
+    """The end of a run's journal, as it grows. Lives in the event loop; the store is read in threads."""
+
+    def __init__(self, run_store: store.Store, run: str, poll_seconds: float = POLL_SECONDS) -> None:
+        self._queries, self._poll_seconds = RecordQueries(run_store, run), poll_seconds
+        self._newest: deque[bytes] = deque(maxlen=BUFFERED_RECORDS)
+        self.end = 0  # the number of the last of them
+        self._grown = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+        self.num_clients = 0
+        self.is_closed = False
+
+    async def enter(self) -> None:
+        """Begins to poll with the first client."""
+        self.num_clients += 1
+        if self._task is None:
+            end = await run_in_threadpool(self._queries.get_end)
+            if self._task is None:  # nobody else came meanwhile
+                self._newest.clear()
+                self.end = end
+                self._task = asyncio.create_task(self._poll())
+
+    async def leave(self) -> None:
+        """Ends polling with the last client."""
+        self.num_clients -= 1
+        if not self.num_clients and self._task is not None:
+            task, self._task = self._task, None
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def read_after(self, seq: int) -> tuple[bytes, int]:
+        """Waits for records behind a number; returns some of them as they are sent, and the number of the last."""
+        while not self.is_closed:
+            end = self.end
+            if seq < end:
+                oldest = end - len(self._newest)
+                if seq >= oldest:
+                    return self._slice_newest(seq, oldest, end)
+                records = await run_in_threadpool(self._queries.list_after, seq, BATCH)
+                if records:
+                    return b"".join(map(encode_event, records)), records[-1].seq
+            async with self._grown:
+                await self._grown.wait_for(lambda: self.end > seq or self.is_closed)
+        return b"", seq
+
+    async def close(self) -> None:
+        """Lets all clients go."""
+        async with self._grown:
+            self.is_closed = True
+            self._grown.notify_all()
+
+    def _slice_newest(self, seq: int, oldest: int, end: int) -> tuple[bytes, int]:
+        last = min(end, seq + BATCH)
+        return b"".join(self._newest[record_seq - oldest - 1] for record_seq in range(seq + 1, last + 1)), last
+
+    async def _poll(self) -> None:
+        while True:
+            try:
+                records = await run_in_threadpool(self._read_new)
+            except errors.StoreFailed:
+                records = ()  # a server that is away for a moment: whoever watches waits for it
+            if records:
+                async with self._grown:
+                    self._newest.extend(map(encode_event, records))
+                    self.end = records[-1].seq
+                    self._grown.notify_all()
+            if len(records) < BATCH:
+                await asyncio.sleep(self._poll_seconds)
+
+    def _read_new(self) -> Sequence[NumberedRecord]:
+        return self._queries.list_after(self.end, BATCH) if self._queries.get_end() > self.end else ()
+
+
+class RunTails:
+    """The tails of the runs that somebody watches."""
+
+    def __init__(self, run_store: store.Store) -> None:
+        self._run_store, self._tails = run_store, dict[str, RunTail]()
+        self.num_clients = 0
+        self.num_cut = 0
+
+    @contextlib.asynccontextmanager
+    async def subscribe(self, run: str) -> AsyncIterator[RunTail]:
+        """Lends the tail of a run, which polls as long as somebody has it."""
+        tail = self._tails.get(run)
+        if tail is None:
+            new_tail = await run_in_threadpool(RunTail, self._run_store, run)
+            tail = self._tails.setdefault(run, new_tail)
+        self.num_clients += 1
+        try:
+            await tail.enter()
+            yield tail
+        finally:  # also of who left, or met a store that failed, before he was in
+            self.num_clients -= 1
+            await tail.leave()
+            if not tail.num_clients:
+                self._tails.pop(run, None)
+
+    async def close(self) -> None:
+        """Ends all streams."""
+        for tail in list(self._tails.values()):
+            await tail.close()
+
+
+def encode_event(event: NumberedRecord) -> bytes:
+    """Returns a record as it is sent."""
+    data = {
+        "seq": event.seq,
+        "kind": event.kind,
+        "step": event.step,
+        "island": event.island,
+        "gist": summarize_record(event),
+    }
+    return b"id: %d\ndata: %b\n\n" % (event.seq, _encode(data))
+
+
+class EventStreamResponse(EventSourceResponse):
+    """An answer that goes on; one whose client does not take it is ended."""
+
+    def __init__(self, content: AsyncIterator[bytes], tails: RunTails) -> None:
+        super().__init__(content, ping=PING_SECONDS, send_timeout=STALLED_SECONDS)
+        self._tails = tails
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except SendTimeoutError:
+            self._tails.num_cut += 1
+
+
+@router.get(
+    "/sse/timeline",
+    response_class=EventSourceResponse,
+    responses={200: {"content": {"text/event-stream": {}}, "description": "Records as they are written."}},
+)
+async def stream_timeline(
+    request: Request,
+    run_store: StoreDep,
+    run: Annotated[str, Query(max_length=MAX_TEXT, description="A run's id, or `latest`.")] = "latest",
+    after: Annotated[
+        int | None, Query(ge=0, le=1 << 60, description="Send what is behind this record; default: what is new.")
+    ] = None,
+    last_event_id: Annotated[str | None, Header(max_length=MAX_TEXT)] = None,
+) -> EventSourceResponse:
+    """Streams the records of a run as they are written, each with its number as `id`.
+
+    A client that comes back with `Last-Event-ID` misses nothing. Comments keep the line alive.
+    """
+    tails: RunTails = request.app.state.tails
+    if tails.num_clients >= MAX_CLIENTS:
+        raise errors.Conflict(f"{MAX_CLIENTS} clients watch already: close some of them.")
+    run_id = await run_in_threadpool(runs.find_run, run_store, run)
+    last_seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else after
+    return EventStreamResponse(_iter_records(tails, run_id, last_seen), tails)
+
+
+async def _iter_records(tails: RunTails, run: str, last_seen: int | None) -> AsyncIterator[bytes]:
+    async with tails.subscribe(run) as tail:
+        position = tail.end if last_seen is None else last_seen
+        yield b"retry: %d\nevent: hello\ndata: %b\n\n" % (RETRY_MILLISECONDS, _encode({"run": run, "end": tail.end}))
+        while not tail.is_closed:
+            body, position = await tail.read_after(position)
+            yield body

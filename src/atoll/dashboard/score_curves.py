@@ -1,0 +1,101 @@
+"""Best and mean of every island over evaluations and over cost, in as many points as a screen shows."""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+
+from atoll.dashboard.run_totals import RunTotals
+from atoll.store.candidates.queries import CandidateQueries, ScoreBucket
+
+MAX_POINTS = 500  # of one line
+MAX_TOTAL_POINTS = 12_000  # points of all lines together
+
+
+class Line(BaseModel):
+    """One line. All lists are of one length; `evaluations`, `cost_usd` and `tokens` are those of the whole run.
+
+    Attributes:
+        best: The best so far.
+        mean: Of what was judged in the steps since the point before; null: nothing had a score.
+    """
+
+    island: int | None
+    step: list[int]
+    evaluations: list[int]
+    cost_usd: list[float]
+    tokens: list[int]
+    best: list[float | None]
+    mean: list[float | None]
+
+
+class Curve(BaseModel):
+    """The whole run as one line (its `island` is null), and each of its islands.
+
+    `steps_per_point` is how many steps a point stands for. Until `is_counted` the axes of cost are too short.
+    """
+
+    run: str
+    whole: Line
+    islands: list[Line]
+    steps_per_point: int
+    is_counted: bool
+
+
+def get_num_islands(totals: RunTotals) -> int:
+    """Returns how many islands the set-up of a run says; 0: it says nothing."""
+    count = totals.setup.get("num_islands")
+    return count if isinstance(count, int) else 0
+
+
+def compute_curve(queries: CandidateQueries, totals: RunTotals) -> Curve:
+    """Returns the curves of a run."""
+    max_points = max(20, min(MAX_POINTS, MAX_TOTAL_POINTS // max(1, get_num_islands(totals))))
+    width = -(-(queries.get_last_step() + 1) // max_points)
+    buckets = queries.list_buckets(width)
+    initial_score = next((bucket.best for bucket in buckets if bucket.step == 0), None)
+    by_island: dict[int, list[ScoreBucket]] = {}
+    for each in buckets:
+        by_island.setdefault(each.island, []).append(each)
+    lines = [
+        _make_line(island_buckets, totals, island, initial_score)
+        for island, island_buckets in sorted(by_island.items())
+    ]
+    return Curve(
+        run=totals.run,
+        whole=_make_line(_merge_islands(buckets, width), totals, None, None),
+        islands=lines,
+        steps_per_point=width,
+        is_counted=totals.is_counted,
+    )
+
+
+def _merge_islands(buckets: Sequence[ScoreBucket], width: int) -> list[ScoreBucket]:
+    merged: dict[int, ScoreBucket] = {}
+    for bucket in buckets:
+        place = bucket.step // width
+        merged[place] = _add_buckets(merged[place], bucket) if place in merged else bucket
+    return [merged[index] for index in sorted(merged)]
+
+
+def _add_buckets(first: ScoreBucket, second: ScoreBucket) -> ScoreBucket:
+    scores = [score for score in (first.best, second.best) if score is not None]
+    means = [(bucket.mean, bucket.size) for bucket in (first, second) if bucket.mean is not None]
+    weight = sum(size for _, size in means)
+    mean = sum(value * size for value, size in means) / weight if weight else None
+    return ScoreBucket(-1, max(first.step, second.step), max(scores, default=None), mean, first.size + second.size)
+
+
+def _make_line(buckets: list[ScoreBucket], totals: RunTotals, island: int | None, initial_score: float | None) -> Line:
+    line = Line(island=island, step=[], evaluations=[], cost_usd=[], tokens=[], best=[], mean=[])
+    best = initial_score
+    for bucket in buckets:
+        if bucket.best is not None:
+            best = bucket.best if best is None else max(best, bucket.best)
+        evaluations, usd, tokens = totals.get_usage_at(bucket.step)
+        line.step.append(bucket.step)
+        line.evaluations.append(evaluations)
+        line.cost_usd.append(usd)
+        line.tokens.append(tokens)
+        line.best.append(best)
+        line.mean.append(bucket.mean)
+    return line

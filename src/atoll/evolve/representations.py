@@ -1,0 +1,138 @@
+"""What evolves: how a thing becomes the text of a candidate, and how a candidate becomes such a thing again."""
+
+import ast
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from atoll import errors, function
+from atoll.llmsr import build as functions
+from atoll.llmsr import source
+from atoll.programs import parameter_search
+from atoll.programs.build import LANGUAGES
+
+type Kind = Literal["function", "program", "file", "folder", "text", "texts", "parameters"]
+
+_MAX_FILE_BYTES = 1_000_000  # bytes: larger ones are no text that somebody writes
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """A thing as a candidate.
+
+    Attributes:
+        content: The text that evolution begins with.
+        decode: Makes what the evaluator is given; sent to the jail.
+        restore: Makes what the caller is given.
+        suffix: Of a file with it.
+        given: The parameters as they were given.
+    """
+
+    kind: Kind
+    content: str
+    decode: Callable[[str], Any]
+    restore: Callable[[str], Any]
+    suffix: str
+    initial_parameters: Mapping[str, Any] | None = None
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is run, so that it needs a jail."""
+        return self.kind in ("function", "program", "file", "folder")
+
+    @property
+    def language(self) -> str:
+        return LANGUAGES.get(self.suffix, self.suffix.lstrip(".") or "text")
+
+
+def choose_representation(initial: Any, kind: str | None = None) -> Representation:
+    """Tells what a thing is.
+
+    Raises:
+        SetupError: It is nothing that evolves.
+    """
+    match initial:
+        case Path():
+            return _represent_path(initial)
+        case str():
+            return _represent_text(initial, kind)
+        case Mapping() if initial and all(isinstance(value, str) for value in initial.values()):
+            texts = {str(name): text for name, text in initial.items()}
+            return Representation("texts", json.dumps(texts, ensure_ascii=False), json.loads, json.loads, ".json")
+        case Mapping() if initial:
+            tunables = parameter_search.parse_tunables(initial)
+            initial_content = parameter_search.format_point(tunables, [tunable.start for tunable in tunables])
+            return Representation("parameters", initial_content, json.loads, json.loads, ".json", dict(initial))
+        case _ if callable(initial):
+            names = functions.collect_names(initial)
+            make_skeleton = partial(function.PyAstSkeleton, names=names)
+            return Representation(
+                "function", source.get_function_source(initial).text, make_skeleton, make_skeleton, ".py"
+            )
+    raise errors.SetupError(
+        f"{initial!r:.60} cannot evolve: give a function, a text, a Path, a dict of texts or a dict of parameters."
+    )
+
+
+def _represent_text(text: str, kind: str | None) -> Representation:
+    if kind not in (None, "program", "text"):
+        raise errors.SetupError(f"kind is {kind!r}: a text is a 'program' or a 'text'.")
+    if not text.strip():
+        raise errors.SetupError("The text is empty: give one to begin with.")
+    if kind == "program" or (kind is None and _is_program(text)):
+        return Representation("program", text, str, str, ".py")
+    return Representation("text", text, str, str, ".txt")
+
+
+def _is_program(text: str) -> bool:
+    """Says whether a text is Python that defines something: many a prompt is a Python expression."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in body)
+
+
+def _represent_path(path: Path) -> Representation:
+    if path.is_dir():
+        files = {str(file.relative_to(path)): _read(file) for file in sorted(path.rglob("*")) if _is_source(path, file)}
+        if not files:
+            raise errors.SetupError(f"{path} holds no text file that could evolve: give another folder.")
+        return Representation("folder", json.dumps(files, ensure_ascii=False), write_folder, json.loads, ".json")
+    return Representation("file", _read(path), partial(write_file, path.suffix), str, path.suffix)
+
+
+def _is_source(folder: Path, path: Path) -> bool:
+    is_hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
+    return (
+        path.is_file() and not is_hidden and path.stat().st_size <= _MAX_FILE_BYTES and b"\0" not in path.read_bytes()
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise errors.SetupError(f"{path} cannot be read: give a text file or a folder of them.") from error
+
+
+def write_file(suffix: str, content: str) -> Path:
+    """Writes a candidate into the folder in which its evaluation begins."""
+    path = Path(f"candidate{suffix}").absolute()
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def write_folder(content: str) -> Path:
+    """Writes the files of a candidate into a folder of their own."""
+    root = Path("candidate").absolute()
+    for name, text in json.loads(content).items():
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            raise ValueError(f"{name} lies outside of the folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return root

@@ -1,0 +1,70 @@
+"""Three tools with which an agent proposes: a tool, a skill, a reflection. Each goes through `propose`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from atoll import errors
+from atoll.governed.agent.evolver import Evolver
+from atoll.governed.agent.tools import ToolResult
+
+_TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
+_OBJECT_SCHEMA: Mapping[str, Any] = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalTool:
+    """A tool that makes proposals."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    handler: Callable[[Mapping[str, Any]], str]
+
+    def execute(self, inputs: Mapping[str, Any]) -> ToolResult:
+        """Proposes, and says how it ended; what is refused is an output with `is_error`."""
+        try:
+            return ToolResult(self.handler(inputs), False)
+        except errors.AtollError as error:
+            return ToolResult(str(error), True)
+
+
+def make_proposal_tools(evolver: Evolver, agent: str) -> list[ProposalTool]:
+    """Returns CreateTool, LearnSkill and Reflect for an agent, whose name stands on all that it proposes."""
+
+    def create_tool(inputs: Mapping[str, Any]) -> str:
+        return propose("new_tool", inputs)
+
+    def learn_skill(inputs: Mapping[str, Any]) -> str:
+        return propose("new_skill", inputs)
+
+    def propose(proposal_type: Any, inputs: Mapping[str, Any]) -> str:
+        content = inputs.get("definition")
+        if not isinstance(content, Mapping):
+            raise errors.SetupError("Give a definition: an object with name, description and the rest.")
+        title = str(inputs.get("title") or content.get("name") or proposal_type)
+        proposal = evolver.propose(proposal_type, title, content, agent, rationale=str(inputs.get("rationale", "")))
+        return f"Proposal {proposal.id} is {proposal.status}{f': {proposal.outcome}' if proposal.outcome else ''}."
+
+    def reflect(inputs: Mapping[str, Any]) -> str:
+        evolver.proposals.check_no_secrets(inputs)
+        saved = evolver.reflector.record(inputs, agent)
+        ids = []
+        for index, adjustment in enumerate(saved.adjustments):
+            content = {"reflection": saved.id, "place": index, "adjustment": asdict(adjustment)}
+            ids.append(evolver.propose("self_adjust", adjustment.description, content, agent).id)
+        return f"Reflection {saved.id} is kept; its adjustments are proposed: {', '.join(ids) or 'none'}."
+
+    definition_schema = {
+        "type": "object",
+        "properties": {"title": _TEXT_SCHEMA, "rationale": _TEXT_SCHEMA, "definition": _OBJECT_SCHEMA},
+    }
+    definition_schema = {**definition_schema, "required": ["definition"]}
+    reflection_schema = {"type": "object", "properties": {"summary": _TEXT_SCHEMA}, "required": ["summary"]}
+    return [
+        ProposalTool("CreateTool", "Proposes a new tool; somebody else decides.", definition_schema, create_tool),
+        ProposalTool(
+            "LearnSkill", "Proposes a skill that worked; somebody else decides.", definition_schema, learn_skill
+        ),
+        ProposalTool("Reflect", "Keeps what was noticed; adjustments are proposed.", reflection_schema, reflect),
+    ]

@@ -1,0 +1,209 @@
+"""Asks a model for K candidates: one template in, a list of JSON out, duplicates gone."""
+
+import json
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol
+
+from atoll import errors, llm
+from atoll.governed.approval.proposal import to_canonical_json
+from atoll.llm import json_output
+
+_MAX_RAW_CHARS = 2000  # characters of a reply that are kept with its candidates
+_REPAIR = "\n\nYour last answer could not be used: {error}\nAnswer again with the JSON array and nothing else."
+
+TEMPLATE = """You propose $K different candidates.
+$RolesJoined
+The input:
+$Input
+$Constraints
+$History
+Answer with a JSON array of $K candidates and nothing else."""
+
+
+class InvalidK(errors.SetupError):
+    """Fewer than one candidate was asked for."""
+
+
+class LLMFailed(errors.AtollError):
+    """The model gave no reply."""
+
+
+class CandidateParseFailed(errors.AtollError):
+    """The reply holds no JSON array of candidates; the caller decides whether to ask again, relax or fall back.
+
+    Attributes:
+        text: The reply.
+    """
+
+    def __init__(self, message: str, text: str) -> None:
+        super().__init__(message)
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedCandidate:
+    """One proposal of a model.
+
+    Attributes:
+        payload: What it proposed; JSON.
+        meta: Which model, which role, how warm, what it cost, and the reply it came in.
+    """
+
+    id: str
+    payload: Any
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    """What one call of a generator asks for besides.
+
+    Attributes:
+        roles: Points of view that the model takes.
+        constraints: What every candidate must obey.
+        history: Earlier candidates with what became of them.
+        calls: How many times the model is asked, for about K/calls candidates each.
+        repairs: How often it is asked again, with what was wrong, when a reply cannot be read.
+    """
+
+    roles: Sequence[str] = ()
+    constraints: Sequence[str] = ()
+    history: Sequence[Mapping[str, Any]] = ()
+    calls: int = 1
+    repairs: int = 1
+
+
+_DEFAULT_OPTIONS = GenerateOptions()
+
+
+class Generator(Protocol):
+    """Makes candidates."""
+
+    def generate(
+        self, input_data: Any, k: int, options: GenerateOptions = _DEFAULT_OPTIONS, /
+    ) -> Sequence[GeneratedCandidate]:
+        """Returns at most k candidates.
+
+        Raises:
+            InvalidK: k is below 1.
+            LLMFailed: A model gave no reply.
+            CandidateParseFailed: A reply holds none.
+        """
+
+
+class LLMGenerator:
+    """Asks a language model.
+
+    Args:
+        model: Any model of `atoll.llm`; its name stands in the meta data of every candidate, and what it is left to
+            choose (temperature, top_p, max_tokens) is an option of the model: None there, and 0.0 is passed on.
+        template: With $K, $Roles, $RolesJoined, $Input, $Constraints and $History in it; $$ is a dollar.
+
+    Raises:
+        SetupError: The template names something else.
+    """
+
+    def __init__(self, model: llm.LLM, template: str = TEMPLATE) -> None:
+        self._llm, self._template = model, string.Template(template)
+        known_names = {"K", "Roles", "RolesJoined", "Input", "Constraints", "History"}
+        if not self._template.is_valid() or (unknown_names := set(self._template.get_identifiers()) - known_names):
+            problem = (
+                f"names ${sorted(unknown_names)[0]}" if self._template.is_valid() else "has a $ that names nothing"
+            )
+            raise errors.SetupError(
+                f"The template {problem}: it may name {', '.join(f'${name}' for name in sorted(known_names))}."
+            )
+
+    def generate(
+        self, input_data: Any, k: int, options: GenerateOptions = _DEFAULT_OPTIONS, /
+    ) -> Sequence[GeneratedCandidate]:
+        """Returns at most k candidates, each once."""
+        if k < 1:
+            raise InvalidK(f"{k} candidates were asked for: ask for 1 or more.")
+        candidates: dict[str, GeneratedCandidate] = {}
+        used_ids: set[str] = set()
+        for size in _split_count(k, options.calls):
+            for payload, meta in self._request_candidates(input_data, size, options):
+                key = to_canonical_json(payload)
+                if key not in candidates and len(candidates) < k:
+                    candidates[key] = GeneratedCandidate(_choose_id(payload, used_ids), payload, meta)
+        return list(candidates.values())
+
+    def _request_candidates(
+        self, input_data: Any, k: int, options: GenerateOptions
+    ) -> Sequence[tuple[Any, Mapping[str, Any]]]:
+        prompt = self._template.substitute(
+            K=k,
+            Roles=json.dumps(list(options.roles), ensure_ascii=False),
+            RolesJoined=f"Take these points of view: {', '.join(options.roles)}." if options.roles else "",
+            Input=input_data
+            if isinstance(input_data, str)
+            else json.dumps(input_data, ensure_ascii=False, default=str),
+            Constraints="\n".join(["Every candidate must obey:", *options.constraints]) if options.constraints else "",
+            History=_format_history(options.history),
+        )
+        current_prompt, problem = prompt, ""
+        for _ in range(1 + max(0, options.repairs)):
+            response = self._call_llm(current_prompt)
+            items = _extract_items(response.text)
+            if items is not None:
+                cost = {
+                    "tokens_in": response.cost.tokens_in,
+                    "tokens_out": response.cost.tokens_out,
+                    "usd": response.cost.usd,
+                }
+                meta = {
+                    "model": response.model,
+                    "roles": list(options.roles),
+                    **cost,
+                    "raw": response.text[:_MAX_RAW_CHARS],
+                }
+                return [(item, meta) for item in items[:k]]
+            problem = "there is no JSON array in it"
+            current_prompt = prompt + _REPAIR.format(error=problem)
+        raise CandidateParseFailed(f"{response.model} gave no candidates: {problem}.", response.text)
+
+    def _call_llm(self, prompt: str) -> llm.Response:
+        try:
+            return self._llm(prompt)
+        except llm.LLMError as error:
+            raise LLMFailed(str(error)) from error
+
+
+def _extract_items(text: str) -> list[Any] | None:
+    """Returns the candidates of a reply: the first array that stands in it, or is all that an object holds."""
+    for value in json_output.extract_json(text):
+        if isinstance(value, Mapping) and len(value) == 1:
+            value = next(iter(value.values()))
+        if isinstance(value, list):
+            try:
+                to_canonical_json(value)
+            except ValueError:
+                continue  # NaN and the like
+            return value
+    return None
+
+
+def _split_count(k: int, calls: int) -> Sequence[int]:
+    num_calls = max(1, min(calls, k))
+    return [k // num_calls + (index < k % num_calls) for index in range(num_calls)]
+
+
+def _choose_id(payload: Any, used_ids: set[str]) -> str:
+    own_id = payload.get("id") if isinstance(payload, Mapping) else None
+    generated_ids = (f"c{index}" for index in count(1))
+    chosen_id = (
+        own_id
+        if isinstance(own_id, str) and own_id and own_id not in used_ids
+        else next(generated_id for generated_id in generated_ids if generated_id not in used_ids)
+    )
+    used_ids.add(chosen_id)
+    return chosen_id
+
+
+def _format_history(history: Sequence[Mapping[str, Any]]) -> str:
+    lines = [json.dumps(dict(item), ensure_ascii=False, default=str) for item in history]
+    return "\n".join(["What was tried before, and what became of it:", *lines]) if lines else ""

@@ -1,0 +1,216 @@
+"""What an agent noticed about itself after a run: observations, and adjustments that nothing applies by itself."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from atoll import errors
+from atoll.governed import reserved_keys
+from atoll.governed.approval.proposals import Clock, now
+from atoll.governed.errors import ParameterNotFound
+from atoll.governed.parameters import ParameterStore
+
+PREFIX = "reflections/"
+REFLECTION_PERIOD = 10  # runs between two periodic reflections
+
+type ReflectionType = Literal["post_session", "on_error", "periodic"]
+type AdjustmentType = Literal["prompt", "tool_priority", "context", "workflow", "lesson"]
+
+REFLECTION_TYPES: tuple[ReflectionType, ...] = ("post_session", "on_error", "periodic")
+ADJUSTMENT_TYPES: tuple[AdjustmentType, ...] = ("prompt", "tool_priority", "context", "workflow", "lesson")
+
+
+class InvalidReflection(errors.SetupError):
+    """A reflection is none; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Something that happened more than once, or mattered."""
+
+    pattern: str
+    frequency: int = 1
+    impact: str = ""
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What should be different; `priority` is 1 to 5, and 5 comes first."""
+
+    type: AdjustmentType
+    description: str
+    target: str = ""
+    suggestion: str = ""
+    priority: int = 3
+    applied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMetrics:
+    """What a session used.
+
+    Attributes:
+        duration: In nanoseconds, as the document that this follows has it.
+    """
+
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    tool_use_counts: Mapping[str, int] = field(default_factory=dict)
+    errors: int = 0
+    duration: int = 0
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """What was noticed after one session, one failure or several runs."""
+
+    id: str
+    session_id: str
+    type: ReflectionType
+    summary: str
+    observations: tuple[Observation, ...] = ()
+    adjustments: tuple[Adjustment, ...] = ()
+    metrics: SessionMetrics = field(default_factory=SessionMetrics)
+    created_at: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain data that `from_json` reads back."""
+        data = {**asdict(self), "metrics": asdict(self.metrics)}
+        return data | {name: list(data[name]) for name in ("observations", "adjustments")}
+
+
+def _parse_adjustment(data: Mapping[str, Any]) -> Adjustment:
+    text_fields = ("description", "target", "suggestion")
+    if not all(isinstance(data.get(name, ""), str) for name in text_fields):
+        raise TypeError("an adjustment's words are no texts")
+    # On one line each: a lesson stands as a line in a prompt, and must not look like more.
+    return Adjustment(**{**data, **{name: " ".join(data[name].split()) for name in text_fields if name in data}})
+
+
+def from_json(data: Mapping[str, Any]) -> Reflection:
+    """Reads what `Reflection.to_json` wrote, or a model.
+
+    Raises:
+        ReflectionRefused: It is none.
+    """
+    try:
+        reflection = Reflection(
+            **{
+                **data,
+                "observations": tuple(Observation(**observation) for observation in data.get("observations", ())),
+                "adjustments": tuple(_parse_adjustment(adjustment) for adjustment in data.get("adjustments", ())),
+                "metrics": SessionMetrics(**data.get("metrics", {})),
+            }
+        )
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InvalidReflection(f"This is no reflection: {error}.") from None
+    if reflection.type not in REFLECTION_TYPES:
+        raise InvalidReflection(f"A reflection is {', '.join(REFLECTION_TYPES)}, not {reflection.type!r:.40}.")
+    for each in reflection.adjustments:
+        if each.type not in ADJUSTMENT_TYPES or each.priority not in range(1, 6):
+            raise InvalidReflection("An adjustment has one of the types and a priority of 1 to 5.")
+    return reflection
+
+
+class SelfReflector:
+    """Keeps reflections; their adjustments become real only by an approved proposal."""
+
+    def __init__(self, store: ParameterStore, clock: Clock = now) -> None:
+        self._store, self._clock = store, clock
+
+    def record(self, content: Mapping[str, Any], author: str) -> Reflection:
+        """Keeps a reflection and returns it with its id and time.
+
+        Raises:
+            ReflectionRefused: It is none.
+        """
+        fields = {"session_id": "", "summary": "", "type": "post_session", **content}
+        reflection = from_json({**fields, "id": f"r-{uuid.uuid4().hex[:12]}", "created_at": self._clock().isoformat()})
+        unapplied = tuple(replace(adjustment, applied=False) for adjustment in reflection.adjustments)
+        reflection = replace(reflection, adjustments=unapplied)
+        self._store.set(
+            PREFIX + reflection.id,
+            reflection.to_json(),
+            f"reflected: {reflection.type}",
+            author=author,
+            expected_version=0,
+        )
+        return reflection
+
+    def load_recent_reflections(self, limit: int = 10) -> reserved_keys.LoadResult[Reflection]:
+        """Returns the newest reflections, newest first, and a sentence for each that cannot be read."""
+        reflections, messages = reserved_keys.load_all(self._store, PREFIX, self._read, InvalidReflection)
+        newest = sorted(
+            reflections,
+            key=lambda reflection: (datetime.fromisoformat(reflection.created_at), reflection.id),
+            reverse=True,
+        )
+        return reserved_keys.LoadResult(newest[: max(0, limit)], messages)
+
+    def _read(self, name: str) -> Reflection:
+        return from_json(self._store.get(PREFIX + name).value)
+
+    def get_lessons(self) -> Sequence[Adjustment]:
+        """Returns all adjustments that are lessons, the most urgent first."""
+        reflections = self.load_recent_reflections(limit=10**9).items
+        lessons = [
+            adjustment
+            for reflection in reflections
+            for adjustment in reflection.adjustments
+            if adjustment.type == "lesson"
+        ]
+        return sorted(lessons, key=lambda adjustment: -adjustment.priority)
+
+    def find_adjustment(self, content: Mapping[str, Any]) -> tuple[Reflection, int, int]:
+        """Returns the reflection that a proposal is about, its version, and the place of the adjustment in it.
+
+        Raises:
+            ReflectionRefused: There is none, or it is not word for word the one that is proposed.
+        """
+        try:
+            value, version = self._store.get(PREFIX + str(content["reflection"]))
+            reflection, index = from_json(value), content["place"]
+            if not isinstance(index, int) or index not in range(len(reflection.adjustments)):
+                raise KeyError("place")
+            proposed = _parse_adjustment(content["adjustment"])
+        except (KeyError, TypeError, AttributeError, ParameterNotFound) as error:
+            raise InvalidReflection(f"There is no such adjustment: {error!r}.") from None
+        if replace(reflection.adjustments[index], applied=False) != replace(proposed, applied=False):
+            raise InvalidReflection("The adjustment is another one than the one that is proposed.")
+        return reflection, version, index
+
+    def mark_applied(self, content: Mapping[str, Any], author: str, token: str) -> str:
+        """Marks an adjustment as applied, after its proposal was approved; called by nobody else.
+
+        Raises:
+            ReflectionRefused: It is not the one that was approved.
+        """
+        reflection, version, index = self.find_adjustment(content)
+        key, adjustment = PREFIX + reflection.id, reflection.adjustments[index]
+        adjustments = tuple(
+            replace(item, applied=True) if position == index else item
+            for position, item in enumerate(reflection.adjustments)
+        )
+        data = replace(reflection, adjustments=adjustments).to_json()
+        new_version = self._store.set(
+            key, data, f"applied: {adjustment.description}", author=author, expected_version=version, token=token
+        )
+        return f"{key}@{new_version}"
+
+    def format_for_system_prompt(self, limit: int = 20) -> str:
+        """Returns the lessons that were approved, a line each."""
+        lines = [f"- {lesson.suggestion or lesson.description}" for lesson in self.get_lessons() if lesson.applied]
+        return "\n".join(["Lessons from earlier runs:", *lines[:limit]]) if lines else ""
+
+
+def choose_reflection_type(runs: int, *, failed: bool = False, period: int = REFLECTION_PERIOD) -> ReflectionType:
+    """Returns which reflection a run's end asks for: after a failure, after every so many runs, or the usual one."""
+    if failed:
+        return "on_error"
+    return "periodic" if runs and runs % period == 0 else "post_session"

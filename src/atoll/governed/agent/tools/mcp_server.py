@@ -1,0 +1,81 @@
+"""Approved tools over MCP: whoever speaks it may list and call them. Needs the extra `mcp`."""
+
+import asyncio
+import logging
+from typing import Any
+
+from atoll import errors
+from atoll.governed.agent.tools.builder import ToolBuilder
+from atoll.governed.agent.tools.definition import ToolDefinition
+from atoll.governed.agent.tools.runner import RuntimeTool, ToolRunner
+
+try:
+    import mcp_types as types
+    from mcp.server.lowlevel import Server
+    from mcp.server.stdio import stdio_server
+except ImportError as error:
+    raise errors.MissingExtra("Tools are served over MCP by an extra: pip install 'atoll[mcp]'.") from error
+
+
+def make_server(builder: ToolBuilder, runner: ToolRunner) -> Server[Any]:
+    """Returns a server of all approved tools.
+
+    They are read from the store at each list and call, so one that is approved, changed or rolled back meanwhile is
+    there at once. One that is not safe to run beside itself runs one call at a time.
+    """
+    locks: dict[str, asyncio.Lock] = {}
+
+    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
+        loaded = await asyncio.to_thread(builder.load_all)
+        for message in loaded.errors:
+            logging.getLogger(__name__).warning(message)
+        return types.ListToolsResult(tools=[_describe(tool) for tool in loaded.items])
+
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            tool = await asyncio.to_thread(builder.find, params.name)
+        except errors.AtollError as error:
+            return _make_result(str(error), True)
+        runtime_tool = RuntimeTool(tool, runner, builder)
+        if tool.concurrency_safe:
+            return _make_result(*await asyncio.to_thread(runtime_tool.execute, params.arguments or {}))
+        async with locks.setdefault(tool.name, asyncio.Lock()):
+            return _make_result(*await asyncio.to_thread(runtime_tool.execute, params.arguments or {}))
+
+    return Server("atoll", on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def serve(builder: ToolBuilder, runner: ToolRunner, port: int | None = None) -> None:
+    """Serves until the input ends, or, at a port of loopback, until Ctrl-C."""
+    server = make_server(builder, runner)
+    if port is None:
+        asyncio.run(_serve_stdio(server))
+        return
+    import uvicorn  # comes with mcp
+
+    uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=port, log_level="warning")
+
+
+async def _serve_stdio(server: Server[Any]) -> None:
+    async with stdio_server() as (read_stream, write_stream):
+        await server.run(read_stream, write_stream, server.create_initialization_options())
+
+
+def _describe(tool: ToolDefinition) -> types.Tool:
+    hints = types.ToolAnnotations(
+        read_only_hint=tool.read_only,
+        destructive_hint=False,  # a jail holds it: what it writes is gone with the call
+        idempotent_hint=tool.read_only,
+        open_world_hint=False,
+    )
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=dict(tool.input_schema),
+        annotations=hints,
+        _meta={"concurrency_safe": tool.concurrency_safe, "version": tool.version, "is_evolved": True},
+    )
+
+
+def _make_result(output: str, is_error: bool) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=output)], is_error=is_error)

@@ -1,0 +1,31 @@
+"""Proposals and approval: durable, bound to a content hash, decided by somebody else."""
+
+from atoll.governed.approval.deciders import (
+    DEFER,
+    ApprovalFunc,
+    Decider,
+    InvalidSignature,
+    SignedDecisions,
+    run_decider,
+    sign,
+)
+from atoll.governed.approval.policy import Policy
+from atoll.governed.approval.proposal import Proposal, Review
+from atoll.governed.approval.proposals import AlreadyDecided, ProposalExpired, Proposals, SecretFound
+
+__all__ = [
+    "DEFER",
+    "ApprovalFunc",
+    "AlreadyDecided",
+    "Decider",
+    "InvalidSignature",
+    "Policy",
+    "Proposal",
+    "ProposalExpired",
+    "Proposals",
+    "Review",
+    "SecretFound",
+    "SignedDecisions",
+    "run_decider",
+    "sign",
+]

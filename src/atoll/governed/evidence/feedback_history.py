@@ -1,0 +1,270 @@
+"""The feedback of one entity as columns: 16 bytes a measurement, where objects take ten times as much."""
+
+import os
+import tempfile
+import weakref
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from atoll.governed.evidence import day_files
+from atoll.governed.evidence.feedback import Feedback, FeedbackChannel
+from atoll.governed.evidence.logs import to_utc
+
+PAGE_SIZE = 256  # numbers that are read at once
+NUMBER_BYTES = 8  # bytes of a number
+
+type NumberArray = "array[Any] | PagedArray"
+
+
+class PagedArray:
+    """Numbers in a file, of which one page is at hand: whoever goes through them in order reads each page once."""
+
+    __slots__ = ("_file_offset", "_count", "_low", "_page", "_size", "_disk_array")
+
+    def __init__(self, disk_array: "DiskArray", file_offset: int, typecode: str, size: int) -> None:
+        self._disk_array, self._file_offset, self._size = disk_array, file_offset, size
+        self._low = self._count = 0
+        self._page = array(typecode)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int) -> Any:
+        page_index = index - self._low
+        if 0 <= page_index < self._count:
+            return self._page[page_index]
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        self._low = index // PAGE_SIZE * PAGE_SIZE
+        self._count = min(PAGE_SIZE, self._size - self._low)
+        data = self._disk_array.read(self._file_offset + self._low * NUMBER_BYTES, self._count * NUMBER_BYTES)
+        self._page = array(self._page.typecode, data)
+        return self._page[index - self._low]
+
+
+class DiskArray:
+    """Takes arrays in and gives the same numbers back in pages; its file goes when nobody has any of them."""
+
+    def __init__(self) -> None:
+        with tempfile.TemporaryFile(prefix="atoll-spill-") as file:
+            self._fd = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._fd)
+        self._end = 0
+
+    def add(self, numbers: NumberArray) -> NumberArray:
+        """Returns numbers of eight bytes each as pages of the file."""
+        if isinstance(numbers, PagedArray):
+            return numbers
+        data, file_offset = memoryview(numbers).cast("B"), self._end
+        while data:
+            num_written = os.pwrite(self._fd, data, self._end)
+            self._end, data = self._end + num_written, data[num_written:]
+        return PagedArray(self, file_offset, numbers.typecode, len(numbers))
+
+    def read(self, offset: int, count: int) -> bytes:
+        return os.pread(self._fd, count, offset)
+
+
+OBJECT_BYTES = 400  # what a measurement with a meta or an id takes beside its columns, roughly
+COLUMN_BYTES = 600
+MAX_TIME = 1 << 62  # later than every moment
+NO_EXTRAS = (None, None, None, None)
+
+
+class MetricColumn:
+    """The measurements of one metric of one entity, oldest first.
+
+    Attributes:
+        numbers: When each was, its value, and how sure it is; the last is empty where all are sure.
+    """
+
+    __slots__ = ("_entity", "_high", "_cached_match", "_last", "_low", "_extras", "metric", "arrays", "size")
+
+    def __init__(self, entity: str, metric: str, times: Sequence[int], records: Sequence[Feedback]) -> None:
+        self._entity, self.metric, self.size = entity, metric, len(records)
+        has_confidence = any(record.confidence != 1.0 for record in records)
+        self.arrays: Sequence[NumberArray] = (
+            array("q", times),
+            array("d", [record.value for record in records]),
+            array("d", [record.confidence for record in records] if has_confidence else ()),
+        )
+        self._extras: dict[int, tuple[Any, ...]] = {
+            index: (record.meta, record.decision_id, record.observed_at, record.timestamp)
+            for index, record in enumerate(records)
+            if record.meta is not None or record.decision_id is not None or record.observed_at is not None
+        }
+        self._last, self._low, self._high = 0, 0, -1  # no moment lies between: the first look finds its place
+        self._cached_match: Feedback | None = None
+
+    @property
+    def times(self) -> NumberArray:
+        return self.arrays[0]
+
+    def value(self, index: int) -> float:
+        return float(self.arrays[1][index])
+
+    def confidence(self, index: int) -> float:
+        return float(self.arrays[2][index]) if len(self.arrays[2]) else 1.0
+
+    def find_first(self, start: int, end: int) -> Feedback | None:
+        """Returns the earliest measurement from a moment on, if it came before the end."""
+        if not self._low < start <= self._high:
+            self._cached_match = None
+            if not self._advance(start):
+                index = self.find_index(start)
+                self._low = self.times[index - 1] if index else -MAX_TIME
+                self._high = self.times[index] if index < self.size else MAX_TIME
+        if self._high >= end:
+            return None
+        if self._cached_match is None:
+            self._cached_match = self.feedback(self._last)
+        return self._cached_match
+
+    def _advance(self, start: int) -> bool:
+        """Takes the next place if a moment lies there, as it mostly does, with one look at the numbers."""
+        next_index = self._last + 1
+        if self._low <= self._high < start and next_index < self.size:
+            next_time = self.arrays[0][next_index]
+            if start <= next_time:
+                self._last, self._low, self._high = next_index, self._high, next_time
+                return True
+        return False
+
+    def find_index(self, start: int) -> int:
+        """Returns the place of the earliest measurement at a moment or after it; `size` if there is none.
+
+        Logs come mostly in the order of time, so it lies where the last look ended or just behind.
+        """
+        index, times = self._last, self.times
+        if index and times[index - 1] >= start:
+            index = bisect_left(times, start, 0, index)
+        elif index < self.size and times[index] < start:
+            index += 1
+            if index < self.size and times[index] < start:
+                index = bisect_left(times, start, index)
+        self._low, self._high = 0, -1
+        self._last = index
+        return index
+
+    def feedback(self, index: int) -> Feedback:
+        """Returns a measurement whole."""
+        meta, decision_id, observed_at, recorded = self._extras.get(index, NO_EXTRAS)
+        timestamp = recorded or day_files.from_micros(self.times[index])
+        value, confidence = self.value(index), self.confidence(index)
+        return Feedback(timestamp, self._entity, self.metric, value, confidence, meta, decision_id, observed_at)
+
+    def group_by_decision(self) -> dict[str, list[int]]:
+        """Returns the places of measurements that name a decision."""
+        indices: dict[str, list[int]] = {}
+        for index, extras in self._extras.items():
+            if extras[1] is not None:
+                indices.setdefault(extras[1], []).append(index)
+        return indices
+
+    @property
+    def num_bytes(self) -> int:
+        num_in_memory = sum(
+            len(numbers) if isinstance(numbers, array) else min(PAGE_SIZE, len(numbers)) for numbers in self.arrays
+        )
+        return COLUMN_BYTES + NUMBER_BYTES * num_in_memory + OBJECT_BYTES * len(self._extras)
+
+
+class History:
+    """All that is known of one entity, a column per metric, sorted by metric.
+
+    Args:
+        by_observed: Counts a measurement from when it happened, where somebody said so, and not from its record.
+    """
+
+    __slots__ = ("_decisions", "columns")
+
+    def __init__(self, entity: str, records: Sequence[Feedback], *, by_observed: bool = False) -> None:
+        if by_observed:
+            records = sorted(records, key=lambda record: to_utc(record.observed_at or record.timestamp))
+        grouped: dict[str, list[Feedback]] = {}
+        for each in records:
+            grouped.setdefault(each.metric, []).append(each)
+        self.columns: Sequence[MetricColumn] = [
+            MetricColumn(entity, metric, _get_times(grouped[metric], by_observed), grouped[metric])
+            for metric in sorted(grouped)
+        ]
+        self._decisions: Sequence[dict[str, list[int]]] | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(column.num_bytes for column in self.columns)
+
+    def find_by_decision(self, decision_id: str) -> Sequence[tuple[MetricColumn, Sequence[int]]]:
+        """Returns the measurements that name a decision, by metric, oldest first."""
+        if self._decisions is None:
+            self._decisions = [column.group_by_decision() for column in self.columns]
+        pairs = zip(self.columns, self._decisions, strict=True)
+        return [(column, indices[decision_id]) for column, indices in pairs if decision_id in indices]
+
+
+def _get_times(records: Sequence[Feedback], by_observed: bool) -> Sequence[int]:
+    epoch, unit = day_files.EPOCH, day_files.MICROSECOND
+    if by_observed:
+        return [(to_utc(record.observed_at or record.timestamp) - epoch) // unit for record in records]
+    return [(record.timestamp - epoch) // unit for record in records]
+
+
+NO_HISTORY = History("", ())
+
+
+DEFAULT_BYTES = 64 << 20  # four million measurements
+
+
+class FeedbackCache:
+    """Asks a channel once per entity.
+
+    When all histories together grow too large, their numbers move to a file. What is still too large then, such as the
+    notes of measurements, goes with the history that was unused longest.
+
+    Attributes:
+        kept: By entity, the one unused longest first once any has gone.
+        num_queries: How often the channel was asked.
+        num_evicted: How many histories went; one that is needed again costs another query.
+    """
+
+    def __init__(self, channel: FeedbackChannel, since: datetime, *, by_observed: bool, max_bytes: int) -> None:
+        self._channel, self._since, self._by_observed, self._max_bytes = channel, since, by_observed, max_bytes
+        self.histories: OrderedDict[str, History] = OrderedDict()
+        self._in_memory: list[History] = []  # whose numbers are in memory
+        self._disk_array: DiskArray | None = None
+        self._used_bytes = self.num_queries = self.num_evicted = 0
+
+    def get(self, entity: str) -> History:
+        history = self.histories.get(entity)
+        if history is not None:
+            if self.num_evicted:  # until then nobody asks who was used last
+                self.histories.move_to_end(entity)
+            return history
+        return self._load(entity) if entity else NO_HISTORY
+
+    def _load(self, entity: str) -> History:
+        self.num_queries += 1
+        records = self._channel.query(entity, self._since)
+        history = self.histories[entity] = History(entity, records, by_observed=self._by_observed)
+        self._in_memory.append(history)
+        self._used_bytes += history.num_bytes
+        while self._used_bytes > self._max_bytes and self._in_memory:
+            self._spill_to_disk()
+        while self._used_bytes > self._max_bytes and len(self.histories) > 1:
+            self._used_bytes -= self.histories.popitem(last=False)[1].num_bytes
+            self.num_evicted += 1
+        return history
+
+    def _spill_to_disk(self) -> None:
+        """Moves half of the numbers in memory to the file: what stays is found faster."""
+        disk_array = self._disk_array = self._disk_array or DiskArray()
+        half = (len(self._in_memory) + 1) // 2
+        for column in (column for history in self._in_memory[:half] for column in history.columns):
+            self._used_bytes -= column.num_bytes
+            column.arrays = tuple(disk_array.add(numbers) for numbers in column.arrays)
+            self._used_bytes += column.num_bytes
+        del self._in_memory[:half]

@@ -1,0 +1,177 @@
+"""Feedback in files: a folder per entity, in it a file per UTC day."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from atoll import store
+from atoll.governed.evidence import day_files
+from atoll.governed.evidence.day_files import LineAppender, LineBlock, LineReader
+from atoll.governed.evidence.feedback import Feedback, check_entity, check_measurement, decode, decode_lines, encode
+from atoll.governed.evidence.log_stores import now
+from atoll.governed.evidence.logs import IssuePolicy, ReadIssues, to_utc
+from atoll.governed.parameters import file_layout
+from atoll.store import event_streams
+
+
+class FileFeedback:
+    """A channel in `FOLDER/ENTITY/YYYY-MM-DD.jsonl`. Any number of processes may report and query at the same time.
+
+    Args:
+        folder: Made where there is none.
+        on_issue: What to do about a line that is no feedback: `raise`, `skip` it, or `quarantine` a copy.
+        clock: Stamps what is reported.
+
+    Attributes:
+        issues: What could not be read so far.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        on_issue: IssuePolicy = "raise",
+        with_lock: bool = False,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self.folder = os.fspath(folder)
+        os.makedirs(self.folder, exist_ok=True)
+        self.issues, self._clock = ReadIssues(on_issue), clock
+        self._appender = LineAppender(with_lock=with_lock)
+
+    def report(
+        self,
+        entity: str,
+        metric: str,
+        value: float,
+        confidence: float = 1.0,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        decision_id: str | None = None,
+        observed_at: datetime | None = None,
+    ) -> Feedback:
+        check_measurement(entity, metric, value, confidence)
+        meta_copy = dict(meta) if meta else None
+        record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
+        path = os.path.join(self.folder, file_layout.folder_name(entity), day_files.make_file_name(record.timestamp))
+        self._appender.append(path, encode(record))
+        return record
+
+    def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
+        check_entity(entity)
+        folder, start = os.path.join(self.folder, file_layout.folder_name(entity)), to_utc(since)
+        records = [
+            record
+            for name in day_files.list_day_files(folder, since=start.date())
+            for block in LineReader(os.path.join(folder, name)).iter_blocks()
+            for record in self._decode_block(os.path.join(folder, name), block)
+            if record.timestamp >= start and (not metric or record.metric == metric)
+        ]
+        records.sort(key=attrgetter("timestamp"))
+        return records
+
+    def list_entities(self) -> Sequence[str]:
+        """Returns all entities, sorted."""
+        names = [self._read_entity(folder.name) for folder in os.scandir(self.folder) if folder.is_dir()]
+        return sorted(entity for entity in names if entity)
+
+    def _read_entity(self, folder: str) -> str:
+        if file_layout.TRUNCATION_MARK not in folder:
+            return unquote(folder)
+        path = os.path.join(self.folder, folder)
+        blocks = (
+            block
+            for name in day_files.list_day_files(path)
+            for block in LineReader(os.path.join(path, name)).iter_blocks()
+        )
+        return next((record.entity for block in blocks for record in self._decode_block(path, block)), "")
+
+    def _decode_block(self, path: str, block: LineBlock) -> Sequence[Feedback]:
+        try:
+            records = decode_lines(block.data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return list(self._decode_each_line(path, block))
+        return [
+            record
+            if record.timestamp.tzinfo is not None
+            else msgspec.structs.replace(record, timestamp=to_utc(record.timestamp))
+            for record in records
+        ]
+
+    def _decode_each_line(self, path: str, block: LineBlock) -> Iterator[Feedback]:
+        offset = block.offset
+        for line in block.data.split(b"\n"):
+            if line.strip():
+                try:
+                    yield decode(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                    self.issues.add(path, offset, line, error)
+            offset += len(line) + 1
+
+    def close(self) -> None:
+        self._appender.close()
+
+
+STREAM = "feedback"
+
+
+class SQLFeedback:
+    """A channel in a store: `StoredFeedback(store.open("atoll.db"))`; an index finds an entity's rows.
+
+    Args:
+        stream: Several channels may share a store under different names.
+        clock: Stamps what is reported.
+    """
+
+    def __init__(self, run_store: store.Store, *, stream: str = STREAM, clock: Callable[[], datetime] = now) -> None:
+        self._stream, self._clock = event_streams.EventStream(run_store.database, stream), clock
+
+    def report(
+        self,
+        entity: str,
+        metric: str,
+        value: float,
+        confidence: float = 1.0,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        decision_id: str | None = None,
+        observed_at: datetime | None = None,
+    ) -> Feedback:
+        meta_copy = dict(meta) if meta else None
+        record = Feedback(to_utc(self._clock()), entity, metric, value, confidence, meta_copy, decision_id, observed_at)
+        self.add(record)
+        return record
+
+    def add(self, *records: Feedback) -> None:
+        """Writes records that have their times already, in one commit: what is imported.
+
+        Raises:
+            SetupError: One of them is no measurement.
+            StoreFailed: They could not be written.
+        """
+        for each in records:
+            check_measurement(each.entity, each.metric, each.value, each.confidence)
+        self._stream.append(
+            [
+                event_streams.StreamEvent(
+                    day_files.to_micros(record.timestamp),
+                    record.entity,
+                    record.metric,
+                    encode(record).decode().rstrip("\n"),
+                )
+                for record in records
+            ]
+        )
+
+    def query(self, entity: str, since: datetime, metric: str = "") -> Sequence[Feedback]:
+        check_entity(entity)
+        rows = self._stream.list_by_entity(entity, day_files.to_micros(since), metric)
+        return [decode(row.data.encode()) for row in rows]
+
+    def list_entities(self) -> Sequence[str]:
+        return self._stream.list_entities()

@@ -1,0 +1,383 @@
+"""Descriptive statistics of replayed feedback: what a reflector would see, before any learns."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Event, Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from atoll import errors
+from atoll.governed import errors as governed_errors
+from atoll.governed.evidence import day_files
+from atoll.governed.evidence.replay_report import ReplayEvent
+from atoll.governed.statistics import Moments
+
+ACCURACY = 0.01  # a quantile is off by at most this share of its own value
+MAX_BUCKETS = 1024  # of each sign; with more, the smallest magnitudes share one
+MIN_MAGNITUDE = 1e-12  # what is nearer to 0 counts as 0
+
+_base = (1 + ACCURACY) / (1 - ACCURACY)
+_log_base = math.log(_base)
+
+
+class QuantileSketch:
+    """Counts values in buckets that grow with them, so that every quantile is true within one per cent of itself.
+
+    The buckets of DDSketch (Masson, Rim and Lee, 2019). Depends on the values alone and not on their order.
+    """
+
+    __slots__ = ("_positive", "_negative", "_num_zero")
+
+    def __init__(self) -> None:
+        self._positive: dict[int, int] = {}
+        self._negative: dict[int, int] = {}
+        self._num_zero = 0
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        positive, negative = values[values > MIN_MAGNITUDE], -values[values < -MIN_MAGNITUDE]
+        self._num_zero += len(values) - len(positive) - len(negative)
+        for buckets, magnitudes in ((self._positive, positive), (self._negative, negative)):
+            if len(magnitudes):
+                indices, counts = np.unique(
+                    np.ceil(np.log(magnitudes) / _log_base).astype(np.int64), return_counts=True
+                )
+                for index, count in zip(indices.tolist(), counts.tolist(), strict=True):
+                    buckets[index] = buckets.get(index, 0) + count
+                _shrink(buckets)
+
+    def quantile(self, fraction: float) -> float:
+        """Returns the value below which a share of all lies; 0 if there are none."""
+        positive, negative = sorted(self._positive.items()), sorted(self._negative.items(), reverse=True)
+        ordered = [(-_get_bucket_value(index), count) for index, count in negative]
+        ordered += [(0.0, self._num_zero)] + [(_get_bucket_value(index), count) for index, count in positive]
+        remaining = fraction * (sum(count for _, count in ordered) - 1)
+        for value, count in ordered:
+            remaining -= count
+            if count and remaining < 0:
+                return value
+        return ordered[-1][0]
+
+    def to_data(self) -> Sequence[Any]:
+        return [sorted(self._positive.items()), sorted(self._negative.items()), self._num_zero]
+
+    @classmethod
+    def from_data(cls, data: Sequence[Any]) -> "QuantileSketch":
+        sketch = cls()
+        sketch._positive, sketch._negative, sketch._num_zero = (
+            dict(map(tuple, data[0])),
+            dict(map(tuple, data[1])),
+            data[2],
+        )
+        return sketch
+
+    def merge(self, other: "QuantileSketch") -> None:
+        """Takes in what another one has counted."""
+        pairs: Sequence[tuple[dict[int, int], Mapping[int, int]]] = (
+            (self._positive, other._positive),
+            (self._negative, other._negative),
+        )
+        for own_buckets, other_buckets in pairs:
+            for index, count in other_buckets.items():
+                own_buckets[index] = own_buckets.get(index, 0) + count
+            _shrink(own_buckets)
+        self._num_zero += other._num_zero
+
+
+def _get_bucket_value(index: int) -> float:
+    return float(2 * _base**index / (_base + 1))
+
+
+def _shrink(buckets: dict[int, int]) -> None:
+    if len(buckets) > MAX_BUCKETS:
+        ordered = sorted(buckets)
+        smallest_index = ordered[len(ordered) - MAX_BUCKETS]
+        for index in ordered[: len(ordered) - MAX_BUCKETS]:
+            buckets[smallest_index] += buckets.pop(index)
+
+
+BLOCK_SIZE = 64  # values taken in together; also what is compared with all that came before, for drift
+DRIFT_ALPHA = 0.01  # the probability that a stream without drift is ever flagged, roughly
+
+
+class MetricStats:
+    """Count, sum, mean, variance, bounds, quantiles and drift, in constant memory.
+
+    Values wait until there is a block of them: taking them in one by one would cost ten times as much.
+    """
+
+    __slots__ = (
+        "_num_blocks",
+        "_max",
+        "_min",
+        "_moments",
+        "_sketch",
+        "_sum",
+        "_buffer",
+        "is_drifting",
+        "last",
+        "pending",
+    )
+
+    def __init__(self) -> None:
+        self._buffer: list[float] = []
+        self._moments, self._sketch = Moments(), QuantileSketch()
+        self._sum, self._min, self._max = 0.0, math.inf, -math.inf
+        self._num_blocks, self.is_drifting, self.pending = 0, False, 0
+        self.last: datetime | None = None
+
+    def add(self, value: float) -> None:
+        buffer = self._buffer
+        buffer.append(value)
+        if len(buffer) == BLOCK_SIZE:
+            self._add_block(self._make_block())
+            buffer.clear()
+
+    def _make_block(self) -> "ValueBlock":
+        return ValueBlock(np.array(self._buffer))
+
+    def _add_block(self, block: "ValueBlock") -> None:
+        self._num_blocks += 1
+        if self._num_blocks > 1 and not self.is_drifting:
+            # Alpha is spent over all blocks, 1/(k(k+1)) of it on the k-th: their sum is alpha, however long it goes.
+            level = DRIFT_ALPHA / (self._num_blocks * (self._num_blocks - 1))
+            self.is_drifting = _has_drifted(self._moments, block.moments, level)
+        self._merge_block(block)
+
+    def _merge_block(self, block: "ValueBlock") -> None:
+        self._moments.merge(block.moments)
+        self._sketch.add(block.values)
+        self._sum += block.sum
+        self._min, self._max = min(self._min, block.min), max(self._max, block.max)
+
+    def summarize(self) -> "MetricSummary":
+        """Returns the numbers with what still waits, and leaves the cell as it is."""
+        copy = MetricStats.from_data(self.to_data())
+        if copy._buffer:
+            copy._merge_block(copy._make_block())
+        return MetricSummary(copy._moments, copy._sketch, copy._sum, copy._min, copy._max)
+
+    def to_data(self) -> Sequence[Any]:
+        last = None if self.last is None else day_files.to_micros(self.last)
+        bounds = [self._sum, *(None if math.isinf(bound) else bound for bound in (self._min, self._max))]
+        flags = [self._num_blocks, self.is_drifting, self.pending, last]
+        return [list(self._buffer), self._moments.to_data(), self._sketch.to_data(), bounds, flags]
+
+    @classmethod
+    def from_data(cls, data: Sequence[Any]) -> "MetricStats":
+        stats = cls()
+        stats._buffer, stats._moments, stats._sketch = (
+            list(data[0]),
+            Moments(*data[1]),
+            QuantileSketch.from_data(data[2]),
+        )
+        stats._sum, low, high = data[3]
+        stats._min, stats._max = math.inf if low is None else low, -math.inf if high is None else high
+        stats._num_blocks, stats.is_drifting, stats.pending, last = data[4]
+        stats.last = None if last is None else day_files.from_micros(last)
+        return stats
+
+
+class ValueBlock:
+    """Values that are taken in together."""
+
+    __slots__ = ("max", "min", "moments", "sum", "values")
+
+    def __init__(self, values: Any) -> None:
+        mean = float(values.mean())
+        self.values, self.moments = values, Moments(len(values), mean, float(((values - mean) ** 2).sum()))
+        self.sum, self.min, self.max = float(values.sum()), float(values.min()), float(values.max())
+
+
+class MetricSummary:
+    """The numbers of a cell at one moment."""
+
+    __slots__ = ("max", "min", "moments", "sketch", "sum")
+
+    def __init__(self, moments: Moments, sketch: QuantileSketch, total: float, low: float, high: float) -> None:
+        self.moments, self.sketch, self.sum = moments, sketch, total
+        self.min, self.max = (low, high) if moments.count else (0.0, 0.0)
+
+
+def _has_drifted(previous: Moments, block: Moments, level: float) -> bool:
+    """Compares two means by Welch's test, with the normal in place of Student's distribution."""
+    spread = previous.variance / previous.count + block.variance / block.count
+    if not spread:
+        return previous.mean != block.mean
+    return abs(block.mean - previous.mean) / math.sqrt(spread) > -float(special.ndtri(level / 2))
+
+
+PENDING_METRIC = ""  # the metric under which decisions without feedback are counted
+ANY_POLICY = ""  # the policy version that stands for all
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A copy of what is known of one metric of one entity; all 0 for what is unknown.
+
+    Attributes:
+        pending_count: Decisions still without feedback; counted per entity, under the metric "".
+        last_timestamp: The latest of all decisions and feedback seen.
+        variance: Unbiased.
+        p05, p50, p95: Quantiles, true within one per cent of themselves.
+        is_drifting: Some block of 64 values differed from all before it, by more than chance explains.
+    """
+
+    count: int = 0
+    sum: float = 0.0
+    mean: float = 0.0
+    min: float = 0.0
+    max: float = 0.0
+    pending_count: int = 0
+    last_timestamp: datetime | None = None
+    variance: float = 0.0
+    p05: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    is_drifting: bool = False
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.variance)
+
+
+class AggregatorReflector:
+    """Keeps statistics per entity and metric, and beside them per policy version. Thread-safe; writes nowhere.
+
+    Args:
+        by_policy: Keeps the split by the policy version of the decisions too.
+    """
+
+    def __init__(self, *, by_policy: bool = False) -> None:
+        self._stats_by_key: dict[tuple[str, str, str], MetricStats] = {}
+        self._by_policy, self._lock = by_policy, Lock()
+        self._num_pending = 0  # of all entities: mostly none, and then nobody need look
+
+    def on_event(self, event: ReplayEvent) -> None:
+        entry, feedback = event.log, event.feedback
+        entity, timestamp = entry.entity, entry.timestamp
+        with self._lock:
+            if feedback is None:
+                self._count_pending(entity, timestamp)
+                return
+            if feedback.timestamp > timestamp:
+                timestamp = feedback.timestamp
+            if self._num_pending:
+                pending_stats = self._stats_by_key.get((entity, PENDING_METRIC, ANY_POLICY))
+                if pending_stats is not None and pending_stats.pending:
+                    pending_stats.pending -= 1
+                    self._num_pending -= 1
+            self._add((entity, feedback.metric, ANY_POLICY), feedback.value, timestamp)
+            if self._by_policy and entry.policy_version:
+                self._add((entity, feedback.metric, entry.policy_version), feedback.value, timestamp)
+
+    def _count_pending(self, entity: str, timestamp: datetime) -> None:
+        metric_stats = self._stats_by_key.setdefault((entity, PENDING_METRIC, ANY_POLICY), MetricStats())
+        metric_stats.pending += 1
+        self._num_pending += 1
+        if metric_stats.last is None or timestamp > metric_stats.last:
+            metric_stats.last = timestamp
+
+    def _add(self, key: tuple[str, str, str], value: float, timestamp: datetime) -> None:
+        metric_stats = self._stats_by_key.get(key)
+        if metric_stats is None:
+            metric_stats = self._stats_by_key[key] = MetricStats()
+        metric_stats.add(value)
+        if metric_stats.last is None or timestamp > metric_stats.last:
+            metric_stats.last = timestamp
+
+    def stats(self, entity: str, metric: str, *, policy_version: str = ANY_POLICY) -> Stats:
+        """Returns a copy of what is known; the metric "" shows what is pending."""
+        with self._lock:
+            metric_stats = self._stats_by_key.get((entity, metric, policy_version))
+            if metric_stats is None:
+                return Stats()
+            summary, last, is_drifting, pending = (
+                metric_stats.summarize(),
+                metric_stats.last,
+                metric_stats.is_drifting,
+                metric_stats.pending,
+            )
+        moments = summary.moments
+        quantiles = (summary.sketch.quantile(share) for share in QUANTILES) if moments.count else (0.0, 0.0, 0.0)
+        p05, p50, p95 = (min(max(quantile, summary.min), summary.max) for quantile in quantiles)
+        return Stats(
+            count=moments.count,
+            sum=summary.sum,
+            mean=moments.mean,
+            min=summary.min,
+            max=summary.max,
+            pending_count=pending,
+            last_timestamp=last,
+            variance=moments.variance,
+            p05=p05,
+            p50=p50,
+            p95=p95,
+            is_drifting=is_drifting,
+        )
+
+    def list_entities(self) -> Sequence[str]:
+        """Returns all entities, sorted."""
+        with self._lock:
+            return sorted({entity for entity, _, _ in self._stats_by_key})
+
+    def metrics(self, entity: str) -> Sequence[str]:
+        """Returns the metrics of an entity, sorted, without the one for what is pending."""
+        with self._lock:
+            return sorted(
+                {metric for owner, metric, _ in self._stats_by_key if owner == entity and metric != PENDING_METRIC}
+            )
+
+    def policies(self, entity: str, metric: str) -> Sequence[str]:
+        """Returns the policy versions that the feedback of an entity is split by, sorted."""
+        with self._lock:
+            return sorted(
+                {version for *pair, version in self._stats_by_key if pair == [entity, metric] and version != ANY_POLICY}
+            )
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            self._stats_by_key.clear()
+            self._num_pending = 0
+
+    def state(self) -> Any:
+        with self._lock:
+            return [[*key, metric_stats.to_data()] for key, metric_stats in sorted(self._stats_by_key.items())]
+
+    def restore(self, state: Any) -> None:
+        with self._lock:
+            self._stats_by_key = {(row[0], row[1], row[2]): MetricStats.from_data(row[3]) for row in state}
+            self._num_pending = sum(metric_stats.pending for metric_stats in self._stats_by_key.values())
+
+
+class FuncReflector:
+    """Calls a function with every event.
+
+    Args:
+        fn: Compulsory.
+        stop: Looked at before each call.
+    """
+
+    def __init__(self, fn: Callable[[ReplayEvent], object], *, stop: Event | None = None) -> None:
+        if not callable(fn):
+            raise errors.SetupError(f"A FuncReflector needs a function, not {fn!r}.")
+        self._fn, self._stop = fn, stop
+
+    @property
+    def on_event(self) -> Callable[[ReplayEvent], object]:
+        """What is called with every event: the function itself, where nobody can say stop.
+
+        Raises:
+            Cancelled: When called after it was told to stop.
+        """
+        return self._fn if self._stop is None else self._call_unless_cancelled
+
+    def _call_unless_cancelled(self, event: ReplayEvent) -> None:
+        governed_errors.check_cancelled(self._stop)
+        self._fn(event)

@@ -1,0 +1,261 @@
+"""The contract of what proposes values."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from random import Random
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import pydantic
+
+from atoll import errors, llm
+from atoll.governed.evidence.feedback import Feedback
+from atoll.governed.statistics import Moments
+
+
+class Suggestion(NamedTuple):
+    """A value and how sure its proposer is, from 0 to 1."""
+
+    value: Any
+    confidence: float
+
+
+class Proposer(Protocol):
+    """Suggests a value for a parameter. Reads the evidence and changes nothing; the same evidence, the same value."""
+
+    def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion: ...
+
+
+def select_evidence(evidence: Sequence[Feedback], metric: str) -> Sequence[Feedback]:
+    """Returns the evidence on one metric, or on all for an empty one, oldest first.
+
+    Raises:
+        SetupError: There is none.
+    """
+    records = sorted(
+        (record for record in evidence if metric in ("", record.metric)), key=lambda record: record.timestamp
+    )
+    if not records:
+        raise errors.SetupError(f"There is no evidence{f' on {metric}' if metric else ''}: nothing can be proposed.")
+    return records
+
+
+def compute_confidence(count: float, half_count: float = 10.0) -> float:
+    """Returns a confidence that grows with the evidence: 0.5 after `half` measurements."""
+    return count / (count + half_count)
+
+
+@dataclass(frozen=True, slots=True)
+class EMAProposer:
+    """Suggests where a metric has been lately: `value += alpha * confidence * (measured - value)`.
+
+    Attributes:
+        alpha: How fast it follows, above 0 up to 1.
+        metric: Which; empty takes all evidence.
+        start: Returns the value to start from, such as the parameter's own; without it, the first measurement.
+    """
+
+    alpha: float = 0.3
+    metric: str = ""
+    get_initial_value: Callable[[str], float] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha <= 1:
+            raise errors.SetupError(f"alpha={self.alpha}: give a number above 0 up to 1.")
+
+    def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
+        records = select_evidence(evidence, self.metric)
+        value = records[0].value if self.get_initial_value is None else self.get_initial_value(key)
+        for each in records:
+            value += self.alpha * each.confidence * (each.value - value)
+        return Suggestion(value, compute_confidence(sum(record.confidence for record in records)))
+
+
+@dataclass(frozen=True, slots=True)
+class PIDProposer:
+    """Suggests `value + kp * error + ki * integral + kd * slope`, the error being target minus measured.
+
+    The sum of errors is held where the suggestion would leave its bounds, so that it does not wind up.
+
+    Attributes:
+        read: Returns the parameter's present value.
+        target: Where the metric should be.
+        metric: Which; empty takes all evidence.
+        kp, ki, kd: Gains; negative ones where a larger parameter makes the metric smaller.
+        low, high: Bounds of the parameter.
+        unit: The time in which integral and slope count.
+    """
+
+    read_value: Callable[[str], float]
+    target: float
+    metric: str = ""
+    kp: float = 0.5
+    ki: float = 0.0
+    kd: float = 0.0
+    low: float = float("-inf")
+    high: float = float("inf")
+    unit: timedelta = timedelta(hours=1)
+
+    def __post_init__(self) -> None:
+        if self.low > self.high or self.unit <= timedelta(0):
+            raise errors.SetupError(f"PID needs low <= high and a unit above 0, not {self.low}, {self.high}.")
+
+    def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
+        records, value = select_evidence(evidence, self.metric), self.read_value(key)
+        integral = slope = 0.0
+        suggested = self._clamp(value + self.kp * (self.target - records[0].value))
+        for previous, current in pairwise(records):
+            error, previous_error = self.target - current.value, self.target - previous.value
+            elapsed = (current.timestamp - previous.timestamp) / self.unit
+            slope = (error - previous_error) / elapsed if elapsed else slope
+            new_integral = integral + error * elapsed
+            unclamped = value + self.kp * error + self.ki * new_integral + self.kd * slope
+            suggested = self._clamp(unclamped)
+            if suggested == unclamped:
+                integral = new_integral
+        return Suggestion(suggested, compute_confidence(sum(record.confidence for record in records)))
+
+    def _clamp(self, value: float) -> float:
+        return min(max(value, self.low), self.high)
+
+
+NUM_DRAWS = 400  # to tell how likely a value is the best
+
+
+@dataclass(frozen=True, slots=True)
+class ThompsonProposer:
+    """Suggests one of some values by a draw from what is believed of each.
+
+    Feedback says by `meta[field]` which value it is about; what names none is left out. Beliefs are normal, with the
+    spread of all evidence as that of one measurement, and a prior that is worth one measurement of the overall mean.
+    Confidence is the probability that the value is the best.
+
+    Attributes:
+        values: What can be chosen.
+        metric: Which; empty takes all evidence.
+        field: Where feedback names its value.
+        seed: The same evidence and seed, the same choice.
+    """
+
+    values: Sequence[Any]
+    metric: str = ""
+    field: str = "value"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.values) < 2:
+            raise errors.SetupError("Thompson sampling needs two values at least to choose from.")
+
+    def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
+        records = [
+            record for record in select_evidence(evidence, self.metric) if record.meta and self.field in record.meta
+        ]
+        overall = Moments.from_values(record.value for record in records)
+        arms = [
+            Moments.from_values(record.value for record in records if record.meta and record.meta[self.field] == value)
+            for value in self.values
+        ]
+        spread = overall.deviation or 1.0
+        rng = Random(f"{self.seed}/{key}/{len(records)}")
+        draws = [[self._draw(arm, overall.mean, spread, rng) for arm in arms] for _ in range(NUM_DRAWS)]
+        best = [max(range(len(arms)), key=sample.__getitem__) for sample in draws]
+        return Suggestion(self.values[best[0]], best.count(best[0]) / NUM_DRAWS)
+
+    @staticmethod
+    def _draw(arm: Moments, mean: float, spread: float, rng: Random) -> float:
+        posterior_mean = (arm.mean * arm.count + mean) / (arm.count + 1)
+        return rng.gauss(posterior_mean, spread / math.sqrt(arm.count + 1))
+
+
+MAX_SHOWN = 20  # measurements in the prompt, the newest; the others are summed up
+
+_PROMPT = """A parameter of a running system is to be improved. Propose its next value.
+
+Parameter: {key}
+Present value: {value}
+{about}
+What was measured, per metric: {summary}
+The newest measurements, oldest first:
+{lines}
+
+Make one careful step that the evidence supports. If it supports none, return the present value with confidence 0."""
+
+
+class _Answer(pydantic.BaseModel):
+    value: Any
+    confidence: Annotated[float, pydantic.Field(ge=0, le=1)]
+    rationale: str = ""
+
+
+class LLMProposer:
+    """Asks a model for the next value; its answer is a suggestion like any other, and needs approval like any other.
+
+    Args:
+        model: Asked once, or twice where its first answer cannot be read.
+        read: Returns the present value.
+        about: What the parameter does and what is wanted, in words.
+        metric: Which evidence is shown; empty shows all.
+        check: Raises ValueError for a value that cannot be; the model is not asked again.
+
+    Attributes:
+        rationale: What the model said about its last answer.
+    """
+
+    def __init__(
+        self,
+        model: llm.LLM,
+        read_value: Callable[[str], Any],
+        *,
+        description: str = "",
+        metric: str = "",
+        check: Callable[[Any], object] | None = None,
+    ) -> None:
+        self._llm, self._read_value, self._description, self._metric, self._check = (
+            model,
+            read_value,
+            description,
+            metric,
+            check,
+        )
+        self.rationale = ""
+
+    def __call__(self, key: str, evidence: Sequence[Feedback]) -> Suggestion:
+        """Returns the model's value.
+
+        Raises:
+            NoReply: The model gave none.
+            Unreadable: What it replied cannot be used.
+        """
+        records = select_evidence(evidence, self._metric)
+        answer = llm.ask_json(self._llm, self._build_prompt(key, records), _Answer)
+        self.rationale = answer.rationale
+        if self._check is not None:
+            try:
+                self._check(answer.value)
+            except ValueError as error:
+                raise llm.InvalidResponse(f"The model proposed {answer.value!r:.80} for {key}: {error}", "") from error
+        return Suggestion(answer.value, answer.confidence)
+
+    def _build_prompt(self, key: str, records: Sequence[Feedback]) -> str:
+        metrics = sorted({record.metric for record in records})
+        summary = {
+            metric: _summarize([record.value for record in records if record.metric == metric]) for metric in metrics
+        }
+        lines = [
+            f"{record.timestamp.isoformat()} {record.metric} = {record.value:.6g}" for record in records[-MAX_SHOWN:]
+        ]
+        return _PROMPT.format(
+            key=key,
+            value=json.dumps(self._read_value(key)),
+            about=self._description,
+            summary=json.dumps(summary),
+            lines="\n".join(lines),
+        )
+
+
+def _summarize(values: Sequence[float]) -> dict[str, float]:
+    moments = Moments.from_values(values)
+    return {"count": moments.count, "mean": round(moments.mean, 6), "sd": round(moments.deviation, 6)}

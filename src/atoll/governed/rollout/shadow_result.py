@@ -1,0 +1,234 @@
+"""Two arms on the same samples, dimension by dimension."""
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from atoll import errors
+from atoll.candidate import Candidate
+from atoll.governed.statistics import (
+    ConfidenceSequence,
+    Evidence,
+    Interval,
+    Moments,
+    RatioCheck,
+    bootstrap_interval,
+    e_bh,
+    holm,
+    t_interval,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What two arms say about one metric.
+
+    Attributes:
+        baseline, candidate: Means over the samples that both arms have.
+        difference: Mean of candidate minus baseline, pair by pair.
+        evidence: The interval that holds at all looks, the e-value and the p-value that is valid at any moment.
+        t_interval, bootstrap_interval: For whoever fixed the size beforehand and looks once.
+        adjusted_p: The p-value after Holm, over all dimensions.
+        is_found: The difference stands after e-BH, over all dimensions.
+    """
+
+    baseline: float
+    candidate: float
+    difference: float
+    count: int
+    evidence: Evidence
+    t_interval: Interval
+    bootstrap_interval: Interval
+    adjusted_p: float
+    is_found: bool
+
+
+class PairedSamples:
+    """The pairs of one metric so far."""
+
+    def __init__(self, alpha: float, expected: float, min_count: int) -> None:
+        self.sequence = ConfidenceSequence(alpha, expected, min_count)
+        self.baseline, self.candidate = Moments(), Moments()
+        self.differences: list[float] = []
+
+    def add(self, baseline: float, candidate: float) -> None:
+        self.baseline.add(baseline)
+        self.candidate.add(candidate)
+        self.differences.append(candidate - baseline)
+        self.sequence.add(candidate - baseline)
+
+
+class Comparison:
+    """Gathers pairs by metric and says at any moment what they tell.
+
+    Args:
+        alpha: The probability that an interval is ever wrong.
+        expected: After about how many pairs a decision should fall.
+        start: Says nothing before so many pairs.
+    """
+
+    def __init__(self, alpha: float = 0.05, expected: float = 200.0, min_count: int = 20) -> None:
+        ConfidenceSequence(alpha, expected, min_count)  # refuses what cannot be, before the first pair
+        self._alpha, self._expected, self._min_count = alpha, expected, min_count
+        self._samples_by_metric: dict[str, PairedSamples] = {}
+
+    def add(self, baseline: Mapping[str, float], candidate: Mapping[str, float]) -> None:
+        """Takes in one sample's metrics under both arms; what only one of them has is left out."""
+        for name, value in baseline.items():
+            if name in candidate:
+                if name not in self._samples_by_metric:
+                    self._samples_by_metric[name] = PairedSamples(self._alpha, self._expected, self._min_count)
+                self._samples_by_metric[name].add(value, candidate[name])
+
+    def get_evidence(self) -> Mapping[str, Evidence]:
+        """Returns the evidence on every metric so far; cheap enough for after each pair."""
+        return {name: samples.sequence.get_evidence() for name, samples in self._samples_by_metric.items()}
+
+    def compute_dimensions(self, *, seed: int = 0) -> Mapping[str, Dimension]:
+        """Returns all that can be said of every metric, sorted."""
+        evidence = self.get_evidence()
+        adjusted = holm({name: metric_evidence.p_value for name, metric_evidence in evidence.items()})
+        significant = e_bh({name: metric_evidence.e_value for name, metric_evidence in evidence.items()}, self._alpha)
+        return {
+            name: self._make_dimension(
+                self._samples_by_metric[name], evidence[name], adjusted[name], name in significant, seed
+            )
+            for name in sorted(self._samples_by_metric)
+        }
+
+    def _make_dimension(
+        self, samples: PairedSamples, evidence: Evidence, adjusted: float, is_found: bool, seed: int
+    ) -> Dimension:
+        differences: Sequence[float] = samples.differences
+        return Dimension(
+            baseline=samples.baseline.mean,
+            candidate=samples.candidate.mean,
+            difference=samples.sequence.moments.mean,
+            count=len(differences),
+            evidence=evidence,
+            t_interval=t_interval(samples.sequence.moments, self._alpha),
+            bootstrap_interval=bootstrap_interval(differences, self._alpha, seed=seed),
+            adjusted_p=adjusted,
+            is_found=is_found,
+        )
+
+
+FITNESS = "fitness"  # the name of the score itself, among the dimensions
+
+
+@dataclass(frozen=True, slots=True)
+class Guardrail:
+    """A metric that a candidate may worsen by less than a margin (non-inferiority).
+
+    Attributes:
+        metric: A dimension of the breakdown, or `fitness`.
+        margin: How much worse is still no harm, in units of the metric.
+        lower_is_better: For costs, latencies, error rates.
+    """
+
+    metric: str
+    margin: float = 0.0
+    lower_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.metric or not self.margin >= 0:
+            raise errors.SetupError(f"A guardrail needs a metric and a margin of 0 or more, not {self}.")
+
+    def to_gain(self, interval: Interval) -> Interval:
+        """Returns the interval of the difference such that above 0 is better."""
+        return Interval(-interval.high, -interval.low) if self.lower_is_better else interval
+
+    def is_breached(self, difference: Interval) -> bool:
+        """Says whether the candidate is worse by more than the margin, for sure."""
+        return self.to_gain(difference).high < -self.margin
+
+    def is_satisfied(self, difference: Interval) -> bool:
+        """Says whether the candidate is not worse by more than the margin, for sure."""
+        return self.to_gain(difference).low >= -self.margin
+
+
+type Verdict = Literal["promote", "reject", "extend"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowResult:
+    """Two arms beside each other.
+
+    Attributes:
+        baseline_fitness, candidate_fitness: Mean scores.
+        baseline_breakdown, candidate_breakdown: Means of every metric.
+        sample_size: Pairs that both arms scored.
+        divergence: How far the means are apart, as a share of the larger; 0 to 1.
+        disagreement: The share of samples on which the arms differ at all.
+        verdict: Promote, reject, or extend: nothing is sure yet.
+        reason: Why, in words.
+        dimensions: All that can be said of `fitness` and every metric.
+        num_failed: Samples that an arm could not score, by arm.
+        noise: Variance of a score that is taken again, where scores were repeated; else None.
+        num_calls, num_saved: Scores taken, and not taken since the verdict was clear before the samples were used up.
+        ratio: Whether the sample has the share that was asked for, where the sampler tells.
+        meta: Free.
+    """
+
+    baseline_fitness: float = 0.0
+    candidate_fitness: float = 0.0
+    baseline_breakdown: Mapping[str, float] = field(default_factory=dict)
+    candidate_breakdown: Mapping[str, float] = field(default_factory=dict)
+    sample_size: int = 0
+    divergence: float = 0.0
+    disagreement: float = 0.0
+    verdict: Verdict = "extend"
+    reason: str = "there is no sample"
+    dimensions: Mapping[str, Dimension] = field(default_factory=dict)
+    num_failed: Mapping[str, int] = field(default_factory=dict)
+    noise: float | None = None
+    num_calls: int = 0
+    num_saved: int = 0
+    ratio: RatioCheck | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_data(self) -> Mapping[str, Any]:
+        """Returns the result as plain JSON; what has no bound is null."""
+        plain = _to_json(dataclasses.asdict(self))
+        assert isinstance(plain, dict)
+        return plain
+
+
+def compute_divergence(baseline: float, candidate: float) -> float:
+    """Returns how far two means are apart, relative to the larger, 1 at most."""
+    return min(abs(baseline - candidate) / max(abs(baseline), abs(candidate), 1e-9), 1.0)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _to_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def hash_to_unit(id: str, salt: str = "") -> float:
+    """Returns a number from 0 to 1 that hangs on an id alone: a growing share keeps all that it had."""
+    return int.from_bytes(hashlib.sha256(f"{salt}|{id}".encode()).digest()[:8]) / 2**64
+
+
+class FixedSampler:
+    """Takes a share of given candidates, by the hash of their ids; a share of 1 takes all."""
+
+    def __init__(self, candidates: Sequence[Candidate], *, salt: str = "") -> None:
+        self._candidates, self._salt = tuple(candidates), salt
+
+    def __call__(self, traffic: float) -> Sequence[Candidate]:
+        return [
+            candidate
+            for candidate in self._candidates
+            if traffic >= 1 or hash_to_unit(candidate.id, self._salt) < traffic
+        ]
+
+    @property
+    def num_offered(self) -> int:
+        """How many there are to choose from."""
+        return len(self._candidates)

@@ -1,0 +1,50 @@
+"""Where rollouts and shadow runs stand, as plain data: what people look at before they decide."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atoll.governed import parameters, rollout
+from atoll.governed.rollout import shadow_result
+
+SHADOW_PREFIX = "shadow/"  # before the key of a parameter: the newest shadow run of it that was kept
+
+
+def load_rollouts(parameter_store: parameters.Parameters) -> Sequence[rollout.RolloutState]:
+    """Returns where all rollouts stand, by key."""
+    keys = [key.removeprefix(rollout.STATE_PREFIX) for key in parameter_store.list(rollout.STATE_PREFIX)]
+    return [state for key in keys if (state := rollout.Rollout(parameter_store, key).state())]
+
+
+def rollout_to_json(state: rollout.RolloutState) -> Mapping[str, Any]:
+    """Returns where a rollout stands as plain data, with what is known of its guardrails."""
+    guardrails = {guardrail.metric: _guardrail_to_json(guardrail, state) for guardrail in state.plan.guardrails}
+    return {**state.to_data(), "share": state.share, "guarded": guardrails}
+
+
+def save_shadow_result(
+    parameter_store: parameters.Parameters, key: str, candidate: Any, result: shadow_result.ShadowResult, author: str
+) -> None:
+    """Keeps what a shadow run found, for whoever decides later and for the audit log."""
+    reason = f"{result.verdict}: {result.reason}"
+    parameter_store.set(SHADOW_PREFIX + key, {"value": candidate, **result.to_data()}, reason, author=author)
+
+
+def load_shadow_results(parameter_store: parameters.Parameters) -> Sequence[Mapping[str, Any]]:
+    """Returns the newest shadow run of every parameter of which one was kept."""
+    results = []
+    for key in parameter_store.list(SHADOW_PREFIX):
+        (change,) = parameter_store.history(key, 1)
+        header = {"key": key.removeprefix(SHADOW_PREFIX), "at": change.timestamp.isoformat(), "by": change.author}
+        results.append({**header, **change.value})
+    return results
+
+
+def _guardrail_to_json(guardrail: shadow_result.Guardrail, state: rollout.RolloutState) -> Mapping[str, Any]:
+    evidence = state.evidence(guardrail.metric)
+    return {
+        "margin": guardrail.margin,
+        "estimate": evidence.estimate,
+        "interval": [None if abs(bound) == float("inf") else bound for bound in evidence.interval],
+        "baseline": state.moments(guardrail.metric, "baseline").count,
+        "candidate": state.moments(guardrail.metric, "candidate").count,
+    }

@@ -1,0 +1,249 @@
+"""Agents on the command line as models: Claude Code, Codex, Gemini, or any program that reads a prompt and replies.
+
+An agent is asked for words and nothing else. It runs in an empty folder that is deleted afterwards, in its read-only
+mode or with its tools switched off, with few variables of the environment, and gets no flag that skips its permission
+checks unless the user adds one.
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from atoll import errors
+from atoll.evaluation import Cost
+from atoll.llm.base import LLMError, Response
+from atoll.llm.retry_policy import check_range
+
+DEFAULT_TIMEOUT_SECONDS = 600.0
+PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading odd output raises
+_MAX_MESSAGE_CHARS = 300
+# What a program needs to find itself, its settings and the network; no key of anybody else's.
+_ENVIRONMENT_VARIABLES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
+    *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
+
+type ParseOutput = Callable[[str, str], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCommand:
+    """How one program is asked, as its documents say.
+
+    Attributes:
+        arguments: Of its mode without a terminal; the prompt comes over standard input.
+        read: Makes the reply of (its output, the model's name); raises ValueError or LookupError if it is none.
+        keys: Variables of the environment that are its own.
+        last: Arguments that must stand at the end.
+        model_flag: Before the name of a model.
+    """
+
+    arguments: Sequence[str]
+    parse_output: ParseOutput
+    key_variables: Sequence[str] = ()
+    final_arguments: Sequence[str] = ()
+    model_flag: str = "--model"
+
+
+def _parse_claude(output: str, model: str) -> Response:
+    data = json.loads(output)
+    if data.get("is_error") or not isinstance(data["result"], str):
+        raise ValueError(str(data.get("result") or data.get("subtype")))
+    usage = data.get("usage") or {}
+    cached_tokens = [usage.get(f"cache_{kind}_input_tokens") or 0 for kind in ("creation", "read")]
+    tokens = (int(usage.get("input_tokens") or 0) + sum(cached_tokens), int(usage.get("output_tokens") or 0))
+    return Response(data["result"], model, Cost(0.0, *tokens, float(data.get("total_cost_usd") or 0.0)))
+
+
+def _parse_codex(output: str, model: str) -> Response:
+    text, usage = "", dict[str, int]()
+    for line in output.splitlines():
+        event = json.loads(line) if line.startswith("{") else {}
+        match event.get("type"):
+            case "item.completed" if event["item"].get("type") == "agent_message":
+                text = event["item"]["text"]
+            case "turn.completed":
+                usage = event.get("usage") or {}
+            case "turn.failed" | "error":
+                raise ValueError(str(event.get("error") or event.get("message")))
+    return Response(text, model, Cost(0.0, int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0))))
+
+
+def _parse_gemini(output: str, model: str) -> Response:
+    data = json.loads(output[output.index("{") :])
+    if data.get("error"):
+        raise ValueError(str(data["error"]))
+    usages = [model.get("tokens") or {} for model in ((data.get("stats") or {}).get("models") or {}).values()]
+    tokens = [sum(int(usage.get(kind) or 0) for usage in usages) for kind in ("prompt", "candidates")]
+    return Response(data["response"], model, Cost(0.0, *tokens))
+
+
+def _parse_plain(output: str, model: str) -> Response:
+    return Response(output, model)
+
+
+_CLAUDE_TOOLS = "Bash,Edit,MultiEdit,Write,NotebookEdit,Read,Glob,Grep,WebFetch,WebSearch,Task,Agent,Skill"
+
+# Becomes the program, but first has the kernel kill it and all that it starts as soon as our end of a pipe is closed:
+# it is when we are killed with no time to end it, and it could go on for ten minutes and spend.
+_KILL_WITH_PARENT = """
+import fcntl, os, signal, sys
+life = int(sys.argv[1])
+if hasattr(fcntl, "F_SETSIG"):
+    fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+try:
+    os.execv(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(f"{sys.argv[2]} cannot be started: {error.strerror}")
+"""
+
+AGENTS: Mapping[str, AgentCommand] = {
+    "claude": AgentCommand(
+        ("-p", "--output-format", "json", "--permission-mode", "default", "--disallowedTools", _CLAUDE_TOOLS),
+        _parse_claude,
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
+    ),
+    "codex": AgentCommand(
+        ("exec", "--sandbox", "read-only", "--skip-git-repo-check", "--json"),
+        _parse_codex,
+        ("CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_HOME"),
+        final_arguments=("-",),  # the prompt is on standard input
+    ),
+    "gemini": AgentCommand(
+        ("--output-format", "json", "--approval-mode", "default"),
+        _parse_gemini,
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT"),
+    ),
+}
+
+
+def make_command_line_llm(
+    command_text: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS, cli_arguments: Sequence[str] = ()
+) -> "CommandLineLLM":
+    """Returns the model behind `claude`, `claude/MODEL`, or any command that reads a prompt and writes a reply.
+
+    Raises:
+        SetupError: The command is not installed.
+    """
+    try:
+        arguments = shlex.split(command_text)
+    except ValueError as error:
+        raise errors.SetupError(f"The command of 'cli:{command_text}' cannot be read: {error}.") from None
+    name, slash, model = (arguments or [""])[0].partition("/")
+    if name not in AGENTS:
+        return CommandLineLLM(arguments, AgentCommand((), _parse_plain), command_text, timeout_seconds=timeout_seconds)
+    agent = AGENTS[name]
+    model_arguments = [agent.model_flag, model] if slash and model else []
+    command = [name, *agent.arguments, *model_arguments, *cli_arguments, *arguments[1:], *agent.final_arguments]
+    return CommandLineLLM(command, agent, model or name, timeout_seconds=timeout_seconds)
+
+
+class CommandLineLLM:
+    """Asks a program, once per prompt; called from several threads at once."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        agent: AgentCommand,
+        name: str,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> None:
+        """Finds the program.
+
+        Raises:
+            SetupError: It is not installed.
+        """
+        executable = shutil.which(command[0]) if command else None
+        if executable is None:
+            known_names = ", ".join(f"cli:{agent_name}" for agent_name in AGENTS)
+            raise errors.SetupError(
+                f"There is no command {(command or [''])[0]!r} here: install it, or write {known_names} or cli:COMMAND."
+            )
+        self.command = [os.path.abspath(executable), *command[1:]]
+        self._agent, self._name = agent, name
+        self._timeout_seconds = check_range("timeout_seconds", timeout_seconds, above=0)
+
+    def __repr__(self) -> str:
+        return f"CommandLine({shlex.join(self.command)})"
+
+    def __call__(self, prompt: str) -> Response:
+        """Returns what it said.
+
+        Raises:
+            NoReply: It failed, took too long, or said nothing that is a reply.
+        """
+        started_at = time.perf_counter()
+        output = self._run(prompt)
+        try:
+            response = self._agent.parse_output(output, self._name)
+        except PARSE_ERRORS as error:
+            raise self._make_error(f"what it wrote is no reply ({error})") from None
+        if not response.text.strip():
+            raise self._make_error("it wrote nothing")
+        return replace(response, cost=replace(response.cost, seconds=time.perf_counter() - started_at))
+
+    def _run(self, prompt: str) -> str:
+        environment = {
+            name: os.environ[name]
+            for name in (*_ENVIRONMENT_VARIABLES, *self._agent.key_variables)
+            if name in os.environ
+        }
+        with tempfile.TemporaryDirectory(prefix="atoll-agent-") as folder, contextlib.ExitStack() as cleanup:
+            read_fd, write_fd = os.pipe()
+            cleanup.callback(os.close, write_fd)
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _KILL_WITH_PARENT, str(read_fd), *self.command],
+                pass_fds=[read_fd],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env={**environment, "TERM": "dumb", "NO_COLOR": "1"},
+                start_new_session=True,
+            )
+            cleanup.callback(_kill, process)
+            os.close(read_fd)
+            try:
+                stdout, stderr = process.communicate(prompt.encode(errors="replace"), self._timeout_seconds)
+            except subprocess.TimeoutExpired:
+                raise self._make_error(
+                    f"nothing came within {self._timeout_seconds:g} seconds", is_transient=True
+                ) from None
+        if process.returncode:
+            message = " ".join((stderr or stdout).decode(errors="replace").split())
+            raise self._make_error(f"exit status {process.returncode}, {self._redact_keys(message)}")
+        return stdout.decode(errors="replace")
+
+    def _redact_keys(self, text: str) -> str:
+        """Returns what it said without the keys that it was given."""
+        for name in self._agent.key_variables:
+            if key := os.environ.get(name, "").strip():
+                text = text.replace(key, "***")
+        return text[-_MAX_MESSAGE_CHARS:]
+
+    def _make_error(self, reason: str, *, is_transient: bool = False) -> LLMError:
+        command = os.path.basename(self.command[0])
+        return LLMError(f"{command} gave no reply: {reason}. Try it by hand.", is_transient=is_transient)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends the program and whatever it started, also when it has ended itself."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

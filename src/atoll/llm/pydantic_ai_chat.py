@@ -1,0 +1,177 @@
+"""One model behind one address, asked through pydantic-ai.
+
+Importing this takes more than a second, so the others import it when the first prompt is asked.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+from pydantic_ai import exceptions, messages, models, output, settings
+
+from atoll.evaluation import Cost
+from atoll.llm import pydantic_ai_models
+from atoll.llm.async_http import MAX_RESPONSE_BYTES, HTTPXResponseTooLarge, PooledTransport
+from atoll.llm.base import JSONPrompt, LLMError, Response
+from atoll.llm.endpoint import Endpoint, SamplingOptions
+from atoll.llm.error_messages import LLMErrorFactory
+
+_CONNECT_SECONDS = 10.0
+_PLAIN_PARAMETERS = models.ModelRequestParameters()
+
+
+class PydanticAIChat:
+    """Asks one try at a time; belongs to the event loop on which it is first used."""
+
+    def __init__(
+        self, endpoint: Endpoint, sampling: SamplingOptions, timeout_seconds: float, *, is_direct: bool
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            endpoint: Which model, where.
+            sampling: What is not left to the provider.
+            timeout_seconds: How long one try may take.
+            is_direct: The server is reached by plain HTTP, without TLS and proxies.
+        """
+        self._endpoint, self._timeout_seconds = endpoint, timeout_seconds
+        self._settings, self._is_streamed = _make_settings(sampling), sampling.stream
+        self._errors = LLMErrorFactory(endpoint)
+        limits = httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
+        self._http = httpx2.AsyncClient(transport=PooledTransport() if is_direct else None, timeout=limits)
+        self._model = pydantic_ai_models.make_model(endpoint, self._http)
+        self._supports_json_schema = bool(self._model.profile.get("supports_json_schema_output"))
+        self._unpriced = set[str]()
+
+    @property
+    def supports_json_schema(self) -> bool:
+        """Whether the provider holds a reply to a JSON schema."""
+        return self._supports_json_schema
+
+    async def ask(self, prompt: str) -> Response:
+        """Returns the reply to a prompt; the seconds are for the caller to measure.
+
+        Raises:
+            NoReply: There is none, and why.
+        """
+        try:
+            async with asyncio.timeout(
+                self._timeout_seconds
+            ):  # in all: some servers send blanks to keep a client waiting
+                response = await self._request(prompt)
+        except (TimeoutError, exceptions.ModelTimeoutError):
+            raise self._errors.make_timeout_error(self._timeout_seconds) from None
+        except exceptions.ModelHTTPError as error:
+            raise self._make_status_error(error) from None
+        except exceptions.ModelConnectionError as error:
+            raise self._make_connection_error(error) from None
+        except httpx2.TransportError as error:  # in the middle of a stream
+            raise self._make_connection_error(error) from None
+        except (exceptions.AgentRunError, exceptions.UserError, IndexError) as error:
+            reason = "its list of choices is empty" if isinstance(error, IndexError) else str(error)
+            raise self._errors.make_invalid_response_error(reason) from None
+        except UnicodeEncodeError as error:
+            raise self._errors.make_encoding_error(error) from None
+        return self._make_response(response)
+
+    async def aclose(self) -> None:
+        """Ends the connections."""
+        await self._http.aclose()
+
+    async def _request(self, prompt: str) -> messages.ModelResponse:
+        # A plain str: what a prompt carries besides its text is not for the SDKs.
+        request: list[messages.ModelMessage] = [messages.ModelRequest(parts=[messages.UserPromptPart(str(prompt))])]
+        if isinstance(prompt, JSONPrompt) and self._supports_json_schema:
+            try:
+                return await self._model.request(request, self._settings, _make_schema_parameters(prompt.schema))
+            except exceptions.ModelHTTPError as error:
+                if error.status_code not in (400, 422):
+                    raise
+                self._supports_json_schema = (
+                    False  # the schema stands in the prompt too, so it is asked for without force
+                )
+        if self._is_streamed:
+            return await self._request_stream(request)
+        return await self._model.request(request, self._settings, _PLAIN_PARAMETERS)
+
+    async def _request_stream(self, request: list[messages.ModelMessage]) -> messages.ModelResponse:
+        try:
+            async with self._model.request_stream(request, self._settings, _PLAIN_PARAMETERS) as stream:
+                async for _ in stream:
+                    pass
+        except exceptions.ModelAPIError as error:
+            if type(error) is not exceptions.ModelAPIError:
+                raise
+            raise httpx2.ReadError("the stream ended before the reply did") from None
+        return stream.get()
+
+    def _make_response(self, response: messages.ModelResponse) -> Response:
+        text = response.text
+        if not text:
+            raise self._errors.make_empty_response_error(response.finish_reason)
+        if len(text) > MAX_RESPONSE_BYTES:
+            raise self._errors.make_too_large_error(f"it has {len(text):,} characters")
+        usage, model = response.usage, response.model_name or self._endpoint.model
+        tokens = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
+        remove_key = self._endpoint.remove_key
+        return Response(remove_key(text), remove_key(model), Cost(**tokens, usd=self._get_usd(response, model)))
+
+    def _get_usd(self, response: messages.ModelResponse, model: str) -> float:
+        if response.usage.cost is not None:
+            return float(response.usage.cost)  # some gateways tell
+        if model in self._unpriced:
+            return 0.0  # a search in vain takes 0.1 to 0.5 ms, as much as a third of the call
+        try:
+            return float(response.cost().total_price)
+        except LookupError:
+            self._unpriced.add(model)
+        except ValueError:
+            pass  # the server did not say how many tokens it took
+        return 0.0
+
+    def _make_status_error(self, error: exceptions.ModelHTTPError) -> LLMError:
+        body = error.body
+        message = body.get("message") if isinstance(body, Mapping) else body
+        is_quota_exceeded = isinstance(error, exceptions.ModelQuotaExceededError)
+        return self._errors.make_status_error(
+            error.status_code, str(message or error.message), error.retry_after, is_quota_exceeded=is_quota_exceeded
+        )
+
+    def _make_connection_error(self, error: BaseException) -> LLMError:
+        root_cause = _get_root_cause(error)
+        return (
+            self._errors.make_too_large_error
+            if isinstance(root_cause, HTTPXResponseTooLarge)
+            else self._errors.make_connection_error
+        )(str(root_cause))
+
+
+def _make_settings(sampling: SamplingOptions) -> settings.ModelSettings:
+    """Returns what is not left to the provider; its SDK repeats nothing, because we do."""
+    model_settings = settings.ModelSettings(max_retries=0)
+    if sampling.temperature is not None:
+        model_settings["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        model_settings["top_p"] = sampling.top_p
+    if sampling.top_k is not None:
+        model_settings["top_k"] = sampling.top_k
+    if sampling.seed is not None:
+        model_settings["seed"] = sampling.seed
+    if sampling.max_tokens is not None:
+        model_settings["max_tokens"] = sampling.max_tokens
+    if sampling.thinking is not None:
+        model_settings["thinking"] = False if sampling.thinking == "off" else sampling.thinking
+    return model_settings
+
+
+def _make_schema_parameters(schema: Mapping[str, Any]) -> models.ModelRequestParameters:
+    output_object = output.OutputObjectDefinition(dict(schema), name="answer", strict=False)
+    return models.ModelRequestParameters(output_mode="native", output_object=output_object)
+
+
+def _get_root_cause(error: BaseException) -> BaseException:
+    """Returns what was said first: the errors above it only say that there is one."""
+    while error.__cause__ is not None and str(error.__cause__):
+        error = error.__cause__
+    return error

@@ -1,0 +1,161 @@
+"""Models by name, as they are written in a configuration or on the command line."""
+
+import difflib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from atoll import errors
+from atoll.llm import command_line, function_llm, local_server
+from atoll.llm.base import LLM
+from atoll.llm.endpoint import SERVICES
+from atoll.llm.ensemble import EnsembleLLM, EnsembleMember
+from atoll.llm.hosted import HostedLLM, OpenAICompatibleLLM
+from atoll.llm.mailbox import MailboxLLM
+from atoll.llm.recording import RecordedLLM
+
+NAME_FORMS = (
+    "none",
+    *(f"{service}:NAME" for service in SERVICES),
+    "openai:NAME@http://127.0.0.1:PORT/v1",
+    "local",
+    *(f"cli:{name}" for name in command_line.AGENTS),
+    "mailbox:DIR",
+    "python:FILE.py:FUNCTION",
+    "replay:FILE",
+)
+SCHEMES = (*SERVICES, "none", "local", "cli", "mailbox", "python", "replay")
+
+_SUPPORTED_NAMES = f"understood are {', '.join(NAME_FORMS[:-1])} and {NAME_FORMS[-1]}, and several of them with commas"
+_HOSTED_OPTIONS = [
+    name for name in inspect.signature(HostedLLM).parameters if name not in ("service", "model", "base_url")
+]
+
+
+def make_llm(name: str, **options: Any) -> LLM | None:
+    """Returns the model of this name, or None for `none`; of several names with commas, an `Ensemble`.
+
+    Args:
+        name: One of `FORMS`, or several, each with an optional weight: `openai:a*0.8,openai:b*0.2`.
+        options: Of `Hosted`, and `cli_arguments` for an agent; None means the default, and what a model has no use
+            for it ignores.
+
+    Raises:
+        SetupError: The name is not understood, or the model cannot be made; the message is one sentence.
+    """
+    _check_options(options)
+    set_options = {option: value for option, value in options.items() if value is not None}
+    members = list(_split_names(name))
+    if len(members) == 1:
+        return _make_one(members[0][0], set_options)
+    llms = {member_name: _make_one(member_name, set_options) for member_name, _ in members}
+    if None in llms.values():
+        raise errors.SetupError(f"{name!r} names 'none' among others: leave it out, or write it alone.")
+    return EnsembleLLM(
+        [
+            EnsembleMember(member_name, model, weight)
+            for (member_name, weight) in members
+            if (model := llms[member_name]) is not None
+        ]
+    )
+
+
+def _split_names(name: str) -> Iterator[tuple[str, float]]:
+    """Yields the names and their weights; a comma parts them only where another name begins."""
+    schemes = "|".join(SCHEMES)
+    for part in re.split(rf",\s*(?=(?:{schemes})\b)", name):
+        text, _, weight = part.strip().rpartition("*")
+        if text and re.fullmatch(r"\d*\.?\d+", weight.strip()):
+            yield text.strip(), float(weight)
+        else:
+            yield part.strip().rstrip(","), 1.0
+
+
+def _make_one(text: str, options: Mapping[str, Any]) -> LLM | None:
+    scheme, colon, argument = (part.strip() for part in text.partition(":"))
+    match scheme.lower(), bool(colon):
+        case "", _:
+            raise errors.SetupError(f"The model has no name: {_SUPPORTED_NAMES}.")
+        case "none", False:
+            return None
+        case "local", False:
+            return local_server.LocalLLM(**_filter_options(options, *_HOSTED_OPTIONS))
+        case service, True if service in SERVICES:
+            return _make_hosted(service, argument, options)
+        case "cli", True:
+            return command_line.make_command_line_llm(
+                argument, **_filter_options(options, "timeout_seconds", "cli_arguments")
+            )
+        case "mailbox", True:
+            return MailboxLLM(
+                _require_argument(text, argument, "folder", "mailbox:DIR"),
+                **_filter_options(options, "timeout_seconds"),
+            )
+        case "python", True:
+            return function_llm.load_function_llm(
+                _require_argument(text, argument, "function", "python:FILE.py:FUNCTION")
+            )
+        case "replay", True:
+            return RecordedLLM(_require_argument(text, argument, "file", "replay:FILE with a recording in it"))
+        case _:
+            raise errors.SetupError(
+                f"There is no model {text!r}{_suggest_name(scheme, argument, text)}: {_SUPPORTED_NAMES}."
+            )
+
+
+def _require_argument(text: str, argument: str, kind: str, form: str) -> str:
+    if not argument:
+        raise errors.SetupError(f"The model {text!r} names no {kind}: write {form}.")
+    return argument
+
+
+def _filter_options(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name in names}
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for option in options.keys() - {*_HOSTED_OPTIONS, "base_url", "cli_arguments"}:
+        hint = "".join(f", perhaps you mean {match}" for match in difflib.get_close_matches(option, _HOSTED_OPTIONS, 1))
+        raise errors.SetupError(f"A model has no option {option!r}{hint}: there are {', '.join(_HOSTED_OPTIONS)}.")
+
+
+def _make_hosted(service: str, argument: str, options: Mapping[str, Any]) -> HostedLLM:
+    model, base_url = _split_url(argument)
+    if not model:
+        raise errors.SetupError(
+            f"'{service}:{argument}' names no model: write {service}:NAME or {service}:NAME@http://HOST:PORT/v1."
+        )
+    hosted_options = {
+        **_filter_options(options, *_HOSTED_OPTIONS, "base_url"),
+        **({"base_url": base_url} if base_url else {}),
+    }
+    if SERVICES[service].extra:
+        return HostedLLM(service, model, **hosted_options)
+    return OpenAICompatibleLLM(model, service=service, **hosted_options)
+
+
+def _split_url(argument: str) -> tuple[str, str | None]:
+    """Parts the name from the address; an @ may be in the name too, as in `@cf/meta/llama`."""
+    if match := re.fullmatch(r"(.*?)@\s*(\w+://.*)", argument):
+        return match[1].strip(), match[2]
+    model, _, url = argument.rpartition("@")
+    if re.match(r"(localhost|[\w.-]+:\d+)(/|:|$)", url) or (model and not url):
+        raise errors.SetupError(f"The address {url!r} of model {model!r} is none: begin it with http:// or https://.")
+    return argument, None
+
+
+def _suggest_name(scheme: str, argument: str, text: str) -> str:
+    """Returns what the name is probably a slip of, to be put behind it."""
+    matches = difflib.get_close_matches(scheme.lower(), SCHEMES, 1)
+    if scheme.lower() in ("http", "https"):
+        suggestion = f"openai:NAME@{text}"
+    elif matches and matches[0] in ("none", "local"):
+        suggestion = matches[0]
+    elif matches:
+        suggestion = f"{matches[0]}:{argument or ('FILE' if matches[0] == 'replay' else 'NAME')}"
+    elif not argument:
+        suggestion = f"openai:{scheme}"
+    else:
+        return ""
+    return f", perhaps you mean {suggestion}"

@@ -1,0 +1,129 @@
+"""Puts a search for laws together: an archipelago whose functions are laws and whose judge is the training data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from atoll import cluster, errors, function, llm, system
+from atoll.candidate import JSON
+from atoll.llmsr import fit, source
+from atoll.llmsr.laws import engine, law, population, result, search, table
+from atoll.llmsr.laws.factor import Array
+from atoll.llmsr.mutation_engine import PyMutationEngine
+
+
+def make_initial_equation(names: Sequence[str], target: str) -> str:
+    """Returns the first equation: a straight line through all variables."""
+    terms = [f"params[{index}]*{name}" for index, name in enumerate(names)]
+    docstring = f"Returns {target}. The numbers in params (at most 10) are fitted to the data; use numpy as np."
+    return (
+        f"def equation({', '.join(names)}, params):\n"
+        f'    """{docstring}"""\n'
+        f"    return {' + '.join(terms)} + params[{len(names)}]\n"
+    )
+
+
+def describe_equation(names: Sequence[str], target: str) -> str:
+    """Says what an equation is for."""
+    return f"It is a law that gives {target} from {', '.join(names)}; short laws that explain the data are best."
+
+
+def equations_to_json(evolver: cluster.Evolver, train: table.Table, folder: Path) -> Mapping[str, JSON]:
+    """Returns the equation with the best score with its errors, and the front; test files are opened here first.
+
+    Raises:
+        SetupError: A test file cannot be read, or has other columns.
+    """
+    functions = sorted(result.iter_functions(evolver), key=lambda fn: (_get_size(fn), -function.get_fitness(fn)))
+    front: list[function.Function] = []
+    for fn in functions:
+        if fn.score() is not None and (not front or function.get_fitness(fn) > function.get_fitness(front[-1])):
+            front.append(fn)
+    best = front[-1]
+    equation = fit.parse(str(best.skeleton()), train.names)
+
+    def predict(columns: Array) -> Array:
+        predicted = fit.predict(equation.expression, _get_constants(best), columns.T)
+        return np.nan_to_num(predicted, nan=np.nan, posinf=np.nan, neginf=np.nan)
+
+    rows: list[JSON] = [{"size": _get_size(fn), "nmse": _get_error(fn), "law": _format_equation(fn)} for fn in front]
+    nmse = result.compute_errors(predict, _get_error(best), train, folder)
+    return {"law": _format_equation(best), "size": _get_size(best), "nmse": nmse, "target": train.target, "front": rows}
+
+
+def _get_metrics(fn: function.Function) -> Mapping[str, float]:
+    return fn.evaluation.metrics if fn.evaluation else {}
+
+
+def _get_size(fn: function.Function) -> int:
+    return int(_get_metrics(fn).get("size", 0))
+
+
+def _get_error(fn: function.Function) -> float:
+    return _get_metrics(fn).get("nmse", float("inf"))
+
+
+def _get_constants(fn: function.Function) -> list[float]:
+    metrics = _get_metrics(fn)
+    return [metrics[f"params[{index}]"] for index in range(sum(name.startswith("params[") for name in metrics))]
+
+
+def _format_equation(fn: function.Function) -> str:
+    constants = _get_constants(fn)
+    return f"{str(fn.skeleton()).strip()}\n# params = {constants!r}" if constants else str(fn.skeleton()).strip()
+
+
+MIGRATION_INTERVAL = 100  # steps of an island between two swims of its front's best
+
+
+def build_law_search(data: str, num_islands: int, context: system.BuildContext) -> system.BuiltSystem:
+    """Makes the parts of a run from a folder with `train.csv`; test files are not opened before the run is over.
+
+    Raises:
+        SetupError: There is no such folder, or its data cannot be learnt from.
+    """
+    folder = context.folder / Path(data).expanduser()
+    if not folder.is_dir():
+        raise errors.SetupError(f"{folder} is no folder: task.data must name one with {table.TRAIN_FILE}.")
+    train = table.read_train(folder / table.TRAIN_FILE)
+
+    def finish(evolver: cluster.Evolver) -> Mapping[str, JSON]:
+        if context.llm is not None:
+            return equations_to_json(evolver, train, folder)
+        return result.to_json(result.conclude(evolver, train), train, folder)
+
+    report: dict[str, JSON] = {
+        "data": f"{folder / table.TRAIN_FILE}: {len(train.y):,} rows of {', '.join(train.names)}; target {train.target}",
+        "engine": "sums of products, no LLM"
+        if context.llm is None
+        else "LLM; the constants of its equations are fitted",
+        "score": "digits of the training data that a law gets right: -log10(NMSE)",
+        "islands": num_islands,
+    }
+    law_search = search.Search(train.rows, train.domain)
+    config = make_config(train, law_search, num_islands)
+    if context.llm is not None:
+        config = _with_llm(config, train, context.llm)
+    return system.BuiltSystem(config, report, [folder / table.TRAIN_FILE], "none: laws are data", lambda: None, finish)
+
+
+def make_config(train: table.Table, law_search: search.Search, num_islands: int) -> cluster.EvolverConfig:
+    """Returns all that a search needs but budget, seed and journal."""
+    evaluator = engine.LawEvaluator(law_search.rows, train.names, fit.Data(train.names, train.x, train.y))
+    initial_skeleton = engine.LawSkeleton(law.Law(((),), (float(train.y.mean()),)), train.names)
+    initial = function.DefaultFunction(function.DefaultFunctionProps(initial_skeleton, candidate_evaluator=evaluator))
+    proposer = engine.LawMutator(law_search, train.names)
+    islands = cluster.IslandConfig(num_islands, 2, initial, proposer, make_population=population.make_population)
+    schedule = cluster.RoundRobin(num_islands, migrate_every=MIGRATION_INTERVAL * num_islands)
+    return cluster.EvolverConfig(islands, schedule=schedule)
+
+
+def _with_llm(config: cluster.EvolverConfig, train: table.Table, language_model: llm.LLM) -> cluster.EvolverConfig:
+    """Lets a model write the equations; the judge fits their constants."""
+    text = make_initial_equation(train.names, train.target)
+    initial = config.island_config.initial_fn.clone(function.PyAstSkeleton(text, {"np": np}))
+    docstring = next(source.parse_functions(text)).docstring
+    llm_engine = PyMutationEngine(describe_equation(train.names, train.target), docstring, language_model)
+    return replace(config, island_config=replace(config.island_config, initial_fn=initial, mutation_engine=llm_engine))

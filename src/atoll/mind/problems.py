@@ -1,0 +1,84 @@
+"""What a run is about: problems, their judge, and where that came from."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from atoll import errors, function, system
+from atoll.candidate import JSON
+from atoll.mind import fitness, plan_evaluator
+from atoll.mind.config import Options, Task
+from atoll.mind.tasks import generate, grader, load
+from atoll.mind.tasks.problem import Problem
+
+WORKSPACE_MODULE = "atoll.mind.workspace.build"  # has subject(task, options, parts) -> Subject
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSet:
+    """What is searched for.
+
+    Attributes:
+        problems: In the order in which they take turns.
+        judge: Judges candidates of all of them, by their first line.
+        source: Where they come from, for people.
+        files: What a run that goes on needs unchanged.
+        grade: Compares plans, by their problems' ids, with solutions that the search has not seen.
+        keep: Makes the best plans last, by their problems' ids, before all is closed, and says where they are.
+        sandbox: Where candidates run.
+        close: Ends what was started.
+    """
+
+    problems: Sequence[Problem]
+    evaluator: function.CandidateEvaluator
+    source: str
+    files: Sequence[Path] = ()
+    grade: Callable[[Mapping[str, str]], Mapping[str, bool | None]] = field(default=lambda plans: {})
+    save_best: Callable[[Mapping[str, str]], Mapping[str, JSON]] = field(default=lambda plans: {})
+    sandbox: str = "none: plans are data"
+    close: Callable[[], None] = lambda: None
+    report: Mapping[str, JSON] = field(default_factory=dict)
+
+
+def load_problem_set(task: Task, options: Options, context: system.BuildContext) -> ProblemSet:
+    """Reads or makes the problems of a task folder.
+
+    Raises:
+        SetupError: There is no such file, or something in it is no problem.
+    """
+    if task.problem == "workspace":
+        problem_set: ProblemSet = importlib.import_module(WORKSPACE_MODULE).load_problem_set(task, options, context)
+        return problem_set
+    weights = fitness.parse_weights(options.weights)
+    if task.data is None:
+        rows = list(generate.generate_rows(task.problem, task.number, task.size, context.seed))
+        visible = [{name: row[name] for name in load.VISIBLE_FIELDS if name in row} for row in rows]
+        problems = [load.parse_row(row, context.seed) for row in visible]
+        return ProblemSet(
+            problems, _make_evaluator(problems, weights), f"{len(problems)} made-up problems of the kind {task.problem}"
+        )
+    path = _find_file(task.data, context.folder)
+    problems = load.load_problems(path, context.seed, task.most)
+    source = f"{path.name}: {len(problems)} problems"
+    return ProblemSet(
+        problems,
+        _make_evaluator(problems, weights),
+        source,
+        [path],
+        lambda plans: grader.grade_in_subprocess(path, plans),
+    )
+
+
+def _make_evaluator(problems: Sequence[Problem], weights: fitness.Weights) -> plan_evaluator.PlanEvaluator:
+    return plan_evaluator.PlanEvaluator({problem.id: problem for problem in problems}, weights)
+
+
+def _find_file(name: str, folder: Path) -> Path:
+    """Returns a file by its name, relative to the task's folder or to where we are."""
+    requested = Path(name).expanduser()
+    paths = [folder / requested, requested.absolute()]
+    for path in paths:
+        if path.is_file():
+            return path
+    raise errors.SetupError(f"There is no file {requested} in {folder} or here: task.data must name one of JSON lines.")

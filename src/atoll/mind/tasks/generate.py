@@ -1,0 +1,150 @@
+"""Makes problems shaped like Natural Plan's and StegPoet's: for tests, examples and whoever has no data."""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from atoll.mind.actions import Task
+from atoll.mind.tasks import meeting, stegpoet, trip
+
+CITIES = (
+    *("Alba", "Brno", "Cork", "Delft", "Evora", "Faro", "Graz", "Hvar"),
+    *("Izola", "Jena", "Kotor", "Lucca", "Malmo", "Nimes", "Ohrid", "Pecs"),
+)
+PLACES = (
+    "Old Harbour",
+    "North Gate",
+    "Mill Lane",
+    "Castle Hill",
+    "Rose Park",
+    "Glass House",
+    "West Pier",
+    "Long Bridge",
+)
+PEOPLE = ["Ada", "Bo", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "Jo", "Kai", "Lena"]
+_STAY_SENTENCES = ("You would like to visit {0} for {1} days.", "You plan to stay in {0} for {1} days.")
+_DATE_SENTENCES = (
+    "You have to attend a workshop in {0} between day {1} and day {2}.",
+    "You want to meet a friend in {0} between day {1} and day {2}.",
+)
+
+
+def generate_rows(task: str, count: int, size: int, seed: int = 0) -> Iterator[Mapping[str, Any]]:
+    """Yields rows in the format of the data, solutions included.
+
+    Args:
+        task: "trip", "meeting" or "stegpoet".
+        number: How many.
+        size: Cities, friends or numbers of each.
+        seed: All dice come from it.
+    """
+    generators = {"trip": generate_trip, "meeting": generate_meeting, "stegpoet": stegpoet.generate_row}
+    for index in range(count):
+        yield generators[task](f"{task}_{seed}_{index}", size, Random(f"{seed}/{task}/{index}/{size}"))
+
+
+def generate_trip(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+    """Makes a trip with one solution, as those of the data have."""
+    while True:
+        row = _generate_trip_row(id, size, rng)
+        if count_solutions(trip.from_text(id, row["prompt_0shot"])) == 1:
+            return row
+
+
+def count_solutions(problem: trip.Trip, limit: int = 2) -> int:
+    """Counts the orders of cities that satisfy a trip, up to `most`, by going on with what still can."""
+    count = 0
+    stack: list[tuple[tuple[str, ...], int]] = [((), 1)]
+    while stack and count < limit:
+        order, day = stack.pop()
+        count += len(order) == len(problem.days)
+        for city, length in problem.days.items():
+            first, last = problem.dates.get(city, (day, day + length - 1))
+            is_linked = not order or (order[-1], city) in problem.flights
+            if city not in order and is_linked and day <= first and last <= day + length - 1:
+                stack.append(((*order, city), day + length - 1))
+    return count
+
+
+def _generate_trip_row(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+    """Makes a trip around a solution: its flights and some others, and fixed days for a third of the cities."""
+    cities = rng.sample(CITIES, size)
+    days = {city: rng.randint(2, 6) for city in cities}
+    total = sum(days.values()) - size + 1
+    first_days = list(itertools.accumulate((days[city] - 1 for city in cities[:-1]), initial=1))
+    stays = [trip.Stay(city, day, day + days[city] - 1) for city, day in zip(cities, first_days, strict=True)]
+    dated_stays = rng.sample(stays, max(1, size // 3))
+    flights = [f"{origin} and {destination}" for origin, destination in itertools.pairwise(cities)]
+    flights += [
+        f"from {origin} to {destination}"
+        for origin, destination in itertools.permutations(cities, 2)
+        if rng.random() < 0.15
+    ]
+    rng.shuffle(flights)
+    sentences = list[str]()
+    for city in rng.sample(cities, size):
+        sentences.append(rng.choice(_STAY_SENTENCES).format(city, days[city]))
+        sentences += [
+            rng.choice(_DATE_SENTENCES).format(city, stay.first_day, stay.last_day)
+            for stay in dated_stays
+            if stay.city == city
+        ]
+    text = (
+        f"You plan to visit {size} European cities for {total} days in total. You only take direct flights to commute "
+        f"between cities. {' '.join(sentences)}\n\nHere are the cities that have direct flights:\n{', '.join(flights)}.\n\n"
+        f"Find a trip plan of visiting the cities for {total} days by taking direct flights to commute between them."
+    )
+    return {"id": id, "task": "trip_planning", "prompt_0shot": text, "golden_plan": trip.format_stays(stays)}
+
+
+def generate_meeting(id: str, size: int, rng: Random) -> Mapping[str, Any]:
+    """Makes a day; its solution is the best of all orders of friends, so it takes long beyond about 8 of them."""
+    places = list(PLACES)
+    rng.shuffle(places)
+    travel_times = [
+        (origin, destination, rng.randint(5, 25)) for origin, destination in itertools.permutations(places, 2)
+    ]
+    sentences = [f"You arrive at {places[0]} at 9:00AM."]
+    for name in rng.sample(PEOPLE, size):
+        start, minutes = rng.randrange(8 * 60, 18 * 60, 15), rng.randrange(15, 121, 15)
+        end = min(start + minutes + rng.randrange(15, 241, 15), 23 * 60)
+        sentences.append(
+            f"{name} will be at {rng.choice(places[1:])} from {meeting.format_time(start)} to {meeting.format_time(end)}. "
+            f"You'd like to meet {name} for a minimum of {minutes} minutes."
+        )
+    text = (
+        "You are visiting a town for the day and want to meet as many friends as possible. Solve the problem by "
+        "considering various different schedules and picking the best one to optimize your goals.\n\nTravel distances "
+        f"(in minutes):\n{chr(10).join(f'{origin} to {destination}: {travel_minutes}.' for origin, destination, travel_minutes in travel_times)}\n\n"
+        f"CONSTRAINTS: {' '.join(sentences)}\n\nYour response should start with 'SOLUTION:'."
+    )
+    day = meeting.from_text(id, text)
+    golden = day.format_plan(find_best_order(day)).splitlines()
+    return {"id": id, "task": "meeting_planning", "prompt_0shot": text, "golden_plan": golden}
+
+
+def find_best_order(day: meeting.Day) -> Sequence[Any]:
+    """Returns the longest order of friends that can all be met, by trying all that are possible."""
+    best: tuple[str, ...] = ()
+
+    def extend(order: tuple[str, ...], now: int, location: str) -> None:
+        nonlocal best
+        best = order if len(order) > len(best) else best
+        for name, friend in day.friends.items():
+            if name in order:
+                continue
+            arrival = now + (day.travel_minutes[location, friend.location] if friend.location != location else 0)
+            end = max(arrival, friend.start) + friend.min_minutes
+            if end <= friend.end:
+                extend((*order, name), end, friend.location)
+
+    extend((), day.start_time, day.start_location)
+    moves = {move.goal: move for move in day.moves if isinstance(move, Task)}
+    return [moves[name] for name in best]
+
+
+def to_lines(rows: Iterator[Mapping[str, Any]]) -> str:
+    """Returns rows as a file of JSON lines."""
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)

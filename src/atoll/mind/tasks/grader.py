@@ -1,0 +1,81 @@
+"""The grader: compares plans with the solutions of a file, in a process of its own that no search shares.
+
+    echo '{"ID": "PLAN", ...}' | python -m atoll.mind.tasks.grading FILE.jsonl
+
+prints `{"ID": true, ...}`; null where the file has no solution to compare with.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from atoll import errors
+from atoll.mind.tasks import load, meeting, trip
+
+TIMEOUT_SECONDS = 120  # to grade a file
+
+
+def grade(row: Mapping[str, Any], plan: str) -> bool | None:
+    """Says whether a plan breaks no constraint and is as good as the solution of a row.
+
+    A trip is solved by exactly the golden cities and stays, unless those contradict the constraints that came with it:
+    then nobody can solve it. A day of meetings is solved by as many friends as the golden plan meets.
+    """
+    golden, task = row.get("golden_plan"), str(row.get("task", ""))
+    if not golden:
+        return None
+    if task.startswith("trip"):
+        problem = load.parse_row({name: row[name] for name in load.VISIBLE_FIELDS if name in row})
+        is_golden = (
+            _get_stay_lengths(plan) == _get_stay_lengths(str(golden)) and problem.evaluate(str(golden)).is_solved
+        )
+        return is_golden and not problem.evaluate(plan).errors
+    if task.startswith("meeting"):
+        steps = golden if isinstance(golden, list) else [str(golden)]
+        num_expected = sum(step.count("You meet") for step in steps)
+        day = meeting.from_text(str(row["id"]), str(row["prompt_0shot"]))
+        return day.count_met(plan) == num_expected and not day.evaluate(plan).errors
+    return None
+
+
+def _get_stay_lengths(plan: str) -> list[tuple[str, int]]:
+    return [(stay.city, stay.last_day - stay.first_day + 1) for stay in trip.parse_stays(plan)]
+
+
+def grade_in_subprocess(path: Path, plans: Mapping[str, str]) -> Mapping[str, bool | None]:
+    """Has plans graded by another process.
+
+    Raises:
+        SetupError: That failed.
+    """
+    command = [sys.executable, "-m", __name__, str(path)]
+    python_path = os.pathsep.join(entry for entry in sys.path if entry)  # so that it finds this package, wherever it is
+    environment = {**os.environ, "PYTHONPATH": python_path}
+    try:
+        completed = subprocess.run(
+            command,
+            input=json.dumps(plans),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=True,
+        )
+        grades: Mapping[str, bool | None] = json.loads(completed.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise errors.SetupError(f"The plans could not be graded with {path}: {error}.") from error
+    return grades
+
+
+def main() -> None:
+    plans = json.load(sys.stdin)
+    rows = [json.loads(line) for line in Path(sys.argv[1]).read_text("utf-8").splitlines() if line.strip()]
+    sys.stdout.write(json.dumps({row["id"]: grade(row, plans[row["id"]]) for row in rows if row["id"] in plans}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""The engine that needs no model: conversations in which the judge is the critic and the author changes a trace."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from atoll import function
+from atoll.candidate import JSON, Candidate
+from atoll.mind import plan_evaluator, population
+from atoll.mind.actions import Action, Task
+from atoll.mind.generations import GenerationClock
+from atoll.mind.problem_status import is_problem_done
+from atoll.mind.tasks.problem import Problem
+
+type Trace = tuple[Action, ...]
+
+NAMED_RATE = 0.8  # how often a change begins at an action that something is wrong with
+
+
+def random_trace(moves: Sequence[Action], rng: Random) -> Trace:
+    """Returns all moves in a random order."""
+    return tuple(rng.sample(list(moves), len(moves)))
+
+
+def recombine_traces(base: Trace, donor: Trace, rng: Random) -> Trace:
+    """Returns a part of one trace inside another, where it stood; what it repeats of the other is left out."""
+    if len(donor) < 2:
+        return base or donor
+    first, last = sorted(rng.sample(range(len(donor) + 1), 2))
+    segment = donor[first:last]
+    remaining = [action for action in base if action not in segment]
+    index = min(first, len(remaining))
+    return (*remaining[:index], *segment, *remaining[index:])
+
+
+def mutate_trace(
+    trace: Trace,
+    moves: Sequence[Action],
+    rng: Random,
+    named_goals: Collection[str] = (),
+    *,
+    requires_all_moves: bool = False,
+) -> Trace:
+    """Returns a trace with one change, mostly at an action that something is wrong with.
+
+    Args:
+        trace: What is changed.
+        moves: All that a trace may hold.
+        rng: Draws the change.
+        named: Goals of actions that a judge found fault with.
+        uses_all: Every move must be in it, so none is dropped or replaced.
+    """
+    unused = [move for move in moves if move not in trace]
+    if unused and (requires_all_moves or not trace or rng.random() < len(unused) / len(moves)):
+        return _insert(trace, rng.choice(unused), rng)
+    index = _choose_index(trace, named_goals, rng)
+    operations = ["move", "swap", "reverse"] if len(trace) > 1 else []
+    operations += ["drop"] * (len(trace) > 1 and not requires_all_moves) + ["replace"] * bool(
+        unused and not requires_all_moves
+    )
+    match rng.choice(operations or ["none"]):
+        case "move":
+            return _insert((*trace[:index], *trace[index + 1 :]), trace[index], rng)
+        case "swap":
+            other_index = _choose_other_index(len(trace), index, rng)
+            swapped = list(trace)
+            swapped[index], swapped[other_index] = swapped[other_index], swapped[index]
+            return tuple(swapped)
+        case "reverse":
+            first, last = sorted((index, _choose_other_index(len(trace), index, rng)))
+            return (*trace[:first], *reversed(trace[first : last + 1]), *trace[last + 1 :])
+        case "drop":
+            return (*trace[:index], *trace[index + 1 :])
+        case "replace":
+            return (*trace[:index], rng.choice(unused), *trace[index + 1 :])
+        case _:
+            return trace
+
+
+def find_named_goals(feedback: str, trace: Trace) -> set[str]:
+    """Returns the goals of a trace that a text names: what a judge finds fault with."""
+    return {action.goal for action in trace if isinstance(action, Task) and action.goal in feedback}
+
+
+def _choose_index(trace: Trace, named_goals: Collection[str], rng: Random) -> int:
+    """Returns the place of an action that something is wrong with, or of any."""
+    named_indices = [
+        index for index, action in enumerate(trace) if isinstance(action, Task) and action.goal in named_goals
+    ]
+    return rng.choice(named_indices) if named_indices and rng.random() < NAMED_RATE else rng.randrange(len(trace))
+
+
+def _choose_other_index(length: int, index: int, rng: Random) -> int:
+    other_index = rng.randrange(length - 1)
+    return other_index + (other_index >= index)
+
+
+def _insert(trace: Trace, action: Action, rng: Random) -> Trace:
+    index = rng.randrange(len(trace) + 1)
+    return (*trace[:index], action, *trace[index:])
+
+
+@dataclass(frozen=True, slots=True)
+class TraceMutator:
+    """Every step makes one trace of its parents' and changes it turn by turn, from the best so far.
+
+    Attributes:
+        problems: In the order of the schedule.
+        base: What every candidate is a clone of.
+        num_turns: Plans that a step makes.
+        is_fresh: Whether parents and earlier turns are of no account: every plan is drawn anew.
+    """
+
+    problems: Sequence[Problem]
+    base: function.Function
+    clock: GenerationClock
+    num_turns: int = 4
+    is_memoryless: bool = False
+
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        position = self.clock.get_position(context.iteration)
+        if context.iteration > self.clock.num_iterations or is_problem_done(context.advice, position.problem):
+            return []
+        problem, children = self.problems[position.problem], list[function.Function]()
+        trace = self._make_initial_trace(problem, context)
+        best: tuple[Trace, str, float] | None = None  # of the best turn: what, what was said of it, its score
+        parent_ids = tuple(population.get_id(fn) for fn in context.parents)
+        for turn_index in range(self.num_turns):
+            plan = problem.format_plan(trace)
+            content = function.Text(plan_evaluator.make_content(problem, plan))
+            meta: dict[str, JSON] = {
+                "generation": position.generation,
+                "conversation": position.conversation,
+                "turn": turn_index,
+            }
+            fn = self.base.clone(content).with_evaluation(Candidate("", content, parent_ids, meta=meta))
+            (evaluation,) = context.evaluate([fn])
+            children.append(fn)
+            if plan_evaluator.is_solved(evaluation) or evaluation.score is None:
+                break
+            if best is None or evaluation.score >= best[2]:
+                best, parent_ids = (
+                    (trace, evaluation.feedback, evaluation.score),
+                    (f"{context.iteration}.{turn_index}",),
+                )
+            trace = self._mutate(problem, best[0], best[1], context)
+        return children
+
+    def _make_initial_trace(self, problem: Problem, context: function.ProposalContext) -> Trace:
+        parent_traces = [
+            problem.parse_trace(plan_evaluator.get_plan(str(fn.skeleton()))) for fn in reversed(context.parents)
+        ]
+        if not parent_traces or self.is_memoryless:
+            return random_trace(problem.moves, context.rng)
+        if len(parent_traces) == 1:
+            evaluation = context.parents[0].evaluation
+            return self._mutate(problem, parent_traces[0], evaluation.feedback if evaluation else "", context)
+        return recombine_traces(parent_traces[0], parent_traces[1], context.rng)
+
+    def _mutate(self, problem: Problem, trace: Trace, feedback: str, context: function.ProposalContext) -> Trace:
+        """Changes a trace, mostly at a decision that the judge's words name."""
+        if self.is_memoryless:
+            return random_trace(problem.moves, context.rng)
+        named_goals = find_named_goals(feedback, trace)
+        return mutate_trace(
+            trace, problem.moves, context.rng, named_goals, requires_all_moves=problem.requires_all_moves
+        )

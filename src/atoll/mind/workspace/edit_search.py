@@ -1,0 +1,146 @@
+"""Edits that need no model: small swaps and the syntax engine's, at the lines that failing tests run through."""
+
+import difflib
+import io
+import math
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+
+from atoll import function, mutation
+from atoll.evaluation import Evaluation
+from atoll.mind.actions import Edit
+from atoll.mind.workspace import patches
+
+_TOKEN_GROUPS: Sequence[Sequence[str]] = (
+    ("<", "<=", ">", ">=", "==", "!="),
+    ("+", "-"),
+    ("*", "/", "//", "%"),
+    ("+=", "-="),
+    ("*=", "/=", "//="),
+    ("and", "or"),
+    ("True", "False"),
+    ("min", "max"),
+    ("any", "all"),
+    ("break", "continue"),
+)
+_ALTERNATIVES = {
+    token: [alternative for alternative in group if alternative != token] for group in _TOKEN_GROUPS for token in group
+}
+
+
+def generate_swaps(text: str) -> Iterator[tuple[int, str]]:
+    """Yields every version of a program in which one token stands for a like one, with the number of its line.
+
+    A program that cannot be read yields nothing.
+    """
+    lines = text.splitlines(keepends=True)
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return
+    for token in tokens:
+        row, column = token.start
+        for alternative in _get_alternatives(token):
+            line = lines[row - 1]
+            changed_line = line[:column] + alternative + line[token.end[1] :]
+            changed_text = "".join((*lines[: row - 1], changed_line, *lines[row:]))
+            if _compiles(changed_text):
+                yield row, changed_text
+
+
+def _get_alternatives(token: tokenize.TokenInfo) -> Sequence[str]:
+    if token.type == tokenize.NUMBER and token.string.isdigit():
+        value = int(token.string)
+        return [str(neighbor) for neighbor in (value + 1, value - 1) if neighbor >= 0]
+    if token.type in (tokenize.OP, tokenize.NAME):
+        return _ALTERNATIVES.get(token.string, ())
+    return ()
+
+
+def _compiles(text: str) -> bool:
+    try:
+        compile(text, "<swap>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+_MAX_SWAPS = 400
+_VARIANTS_PER_EDIT = (
+    4  # of each edit that is kept: many are drawn twice, or change a line that no failing test runs through
+)
+
+# How many failing and passing tests run through each line of each file.
+type Spectrum = Mapping[str, Mapping[int, tuple[int, int]]]
+
+
+def compute_suspicion(spectrum: Spectrum, num_failing: int) -> Mapping[str, Mapping[int, float]]:
+    """Returns how likely each line is at fault, 0 to 1: Ochiai's measure, as in spectrum-based fault localisation."""
+    return {
+        path: {
+            line: failing / math.sqrt(num_failing * (failing + passing))
+            for line, (failing, passing) in lines.items()
+            if failing
+        }
+        for path, lines in spectrum.items()
+    }
+
+
+def find_edits(
+    files: Mapping[str, str], suspects: Mapping[str, Mapping[int, float]], seed: int, max_edits: int
+) -> tuple[Edit, ...]:
+    """Returns single edits of Python files: small ones first, as most mistakes are, the most suspicious of them first.
+
+    Args:
+        files: Texts of the files that may change.
+        suspects: How suspicious their lines are; files without any are left alone, unless there are none at all.
+        seed: Draws the edits.
+        most: How many of the syntax engine's; small swaps come besides.
+    """
+    target_files = {path: text for path, text in files.items() if suspects.get(path)} or files
+    ranking: dict[Edit, tuple[bool, float]] = {}
+    for path, text in sorted(target_files.items()):
+        if path.endswith(".py") and mutation.is_mutable(text):
+            line_suspicion = suspects.get(path, {})
+            small_variants = [(False, variant) for _, variant in generate_swaps(text)]
+            num_variants = max_edits * _VARIANTS_PER_EDIT // len(target_files)
+            large_variants = (
+                (True, variant) for variant in _generate_variants(text, Random(f"{seed}/{path}"), num_variants)
+            )
+            for is_large, variant_text in (*small_variants, *large_variants):
+                weight = _compute_weight(text, variant_text, line_suspicion) if suspects else 1.0
+                edits = patches.make_edits(path, text, variant_text) if weight else ()
+                if len(edits) == 1 and edits[0].old:
+                    ranking.setdefault(edits[0], (is_large, -weight))
+    ordered = sorted(ranking, key=lambda edit: ranking[edit])
+    small_edits = [edit for edit in ordered if not ranking[edit][0]]
+    return (*small_edits[:_MAX_SWAPS], *[edit for edit in ordered if ranking[edit][0]][:max_edits])
+
+
+def _generate_variants(text: str, rng: Random, count: int) -> Iterator[str]:
+    """Yields versions of a program with one edit each."""
+    mutator = mutation.SyntaxMutator(repeat_probability=0.0)
+    parent = function.DefaultFunction(
+        function.DefaultFunctionProps(function.Text(text), candidate_evaluator=lambda skeleton: Evaluation(0.0))
+    )
+    for iteration in range(count):
+        context = function.ProposalContext(
+            0, iteration, 0, [parent], {}, {}, rng, None, lambda fns: [], lambda fn, result: None
+        )
+        try:
+            yield from (str(fn.skeleton()) for fn in mutator.propose(context))
+        except ValueError:
+            return
+
+
+def _compute_weight(before: str, after: str, line_suspicion: Mapping[int, float]) -> float:
+    """Returns how suspicious the lines are that a draft changes."""
+    matcher = difflib.SequenceMatcher(a=before.splitlines(), b=after.splitlines(), autojunk=False)
+    changed_lines = [
+        line
+        for tag, first, end, _, _ in matcher.get_opcodes()
+        if tag != "equal"
+        for line in range(first, max(end, first + 1))
+    ]
+    return max((line_suspicion.get(line + 1, 0.0) for line in changed_lines), default=0.0)

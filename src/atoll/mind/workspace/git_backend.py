@@ -1,0 +1,206 @@
+"""Worldlines that are workspaces, behind the protocol that all kinds share."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from atoll.evaluation import Evaluation
+from atoll.mind import actions, backends
+from atoll.mind.actions import Action, Result
+from atoll.mind.workspace.path_checks import WorkspaceError, check_path, is_protected
+from atoll.mind.workspace.runner import WorkspaceRunner
+from atoll.mind.workspace.workspace import Workspace
+from atoll.mind.worldline import Plan, Worldline
+
+_MAX_OUTPUT_CHARS = 8000  # characters of a file or of what a command printed that an action tells
+_MAX_FILE_BYTES = 2**20  # bytes that an edit may leave in a file
+_HALF_DIFFERENT_LINES = 40  # changed lines at which the code counts as half different
+
+
+class GitBackend:
+    """Forks, edits and runs worldlines in git and the jail; see `kinds.Kind`.
+
+    Args:
+        workspace: Where they are kept.
+        checks: Where they are tested.
+        protected: Files and folders that no worldline may change, such as the tests that judge it.
+    """
+
+    def __init__(self, workspace: Workspace, runner: WorkspaceRunner, protected: tuple[str, ...] = ()) -> None:
+        self.workspace, self.runner, self._protected = workspace, runner, protected
+
+    def fork(self, parent: Worldline, plan: Plan, worldline_id: str) -> Worldline:
+        commit = self.workspace.fork(worldline_id, parent.checkpoint.commit)
+        checkpoint = self.workspace.contexts.fork(worldline_id, parent.checkpoint, commit)
+        child = backends.TextBackend().fork(parent, plan, worldline_id)
+        return replace(child, checkpoint=checkpoint, decision_trace=parent.decision_trace, context=parent.context)
+
+    def run(self, worldline: Worldline, plan: Plan) -> Worldline:
+        execution = _PlanExecution(self, worldline.checkpoint.commit)
+        for action in plan.actions:
+            if not execution.execute(action):
+                break
+        commit = self._commit_files(worldline, execution, plan.note)
+        messages = [{"role": "tool", **result.to_data()} for result in execution.results]
+        checkpoint = self.workspace.contexts.add(worldline.checkpoint, messages, commit)
+        return replace(
+            worldline,
+            decision_trace=(*worldline.decision_trace, *(result.action for result in execution.results)),
+            tool_history=(*worldline.tool_history, *execution.results),
+            checkpoint=checkpoint,
+            status="ran",
+        )
+
+    def diff(self, worldline: Worldline, base: Worldline) -> str:
+        return self.workspace.repository.diff(self._get_commit(base), self._get_commit(worldline))
+
+    def compute_divergence(self, worldline: Worldline, base: Worldline) -> float:
+        changes = self.workspace.repository.numstat(self._get_commit(base), self._get_commit(worldline))
+        # A binary file has no lines: it counts as one that was half rewritten.
+        num_lines = sum(
+            _HALF_DIFFERENT_LINES if change.added is None or change.deleted is None else change.added + change.deleted
+            for change in changes
+        )
+        trace_divergence = backends.TextBackend().compute_divergence(worldline, base)
+        return (num_lines / (num_lines + _HALF_DIFFERENT_LINES) + trace_divergence) / 2
+
+    def archive(self, worldline: Worldline) -> Worldline:
+        self.workspace.archive(worldline.worldline_id)
+        return worldline.with_status("archived")
+
+    def discard(self, worldline: Worldline) -> None:
+        """Leaves nothing of a worldline."""
+        self.workspace.discard(worldline.worldline_id)
+
+    def test(self, worldline: Worldline) -> Evaluation:
+        """Returns the share of tests that pass in a worldline, and in words how the others failed."""
+        commit = self._get_commit(worldline)
+        is_open = self.workspace.get_open_tip(worldline.worldline_id) == commit
+        return self.runner.test(commit, worldline.worldline_id if is_open else "")
+
+    def read_file(self, commit: str, path: str) -> bytes | None:
+        """Returns the content of a file, None if there is none.
+
+        Raises:
+            Refused: It is no file of the workspace.
+        """
+        node = self.workspace.objects.find_node(commit, check_path(path))
+        if node is None:
+            return None
+        size = self.workspace.objects.read_size(node.sha)
+        if size > _MAX_FILE_BYTES:
+            raise WorkspaceError(f"{path!r} has {size} bytes, and actions take files of up to {_MAX_FILE_BYTES}.")
+        return self.workspace.objects.read_content(node.sha)
+
+    def require_editable(self, path: str) -> None:
+        """Checks that worldlines may change a file.
+
+        Raises:
+            Refused: They may not.
+        """
+        if is_protected(check_path(path), self._protected):
+            raise WorkspaceError(
+                f"{path!r} is protected (task.protected): it judges worldlines, and they leave it alone."
+            )
+
+    def close(self) -> None:
+        self.runner.close()
+        self.workspace.close()
+
+    def _get_commit(self, worldline: Worldline) -> str:
+        return worldline.checkpoint.commit or self.workspace.base
+
+    def _commit_files(self, worldline: Worldline, execution: "_PlanExecution", note: str) -> str:
+        if not execution.files:
+            return worldline.checkpoint.commit
+        message = (
+            f"{note or 'Change ' + ', '.join(sorted(execution.files))[:200]}\n\nWorldline: {worldline.worldline_id}"
+        )
+        return self.workspace.write(worldline.worldline_id, [worldline.checkpoint.commit], execution.files, message)
+
+
+class _PlanExecution:
+    """Does the actions of one plan; edits are gathered and committed once."""
+
+    def __init__(self, backend: GitBackend, commit: str) -> None:
+        self._backend, self._commit = backend, commit
+        self.files: dict[str, bytes] = {}
+        self.results: list[Result] = []
+
+    def execute(self, action: Action) -> bool:
+        """Does one action; False: it failed, and its result says why."""
+        try:
+            is_ok, output, seconds = self._execute(action)
+        except WorkspaceError as error:
+            is_ok, output, seconds = False, str(error), 0.0
+        self.results.append(Result(action, is_ok, output[:_MAX_OUTPUT_CHARS], seconds))
+        return is_ok
+
+    def _execute(self, action: Action) -> tuple[bool, str, float]:
+        match action:
+            case actions.Read(path):
+                return True, _format_file(path, self._read_file(path)), 0.0
+            case actions.Edit(path, old, new):
+                self._backend.require_editable(path)
+                self._require_no_conflict(path)
+                self.files |= {path: self._apply_edit(path, old, new)}
+                return True, "", 0.0
+            case actions.Run(command):
+                return _time_call(lambda: self._backend.runner.run_command(command, self._commit, self.files))
+        return True, "", 0.0
+
+    def _read_file(self, path: str) -> bytes | None:
+        edited = self.files.get(path)
+        return self._backend.read_file(self._commit, path) if edited is None else edited
+
+    def _require_no_conflict(self, path: str) -> None:
+        for other in self.files:
+            if other.startswith(f"{path}/") or path.startswith(f"{other}/"):
+                raise WorkspaceError(f"{path!r} and {other!r} cannot both be files: one would be a folder.")
+
+    def _apply_edit(self, path: str, old: str, new: str) -> bytes:
+        old_content = self._read_file(path)
+        if not old:
+            content = new.encode("utf-8", "strict") if _check_encodable(new) else b""
+        else:
+            content = _replace_once(path, old_content, old, new)
+        if len(content) > _MAX_FILE_BYTES:
+            raise WorkspaceError(
+                f"{path!r} would have {len(content)} bytes: an edit may leave up to {_MAX_FILE_BYTES} in a file."
+            )
+        return content
+
+
+def _time_call(call: Callable[[], tuple[bool, str]]) -> tuple[bool, str, float]:
+    start_time = time.perf_counter()
+    is_ok, output = call()
+    return is_ok, output, time.perf_counter() - start_time
+
+
+def _check_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise WorkspaceError("The new text has characters that no file can hold: write it in Unicode.") from None
+    return True
+
+
+def _format_file(path: str, content: bytes | None) -> str:
+    if content is None:
+        raise WorkspaceError(f"There is no file {path!r}.")
+    if b"\0" in content:
+        return f"({path} is binary: {len(content)} bytes)"
+    return content.decode(errors="replace")
+
+
+def _replace_once(path: str, content: bytes | None, old: str, new: str) -> bytes:
+    if content is None:
+        raise WorkspaceError(f"There is no file {path!r} to change: an edit with an empty `old` writes a new one.")
+    if b"\0" in content:
+        raise WorkspaceError(f"{path!r} is binary: an edit changes text.")
+    _check_encodable(new)
+    count = content.count(old.encode("utf-8", "replace"))
+    if count != 1:
+        description = "is not there" if not count else f"stands there {count} times"
+        raise WorkspaceError(f"The text to replace in {path!r} {description}: give one that stands there once.")
+    return content.replace(old.encode(), new.encode())

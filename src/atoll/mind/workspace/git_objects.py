@@ -1,0 +1,232 @@
+"""Git's objects, read and written by a few processes of git that stay: a file, a folder or a commit in half a ms."""
+
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import NamedTuple
+
+from atoll import errors
+from atoll.mind.workspace import git
+from atoll.mind.workspace.path_checks import WorkspaceError
+
+FILE_MODE, PROGRAM_MODE, LINK_MODE, SUBMODULE_MODE, FOLDER_MODE = "100644", "100755", "120000", "160000", "40000"
+_OBJECT_KINDS = {FOLDER_MODE: "tree", SUBMODULE_MODE: "commit"}
+_MAX_CACHED_FOLDERS = 20_000  # that are remembered
+
+
+class Node(NamedTuple):
+    """What stands at a path of a commit."""
+
+    mode: str
+    sha: str
+
+
+type Folder = Mapping[str, Node]
+
+
+class GitObjects:
+    """Walks and writes trees; used from any thread, one at a time.
+
+    Args:
+        calls: Calls git.
+        desk: A file that may be written for git to read: nobody else's.
+    """
+
+    def __init__(self, client: git.Git, temp_path: Path) -> None:
+        self._git, self._temp_path = client, temp_path
+        self._lock = RLock()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._folders: dict[str, Folder] = {}
+
+    def read_content(self, sha: str) -> bytes:
+        """Returns the content of an object."""
+        with self._lock:
+            return self._read_object(sha)[1]
+
+    def read_size(self, sha: str) -> int:
+        """Returns how many bytes an object has, without reading it."""
+        with self._lock:
+            return int(self._request("sizes", f"{sha}\n".encode()).split()[-1])
+
+    def get_tip(self, ref: str) -> str | None:
+        """Returns the commit that a reference leads to now, if it is there."""
+        with self._lock:
+            fields = self._request("sizes", f"{ref}^{{commit}}\n".encode()).split()
+            return fields[0].decode() if len(fields) == 3 and fields[1] == b"commit" else None
+
+    def find_node(self, commit: str, path: str) -> Node | None:
+        """Returns the file at a path, None where there is none and one may be made.
+
+        Raises:
+            Refused: A folder, a link, a submodule or something that is no folder stands there, or above it.
+        """
+        with self._lock:
+            node: Node | None = Node(FOLDER_MODE, self._get_tree(commit))
+            parts = path.split("/")
+            for depth, part in enumerate(parts, 1):
+                assert node is not None
+                node = self._read_folder(node.sha).get(part)
+                if node is None:
+                    return None
+                _require_file(node, "/".join(parts[:depth]), path)
+            return node
+
+    def commit(self, parents: Sequence[str], files: Mapping[str, bytes], message: str, author: str, date: str) -> str:
+        """Returns a commit whose files differ from its first parent's in these; writes objects and nothing else.
+
+        Args:
+            parents: The commits that it follows.
+            files: New contents by path; the mode stays as it was.
+            message: What it is for.
+            author: Who wrote it.
+            date: When: `@SECONDS +0000`. The same commit made twice is one.
+        """
+        with self._lock:
+            nodes = {path: self._write_file(parents[0], path, content) for path, content in files.items()}
+            tree = self._write_folder(self._get_tree(parents[0]), _nest_paths(nodes))
+            identity = f"{git.make_author_env(author)['GIT_AUTHOR_NAME']} <{git.EMAIL}> {date.lstrip('@')}"
+            parent_lines = "".join(f"parent {parent}\n" for parent in parents)
+            text = f"tree {tree}\n{parent_lines}author {identity}\ncommitter {identity}\n\n{message.rstrip()}\n"
+            return self._write_object("commits", text.encode("utf-8", "replace"))
+
+    def update_refs(self, updates: Iterable[tuple[str, str | None]]) -> None:
+        """Has references lead to commits, or removes them (None): all of them or none."""
+        commands = [f"update {ref}\0{new}\0\0" if new else f"delete {ref}\0\0" for ref, new in updates]
+        with self._lock:
+            self._request("refs", "".join(("start\0", *commands, "commit\0")).encode())
+            self._request("refs", b"")
+
+    def close(self) -> None:
+        """Ends the processes; a second call does nothing."""
+        with self._lock:
+            while self._processes:
+                _, process = self._processes.popitem()
+                process.communicate()
+
+    def _get_tree(self, commit: str) -> str:
+        kind, content = self._read_object(commit)
+        if kind != "commit":
+            raise WorkspaceError(f"{commit!r:.80} is no commit.")
+        return content[5 : content.index(b"\n")].decode()
+
+    def _read_folder(self, sha: str) -> Folder:
+        if (folder := self._folders.get(sha)) is None:
+            if len(self._folders) > _MAX_CACHED_FOLDERS:
+                self._folders.clear()
+            folder = self._folders[sha] = dict(_parse_tree(self._read_object(sha)[1], len(sha) // 2))
+        return folder
+
+    def _write_file(self, commit: str, path: str, content: bytes) -> Node:
+        old = self.find_node(commit, path)
+        return Node(old.mode if old else FILE_MODE, self._write_object("files", content))
+
+    def _write_folder(self, sha: str | None, changes: Mapping[str, "Node | NestedNodes"]) -> str:
+        """Returns a folder that differs from another in these names."""
+        nodes = dict(self._read_folder(sha)) if sha else {}
+        for name, change in changes.items():
+            if isinstance(change, Node):
+                nodes[name] = change
+            else:
+                child = nodes.get(name)
+                nodes[name] = Node(FOLDER_MODE, self._write_folder(child.sha if child else None, change))
+        records = (f"{mode} {_OBJECT_KINDS.get(mode, 'blob')} {sha}\t{name}\0" for name, (mode, sha) in nodes.items())
+        data = "".join(records).encode(errors="surrogateescape") + b"\0"
+        return self._request("folders", data).decode().strip()
+
+    def _write_object(self, command: str, content: bytes) -> str:
+        self._temp_path.write_bytes(content)
+        try:
+            return self._request(command, f"{self._temp_path}\n".encode()).decode().strip()
+        finally:
+            self._temp_path.unlink()  # to write over a file makes some file systems flush it: 3 ms
+
+    def _read_object(self, sha: str) -> tuple[str, bytes]:
+        start_time = time.perf_counter()
+        header = self._request("objects", f"{sha}\n".encode()).split()
+        if len(header) != 3:
+            raise WorkspaceError(f"There is no object {sha!r:.80} in the repository.")
+        content = self._read_bytes("objects", int(header[2]) + 1)[:-1]
+        self._git.add_usage(time.perf_counter() - start_time, 0)
+        return header[1].decode(), content
+
+    def _request(self, command: str, data: bytes) -> bytes:
+        """Sends a question and returns the line that answers it."""
+        start_time = time.perf_counter()
+        process = self._get_process(command)
+        assert process.stdin
+        assert process.stdout
+        try:
+            process.stdin.write(data)
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except OSError:
+            line = b""
+        if not line.endswith(b"\n"):
+            self._processes.pop(command).kill()
+            raise errors.SetupError(
+                f"git {_COMMANDS[command][0]} gave up in {self._git.folder}: see whether its disk is full, or somebody else "
+                "holds a lock there."
+            )
+        self._git.add_usage(time.perf_counter() - start_time)
+        return line
+
+    def _read_bytes(self, command: str, size: int) -> bytes:
+        stream = self._get_process(command).stdout
+        assert stream
+        return stream.read(size)
+
+    def _get_process(self, name: str) -> subprocess.Popen[bytes]:
+        if name not in self._processes:
+            self._processes[name] = self._git.start_process(*_COMMANDS[name])
+        return self._processes[name]
+
+
+_COMMANDS = {
+    "objects": ("cat-file", "--batch"),
+    "sizes": ("cat-file", "--batch-check"),
+    "files": ("hash-object", "-w", "--no-filters", "--stdin-paths"),
+    "commits": ("hash-object", "-w", "--no-filters", "-t", "commit", "--stdin-paths"),
+    "refs": ("update-ref", "--no-deref", "-z", "--stdin"),
+    "folders": ("mktree", "-z", "--batch"),
+}
+
+type NestedNodes = dict[str, Node | NestedNodes]
+
+
+def _nest_paths(nodes: Mapping[str, Node]) -> NestedNodes:
+    """Returns paths as folders in folders."""
+    root: NestedNodes = {}
+    for path, node in nodes.items():
+        *folder_names, name = path.split("/")
+        folder = root
+        for part in folder_names:
+            child = folder.setdefault(part, {})
+            if isinstance(child, Node):
+                raise WorkspaceError(f"{path!r} lies below a file.")
+            folder = child
+        if name in folder:
+            raise WorkspaceError(f"{path!r} is a folder.")
+        folder[name] = node
+    return root
+
+
+def _parse_tree(data: bytes, hash_size: int) -> Iterator[tuple[str, Node]]:
+    """Reads a tree as git stores it: mode, name and hash, again and again."""
+    offset = 0
+    while offset < len(data):
+        space, end = data.index(b" ", offset), data.index(b"\0", offset)
+        name = data[space + 1 : end].decode(errors="surrogateescape")
+        yield name, Node(data[offset:space].decode(), data[end + 1 : end + 1 + hash_size].hex())
+        offset = end + 1 + hash_size
+
+
+def _require_file(node: Node, prefix: str, path: str) -> None:
+    """Checks that a path goes on through folders and ends at a file."""
+    if node.mode == LINK_MODE:
+        raise WorkspaceError(f"{path!r} leads through the link {prefix!r}: name the file itself.")
+    if node.mode == SUBMODULE_MODE:
+        raise WorkspaceError(f"{path!r} lies in the submodule {prefix!r}, which is another repository: leave it alone.")
+    if (prefix == path) == (node.mode == FOLDER_MODE):
+        raise WorkspaceError(f"{prefix!r} is {'a folder' if prefix == path else 'a file'}.")

@@ -1,0 +1,158 @@
+"""A repository that is to be mended, as a problem: plans are edits, and its own tests are the judge."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from atoll.candidate import content_hash
+from atoll.evaluation import Evaluation
+from atoll.mind.actions import Action, Edit
+from atoll.mind.tasks.problem import PlanError, PlanEvaluation
+from atoll.mind.workspace import patches
+from atoll.mind.workspace.git_backend import GitBackend
+from atoll.mind.workspace.path_checks import WorkspaceError
+from atoll.mind.worldline import BASE, Plan, Worldline
+
+_MAX_EDITS = 6  # that a plan without a model has: faults are few, and every further edit breaks something
+_MAX_TEXT_CHARS = 40_000  # characters of files that a model is shown
+_COMMIT_NOTE = "Mend what the tests find"
+_W0 = Worldline(BASE)
+
+
+@dataclass(slots=True)
+class RepairProblem:
+    """Makes a worldline of every plan, tests it, and keeps the best; see `tasks.problem.Problem`.
+
+    Attributes:
+        kind: Makes worldlines real.
+        text: The task in words.
+        moves: Edits that plans without a model are made of.
+        passing: Names of tests that pass before anything was done.
+        num_tests: How many tests there are.
+        keeps: Says where a worldline is kept, for people; empty: nowhere that outlives the run.
+    """
+
+    backend: GitBackend
+    text: str
+    moves: Sequence[Action]
+    num_passing: int
+    num_tests: int
+    describe_location: Callable[[str], str]
+    id: str = "mend"
+    plan_format: str = patches.EDIT_FORMAT
+    questions: Sequence[str] = (
+        "Which line makes each failing test fail, and what does the test expect there?",
+        "Which tests pass now, and would still pass after the change?",
+        "Is there a smaller change that does the same?",
+    )
+    requires_all_moves: bool = False
+    _lock: Lock = field(default_factory=Lock)
+    _plan_locks: dict[str, Lock] = field(default_factory=dict)
+    _evaluations: dict[str, PlanEvaluation] = field(default_factory=dict)
+    _best: tuple[float, str] = (-float("inf"), "")
+
+    def format_plan(self, trace: Sequence[Action]) -> str:
+        """Returns the last few edits of a trace that fit together: of two that change the same text the later counts.
+
+        Of all moves at once, where nobody chose yet, it is the last alone.
+        """
+        chosen, contents = list[Edit](), dict[str, str]()
+        max_edits = _MAX_EDITS if len(trace) <= 2 * _MAX_EDITS else 1
+        for action in reversed(trace):
+            if isinstance(action, Edit) and len(chosen) < max_edits:
+                before = contents.get(action.path) or self._read_text(action.path) or ""
+                after = patches.apply_edits(before, [action])
+                if after is not None:
+                    contents[action.path] = after
+                    chosen.append(action)
+        return patches.format_edits(chosen[::-1])
+
+    def parse_trace(self, plan: str) -> tuple[Action, ...]:
+        """Returns the edits in a plan."""
+        return patches.parse_edits(plan)
+
+    def parse_plan(self, response: str) -> str | None:
+        """Returns the edits in a reply, fitted to the files, or None if there are none."""
+        return patches.format_edits(patches.fit_edits(response, self._read_text)) or None
+
+    def evaluate(self, plan: str) -> PlanEvaluation:
+        """Makes the plan's worldline and tests it; what was judged before is remembered."""
+        name = content_hash(plan)[:16]
+        with self._lock:
+            plan_lock = self._plan_locks.setdefault(name, Lock())
+        with plan_lock:
+            if name not in self._evaluations:
+                self._evaluations[name] = self._evaluate_plan(plan, name)
+        return self._evaluations[name]
+
+    def _evaluate_plan(self, plan: str, name: str) -> PlanEvaluation:
+        fork_plan = Plan(self.parse_trace(plan), note=_COMMIT_NOTE)
+        worldline = self.backend.run(self.backend.fork(_W0, fork_plan, name), fork_plan)
+        result = self.backend.test(worldline)
+        plan_evaluation = self._make_evaluation(result, worldline)
+        with self._lock:
+            is_best = plan_evaluation.score > self._best[0]
+            previous, self._best = self._best, (plan_evaluation.score, name) if is_best else self._best
+        self.backend.archive(worldline) if is_best else self.backend.discard(worldline)
+        if is_best and previous[1]:
+            self.backend.workspace.discard(previous[1])
+        return plan_evaluation
+
+    def archive_plan(self, plan: str) -> str:
+        """Has the worldline of a plan stay, in place of whichever was kept so far, and returns its name."""
+        name, fork_plan = content_hash(plan)[:16], Plan(self.parse_trace(plan), note=_COMMIT_NOTE)
+        if name not in self.backend.workspace.list_archived():
+            self.backend.archive(self.backend.run(self.backend.fork(_W0, fork_plan, name), fork_plan))
+        with self._lock:
+            previous, self._best = self._best[1], (self._best[0], name)
+        if previous not in ("", name):
+            self.backend.workspace.discard(previous)
+        return name
+
+    def _make_evaluation(self, result: Evaluation, worldline: Worldline) -> PlanEvaluation:
+        edit_errors = [
+            PlanError("edit", f"An edit could not be made: {action_result.output}")
+            for action_result in worldline.tool_history
+            if not action_result.is_ok
+        ]
+        if result.failure is not None:
+            plan_errors = (*edit_errors, PlanError("tests", f"{result.failure}\n{result.feedback}".strip()))
+            return PlanEvaluation(-float(self.num_tests + len(edit_errors)), 0.0, False, plan_errors, 1.0)
+        num_passed, num_tests = result.metrics["passed"], max(result.metrics["tests"], self.num_tests)
+        num_failed = num_tests - num_passed
+        plan_errors = (*edit_errors, *([PlanError("tests", result.feedback, weight=num_failed)] if num_failed else []))
+        contradiction = max(0.0, self.num_passing - num_passed) / max(1, self.num_passing)
+        is_solved = not num_failed and not edit_errors
+        notes = (
+            (f"All {num_tests:.0f} tests pass. {self.describe_location(worldline.worldline_id)}".strip(),)
+            if is_solved
+            else ()
+        )
+        return PlanEvaluation(
+            0.0 - num_failed - len(edit_errors), num_passed / num_tests, is_solved, plan_errors, contradiction, notes
+        )
+
+    def _read_text(self, path: str) -> str | None:
+        try:
+            content = self.backend.read_file(self.backend.workspace.base, path)
+        except WorkspaceError:
+            return None
+        return None if content is None else content.decode(errors="replace")
+
+
+def describe_task(files: Mapping[str, str], protected: Sequence[str], result: Evaluation) -> str:
+    """Returns the task in words: what there is, what fails, and as many files as there is room for."""
+    sections = [
+        "Mend a repository: change its files so that all of its tests pass.",
+        f"Files: {', '.join(files)}",
+        f"Nobody may change: {', '.join(protected) or 'nothing is protected'}",
+        f"What its tests say now:\n{result.feedback}",
+    ]
+    remaining_chars = _MAX_TEXT_CHARS - sum(map(len, sections))
+    for path, text in files.items():
+        remaining_chars -= len(text)
+        if remaining_chars < 0:
+            sections.append(f"({path} and what comes after it is not shown: there is no room.)")
+            break
+        sections.append(f"FILE: {path}\n```\n{text}\n```")
+    return "\n\n".join(sections)

@@ -1,0 +1,110 @@
+"""Worldlines of one problem: forked, run, judged, recombined and changed, all of them kept in a graph."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from atoll import function
+from atoll.mind import backends, plan_evaluator, review, trace_mutator
+from atoll.mind.actions import Action, Task, WorldlineFork
+from atoll.mind.tasks.problem import PlanEvaluation, Problem
+from atoll.mind.worldline import BASE, METRICS, Plan, Worldline, WorldlineGraph, initialize_worldline_graph
+
+
+@dataclass(eq=False)
+class WorldlineManager:
+    """What a host offers to whoever evolves worldlines: fork, run, mutate, recombine, evaluate, archive.
+
+    Attributes:
+        problem: What is planned.
+        kind: Makes worldlines real: texts, or workspaces.
+        graph: Every worldline that there was.
+        reviewer: Approves; nothing that needs an approval happens without its record.
+    """
+
+    problem: Problem
+    rng: Random = field(default_factory=lambda: Random(0))
+    backend: backends.WorldlineBackend = field(default_factory=backends.TextBackend)
+    graph: WorldlineGraph = field(default_factory=initialize_worldline_graph)
+    reviewer: review.ReviewAgent = field(default_factory=review.ReviewAgent)
+
+    def investigate(self, roles: Sequence[str] = ("explorer",)) -> Plan:
+        """Returns a plan to begin with: the moves of the problem in an order drawn anew, given to roles in turn."""
+        return Plan(
+            trace_mutator.random_trace(self.problem.moves, self.rng),
+            (BASE,),
+            note=f"investigated by {', '.join(roles)}",
+        )
+
+    def fork(self, parent: str, plan: Plan) -> Worldline:
+        """Starts a worldline where another one stands; nothing of the plan was done yet."""
+        worldline = self.backend.fork(self.graph.get(parent), plan, f"W{len(self.graph.nodes)}")
+        return self.graph.add(worldline)
+
+    def run(self, plan: Plan) -> Worldline:
+        """Forks the base and does what a plan says: its trace is a whole, whoever its parents are."""
+        worldline = self.fork(BASE, plan)
+        return self.graph.add(self.backend.run(worldline, plan))
+
+    def recombine(self, first: Worldline, second: Worldline) -> Plan:
+        """Returns a fork plan of two decision traces."""
+        trace = trace_mutator.recombine_traces(get_moves(first), get_moves(second), self.rng)
+        refs = tuple(dict.fromkeys((*first.memory_refs, *second.memory_refs)))
+        return Plan(trace, (first.worldline_id, second.worldline_id), refs, "recombined")
+
+    def mutate(self, plan: Plan) -> Plan:
+        """Returns a plan with one change, where something is wrong with it if anything is."""
+        trace = tuple(plan.actions)
+        feedback = self.problem.evaluate(self.problem.format_plan(trace)).format_feedback() if trace else ""
+        named_goals = trace_mutator.find_named_goals(feedback, trace)
+        mutated = trace_mutator.mutate_trace(
+            trace, self.problem.moves, self.rng, named_goals, requires_all_moves=self.problem.requires_all_moves
+        )
+        return replace(plan, actions=mutated, note=f"{plan.note}, changed".lstrip(", "))
+
+    def evaluate_plan(self, worldline: Worldline) -> PlanEvaluation:
+        """Returns what the problem says of a worldline."""
+        return self.problem.evaluate(self.problem.format_plan(get_moves(worldline)))
+
+    def evaluate(self, worldline: Worldline) -> Worldline:
+        """Returns a worldline with its raw metrics, its summary and its highlight; it is in the graph then."""
+        plan = self.problem.format_plan(get_moves(worldline))
+        result = plan_evaluator.PlanEvaluator({self.problem.id: self.problem})(
+            function.Text(plan_evaluator.make_content(self.problem, plan))
+        )
+        plan_evaluation = self.evaluate_plan(worldline)
+        summary = f"{len(get_moves(worldline))} decisions, {len(plan_evaluation.errors)} faults, score {plan_evaluation.score:g}"
+        highlight = plan_evaluation.errors[0].message if plan_evaluation.errors else "every constraint is satisfied"
+        return self.graph.add(replace(worldline, metrics=dict(result.metrics), summary=summary, highlight=highlight))
+
+    def archive(self, worldline: Worldline) -> Worldline:
+        return self.graph.add(self.backend.archive(worldline))
+
+    def close(self) -> None:
+        self.backend.close()
+
+
+def get_moves(worldline: Worldline) -> tuple[Action, ...]:
+    """Returns the decisions that make the plan, without notes and wishes."""
+    return tuple(action for action in worldline.decision_trace if isinstance(action, Task))
+
+
+def make_worldline(fn: function.Function, problem: Problem) -> Worldline:
+    """Returns a candidate of a run as a worldline: its trace, the critic's points as forks, its raw metrics."""
+    candidate, evaluation = fn.candidate, fn.evaluation
+    meta: Mapping[str, object] = candidate.meta if candidate else {}
+    critique = str(meta.get("critic", ""))
+    forks = tuple(WorldlineFork(line.strip("- ")) for line in critique.splitlines() if line.strip().startswith("-"))
+    plan = plan_evaluator.get_plan(str(fn.skeleton()))
+    worldline_id, parents = (candidate.id, candidate.parents) if candidate else ("draft", ())
+    return Worldline(
+        worldline_id,
+        parents or (BASE,),
+        (*forks, *problem.parse_trace(plan)),
+        memory_links={worldline_id: parents} if parents else {},
+        agent_prompts=(f"critic: {critique}",) if critique else (),
+        metrics={key: evaluation.metrics[key] for key in METRICS if key in evaluation.metrics} if evaluation else {},
+        summary=plan.partition("\n")[0],
+        highlight=evaluation.feedback.partition("\n")[0] if evaluation else "",
+        status="ran",
+    )

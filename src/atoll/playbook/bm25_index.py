@@ -1,0 +1,97 @@
+"""Finds the bullets that a text is about: Okapi BM25 over stems, kept up to date bullet by bullet."""
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from atoll.playbook import english
+from atoll.playbook.bullet import Bullet
+
+K1, B = 1.2, 0.75  # as in Okapi BM25
+COMMON_TERM_SHARE = 0.3  # of all bullets: a term of more of them is looked up only if no rarer one is known
+MAX_TERMS = 64  # of a query; the rest of a long text is not looked up
+MAX_QUERY_CHARS = 20_000  # characters of a query that are read
+
+
+class SearchHit(NamedTuple):
+    id: str
+    score: float
+
+
+class BulletIndex:
+    """Terms of bullets; a search touches only the bullets that share a term with the query.
+
+    Not safe to share between threads.
+    """
+
+    def __init__(self, extract_terms: Callable[[str], Iterable[str]] = english.extract_terms) -> None:
+        self._extract_terms = extract_terms
+        self._bullets: dict[str, Bullet] = {}
+        self._term_counts: dict[str, Counter[str]] = {}
+        self._lengths: dict[str, int] = {}
+        self._postings: dict[str, dict[str, int]] = {}
+        self._total_length = 0
+
+    def __len__(self) -> int:
+        return len(self._bullets)
+
+    def sync(self, bullets: Mapping[str, Bullet]) -> None:
+        """Takes in what is new or says something else now, and drops what is gone."""
+        indexed = self._bullets
+        for id in [id for id in indexed if id not in bullets]:
+            self._remove(id)
+        for id, bullet in bullets.items():
+            previous = indexed.get(id)
+            if previous is bullet:
+                continue
+            if previous is None or previous.content != bullet.content:
+                self._remove(id)
+                self._add(id, bullet)
+            indexed[id] = bullet
+
+    def search(
+        self, query: str, limit: int, get_weight: Callable[[Bullet], float] = lambda bullet: 1.0
+    ) -> list[SearchHit]:
+        """Returns the bullets that fit best, the best first; none that shares no term.
+
+        Args:
+            query: Any text.
+            limit: So many at most.
+            weigh: What a bullet's score is multiplied by.
+        """
+        if not self._bullets or limit <= 0:
+            return []
+        scores: dict[str, float] = {}
+        mean_length = self._total_length / len(self._bullets) or 1.0
+        terms = list(dict.fromkeys(self._extract_terms(query[:MAX_QUERY_CHARS])))[:MAX_TERMS]
+        postings = sorted((posting for term in terms if (posting := self._postings.get(term))), key=len)
+        for position, posting in enumerate(postings):
+            if position and len(posting) > max(COMMON_TERM_SHARE * len(self._bullets), 3 * limit):
+                break  # what most bullets say tells none from the others
+            rarity = math.log1p((len(self._bullets) - len(posting) + 0.5) / (len(posting) + 0.5))
+            for id, count in posting.items():
+                weight = count * (K1 + 1) / (count + K1 * (1 - B + B * self._lengths[id] / mean_length))
+                scores[id] = scores.get(id, 0.0) + rarity * weight
+        weighted = ((score * get_weight(self._bullets[id]), id) for id, score in scores.items())
+        best = heapq.nsmallest(limit, ((-score, id) for score, id in weighted if score > 0))
+        return [SearchHit(id, -score) for score, id in best]
+
+    def _add(self, id: str, bullet: Bullet) -> None:
+        counts = Counter(self._extract_terms(f"{bullet.section} {bullet.content}"))
+        self._term_counts[id] = counts
+        self._lengths[id] = counts.total()
+        self._total_length += self._lengths[id]
+        for term, count in counts.items():
+            self._postings.setdefault(term, {})[id] = count
+
+    def _remove(self, id: str) -> None:
+        self._bullets.pop(id, None)
+        counts = self._term_counts.pop(id, Counter())
+        self._total_length -= self._lengths.pop(id, 0)
+        for term in counts:
+            postings = self._postings[term]
+            del postings[id]
+            if not postings:
+                del self._postings[term]

@@ -1,0 +1,113 @@
+"""What a text says, apart from how it is spelt: plain words and stems."""
+
+import functools
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from importlib import resources
+
+_STOP_TEXT = """a an the this that these those it its is are was were be been being am do does did to of in on at by for from
+with as and or so then there here you your we our they their he she his her i my me us them what which who whom than
+into onto upon about also just very really please have has had will would can could may might must should shall own
+each any some such when if whenever where while because since how why"""
+STOP_WORDS = frozenset(_STOP_TEXT.split())
+_WORD = re.compile(r"[^\W_]+(?:\.[0-9]+)*", re.UNICODE)
+_SHORT_STEM = re.compile("[^aeiou][aeiou][^aeiouwxy]")  # what had a silent e: `not` of `noted`
+_UNINFLECTED = frozenset({"during", "evening", "morning", "nothing", "something", "anything", "everything"})
+_UNSPACED_SCRIPT = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts that put no spaces between words
+
+
+@functools.lru_cache(maxsize=4_096)
+def normalize_words(text: str) -> str:
+    """Returns the words of a text, in one width and case, with single spaces between them and nothing else."""
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    return " ".join(_WORD.findall(folded.replace("'", "")))
+
+
+@functools.lru_cache(maxsize=4_096)
+def extract_terms(text: str) -> Sequence[str]:
+    """Returns what a text can be found by: stems without the words that every text has; pairs of wide letters."""
+    result: list[str] = []
+    for word in normalize_words(text).split():
+        if _UNSPACED_SCRIPT.search(word):
+            result += [word[index : index + 2] for index in range(max(1, len(word) - 1))]
+        elif word not in STOP_WORDS:
+            result.append(stem(word))
+    return tuple(result)
+
+
+@functools.lru_cache(maxsize=8_192)
+def stem(word: str) -> str:
+    """Cuts the endings of English inflection: lazily, and alike for all forms of a word."""
+    if len(word) <= 3 or word in _UNINFLECTED or not word.isascii() or not word.isalpha():
+        return word
+    if word.endswith("lves"):
+        return f"{word[:-3]}f"
+    for ending, replacement in (
+        ("ies", "y"),
+        ("sses", "ss"),
+        ("xes", "x"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("zes", "z"),
+    ):
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            return _strip_ending(word[: -len(ending)] + replacement)
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) >= 3 and re.search("[aeiouy]", root):
+            return _strip_ending(f"{root}e" if _SHORT_STEM.fullmatch(root) else _undouble(root))
+    return _strip_ending(word)
+
+
+def _strip_ending(word: str) -> str:
+    """Takes the last e or turns the last y, so that `move`, `moved` and `moving` or `carry` and `carried` agree."""
+    if len(word) > 4 and word.endswith("e"):
+        return word[:-1]
+    return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
+
+
+def _undouble(root: str) -> str:
+    return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz" else root
+
+
+def _read_sections() -> Mapping[str, Sequence[str]]:
+    text = resources.files("atoll.playbook").joinpath("lexicon.txt").read_text(encoding="utf-8")
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if name := re.match(r"\[(\w+)\]", line):
+            lines = sections.setdefault(name[1], [])
+        elif line and not line.startswith("#"):
+            lines.append(line)
+    return sections
+
+
+def _parse_table(lines: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    return {name: tuple(phrases.split(", ")) for name, _, phrases in (line.partition(" = ") for line in lines)}
+
+
+def _parse_items(lines: Sequence[str]) -> Sequence[str]:
+    return tuple(item.strip() for line in lines for item in line.split(","))
+
+
+def _parse_pairs(lines: Sequence[str]) -> Sequence[tuple[str, str]]:
+    return tuple((first, second) for first, second in (item.split() for item in _parse_items(lines)))
+
+
+_SECTIONS = _read_sections()
+CONCEPTS = _parse_table(_SECTIONS["concepts"])  # a minus before the name: these words deny it
+CONNECTIVES = _parse_table(_SECTIONS["joints"])
+OPPOSITES = _parse_pairs(_SECTIONS["opposites"])
+LOCATIONS = tuple(" ".join(_SECTIONS["places"]).split())
+FILLER_WORDS = tuple(" ".join(_SECTIONS["light"]).split())
+EMPTY_PHRASES = _parse_items(_SECTIONS["empty"])
+AMBIGUOUS = {
+    name: tuple(reading.replace("-", "") for reading in readings)
+    for name, readings in _parse_table(_SECTIONS["unsure"]).items()
+}
+IRREGULAR_FORMS = dict(_parse_pairs(_SECTIONS["irregular"]))
+NUMBER_WORDS = dict(_parse_pairs(_SECTIONS["numbers"]))
+SECONDS_PER_UNIT = {"second": 1, "minute": 60, "hour": 3600}

@@ -1,0 +1,200 @@
+"""The evaluator of a folder, run beside the program that it judges; imported by the workers, so it needs little."""
+
+import base64
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Awaitable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from atoll.programs.evaluation import folder_text
+from atoll.sandbox import module_loader
+
+MODULE_NAME = "evaluation_module"  # what OpenEvolve calls it; some evaluators look themselves up
+PROGRAM_PLACEHOLDER = "{program}"  # in a command: where the program's path goes
+_RESULT_FIELDS = ("metrics", "artifacts", "feedback", "scores")
+
+
+class FunctionJob:
+    """Writes each program to a file and hands its path to a function of the evaluator.
+
+    A request says which function: `evaluate`, or a stage of a cascade.
+
+    Args:
+        path: The evaluator's file.
+        suffix: What the program's file ends with; `bundle.FOLDER`: it is a folder.
+
+    Raises:
+        AttributeError: The file has no `evaluate`, and no stage either.
+    """
+
+    def __init__(self, path: str, suffix: str) -> None:
+        _install_openevolve_stub()
+        self._module, self._suffix = module_loader.load_module(path, MODULE_NAME), suffix
+        if not any(callable(getattr(self._module, name, None)) for name in ("evaluate", "evaluate_stage1")):
+            raise AttributeError(f"{os.path.basename(path)} has no function evaluate(path); write one")
+
+    def __call__(self, request: Mapping[str, str]) -> dict[str, Any]:
+        result = getattr(self._module, request["call"])(_write_program(request["program"], self._suffix))
+        return to_plain_result(_run_coroutine(result) if isinstance(result, Awaitable) else result)
+
+    def warm_up(self) -> None:
+        """Does what comes before and after every call of the evaluator; asked for by the zygote, in an empty folder."""
+        if self._suffix != folder_text.FOLDER:
+            os.unlink(_write_program("x = 1\n", self._suffix))
+        to_plain_result({"combined_score": 1.0})
+
+
+class CommandJob:
+    """Writes each program to a file and runs a command on it, which prints its findings as JSON in its last line.
+
+    Args:
+        command: Its words; `{program}` stands for the program's path, which is added at the end if none does.
+        suffix: What the program's file ends with; `bundle.FOLDER`: it is a folder.
+    """
+
+    def __init__(self, command: Sequence[str], suffix: str) -> None:
+        self._command = (
+            [*command] if any(PROGRAM_PLACEHOLDER in word for word in command) else [*command, PROGRAM_PLACEHOLDER]
+        )
+        self._suffix = suffix
+
+    def __call__(self, request: Mapping[str, str]) -> dict[str, Any]:
+        import subprocess  # with `threading`, which makes every fork slower, also where there is no command
+
+        path = _write_program(request["program"], self._suffix)
+        arguments = [word.replace(PROGRAM_PLACEHOLDER, path) for word in self._command]
+        process = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, errors="replace", check=False)
+        lines = process.stdout.strip().splitlines()
+        sys.stdout.write("\n".join(lines[:-1]))
+        if process.returncode != 0:
+            sys.stdout.write("\n".join(lines[-1:]))
+            raise ChildProcessError(f"{self._command[0]} ended with exit status {process.returncode}")
+        if not lines:
+            raise ValueError(f"{self._command[0]} printed nothing: its last line must be JSON with its findings")
+        return to_plain_result(json.loads(lines[-1]))
+
+
+def to_plain_result(result: Any) -> dict[str, Any]:
+    """Returns what an evaluator found as plain data.
+
+    Takes a number, a pair of number and feedback, a dict of metrics, and whatever has `metrics` and `artifacts`, as
+    OpenEvolve's result, or `score`, `scores` and `feedback`, as ours.
+    """
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
+        result = {"combined_score": result[0], "feedback": result[1]}
+    if not isinstance(result, Mapping) and hasattr(result, "metrics"):
+        result = _read_result_object(result)
+    if not isinstance(result, Mapping):
+        result = {"combined_score": result}
+    metrics = {str(name): metric for name, value in result.items() if (metric := _parse_number(value)) is not None}
+    artifacts = result.get("artifacts")
+    other_values = {
+        str(name): value for name, value in result.items() if str(name) not in metrics and name not in _RESULT_FIELDS
+    }
+    all_artifacts = {**other_values, **(artifacts if isinstance(artifacts, Mapping) else {})}
+    return {
+        "metrics": metrics,
+        "scores": _parse_scores(result.get("scores")),
+        "feedback": str(result.get("feedback") or ""),
+        "artifacts": {str(name): _encode_artifact(value) for name, value in all_artifacts.items()},
+    }
+
+
+def _read_result_object(result: Any) -> Mapping[str, Any]:
+    """Returns the fields of an `EvaluationResult` or an `Evaluation`, by duck typing: both come from anywhere."""
+    metrics = {str(name): value for name, value in dict(result.metrics or {}).items() if name not in _RESULT_FIELDS[1:]}
+    if getattr(result, "score", None) is not None:
+        metrics = {"combined_score": result.score, **metrics}
+    extra_fields = {name: getattr(result, name, None) for name in _RESULT_FIELDS[1:]}
+    return {**metrics, **{name: value for name, value in extra_fields.items() if value}}
+
+
+def _parse_scores(raw_scores: Any) -> Any:
+    """Returns the scores per instance, if each is a number: kept in their order, or by the names of the instances."""
+    values = list(raw_scores.values()) if isinstance(raw_scores, Mapping) else raw_scores
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        return []
+    scores = [_parse_number(value) for value in values]
+    return [] if None in scores else scores
+
+
+def _encode_artifact(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return {"base64": base64.b64encode(value).decode()}
+    return value if isinstance(value, str) else _to_text(value)
+
+
+def _to_text(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _parse_number(value: Any) -> float | None:
+    if isinstance(value, bool | str | bytes) or value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _write_program(program: str, suffix: str) -> str:
+    path = os.path.abspath(f"program{suffix}")  # in the empty folder in which every request starts
+    if suffix == folder_text.FOLDER:
+        folder_text.write_files(program, path)
+        return path
+    with open(path, "wb", buffering=0) as file:
+        file.write(program.encode())
+    return path
+
+
+def _run_coroutine(awaitable: Any) -> Any:
+    import asyncio  # half of a worker's start, for the few evaluators that are coroutines
+
+    async def wait() -> Any:
+        return await awaitable
+
+    return asyncio.run(wait())
+
+
+def _install_openevolve_stub() -> None:
+    """Lets evaluators import `openevolve.evaluation_result` where OpenEvolve is not installed."""
+    if importlib.util.find_spec("openevolve") is not None:
+        return
+    package, module = ModuleType("openevolve"), ModuleType("openevolve.evaluation_result")
+    package.__path__ = []
+    module.EvaluationResult = EvaluationResult  # type: ignore[attr-defined]
+    package.evaluation_result = module  # type: ignore[attr-defined]
+    sys.modules |= {"openevolve": package, "openevolve.evaluation_result": module}
+
+
+class EvaluationResult:
+    """Metrics and artifacts, by the name and with the methods under which OpenEvolve's evaluators know them."""
+
+    def __init__(self, metrics: Mapping[str, Any], artifacts: Mapping[str, Any] | None = None) -> None:
+        self.metrics, self.artifacts = dict(metrics), dict(artifacts or {})
+
+    @classmethod
+    def from_dict(cls, metrics: Mapping[str, Any]) -> "EvaluationResult":
+        return cls(metrics)
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.metrics
+
+    def has_artifacts(self) -> bool:
+        return bool(self.artifacts)
+
+    def get_artifact_keys(self) -> list[str]:
+        return list(self.artifacts)
+
+    def get_artifact_size(self, key: str) -> int:
+        value = self.artifacts.get(key, "")
+        return len(value if isinstance(value, bytes) else str(value).encode())
+
+    def get_total_artifact_size(self) -> int:
+        return sum(self.get_artifact_size(key) for key in self.artifacts)

@@ -1,0 +1,168 @@
+"""Judges a program by its folder's evaluator: in stages, several times where it is noisy, with all that it said."""
+
+import base64
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from atoll import evaluation, function, sandbox, system
+from atoll.candidate import JSON
+from atoll.evaluation import ZERO_COST, Cost, Evaluation
+from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, passes_threshold
+
+_MAX_FEEDBACK_CHARS, _MAX_ARTIFACT_CHARS = 4000, 2000  # characters, in all and of one artifact
+OUTPUT_ARTIFACT = "output"  # the artifact that holds what was printed
+
+
+@dataclass(slots=True)
+class StageResults:
+    """What the stages of one evaluation have found so far; later ones win."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    scores: Sequence[float] = ()
+    feedback: list[str] = field(default_factory=list)
+    artifacts: dict[str, JSON] = field(default_factory=dict)
+    printed: list[str] = field(default_factory=list)
+    failure: str | None = None
+    cost: Cost = ZERO_COST
+
+    def add(self, value: Mapping[str, Any], response: sandbox.SandboxResult) -> None:
+        self.metrics |= value["metrics"]
+        self.scores = value["scores"] or self.scores
+        self.feedback += [value["feedback"]] if value["feedback"] else []
+        self.artifacts |= value["artifacts"]
+        self.add_output(response)
+
+    def add_failure(self, stage: str, response: sandbox.SandboxResult, *, is_first: bool) -> None:
+        """Takes in a stage that failed: the first leaves nothing, a later one keeps what was found before it."""
+        failure = str(response.failure)
+        self.artifacts |= {"failure_stage": stage, "error_type": _classify_failure(failure)}
+        self.feedback.append(f"{stage} failed: {failure}")
+        if is_first:
+            self.failure = failure
+        else:
+            self.metrics[f"{stage.removeprefix('evaluate_')}_passed"] = 0.0
+        self.add_output(response)
+
+    def format_feedback(self) -> str:
+        """Returns what the next proposal should hear: feedback, short artifacts, the end of what was printed."""
+        artifact_lines = [f"{name}: {body}" for name, body in self.artifacts.items() if isinstance(body, str)]
+        parts = [*self.feedback, *(text[:_MAX_ARTIFACT_CHARS] for text in artifact_lines), *self.printed]
+        return "\n".join(parts)[-_MAX_FEEDBACK_CHARS:]
+
+    def add_output(self, response: sandbox.SandboxResult) -> None:
+        self.printed += [response.output.strip()] if response.output.strip() else []
+        self.cost += Cost(seconds=response.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEvaluator:
+    """Sends a program to the evaluator and makes one evaluation of all that comes back.
+
+    Each stage is a request of its own, so that one that is killed leaves the findings of those before it, and whether
+    a program goes on to the next stage is decided here, where no candidate ever was.
+
+    Attributes:
+        place: Where the evaluator runs.
+        bodies: Where artifacts are kept.
+        stages: Functions of the evaluator, asked in turn.
+        thresholds: What a stage must reach for the next one to be asked; where there is none, the cascade ends.
+        measure: Makes the score.
+        repeats: How often a program is judged, where the evaluator is noisy: the score is the mean.
+        hint: What to say of variables of the environment that the evaluator misses.
+    """
+
+    executor: sandbox.Sandbox
+    blobs: system.BlobStore
+    stages: Sequence[str] = SINGLE_STAGE
+    thresholds: Sequence[float] = ()
+    score_function: ScoreFunction = ScoreFunction()  # noqa: RUF009  # frozen
+    repeats: int = 1
+    hint: str = ""
+
+    def __call__(self, skeleton: function.Skeleton[..., Any]) -> Evaluation:
+        program = str(skeleton)
+        evaluations = [self._run_stages(program)]
+        while evaluations[-1].score is not None and len(evaluations) < self.repeats:
+            evaluations.append(self._run_stages(program))
+        return evaluations[0] if len(evaluations) == 1 else _average_evaluations(evaluations)
+
+    def _run_stages(self, program: str) -> Evaluation:
+        results = StageResults()
+        for index, stage in enumerate(self.stages):
+            response = sandbox.run_job(self.executor, {"program": program, "call": stage})
+            if response.failure is not None:
+                results.add_failure(stage, response, is_first=index == 0)
+                break
+            value: Any = response.value
+            results.add(value, response)
+            if index >= len(self.thresholds) or not passes_threshold(value["metrics"], self.thresholds[index]):
+                break
+        return self._make_evaluation(results)
+
+    def _make_evaluation(self, results: StageResults) -> Evaluation:
+        score = self.score_function.score(results.metrics)
+        failure = results.failure or (None if score is not None else self._describe_missing_score(results.metrics))
+        if failure is not None and self.hint and "KeyError" in failure:
+            failure = f"{failure} ({self.hint})"
+        scores = tuple(results.scores) or ((score,) if score is not None else ())
+        result = Evaluation(
+            score if failure is None else None,
+            scores if failure is None else (),
+            results.metrics,
+            results.format_feedback(),
+            self._store_artifacts(results),
+            failure,
+            results.cost,
+        )
+        return evaluation.validate(result)
+
+    def _describe_missing_score(self, metrics: Mapping[str, float]) -> str:
+        if self.score_function.metric is None:
+            return "the evaluator returned no number"
+        return (
+            f"the evaluator returned no {self.score_function.metric}; it returned {', '.join(metrics) or 'no number'}"
+        )
+
+    def _store_artifacts(self, results: StageResults) -> Mapping[str, evaluation.BlobRef]:
+        """Keeps the bodies; what was printed is one of them, and no evaluation is without any."""
+        artifacts = {name: _decode_artifact(body) for name, body in results.artifacts.items()}
+        printed = "\n".join(results.printed)
+        if printed or not artifacts:
+            artifacts[OUTPUT_ARTIFACT] = (printed or "It printed nothing.").encode("utf-8", "replace")
+        return {name: self.blobs.save_blob(body) for name, body in artifacts.items()}
+
+
+def _classify_failure(failure: str) -> str:
+    """Returns in a word what went wrong, as OpenEvolve's artifacts do."""
+    if "longer than" in failure:
+        return "timeout"
+    return failure.partition("it raised ")[2].partition(":")[0] or "crash"
+
+
+def _decode_artifact(body: JSON) -> bytes:
+    if isinstance(body, Mapping):
+        return base64.b64decode(str(body["base64"]))
+    return str(body).encode("utf-8", "replace")
+
+
+def _average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """Returns the mean of several judgements with its standard error; one that failed fails them all."""
+    last, cost = evaluations[-1], sum((result.cost for result in evaluations), ZERO_COST)
+    if last.score is None:
+        return replace(last, failure=f"time {len(evaluations)}: {last.failure}", cost=cost)
+    scores = [result.score for result in evaluations if result.score is not None]
+    names = [name for name in last.metrics if all(name in result.metrics for result in evaluations)]
+    metrics = {name: statistics.fmean(result.metrics[name] for result in evaluations) for name in names}
+    standard_error = statistics.stdev(scores) / math.sqrt(len(scores))
+    score_counts = {len(result.scores) for result in evaluations}
+    per_input = zip(*(result.scores for result in evaluations), strict=True) if len(score_counts) == 1 else ()
+    return replace(
+        last,
+        score=statistics.fmean(scores),
+        scores=tuple(statistics.fmean(values) for values in per_input),
+        metrics={**metrics, "score_error": standard_error},
+        cost=cost,
+    )

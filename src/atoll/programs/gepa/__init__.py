@@ -1,0 +1,1 @@
+"""Gepa of programs."""

@@ -1,0 +1,1 @@
+"""Openevolve of programs."""

@@ -1,0 +1,222 @@
+"""The keys of OpenEvolve's config.yaml: what each one is here, or why it has no effect."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+type RawConfig = Mapping[str, Any]
+
+
+class ConfigKey(NamedTuple):
+    """What one key is here.
+
+    Attributes:
+        ours: The setting that it gives, `section.key`; empty: none.
+        why: Why it has no effect, where it gives none.
+    """
+
+    setting: str = ""
+    reason: str = ""
+
+
+_STORED_KEY = ConfigKey(reason="every step is stored as it happens, with its prompts, replies and artifacts")
+_PROGRESS_KEY = ConfigKey(reason="progress is printed as it happens, and --quiet turns that off")
+_UNUSED_KEY = ConfigKey(reason="OpenEvolve has never used it either")
+_LLM_OPTION_KEY = ConfigKey(reason="a model is asked as --llm and the section [llm] say")
+_LLM_NAME_KEY = ConfigKey("task.model")
+_LANGUAGE_KEY = ConfigKey(reason="the language is read from the name of the program's file")
+_PROMPT_KEY = ConfigKey(reason="the prompt has no such part")
+
+TOP_LEVEL_KEYS: Mapping[str, ConfigKey] = {
+    "max_iterations": ConfigKey("run.iterations"),
+    "checkpoint_interval": _STORED_KEY,
+    "log_level": _PROGRESS_KEY,
+    "log_dir": _PROGRESS_KEY,
+    "random_seed": ConfigKey("run.seed"),
+    "language": _LANGUAGE_KEY,
+    "file_suffix": _LANGUAGE_KEY,
+    "diff_based_evolution": ConfigKey("programs.diff_based_evolution"),
+    "max_code_length": ConfigKey("programs.max_code_length"),
+    "enforce_evolve_blocks": ConfigKey(reason="what is outside the markers never changes"),
+    "diff_pattern": ConfigKey("programs.diff_pattern"),
+    "early_stopping_patience": ConfigKey("run.patience"),
+    "convergence_threshold": ConfigKey("run.least_gain"),
+    "early_stopping_metric": ConfigKey(
+        reason="stopping early looks at the score; task.metric makes another metric the score"
+    ),
+    "max_tasks_per_child": ConfigKey(reason="every candidate has a process of its own"),
+}
+LLM_KEYS: Mapping[str, ConfigKey] = {
+    "api_base": _LLM_NAME_KEY,
+    "api_key": _LLM_NAME_KEY,
+    "name": _LLM_NAME_KEY,
+    "models": _LLM_NAME_KEY,
+    "primary_model": _LLM_NAME_KEY,
+    "primary_model_weight": _LLM_NAME_KEY,
+    "secondary_model": _LLM_NAME_KEY,
+    "secondary_model_weight": _LLM_NAME_KEY,
+    "weight": _LLM_NAME_KEY,
+    "provider": _LLM_NAME_KEY,
+    "evaluator_models": ConfigKey(reason="llm_feedback asks the model of the run"),
+    "system_message": ConfigKey("task.description"),
+    "temperature": ConfigKey("llm.temperature"),
+    "max_tokens": ConfigKey("llm.max_tokens"),
+    "timeout": ConfigKey("llm.timeout_seconds"),
+    "top_p": ConfigKey("llm.top_p"),
+    "reasoning_effort": ConfigKey("llm.thinking"),
+    "retries": ConfigKey("llm.retries"),
+    "retry_delay": ConfigKey("llm.backoff_seconds"),
+    "random_seed": _LLM_OPTION_KEY,
+    "max_budget_usd": ConfigKey(reason="--budget '$1' bounds what a run may spend in all"),
+    "max_ai_credits": ConfigKey(reason="--budget '$1' bounds what a run may spend in all"),
+    "allow_all_tools": ConfigKey(reason="a model is given no tools"),
+    "manual_mode": _LLM_OPTION_KEY,
+    "init_client": _LLM_OPTION_KEY,
+}
+PROMPT_KEYS: Mapping[str, ConfigKey] = {
+    "template_dir": ConfigKey("programs.template_dir"),
+    "system_message": ConfigKey("task.description"),
+    "evaluator_system_message": ConfigKey("programs.llm_feedback_prompt"),
+    **{
+        name: ConfigKey(f"programs.{name}")
+        for name in (
+            "num_top_programs",
+            "num_diverse_programs",
+            "use_template_stochasticity",
+            "include_artifacts",
+            "max_artifact_bytes",
+        )
+    },
+    **dict.fromkeys(
+        (
+            "template_variations",
+            "artifact_security_filter",
+            "suggest_simplification_after_chars",
+            "include_changes_under_chars",
+            "concise_implementation_max_lines",
+            "comprehensive_implementation_min_lines",
+            "diff_summary_max_line_len",
+            "diff_summary_max_lines",
+            "programs_as_changes_description",
+            "system_message_changes_description",
+            "initial_changes_description",
+        ),
+        _PROMPT_KEY,
+    ),
+    "code_length_threshold": _UNUSED_KEY,
+    "use_meta_prompting": _UNUSED_KEY,
+    "meta_prompt_weight": _UNUSED_KEY,
+}
+_NOVELTY_KEY = ConfigKey(reason="no program is judged twice, and no model is asked what is new")
+DATABASE_KEYS: Mapping[str, ConfigKey] = {
+    "num_islands": ConfigKey("programs.num_islands"),
+    "migration_interval": ConfigKey("programs.migration_interval"),
+    "migration_rate": ConfigKey("programs.migration_rate"),
+    "random_seed": ConfigKey("run.seed"),
+    "population_size": ConfigKey(reason="nothing is thrown away"),
+    "feature_dimensions": ConfigKey("task.features"),
+    **{
+        name: ConfigKey(f"programs.{name}")
+        for name in (
+            "archive_size",
+            "exploration_ratio",
+            "exploitation_ratio",
+            "feature_bins",
+            "diversity_reference_size",
+            "similarity_threshold",
+        )
+    },
+    "elite_selection_ratio": ConfigKey(reason="prompt.num_top_programs says how many of the best a model is shown"),
+    "novelty_llm": _NOVELTY_KEY,
+    "embedding_model": _NOVELTY_KEY,
+    "embedding_api_base": _NOVELTY_KEY,
+    "diversity_metric": _UNUSED_KEY,
+    **dict.fromkeys(
+        (
+            "db_path",
+            "in_memory",
+            "log_prompts",
+            "artifacts_base_path",
+            "artifact_size_threshold",
+            "cleanup_old_artifacts",
+            "artifact_retention_days",
+            "max_snapshot_artifacts",
+        ),
+        _STORED_KEY,
+    ),
+}
+EVALUATOR_KEYS: Mapping[str, ConfigKey] = {
+    "timeout": ConfigKey("sandbox.seconds"),
+    "max_retries": ConfigKey(
+        reason="what failed once would fail again; task.repeats judges several times where it is noisy"
+    ),
+    "cascade_evaluation": ConfigKey("programs.cascade"),
+    "cascade_thresholds": ConfigKey("programs.cascade_thresholds"),
+    "parallel_evaluations": ConfigKey("run.workers"),
+    "use_llm_feedback": ConfigKey("programs.llm_feedback"),
+    "llm_feedback_weight": ConfigKey("programs.llm_feedback_weight"),
+    "memory_limit_mb": ConfigKey("sandbox.memory_mb"),
+    "cpu_limit": ConfigKey("sandbox.cpu_seconds"),
+    "enable_artifacts": _STORED_KEY,
+    "max_artifact_storage": _STORED_KEY,
+    "distributed": ConfigKey(reason="--executor ray judges on a cluster"),
+}
+_TRACE_KEY = ConfigKey(reason="everything is in the store: 'atoll export RUN --jsonl' writes it out")
+TRACE_KEYS: Mapping[str, ConfigKey] = dict.fromkeys(
+    ("enabled", "format", "include_code", "include_prompts", "output_path", "buffer_size", "compress"), _TRACE_KEY
+)
+SECTION_KEYS: Mapping[str, Mapping[str, ConfigKey]] = {
+    "llm": LLM_KEYS,
+    "prompt": PROMPT_KEYS,
+    "database": DATABASE_KEYS,
+    "evaluator": EVALUATOR_KEYS,
+    "evolution_trace": TRACE_KEYS,
+}
+ALL_KEYS: Mapping[str, ConfigKey] = {
+    **TOP_LEVEL_KEYS,
+    **{f"{section}.{name}": key for section, keys in SECTION_KEYS.items() for name, key in keys.items()},
+}
+
+
+def iter_keys(raw_config: RawConfig) -> Iterator[tuple[str, Any]]:
+    """Yields every key that was given a value, with its section; a section that nobody knows is one key."""
+    for name, value in raw_config.items():
+        if name in SECTION_KEYS and isinstance(value, Mapping):
+            yield from ((f"{name}.{key}", item) for key, item in value.items() if item is not None)
+        elif value is not None:
+            yield str(name), value
+
+
+def translate_config(raw_config: RawConfig) -> tuple[dict[str, Any], list[str]]:
+    """Returns our settings by their names, and sentences about the keys that have no effect."""
+    settings: dict[str, Any] = {}
+    ignored: dict[str, list[str]] = {}
+    for name, value in iter_keys(raw_config):
+        key = ALL_KEYS.get(name)
+        if key is None:
+            ignored.setdefault(f"is no key of OpenEvolve's{_suggest_key(name)}", []).append(name)
+        elif key.setting:
+            settings.setdefault(key.setting, value)
+        elif not _is_default_behavior(name, value):
+            ignored.setdefault(f"has no effect: {key.reason}", []).append(name)
+    return settings, [f"{', '.join(names)} {reason}." for reason, names in ignored.items()]
+
+
+def _is_default_behavior(name: str, value: Any) -> bool:
+    """Says whether a key without effect asks for what happens anyway."""
+    return (name, value) in (
+        ("enforce_evolve_blocks", True),
+        ("early_stopping_metric", "combined_score"),
+        ("evolution_trace.enabled", False),
+        ("llm.manual_mode", False),
+        ("evaluator.distributed", False),
+        ("evaluator.enable_artifacts", True),
+    )
+
+
+def _suggest_key(name: str) -> str:
+    """Says which key was probably meant: the same name in another section, else a similar one."""
+    key_name = name.rpartition(".")[2]
+    same_name = [key for key in ALL_KEYS if key.rpartition(".")[2] == key_name]
+    matches = same_name or difflib.get_close_matches(name, ALL_KEYS, n=1, cutoff=0.6)
+    return f" and has no effect; the nearest is {matches[0]}" if matches else " and has no effect"

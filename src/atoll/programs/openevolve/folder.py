@@ -1,0 +1,195 @@
+"""An OpenEvolve folder, unmodified: which of its files are what, and what its config.yaml means here."""
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from atoll import errors, safe_yaml
+from atoll.programs.config import EVALUATOR_FILE
+from atoll.programs.openevolve import model_names
+from atoll.programs.openevolve.config_keys import RawConfig, translate_config
+
+PROGRAM_PATTERNS = ("initial_program.*", "init_program.*", "initial_prompt.*", "*_prompt.txt")
+PROGRAM_FOLDERS = ("initial_program", "init_program")  # of several files
+CONFIG_PATTERNS = ("config.yaml", "config.yml", "config_phase_*.yaml", "config_phase_*.yml")
+TEXT_SUFFIXES = (".txt", ".md")  # are rewritten as a whole
+# OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
+DEFAULT_MEMORY_MB, DEFAULT_SECONDS = 8192, 300
+_THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")  # what llm.thinking can be
+
+
+def discover(folder: Path) -> Mapping[str, Any] | None:
+    """Returns what an OpenEvolve folder says of itself, or None if it is none.
+
+    Raises:
+        SetupError: Its `config.yaml` is no YAML.
+    """
+    programs = (path for pattern in PROGRAM_PATTERNS for path in sorted(folder.glob(pattern)) if path.is_file())
+    program = next(programs, None) or next(
+        (folder / name for name in PROGRAM_FOLDERS if (folder / name).is_dir()), None
+    )
+    if program is None or not (folder / EVALUATOR_FILE).is_file():
+        return None
+    files = find_configs(folder)
+    other_names = [file.name for file in files[1:]]
+    notes = [f"{files[0].name} is used; -c {folder / other_names[0]} would take another."] if other_names else []
+    return make_sections(program.name, EVALUATOR_FILE, files[0] if files else None, notes)
+
+
+def find_configs(folder: Path) -> Sequence[Path]:
+    """Returns the configurations of a folder, the one that counts first."""
+    paths = (path for pattern in CONFIG_PATTERNS for path in sorted(folder.glob(pattern)) if path.is_file())
+    return [path for path in paths if not re.fullmatch(r"config_phase_.*[^0-9]", path.stem)]
+
+
+def make_sections(
+    program: str, evaluator: str, file: Path | None, initial_notes: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Returns the sections that two files and a configuration stand for.
+
+    Args:
+        program: The file that evolves, relative to the task's folder or absolute.
+        evaluator: The file that judges it.
+        file: OpenEvolve's configuration; None: its defaults.
+        said: Sentences to begin the notes with.
+
+    Raises:
+        SetupError: The configuration is no YAML, or holds something else than keys with values.
+    """
+    raw_config = read_config(file) if file else {}
+    settings, notes = translate_config(raw_config)
+    model, model_notes = model_names.parse_llm_section(raw_config.get("llm"))
+    settings["task.model"] = model
+    settings["task.notes"] = [
+        *initial_notes,
+        *(f"{file.name if file else ''}: {note}" for note in (*model_notes, *notes)),
+    ]
+    if Path(program).suffix in TEXT_SUFFIXES:
+        settings.setdefault("programs.diff_based_evolution", False)
+    _adjust_settings(settings, raw_config, file)
+    settings_by_section: dict[str, dict[str, Any]] = {
+        "task": {"program": program, "evaluator": evaluator},
+        "programs": {},
+        "run": {},
+    }
+    settings_by_section |= {"sandbox": {"seconds": DEFAULT_SECONDS, "memory_mb": DEFAULT_MEMORY_MB}, "llm": {}}
+    for name, value in settings.items():
+        section, _, key = name.partition(".")
+        if value is not None:
+            settings_by_section[section][key] = value
+    return settings_by_section
+
+
+def read_config(file: Path) -> RawConfig:
+    """Returns what a YAML file holds.
+
+    Raises:
+        SetupError: It is no YAML, or holds something else than keys with values.
+    """
+    try:
+        raw_config = safe_yaml.load(file.read_text(encoding="utf-8"), allow_aliases=True)
+    except (safe_yaml.InvalidYAML, ValueError, OSError) as error:
+        raise errors.SetupError(f"{file} is no YAML: {error}.") from error
+    if not isinstance(raw_config or {}, dict):
+        raise errors.SetupError(f"{file} holds a {type(raw_config).__name__}, not keys with values.")
+    return raw_config or {}
+
+
+def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path | None) -> None:
+    """Gives those settings their values whose meaning depends on others, or on files."""
+    patience = settings.pop("run.patience", None)
+    gain = settings.pop("run.least_gain", 0.001)
+    if isinstance(patience, int) and patience > 0:
+        settings |= {"run.patience": patience, "run.least_gain": gain}
+    elif isinstance(patience, int) and patience < 0:  # "event based": it stops when the score is the threshold
+        settings["run.target"] = gain
+    if settings.get("llm.thinking") not in (None, *_THINKING_LEVELS):
+        effort = settings.pop("llm.thinking")
+        settings["task.notes"] = [
+            *settings["task.notes"],
+            f"llm.reasoning_effort {effort!r:.40} has no effect: unknown.",
+        ]
+    if settings.get("programs.migration_interval") == 0:
+        settings["programs.migration_interval"] = 1
+    if settings.get("sandbox.memory_mb") is not None:
+        settings["sandbox.memory_mb"] = _to_integer(settings["sandbox.memory_mb"])
+    dimensions = _get_section(raw_config, "database").get("feature_dimensions")
+    if isinstance(dimensions, list):
+        settings["task.features"] = [name for name in dimensions if isinstance(name, str)]
+    templates = _find_template_folder(raw_config, file)
+    for name in ("task.description", "programs.llm_feedback_prompt"):
+        if isinstance(text := settings.get(name), str | int | float | date):  # a list stays one, and is refused as such
+            settings[name] = _resolve_message(str(text), templates)
+    if templates is not None and "programs.template_dir" in settings:
+        settings["programs.template_dir"] = str(templates)
+
+
+def _find_template_folder(raw_config: RawConfig, file: Path | None) -> Path | None:
+    """Returns the folder of templates, which is named relative to the configuration, or to where one stands."""
+    folder_name = _get_section(raw_config, "prompt").get("template_dir")
+    if not isinstance(folder_name, str) or file is None:
+        return None
+    relative_folder = file.parent / folder_name
+    return (relative_folder if relative_folder.is_dir() else Path(folder_name)).absolute()
+
+
+def _resolve_message(text: str, templates: Path | None) -> str | None:
+    """Returns a text that stands in the configuration, or in a template of that name."""
+    if re.fullmatch(r"\w+", text):
+        template = (templates or Path()) / f"{text}.txt"
+        if templates is not None and template.is_file():
+            return template.read_text(encoding="utf-8", errors="replace")
+        return None if text in ("system_message", "evaluator_system_message") else text
+    return text
+
+
+def _to_integer(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _get_section(raw_config: RawConfig, name: str) -> Mapping[str, Any]:
+    section = raw_config.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+_LOOKUP_METHODS = {"get", "getenv", "pop", "setdefault"}
+_ALWAYS_SET = {"PATH", "HOME", "TMPDIR", "LANG", "PYTHONPATH", "PYTHONHASHSEED", "ENABLE_ARTIFACTS"}
+
+
+def find_variables(source: str) -> Sequence[str]:
+    """Returns the names that a source looks up in `os.environ`, sorted; of what is no Python, none."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    return sorted(set(_iter_names(tree)) - _ALWAYS_SET)
+
+
+def _iter_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(name)), ctx=ast.Load()) if _is_environ(owner):
+                yield name
+            case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[ast.Constant(value=str(name)), *_]):
+                if attr in _LOOKUP_METHODS and (
+                    _is_environ(owner) or (attr == "getenv" and ast.unparse(owner) == "os")
+                ):
+                    yield name
+            case ast.Call(func=ast.Name(id="getenv"), args=[ast.Constant(value=str(name)), *_]):
+                yield name
+
+
+def _is_environ(node: ast.expr) -> bool:
+    return ast.unparse(node) in ("os.environ", "environ")
+
+
+def make_environment_hint(source: str, visible: Collection[str]) -> str:
+    """Says which variables an evaluator reads and does not see, and how to show them; empty: none."""
+    missing = [name for name in find_variables(source) if name not in visible]
+    if not missing:
+        return ""
+    quoted = ", ".join(f'"{name}"' for name in missing)
+    return f"it reads {', '.join(missing)} and does not see it; to show it: --set 'sandbox.env=[{quoted}]'"

@@ -1,0 +1,1 @@
+"""Population of programs."""

@@ -1,0 +1,208 @@
+"""Refuses what was there before, before its evaluation is paid.
+
+A screen decides from the proposal alone, so that neither timing nor a resume can change what it says: it compares with
+the parents and with all that the model was shown, and reads what `known.Noting` says of all the rest of the run. What
+is word for word the same as anything judged before costs nothing anyway: the evolver remembers evaluations by content.
+"""
+
+import ast
+import hashlib
+import re
+import warnings
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from random import Random
+from types import CodeType
+from typing import NamedTuple
+
+from atoll import function, gate
+from atoll.candidate import JSON, Candidate
+
+_WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\w+|[^\w\s]")
+_NUMBER_OR_OPERATOR = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)|[-+*/%=<>!&|^~@]+")  # numbers and operators
+# A docstring at the start of a file, in three quotes; and what may be a constant that stands alone as a statement.
+_DOCSTRING = re.compile(r'\A(?:[ \t]*(?:#[^\n]*)?\n)*"""(?:[^"\\]|"(?!""))*"""[ \t]*(?=\n)')
+_BARE_CONSTANT = re.compile(r"^(?:[rRuUbBfF]{0,2}[\"']|[\d.(]|-\d|None\b|True\b|False\b)|;", re.MULTILINE)
+DUPLICATE_KEY = "repeats"  # in the note of a child: what of the run it repeats, in words
+_SHINGLE_SIZE = 5  # tokens
+_FILE_NAME = "<candidate>"
+# A program's warnings are its own affair; nobody else compiles anything of this name.
+warnings.filterwarnings("ignore", category=SyntaxWarning, module=_FILE_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class NoveltyFilter:
+    """A screen that rejects a program which its kin make superfluous.
+
+    First by a hash of the normalised program: for Python of its compiled syntax tree, without docstrings, comments,
+    layout and the names of locals; for others of its words. Then by shingles of tokens, if the numbers and operators
+    are the same: a changed constant or comparison is a new program, however small the change; other words may not be.
+
+    Attributes:
+        is_python: Whether programs have a syntax tree.
+        threshold: The similarity of shingles (Jaccard) from which on two programs count as one. In a long program
+            another name is a small share, and may be the idea: less than 1 is for those who can afford to lose some.
+    """
+
+    is_python: bool = True
+    threshold: float = 1.0
+
+    def __call__(self, proposal: gate.Proposal) -> gate.Decision:
+        text = proposal.candidate.content
+        for other in proposal.known_candidates:
+            if hash_program(text, self.is_python) == hash_program(other.content, self.is_python):
+                return gate.Decision("reject", f"it repeats {other.id} in other words", "novelty")
+            if self.threshold <= 1 and hash_operators(text) == hash_operators(other.content):
+                score = compute_similarity(text, other.content)
+                if score >= self.threshold:
+                    return gate.Decision("reject", f"it is {score:.1%} the same as {other.id}", "novelty")
+        if duplicate_note := proposal.candidate.meta.get(DUPLICATE_KEY):
+            return gate.Decision("reject", str(duplicate_note), "novelty")
+        return gate.Decision("accept", "it is new", "novelty")
+
+
+def compute_similarity(text: str, other_text: str) -> float:
+    """Returns the share of shingles that two texts have in common."""
+    shingles, other_shingles = get_shingles(text), get_shingles(other_text)
+    return len(shingles & other_shingles) / len(shingles | other_shingles)
+
+
+# Kin come again and again; what the caches hold changes nothing but the time.
+@lru_cache(maxsize=256)
+def get_shingles(text: str) -> frozenset[tuple[str, ...]]:
+    """Returns every few tokens that stand side by side."""
+    tokens = _WORD.findall(text)
+    return frozenset(
+        tuple(tokens[start : start + _SHINGLE_SIZE]) for start in range(max(1, len(tokens) - _SHINGLE_SIZE + 1))
+    )
+
+
+@lru_cache(maxsize=1024)
+def hash_operators(text: str) -> bytes:
+    """Returns a hash of the numbers and operators of a text, with how often each stands there."""
+    return _hash(repr(sorted(Counter(_NUMBER_OR_OPERATOR.findall(text)).items())))
+
+
+@lru_cache(maxsize=1024)
+def hash_program(text: str, is_python: bool) -> bytes:
+    """Returns the hash of a program in a form that other words for the same do not change."""
+    code = _compile(text) if is_python else None
+    return _hash(" ".join(_WORD.findall(text)) if code is None else "\n".join(_iter_code_facts(code)))
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _compile(text: str) -> CodeType | None:
+    """Compiles a program, which runs nothing; None if it is none. Level 2 leaves docstrings out."""
+    stripped = _DOCSTRING.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
+    try:
+        if not _BARE_CONSTANT.search(stripped):  # mostly; a syntax tree in Python takes twice as long as all the rest
+            return compile(stripped, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
+        tree = ast.parse(text, _FILE_NAME)
+        tree.body = [node for node in tree.body if not _is_constant_statement(node)]
+        return compile(tree, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+
+
+def _is_constant_statement(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _iter_code_facts(code: CodeType) -> Iterator[str]:
+    """Yields what a code object does: locals stand in it by their place, all other names as they are."""
+    num_parameters = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    yield f"{code.co_code.hex()} {code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount}"
+    yield repr((code.co_name, code.co_names, code.co_varnames[:num_parameters], code.co_exceptiontable))
+    if "locals" in code.co_names or "vars" in code.co_names or "eval" in code.co_names or "exec" in code.co_names:
+        yield repr(code.co_varnames)  # then even their names matter
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _iter_code_facts(constant)
+        elif isinstance(constant, frozenset):
+            yield f"frozenset {sorted(map(repr, constant))}"  # whose order is that of the process
+        else:
+            yield f"{type(constant).__name__} {constant!r}"
+
+
+_MAX_SIMILAR = 8  # programs with the same numbers and operators that one is compared with, the latest
+
+
+class _Entry(NamedTuple):
+    applied_count: int  # steps that were applied when it came in
+    id: str
+    content: str
+
+
+class ProgramIndex:
+    """An index of what was judged; a step costs it the same whatever the length of the run.
+
+    Args:
+        start: What evolution begins with.
+        is_python: Whether programs have a syntax tree.
+        threshold: As that of `novelty.Novel`.
+    """
+
+    def __init__(self, initial: str, *, is_python: bool = True, threshold: float = 1.0) -> None:
+        self._is_python, self._threshold = is_python, threshold
+        self._applied = 0
+        self._by_hash = dict[bytes, _Entry]()
+        self._by_marks = dict[bytes, deque[_Entry]]()
+        self._add(_Entry(0, "0.0", initial))
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        return {}
+
+    def learn(self, result: function.IterationResult) -> None:
+        self._applied += 1
+        for fn, _ in result.children:
+            if fn.evaluation is not None and fn.candidate is not None:
+                self._add(_Entry(self._applied, fn.candidate.id, fn.candidate.content))
+
+    def _add(self, entry: _Entry) -> None:
+        self._by_hash.setdefault(hash_program(entry.content, self._is_python), entry)
+        if self._threshold <= 1:
+            self._by_marks.setdefault(hash_operators(entry.content), deque(maxlen=_MAX_SIMILAR)).append(entry)
+
+    def find_duplicate(self, text: str, applied_count: int) -> str:
+        """Says which of the first `seen` steps made that program, in other words; empty: none did.
+
+        Word for word the same is no repetition: what it is worth is remembered, and costs nothing.
+        """
+        entry = self._by_hash.get(hash_program(text, self._is_python))
+        if entry and entry.applied_count <= applied_count and entry.content != text:
+            return f"it repeats {entry.id} in other words"
+        for similar in tuple(self._by_marks.get(hash_operators(text), ())) if self._threshold <= 1 else ():
+            if similar.applied_count <= applied_count and similar.content != text:
+                similarity = compute_similarity(text, similar.content)
+                if similarity >= self._threshold:
+                    return f"it is {similarity:.1%} the same as {similar.id}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateTagger:
+    """A proposer whose children carry a note if the run has had them before; the screen reads it.
+
+    Attributes:
+        proposer: Proposes.
+        known: What the run has had; hand it to the evolver's learner too.
+    """
+
+    proposer: function.Proposer
+    index: ProgramIndex
+
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        return [self._tag_duplicate(child, context.applied_count) for child in self.proposer.propose(context)]
+
+    def _tag_duplicate(self, child: function.Function, applied_count: int) -> function.Function:
+        text = str(child.skeleton())
+        duplicate_note = self.index.find_duplicate(text, applied_count)
+        if not duplicate_note:
+            return child
+        candidate = child.candidate if child.candidate and not child.candidate.id else Candidate("", text)
+        return child.with_evaluation(replace(candidate, meta={**candidate.meta, DUPLICATE_KEY: duplicate_note}))

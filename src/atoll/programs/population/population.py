@@ -1,0 +1,214 @@
+"""What an island keeps of the programs that evolve, and which of them a step starts from and looks at."""
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Literal
+
+from atoll import archipelago, cluster, function
+from atoll.cluster.selectors import RankedClusters
+from atoll.programs.population.features import DEFAULT_FEATURES, make_features
+
+type PopulationKind = Literal["grid", "front", "clusters"]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionRatios:
+    """How parents are drawn, as OpenEvolve names it; what is left of 1 is drawn by rank.
+
+    Attributes:
+        explore: Of draws among all cells alike.
+        exploit: Of draws among the archive's elites alike.
+        archive_size: Cells that are in the archive: the best.
+    """
+
+    explore: float = 0.2
+    exploit: float = 0.7
+    archive_size: int = 100
+
+
+class ExploreExploitSelector:
+    """A chooser that explores, exploits, or draws by rank, and knows the cells, so that others can be shown.
+
+    By rank, the one at place r of n has the weight 2 (n - r) - 1, r counted from 0: the best is about twice as likely
+    as the one in the middle, whatever the scale and the sign of the scores. No cluster is drawn twice.
+    """
+
+    def __init__(self, rng: Random, ratios: SelectionRatios = SelectionRatios()) -> None:  # noqa: B008 - frozen
+        self._rng, self._ratios = rng, ratios
+        self.clear()
+
+    def clear(self) -> None:
+        self._ranking = RankedClusters()
+        self._cells: list[cluster.ListableCluster] = []
+        self._keys: list[Hashable] = []
+        self._cell_indices: dict[Hashable, int] = {}
+        self._selected: Sequence[int] = ()
+
+    def set(self, index: int, score: float, size: int) -> None:
+        self._ranking.set(index, score)
+
+    def select(self, k: int, registered: int) -> Sequence[int]:
+        ranks = list[int]()
+        for num_remaining in range(len(self._ranking), max(0, len(self._ranking) - k), -1):
+            rank = self._draw_rank(num_remaining)
+            for earlier_rank in sorted(ranks):
+                rank += rank >= earlier_rank
+            ranks.append(rank)
+        self._selected = [self._ranking.get_at_rank(rank)[0] for rank in ranks]
+        return self._selected
+
+    def _draw_rank(self, count: int) -> int:
+        """Draws a rank among so many that are left."""
+        rng, ratios, draw = self._rng, self._ratios, self._rng.random()
+        if draw < ratios.explore:
+            return rng.randrange(count)
+        if draw < ratios.explore + ratios.exploit:
+            return rng.randrange(max(1, min(count, ratios.archive_size)))
+        return min(rng.randrange(count), rng.randrange(count))
+
+    def register_cell(self, key: Hashable, cell: cluster.ListableCluster) -> cluster.ListableCluster:
+        """Takes note of a cell that the pool has just made."""
+        self._cell_indices[key] = len(self._cells)
+        self._keys.append(key)
+        self._cells.append(cell)
+        return cell
+
+    def get_best(self, count: int) -> Sequence[function.Function]:
+        """Returns the best of the best cells, best first."""
+        num_found = min(count, len(self._cells))
+        return [self._cells[self._ranking.get_at_rank(rank)[0]].best_fn() for rank in range(num_found)]
+
+    def sample_neighbors(self, count: int) -> Sequence[function.Function]:
+        """Returns who lives in cells beside those of the parents, in a random order."""
+        indices = list(
+            dict.fromkeys(neighbor for index in self._selected for neighbor in self._iter_neighbors(self._keys[index]))
+        )
+        return [self._cells[neighbor].best_fn() for neighbor in self._rng.sample(indices, min(count, len(indices)))]
+
+    def _iter_neighbors(self, key: Hashable) -> Iterator[int]:
+        if isinstance(key, tuple) and all(isinstance(coordinate, int) for coordinate in key):
+            for axis, offset in itertools.product(range(len(key)), (-2, -1, 1, 2)):
+                index = self._cell_indices.get((*key[:axis], key[axis] + offset, *key[axis + 1 :]))
+                if index is not None:
+                    yield index
+
+    def sample_any(self, count: int) -> Sequence[function.Function]:
+        """Returns some, each from another cell, all alike."""
+        num_found = min(count, len(self._cells))
+        return [self._cells[index].best_fn() for index in self._rng.sample(range(len(self._cells)), num_found)]
+
+    @property
+    def num_cells(self) -> int:
+        return len(self._cells)
+
+
+class CellRankSelector(ExploreExploitSelector):
+    """Draws by rank as `cluster.RankChooser`, and knows the cells."""
+
+    def __init__(self, rng: Random, spread: float = 0.1) -> None:
+        super().__init__(rng)
+        self._spread = spread
+
+    def _draw_rank(self, count: int) -> int:
+        log_q = -1.0 / max(1.0, self._spread * len(self._ranking))
+        u = self._rng.random() * -math.expm1(count * log_q)  # the inverse of the truncated geometric
+        return min(int(math.log1p(-u) / log_q), count - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationFactory:
+    """Makes the pools of islands.
+
+    Attributes:
+        kind: `grid`: the best program of each cell over the features (MAP-Elites); `front`: the best of each instance,
+            or of each metric where there is one instance only; `clusters`: all, by signature, drawn by rank.
+        num_parents: Programs that a step starts from.
+        features: Dimensions of the grid.
+        num_bins: Cells per dimension, an even number.
+        num_references: Programs that diversity is measured against.
+        shares: How parents are drawn.
+        num_top: The best programs that a step is shown.
+        num_diverse: Others that it is shown, and as many inspirations.
+        goodness: What a metric is worth on a front; by default more is better.
+    """
+
+    kind: PopulationKind = "grid"
+    num_parents: int = 1
+    features: Sequence[str] = DEFAULT_FEATURES
+    num_bins: int = 10
+    num_references: int = 20
+    ratios: SelectionRatios = SelectionRatios()
+    num_top: int = 3
+    num_diverse: int = 2
+    metric_value: Callable[[str, float], float] = lambda name, value: value
+
+    def __call__(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> cluster.NichedPopulation:
+        """Makes the pool of an island; a `cluster.MakePool`."""
+        selector = CellRankSelector(rng) if self.kind == "clusters" else ExploreExploitSelector(rng, self.ratios)
+        niche_key, make_cluster = self._make_niches(rng, profilers)
+        return cluster.NichedPopulation(
+            niche_key,
+            lambda key: selector.register_cell(key, make_cluster(key)),
+            selector,
+            num_parents=self.num_parents,
+            inspirations=lambda population: self._select_inspirations(selector),
+        )
+
+    def _make_niches(
+        self, rng: Random, profilers: cluster.ClusterProfilers
+    ) -> tuple[cluster.NicheKey, Callable[[Hashable], cluster.ListableCluster]]:
+        match self.kind:
+            case "grid":
+                niche_key = cluster.FeatureBins(make_features(self.features, self.num_references), self.num_bins)
+                return niche_key, lambda key: cluster.EliteCluster(rng, profilers)
+            case "front":
+                return self._get_objectives, lambda key: cluster.EliteCluster(
+                    rng, profilers, value=partial(self._compute_value, key), ties=True
+                )
+            case "clusters":
+                return cluster.by_signature, lambda key: cluster.DefaultCluster(rng, profilers)
+
+    def _get_objectives(self, fn: function.Function) -> Sequence[Hashable]:
+        """Returns a key per instance, or per metric where there is one instance only; the score is always one."""
+        evaluation = fn.evaluation
+        if evaluation is None:
+            return ()
+        if len(evaluation.scores) > 1:
+            return [("instance", index) for index in range(len(evaluation.scores))]
+        return [("score",), *(("metric", name) for name in sorted(evaluation.metrics) if name not in self.features)]
+
+    def _compute_value(self, key: Hashable, fn: function.Function) -> float:
+        evaluation = fn.evaluation
+        match key:
+            case ("instance", int(index)) if evaluation:
+                return evaluation.scores[index]
+            case ("metric", str(name)) if evaluation:
+                return self.metric_value(name, evaluation.metrics[name])
+        return function.get_fitness(fn)
+
+    def _select_inspirations(self, selector: ExploreExploitSelector) -> Mapping[str, Sequence[function.Function]]:
+        """Returns the best; some at random; and inspirations from cells near the parents'."""
+        top, neighbors = selector.get_best(self.num_top), selector.sample_neighbors(self.num_diverse)
+        roles = {"top": top, "diverse": selector.sample_any(self.num_diverse), "inspirations": neighbors}
+        return {role: fns for role, fns in roles.items() if fns}
+
+
+def make_emigrant_selector(rate: float) -> Callable[[archipelago.Island], Sequence[function.Function]]:
+    """Returns who leaves an island: of its best cells that share, one at least; a migrant never leaves again."""
+
+    def select_emigrants(island: archipelago.Island) -> Sequence[function.Function]:
+        population = island.population
+        if not isinstance(population, cluster.NichedPopulation) or not isinstance(
+            population.selector, ExploreExploitSelector
+        ):
+            return [island.best_fn()]
+        count = max(1, math.ceil(rate * population.selector.num_cells))
+        return [
+            fn for fn in population.selector.get_best(count) if fn.candidate and fn.candidate.island == island.index
+        ]
+
+    return select_emigrants

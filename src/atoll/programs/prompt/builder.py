@@ -1,0 +1,159 @@
+"""Makes the prompt of a request: gathers the blocks, fills the templates, cuts what is too much."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from atoll import errors, function, mutation, system
+from atoll.programs.prompt import sections as prompt_sections
+from atoll.programs.prompt.templates import Templates
+from atoll.programs.prompt.token_limit import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
+
+_USER_TEMPLATES = {"diff": "diff_user", "rewrite": "full_rewrite_user", "cross": "cross_user"}
+_MARKER_NOTE = "Change only what stands between the EVOLVE-BLOCK markers; keep the markers and all the rest."
+_HISTORY_SECTIONS = ("previous_attempts", "top_programs", "inspiration_programs")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPromptBuilder:
+    """Asks for a better program; a function of the task and the request.
+
+    Attributes:
+        bodies: Where artifacts are kept, of every candidate.
+        description: What the program is for.
+        language: Of the program.
+        direction: How to read the score, in words.
+        features: What the population tells programs apart by.
+        templates: The texts around it all.
+        limit: Characters of the longest prompt: what the model can read.
+        max_artifact: Characters of the longest artifact; none is shown if it is 0.
+        varied: Whether variations are drawn; otherwise the first of each counts.
+        most_tokens: What a prompt may have besides, as `window.tokens_of` counts; None: only characters count.
+    """
+
+    blobs: system.BlobStore
+    description: str = ""
+    language: str = "python"
+    direction: str = "higher is better"
+    features: Sequence[str] = ()
+    templates: Templates = field(default_factory=Templates.read)
+    limit: int = 60_000
+    max_artifact: int = 20_000
+    use_variations: bool = True
+    max_tokens: int | None = None
+
+    def __call__(self, context: function.ProposalContext, request: mutation.EditRequest) -> mutation.Prompt:
+        """Returns a prompt of at most `limit` characters and `most_tokens` tokens.
+
+        Raises:
+            SetupError: The program and the templates alone are longer.
+        """
+        fixed_values, sections, limit = (
+            self._make_fixed_values(context, request),
+            self._make_sections(context, request),
+            self.limit,
+        )
+        text, cut = fit_to_limit(sections, lambda texts: self._assemble(request, fixed_values, texts), limit)
+        while len(text) <= limit and (excess := self._compute_excess(text)) > 1:
+            limit = int(len(text) / excess)  # of fewer characters there are fewer tokens, not quite in proportion
+            text, cut = fit_to_limit(sections, lambda texts: self._assemble(request, fixed_values, texts), limit)
+        if len(text) > limit:
+            max_size, key = (limit, "chars") if limit == self.limit else (f"{self.max_tokens} tokens", "tokens")
+            raise errors.SetupError(
+                f"A program of {len(str(request.parent.skeleton()))} characters does not fit into a prompt of "
+                f"{max_size}: raise programs.prompt_{key}, or shorten it."
+            )
+        return mutation.Prompt(text, cut)
+
+    def _compute_excess(self, text: str) -> float:
+        """Returns how many times too many tokens a text has; at most 1: it fits."""
+        if self.max_tokens is None or len(text.encode()) <= self.max_tokens:  # none is shorter than a byte
+            return 0.0
+        return estimate_tokens(text) / self.max_tokens
+
+    def _make_fixed_values(self, context: function.ProposalContext, request: mutation.EditRequest) -> Mapping[str, str]:
+        """Returns what is never cut: the program and what is said of the answer."""
+        program = str(request.parent.skeleton())
+        variations = self.templates.variations.items()
+        selected = (
+            self.templates.draw_variations(context.rng)
+            if self.use_variations
+            else {name: texts[0] for name, texts in variations}
+        )
+        values = {
+            **selected,
+            "current_program": program,
+            "language": self.language,
+            "feature_dimensions": ", ".join(map(prompt_sections.format_label, self.features)),
+            "fitness_score": prompt_sections.format_number(
+                request.parent.score() if request.parent.evaluation else None
+            ),
+            "marker_note": _MARKER_NOTE if "EVOLVE-BLOCK-START" in program else "",
+        }
+        return {**values, "answer": self.templates.fill(f"answer_{request.mode}", values)}
+
+    def _make_sections(
+        self, context: function.ProposalContext, request: mutation.EditRequest
+    ) -> Sequence[PromptSection]:
+        parent, templates = request.parent, self.templates
+        shown_texts = {str(fn.skeleton()) for fn in (parent, request.partner) if fn}
+        inspirations_by_role = {role: fns for role, fns in context.inspirations.items() if role != "failed"}
+        top_by_role = {"top": inspirations_by_role.pop("top", ())}
+        other_by_role = {
+            "inspirations": [*inspirations_by_role.pop("inspirations", ()), *reversed(context.parents)],
+            **inspirations_by_role,
+        }
+        artifact_parts = (
+            prompt_sections.make_artifact_parts(parent, self.blobs, templates, self.max_artifact)
+            if self.max_artifact
+            else []
+        )
+        top_programs = prompt_sections.make_program_parts(
+            top_by_role, "top_program", templates, self.language, shown_texts
+        )
+        inspirations = prompt_sections.make_program_parts(
+            other_by_role, "inspiration_program", templates, self.language, shown_texts
+        )
+        sections = [
+            PromptSection("inspiration_programs", inspirations, 1),
+            PromptSection("top_programs", top_programs, 2),
+            PromptSection(
+                "previous_attempts", prompt_sections.make_attempt_parts(context.advice.get("attempts"), templates), 3
+            ),
+            PromptSection("artifacts", artifact_parts, 4),
+            PromptSection("feature_coords", _make_parts(prompt_sections.format_features(parent, self.features)), 5),
+            PromptSection("improvement_areas", prompt_sections.make_last_change_part(parent, templates), 6),
+            PromptSection("last_answer", _make_parts(request.response), 7),
+            PromptSection("partner", self._make_partner_parts(request), 8),
+            PromptSection("metrics", _make_parts(prompt_sections.format_metrics(parent, self.direction)), 9),
+            PromptSection("fault", _make_parts(request.failure), 10),
+            PromptSection("description", _make_parts(self.description.strip()), 11),
+        ]
+        return [section for section in sections if section.parts]
+
+    def _make_partner_parts(self, request: mutation.EditRequest) -> Sequence[PromptPart]:
+        if request.partner is None:
+            return []
+        return prompt_sections.make_program_parts(
+            {"partner": [request.partner]}, "partner", self.templates, self.language, set()
+        )
+
+    def _assemble(self, request: mutation.EditRequest, fixed_values: Mapping[str, str], texts: SectionTexts) -> str:
+        """Fills the templates with what is left of the pieces."""
+        fill = self.templates.fill
+        values_by_name = {
+            name: "\n\n".join(texts.get(name, ())) for name in ("artifacts", "description", "last_answer", "fault")
+        }
+        values_by_name |= {
+            name: "".join(texts.get(name, ())) for name in ("metrics", "feature_coords", "improvement_areas")
+        }
+        history_lists = {name: "\n\n".join(texts.get(name, ())) for name in _HISTORY_SECTIONS}
+        inspirations = fill("inspirations_section", history_lists) if history_lists["inspiration_programs"] else ""
+        values = {**fixed_values, **values_by_name, "partner": "".join(texts.get("partner", ()))}
+        values["evolution_history"] = fill("evolution_history", {**history_lists, "inspirations_section": inspirations})
+        values["system_message"] = fill("system_message", {**fixed_values, **values_by_name})
+        values["repair"] = fill("repair", {**fixed_values, **values_by_name}) if request.failure else ""
+        return fill(_USER_TEMPLATES[request.mode], values) + "\n"
+
+
+def _make_parts(text: str) -> Sequence[PromptPart]:
+    return [PromptPart(text)] if text else []

@@ -1,0 +1,293 @@
+"""A run as one file for a browser: nothing is loaded from anywhere, nothing in it runs.
+
+Candidates are foreign text, and all text is escaped where it enters the page; `Markup` is what was made here.
+"""
+
+import html
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from atoll import store
+from atoll.runs import baselines, progress, text_format
+from atoll.runs.markdown_report import ReportData, load_report_data, shorten
+from atoll.runs.progress import Improvement
+from atoll.runs.text_format import summarize_record
+from atoll.store.records import queries
+
+WIDTH, HEIGHT = 900, 260
+LEFT, RIGHT, TOP, BOTTOM = 90, 20, 16, 36
+_MIN_RATIO = 1e-12  # of the largest score: what is smaller is drawn as zero
+_LOG_RATIO = 1000.0  # scores that differ by such a factor are drawn on a logarithmic scale
+
+type Scale = Callable[[float], float]
+
+
+def render_curve(improvements: Sequence[Improvement], evaluations: int) -> str:
+    """Returns the curve as an SVG element; `improvements` has one at least.
+
+    Args:
+        improvements: Each better than the one before.
+        evaluations: Where the axis ends.
+    """
+    x_scale = _make_linear_scale(1.0, max(float(evaluations), 2.0), LEFT, WIDTH - RIGHT)
+    scores = [improvement.score for improvement in improvements]
+    scale, is_logarithmic = _choose_scale(scores)
+    y_scale = _make_linear_scale(scale(scores[0]), scale(scores[-1]), HEIGHT - BOTTOM, TOP)
+    points = [(x_scale(improvement.evaluations), y_scale(scale(improvement.score))) for improvement in improvements]
+    path = f"M{_format_point(*points[0])}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in points[1:]) + f"H{WIDTH - RIGHT}"
+    dots = "".join(
+        f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{_describe_improvement(improvement)}</title></circle>'
+        for (x, y), improvement in zip(points, improvements, strict=True)
+    )
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="best score over evaluations">'
+        f"{_render_axes(scores, evaluations, y_scale(scale(scores[0])), y_scale(scale(scores[-1])), is_logarithmic)}"
+        f'<path class="curve" d="{path}"/>{dots}</svg>'
+    )
+
+
+def _choose_scale(scores: Sequence[float]) -> tuple[Scale, bool]:
+    """Returns how scores are drawn: as they are, or by their size where some are a thousand times others.
+
+    The logarithm goes through zero in a straight piece as small as the smallest of them, so that signs may differ.
+    """
+    sizes = [abs(score) for score in scores if score]
+    if len(scores) < 3 or not sizes or max(sizes) / min(sizes) < _LOG_RATIO:
+        largest = max(sizes, default=1.0)
+        return (lambda score: score / largest), False  # so that no difference overflows
+    smallest = max(min(sizes), max(sizes) * _MIN_RATIO)
+    return (lambda score: math.copysign(math.log1p(abs(score) / smallest), score)), True
+
+
+def _make_linear_scale(low: float, high: float, start: float, end: float) -> Scale:
+    if high <= low:
+        return lambda value: (start + end) / 2
+    return lambda value: start + (end - start) * (value - low) / (high - low)
+
+
+def _render_axes(scores: Sequence[float], evaluations: int, low: float, high: float, is_logarithmic: bool) -> str:
+    base, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    note = "score, on a logarithmic scale; evaluations" if is_logarithmic else "evaluations"
+    ticks = {round(low): scores[0], round(high): scores[-1]}
+    labels = "".join(
+        f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{html.escape(text_format.format_number(score))}</text>'
+        for y, score in ticks.items()
+    )
+    return (
+        f'<path class="axis" fill="none" d="M{LEFT} {TOP}V{base}H{right}"/>{labels}'
+        f'<text x="{LEFT}" y="{base + 18}">1</text>'
+        f'<text x="{(LEFT + right) / 2}" y="{base + 30}" text-anchor="middle">{note}</text>'
+        f'<text x="{right}" y="{base + 18}" text-anchor="end">{evaluations:,}</text>'
+    )
+
+
+def _format_point(x: float, y: float) -> str:
+    return f"{x:.1f} {y:.1f}"
+
+
+def _describe_improvement(improvement: Improvement) -> str:
+    return html.escape(
+        text_format.escape_control(
+            f"{improvement.id}: {text_format.format_number(improvement.score)} after {improvement.evaluations:,} evaluations"
+        )
+    )
+
+
+NUM_TOP = 20
+NUM_EVENTS = 30
+
+# Should an escape ever be forgotten, a browser still loads nothing and runs nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #888; --new: #1a7f37; --old: #cf222e; --curve: #0969da; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
+table { border-collapse: collapse; width: 100% }
+th { text-align: left; font-weight: 600; color: var(--soft) }
+th, td { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
+  overflow-wrap: anywhere }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal }
+pre { background: #8881; padding: .7rem; overflow-x: auto; border-radius: 6px; font: 13px/1.45 ui-monospace, monospace }
+summary { cursor: pointer } .added { color: var(--new) } .removed { color: var(--old) } .place { color: var(--soft) }
+svg { width: 100%; height: auto } svg text { font: 12px system-ui, sans-serif; fill: var(--soft) }
+.curve { fill: none; stroke: var(--curve); stroke-width: 2 } .axis { stroke: var(--line) } .dot { fill: var(--curve) }
+"""
+
+
+class Markup(str):
+    """A piece of the page, made here out of escaped text."""
+
+    __slots__ = ()
+
+
+type Cell = str | int | float | Markup | None
+
+
+def render_html(run_store: store.Store, run_id: str) -> Iterator[str]:
+    """Yields the pieces of a page about a run.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    data = load_report_data(run_store, run_id)
+    title = _escape(f"Run {data.summary.run}")
+    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+    yield f"<p>{_escape(data.describe_run(str))}</p>\n<p>{_escape(data.describe_outcome())}</p>\n"
+    yield from _render_baselines(data)
+    yield from _render_progress(data)
+    if data.best is not None:
+        best = text_format.format_candidate(data.summary.system, data.best.content)
+        yield f"<h2>The best candidate, {_escape(data.best.id)}</h2>\n{_render_code(best)}\n"
+        yield from _render_lineage(data)
+        initial = run_store.candidates(run_id).find("0.0")
+        rows = run_store.candidates(run_id).list_best(NUM_TOP)
+        yield from _render_top(rows, initial.content if initial else "", data.summary.system)
+    yield from _render_islands(data.islands)
+    yield from _render_failures(data)
+    yield from _render_events(run_store, run_id)
+    yield f"<h2>Cost</h2>\n<p>{_escape(data.describe_cost())}</p>\n"
+    yield f"<h2>Set-up</h2>\n{_render_code(chr(10).join(data.settings))}\n</body>\n</html>\n"
+
+
+def _render_events(run_store: store.Store, run_id: str) -> Iterator[str]:
+    """Yields the end of the journal."""
+    records = queries.RecordQueries(run_store, run_id).list_before(sys.maxsize, NUM_EVENTS)
+    yield "<h2>The last events</h2>\n"
+    rows = [
+        (record.seq, record.kind, record.step, "all" if record.island < 0 else record.island, summarize_record(record))
+        for record in records
+    ]
+    yield from _render_table(("event", "kind", "step", "island", "what"), rows)
+
+
+def _render_baselines(data: ReportData) -> Iterator[str]:
+    lines = list(baselines.format_lines(data.baselines, data.summary.best_score, data.summary.run))
+    if len(lines) == 1:
+        yield f"<p>{_escape(lines[0])}</p>\n"
+        return
+    yield f"<h2>Baselines</h2>\n<p>{_escape(lines[0])}</p>\n"
+    rows = [baselines.format_cells(baseline, data.summary.best_score) for baseline in data.baselines]
+    yield from _render_table(baselines.COLUMNS, rows)
+
+
+def _render_progress(data: ReportData) -> Iterator[str]:
+    if not data.improvements:
+        return
+    yield f"<h2>Best score over evaluations</h2>\n{render_curve(data.improvements, data.summary.totals.evaluations)}\n"
+    rows = [
+        (improvement.evaluations, improvement.score, improvement.id, improvement.island)
+        for improvement in data.improvements
+    ]
+    gap: Sequence[Cell] = ("…", None, None, None)
+    table = _render_table(("evaluations", "score", "candidate", "island"), shorten(rows, gap))
+    yield _render_details(f"{len(rows):,} improvements", Markup("".join(table)))
+
+
+def _render_top(rows: Iterable[store.Row], initial: str, system: str) -> Iterator[str]:
+    yield "<h2>The best candidates</h2>\n"
+
+    def render_source(row: store.Row) -> Markup:
+        return _render_details(
+            text_format.summarize_candidate(system, row.content, initial, 80),
+            _render_code(text_format.format_candidate(system, row.content)),
+        )
+
+    cells = [(row.id, row.island, row.step, row.score, render_source(row)) for row in rows]
+    yield from _render_table(("candidate", "island", "step", "score", "what is new"), cells)
+
+
+def _render_lineage(data: ReportData) -> Iterator[str]:
+    yield "<h2>From the best back to the start</h2>\n"
+    cells: list[Sequence[Cell]] = [
+        (
+            entry.row.id,
+            entry.row.island,
+            entry.row.score,
+            entry.gain,
+            text_format.format_one_line(text_format.format_pairs(entry.row.meta), 80),
+            _render_change(entry, data.summary.system),
+        )
+        for entry in data.best_lineage
+    ]
+    gap: Sequence[Cell] = ("…", None, None, None, None, None)
+    yield from _render_table(("candidate", "island", "score", "gain", "how", "change"), shorten(cells, gap))
+
+
+def _render_change(entry: progress.LineageEntry, system: str) -> Cell:
+    if entry.parent is None:
+        return "the start"
+    names = (entry.parent.id, entry.row.id)
+    before, after = (text_format.format_candidate(system, row.content) for row in (entry.parent, entry.row))
+    lines = [_render_diff_line(line) for line in text_format.iter_diff_lines(before, after, *names)]
+    return (
+        _render_details(f"against {entry.parent.id}", Markup(f"<pre>{chr(10).join(lines)}</pre>")) if lines else "none"
+    )
+
+
+def _render_diff_line(line: str) -> str:
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    kind = kinds.get(line[:1])
+    return f'<span class="{kind}">{_escape(line)}</span>' if kind else _escape(line)
+
+
+def _render_islands(islands: Sequence[progress.IslandSummary]) -> Iterator[str]:
+    if not islands:
+        return
+    yield "<h2>Islands</h2>\n"
+    cells = [(island.index, island.best_id, island.best_score, *island.counts.values()) for island in islands]
+    yield from _render_table(("island", "best", "score", *islands[0].counts), cells)
+
+
+def _render_failures(data: ReportData) -> Iterator[str]:
+    for title, reasons in (
+        ("Failures", data.failure_counts.failures),
+        ("Kept out by a gate", data.failure_counts.rejections),
+    ):
+        if reasons:
+            yield f"<h2>{title}</h2>\n"
+            yield from _render_table(
+                ("count", "by", "reason"),
+                [(reason.count, reason.source, text_format.format_one_line(reason.text, 400)) for reason in reasons],
+            )
+
+
+def _render_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
+    row_list = list(rows)
+    numeric = [any(isinstance(row[index], int | float) for row in row_list) for index in range(len(headings))]
+    kinds = [' class="number"' if is_numeric else "" for is_numeric in numeric]
+    heads = "".join(f"<th{kind}>{_escape(heading)}</th>" for kind, heading in zip(kinds, headings, strict=True))
+    yield f"<table>\n<tr>{heads}</tr>\n"
+    for row in row_list:
+        yield f"<tr>{''.join(f'<td{kind}>{_render_cell(value)}</td>' for kind, value in zip(kinds, row, strict=True))}</tr>\n"
+    yield "</table>\n"
+
+
+def _render_cell(value: Cell) -> str:
+    match value:
+        case Markup():
+            return value
+        case None:
+            return ""
+        case float():
+            return text_format.format_number(value)
+        case int():
+            return f"{value:,}"
+        case _:
+            return _escape(value)
+
+
+def _render_details(title: str, content: Markup) -> Markup:
+    return Markup(f"<details><summary>{_escape(title)}</summary>{content}</details>")
+
+
+def _render_code(content: str) -> Markup:
+    return Markup(f"<pre>\n{_escape(content)}</pre>")
+
+
+def _escape(content: str) -> str:
+    return html.escape(text_format.escape_control(content))

@@ -1,0 +1,97 @@
+"""A value of a parameter tried by whole runs: the same task and the same seed, with the present value and another."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from atoll import config, errors, store
+from atoll.candidate import Candidate
+from atoll.runs import executor_config
+from atoll.runs.session import LLMFactory, Session, make_parameter_reader
+from atoll.runs.summary import summarize
+from atoll.store.versions import ledger
+
+
+class PairedRuns:
+    """What a shadow run needs to compare two values of a parameter by runs: samples, how to apply, how to score.
+
+    Every run is of its own and leaves nothing in the store; how far each goes is the plan's own budget.
+
+    Args:
+        plan: A task that has the parameter among its settings.
+        key: Which parameter.
+        known: Where it is, and the others that the task names; only read.
+        seeds: One pair of runs each.
+        model: Makes the model that the plan names.
+        allowed: What whoever starts them takes upon themselves.
+
+    Attributes:
+        asked: What the task calls the parameter, `KEY@production` maybe: what the present value is.
+
+    Raises:
+        SetupError: The task does not use it.
+        NotFound: There is no such parameter.
+    """
+
+    def __init__(
+        self,
+        run_config: config.RunConfig,
+        key: str,
+        version_ledger: ledger.VersionLedger,
+        seeds: Sequence[int],
+        *,
+        llm_factory: LLMFactory | None = None,
+        allowed: executor_config.UnsafeOptions = executor_config.SAFE_OPTIONS,
+    ) -> None:
+        self._run_config, self._seeds, self._llm_factory, self._allowed = run_config, seeds, llm_factory, allowed
+        self._read_parameter, self._key = make_parameter_reader(version_ledger), key
+        names = [name for name in run_config.bindings.values() if self._read_parameter(name).key == key]
+        if not names:
+            raise errors.SetupError(
+                f"{run_config.folder.name} has no setting that is the parameter {key}: write one as "
+                f"\"@param:{key}\", e.g. --set {run_config.system}.KEY=@param:{key}; 'atoll params evolvable {run_config.system}' "
+                "lists those that can be one."
+            )
+        self.parameter_name = names[0]
+
+    @property
+    def functions(self) -> Sequence[Callable[..., Any]]:
+        return self.samples, self.apply, self.score
+
+    def samples(self) -> Sequence[Candidate]:
+        """Returns a sample for each seed."""
+        return [Candidate(f"seed {seed}", json.dumps({"seed": seed})) for seed in self._seeds]
+
+    def apply(self, candidate: Candidate, value: Any) -> Candidate:
+        """Returns a sample with a value of the parameter."""
+        return Candidate(candidate.id, json.dumps({**json.loads(candidate.content), "value": value}))
+
+    def score(self, candidate: Candidate) -> tuple[float, dict[str, float]]:
+        """Runs the task and returns its best score, and what it used.
+
+        Raises:
+            SetupError: The task cannot run with that value.
+            RunFailed: It ended before its time, or nothing got a score.
+        """
+        data = json.loads(candidate.content)
+        run_config = config.RunConfig.from_data(self._run_config.to_data(), [{"run": {"seed": data["seed"]}}])
+        with store.Store("sqlite://") as run_store:
+            with Session(
+                run_store,
+                run_config.bind_parameters(self._make_reader(data["value"])),
+                llm_factory=self._llm_factory,
+                allowed=self._allowed,
+            ) as session:
+                session.run()
+            summary = summarize(run_store, session.run_id)
+        if summary.best_score is None:
+            raise errors.RunFailed(f"The run with {candidate.id} has no score.")
+        usage = summary.totals
+        return summary.best_score, {"evaluations": float(usage.evaluations), "usd": usage.cost.usd}
+
+    def _make_reader(self, value: Any) -> Callable[[str], config.BoundParameter]:
+        def read_parameter(name: str) -> config.BoundParameter:
+            parameter = self._read_parameter(name)
+            return parameter._replace(value=value) if parameter.key == self._key else parameter
+
+        return read_parameter

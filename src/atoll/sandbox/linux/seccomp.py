@@ -1,0 +1,184 @@
+"""Seccomp: which system calls a process may make. A list of what is allowed, everything else is EPERM."""
+
+import ctypes
+import errno
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from atoll.sandbox.linux import syscalls, system_calls
+
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_EQUAL, _ABOVE, _AT_LEAST, _ANY = 0x15, 0x25, 0x35, 0x45  # jumps
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_NUMBER_OFFSET, _ARCH_OFFSET, _ARG0_OFFSET = 0, 4, 16
+_MODE_FILTER = 1
+_INSTRUCTION = struct.Struct("<HBBI")
+_OWN_PID = 0xFFFFFFFF  # stands for the number of the process until it is known
+
+_THREAD = 0x10000
+_NAMESPACES = 0x7E020080
+_F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+# isatty, the size of a terminal, close-on-exec, what is there to read, non-blocking.
+_IOCTLS = (0x5401, 0x5413, 0x5450, 0x5451, 0x541B, 0x5421)
+_PRCTLS = (3, 15, 16, 21, 39, 0x53564D41)  # read dumpable, set and get the name, seccomp, no_new_privs; name memory
+_UNIX, _STREAM, _TYPE_MASK = 1, 1, 0xF
+
+
+class Rights(NamedTuple):
+    """What a filter allows beyond what is harmless.
+
+    Attributes:
+        attributes: Changing the mode, owner and times of files: only where mounts guard all others.
+        processes: Starting them; which programs is Landlock's to say.
+        signals: To others than itself: only where Landlock or a pid namespace keeps them from strangers.
+        sessions: Leaving the group of processes that die together: only where a pid namespace holds them.
+        network: Sockets.
+    """
+
+    attributes: bool = False
+    processes: bool = False
+    signals: bool = False
+    sessions: bool = False
+    network: bool = False
+
+
+class Instruction(NamedTuple):
+    """One instruction: what to do, how far to jump if it is so and if not, and a number."""
+
+    code: int
+    jump_if_true: int
+    jump_if_false: int
+    k: int
+
+
+def assemble(arch: syscalls.Arch, rights: Rights) -> list[Instruction]:
+    """Returns the filter as a program; the number of the own process is `_SELF` in it."""
+    tables = [syscalls.HARMLESS]
+    tables += [syscalls.FILES] if rights.attributes else []
+    tables += [syscalls.PROCESSES] if rights.processes else []
+    tables += [syscalls.NETWORK] if rights.network else []
+    allowed = syscalls.get_numbers(*tables, arch=arch)
+    if not rights.sessions:
+        allowed = {name: number for name, number in allowed.items() if name not in ("setsid", "setpgid")}
+    instructions = [
+        Instruction(_LOAD, 0, 0, _ARCH_OFFSET),
+        Instruction(_EQUAL, 1, 0, arch.audit),
+        _return(_KILL),
+        Instruction(_LOAD, 0, 0, _NUMBER_OFFSET),
+    ]
+    for name, number in syscalls.get_numbers(syscalls.CHECKED, arch=arch).items():
+        checks = _check_arguments(name, rights)
+        instructions += [Instruction(_EQUAL, 0, len(checks), number), *checks]
+    return [*instructions, *_build_search_tree(_merge_ranges(sorted(set(allowed.values()))))]
+
+
+def _merge_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges
+
+
+def _build_search_tree(ranges: Sequence[tuple[int, int]]) -> list[Instruction]:
+    """Returns a search by halves: a filter is run for every call that there is when it is entered (to remember which
+    are always allowed), and one after the other that took half a millisecond.
+    """
+    if len(ranges) == 1:
+        [(low, high)] = ranges
+        return [
+            Instruction(_AT_LEAST, 0, 2, low),
+            Instruction(_ABOVE, 1, 0, high),
+            _return(_ALLOW),
+            _refuse(errno.EPERM),
+        ]
+    middle = len(ranges) // 2
+    left, right = _build_search_tree(ranges[:middle]), _build_search_tree(ranges[middle:])
+    return [Instruction(_AT_LEAST, len(left), 0, ranges[middle][0]), *left, *right]
+
+
+def _check_arguments(name: str, rights: Rights) -> list[Instruction]:
+    """Returns what decides about a call whose arguments matter."""
+    match name:
+        case "clone" if rights.processes:
+            return [_load(0), Instruction(_ANY, 0, 1, _NAMESPACES), _refuse(errno.EPERM), _return(_ALLOW)]
+        case "clone":
+            return [_load(0), Instruction(_ANY, 0, 1, _NAMESPACES), _refuse(errno.EPERM), *_allow_if_any(_THREAD)]
+        case "clone3":  # its flags lie in memory, where no filter sees them; glibc then takes clone
+            return [_refuse(errno.ENOSYS)]
+        case "kill" | "tgkill" if rights.signals:
+            return [_return(_ALLOW)]
+        case "kill" | "tgkill":
+            return [_load(0), *_allow_values([_OWN_PID], errno.EPERM)]
+        case "prlimit64":
+            return [_load(0), *_allow_values([0, _OWN_PID], errno.EPERM)]
+        case "ioctl":
+            return [_load(1), *_allow_values(_IOCTLS, errno.ENOTTY)]
+        case "prctl":
+            return [_load(0), *_allow_values(_PRCTLS, errno.EPERM)]
+        case "fcntl":  # a descriptor's owner gets a signal of choice, from the kernel itself
+            instructions = [_load(1)]
+            for command in (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX):
+                instructions += [Instruction(_EQUAL, 0, 1, command), _refuse(errno.EPERM)]
+            return [*instructions, _return(_ALLOW)]
+        case "socketpair":  # a pair of datagram sockets could send to any socket with a name
+            kind = [_load(1), Instruction(_AND, 0, 0, _TYPE_MASK), *_allow_values([_STREAM], errno.EPERM)]
+            return [_load(0), Instruction(_EQUAL, 1, 0, _UNIX), _refuse(errno.EPERM), *kind]
+    return [_refuse(errno.EPERM)]
+
+
+def _load(argument: int) -> Instruction:
+    return Instruction(_LOAD, 0, 0, _ARG0_OFFSET + 8 * argument)
+
+
+def _return(action: int) -> Instruction:
+    return Instruction(_RETURN, 0, 0, action)
+
+
+def _refuse(error: int) -> Instruction:
+    return _return(_ERRNO | error)
+
+
+def _allow_if_any(bits: int) -> list[Instruction]:
+    return [Instruction(_ANY, 1, 0, bits), _refuse(errno.EPERM), _return(_ALLOW)]
+
+
+def _allow_values(values: Sequence[int], error: int) -> list[Instruction]:
+    instructions = [
+        instruction for value in values for instruction in (Instruction(_EQUAL, 0, 1, value), _return(_ALLOW))
+    ]
+    return [*instructions, _refuse(error)]
+
+
+class Filter:
+    """A filter that is ready to be entered by one process after the other.
+
+    Raises:
+        OSError: The architecture is not known.
+    """
+
+    def __init__(self, rights: Rights) -> None:
+        arch = syscalls.detect_arch()
+        if arch is None:
+            raise OSError(errno.ENOSYS, "the system calls of this architecture are not known to the jail")
+        instructions = assemble(arch, rights)
+        self._pid_positions = [index for index, instruction in enumerate(instructions) if instruction.k == _OWN_PID]
+        self._code = ctypes.create_string_buffer(
+            b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)
+        )
+        program = struct.pack("HxxxxxxQ", len(instructions), ctypes.addressof(self._code))
+        self._load_filter = system_calls.prepare_call("seccomp", _MODE_FILTER, 0, program)
+
+    def apply(self, pid: int) -> None:
+        """Binds this process, whose number is `pid`, and all that it starts, for good; no_new_privs must be set.
+
+        Raises:
+            OSError: The kernel refuses.
+        """
+        for index in self._pid_positions:
+            struct.pack_into("<I", self._code, index * _INSTRUCTION.size + 4, pid)
+        if self._load_filter() < 0:
+            raise system_calls.make_os_error("seccomp")

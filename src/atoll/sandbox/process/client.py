@@ -1,0 +1,373 @@
+"""A worker as its parent sees it."""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from atoll import errors
+from atoll.candidate import EMPTY
+from atoll.sandbox.base import SandboxResult
+from atoll.sandbox.levels import Probe
+from atoll.sandbox.limits import Limits
+from atoll.sandbox.linux import root_filesystem
+from atoll.sandbox.permissions import BUILT_PROGRAMS, Permissions
+from atoll.sandbox.process import scratch_dir, worker
+from atoll.sandbox.process.fork_server import ForkServerSettings
+
+START_SECONDS = 300.0  # for a job that loads its data; it is trusted, but the user should not wait for ever
+_POLL_SECONDS = 0.1  # how often it is seen that a worker died whose child holds the channel open
+_CHUNK_BYTES = 2**16  # bytes that are taken from the channel at once
+_MAX_SECONDS = 1e7  # what an alarm can be set to
+_MAX_FAILURE_BYTES = 16 * 2**10  # bytes that an answer may have besides its value
+FORGED_MESSAGE = "it wrote to the channel of its worker"
+
+_MEMORY_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+# What a worker inherits. LD_LIBRARY_PATH is no secret, and some interpreters do not start without it.
+_INHERITED_ENV = ("PATH", "LANG", "LD_LIBRARY_PATH")
+_FIXED_ENV = {
+    "PYTHONHASHSEED": "0",
+    # Every time, and not once per process: else what a candidate hears depends on who was judged before it.
+    "PYTHONWARNINGS": "always::UserWarning,always::RuntimeWarning,always::SyntaxWarning",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",  # else every thread of a candidate takes 64 MiB of its address space
+}
+
+
+class WorkerError(Exception):
+    """A worker did not answer as it should; says why, and the worker is of no more use."""
+
+
+class WorkerClient:
+    """Starts one worker, asks it one request at a time, and ends it with all that it started.
+
+    Used by one thread at a time; only `kill` may be called from others.
+    """
+
+    def __init__(self, limits: Limits, env: Mapping[str, str] = EMPTY) -> None:
+        self._limits, self._env, self._parent_pid = limits, env, os.getpid()
+        self._seconds = min(limits.seconds, _MAX_SECONDS)
+        self.is_spent = self._has_more = False
+        try:
+            with contextlib.ExitStack() as stack:
+                self._open_resources(stack)
+                self._resources = stack.pop_all()
+        except (OSError, ValueError) as error:
+            raise errors.SetupError(
+                f"No worker can be started with {sys.executable!r}: {error}. Run Atoll with a Python that starts, "
+                "and with room for files in the temporary folder."
+            ) from error
+        self._poll = select.poll()
+        self._poll.register(self._channel, select.POLLIN)
+
+    def start(self, path: Sequence[str], packed_job: bytes) -> None:
+        """Has the worker make the job.
+
+        Raises:
+            SetupError: It cannot.
+        """
+        self._channel.settimeout(START_SECONDS)
+        settings = json.dumps(self._make_settings(path)._asdict()).encode()
+        try:
+            failure, _, _ = _parse_result(self._exchange(settings + b"\n" + packed_job, START_SECONDS))
+        except WorkerError as error:
+            failure = " ".join([str(error), *self._read_output().splitlines()[-1:]])
+        self._read_output()  # what making the job printed is no candidate's output
+        if failure is not None:
+            raise errors.SetupError(
+                f"The job cannot be made in its worker: {failure.rstrip('.')}. Check what it imports and loads."
+            )
+        self._channel.settimeout(self._seconds)
+
+    def is_ready(self) -> bool:
+        """Says whether it waits for a request: it lives, has said nothing since its last answer, and is tidy."""
+        if os.getpid() != self._parent_pid:
+            return False  # a fork of the parent needs workers of its own
+        is_quiet = not self._has_more and not self._poll.poll(0)
+        return self._popen.poll() is None and is_quiet and self._clean_scratch()
+
+    def run_request(self, request: bytes) -> SandboxResult:
+        """Has the job run on a request; afterwards the process may be spent."""
+        start_time = time.perf_counter()
+        value: Any = None
+        failure: str | None
+        try:
+            failure, self.is_spent, value = _parse_result(self._exchange(request, self._limits.seconds))
+        except WorkerError as error:
+            failure, self.is_spent = str(error), True
+        seconds = time.perf_counter() - start_time
+        return SandboxResult(
+            value, failure and self._mask_locations(failure), self._mask_locations(self._read_output()), seconds
+        )
+
+    def kill(self) -> None:
+        """Kills the worker and its children; whoever waits for its answer learns that it died."""
+        if os.getpid() != self._parent_pid:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Leaves nothing of it: no process, no zombie, no descriptor, no file."""
+        if os.getpid() != self._parent_pid:
+            return
+        self.kill()  # before the wait where possible: as long as a dead leader is there, its number is nobody else's
+        self._popen.wait()
+        self._resources.close()
+
+    def _open_resources(self, stack: contextlib.ExitStack) -> None:
+        self._folder = tempfile.mkdtemp(prefix="atoll-")
+        stack.callback(_remove_folder, self._folder)
+        self._scratch = os.path.join(self._folder, "desk")
+        os.mkdir(self._scratch)
+        # Has no name, so nobody need remove it; what appends needs no offset when the file is emptied.
+        self._output_file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # the stack closes it
+        stack.enter_context(self._output_file)
+        self._reset_output_file()
+        self._channel, channel = socket.socketpair()
+        stack.enter_context(self._channel)
+        liveness_fd, liveness_write_fd = os.pipe()
+        stack.callback(os.close, liveness_write_fd)
+        try:
+            self._popen = self._spawn(channel, liveness_fd)
+        finally:
+            channel.close()
+            os.close(liveness_fd)
+
+    def _make_settings(self, path: Sequence[str]) -> NamedTuple:
+        """Returns what the worker is told first."""
+        limits = self._limits
+        return worker.WorkerSettings(list(path), self._scratch, self._seconds, limits.memory_mb, limits.output_bytes)
+
+    def _build_command(self, liveness_fd: int) -> list[str]:
+        """Returns what Python is to run, and its arguments; `life` closes with the parent."""
+        return [worker.__file__, str(liveness_fd)]
+
+    def _build_environment(self) -> dict[str, str]:
+        inherited = {
+            name: value for name, value in os.environ.items() if name in _INHERITED_ENV or name.startswith("LC_")
+        }
+        return inherited | _FIXED_ENV | {"HOME": self._scratch, "TMPDIR": self._scratch} | dict(self._env)
+
+    def _spawn(self, channel: socket.socket, liveness_fd: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-X", "utf8", "-X", "faulthandler", *self._build_command(liveness_fd)],
+            stdin=channel.fileno(),
+            stdout=self._output_file.fileno(),
+            stderr=self._output_file.fileno(),
+            env=self._build_environment(),
+            pass_fds=[liveness_fd],
+            start_new_session=True,  # Ctrl-C is for the parent alone, and one kill reaches the children too
+        )
+
+    def _exchange(self, body: bytes, seconds: float) -> bytes:
+        """Sends a frame and returns the one that comes back.
+
+        Raises:
+            Breach: None did.
+        """
+        deadline = time.monotonic() + seconds
+        token = os.urandom(16)
+        try:
+            self._channel.sendall(worker.FRAME_HEADER.pack(token, len(body)) + body)
+            return self._receive(token, deadline)
+        except TimeoutError:
+            raise WorkerError(f"it took longer than {seconds:g} s") from None
+        except OSError:
+            raise WorkerError(self._describe_death()) from None
+
+    def _receive(self, token: bytes, deadline: float) -> bytes:
+        data = self._read_until(bytearray(), worker.FRAME_HEADER.size, deadline)
+        received_token, size = worker.FRAME_HEADER.unpack_from(data)
+        if received_token != token:
+            raise WorkerError(FORGED_MESSAGE)
+        if size > self._limits.output_bytes + _MAX_FAILURE_BYTES:
+            limit_text = worker.format_bytes(self._limits.output_bytes)
+            raise WorkerError(f"it returned {worker.format_bytes(size)}, more than {limit_text}")
+        end = worker.FRAME_HEADER.size + size
+        self._has_more = len(self._read_until(data, end, deadline)) > end
+        return bytes(memoryview(data)[worker.FRAME_HEADER.size : end])
+
+    def _read_until(self, data: bytearray, size: int, deadline: float) -> bytearray:
+        """Adds what comes until there is that much; mostly all of an answer comes at once."""
+        while len(data) < size:
+            self._wait_for_data(deadline)
+            chunk = self._channel.recv(max(size - len(data), _CHUNK_BYTES))
+            if not chunk:
+                raise WorkerError(self._describe_death())
+            data += chunk
+        return data
+
+    def _wait_for_data(self, deadline: float) -> None:
+        while not self._poll.poll(1000 * max(0.0, min(_POLL_SECONDS, deadline - time.monotonic()))):
+            if self._popen.poll() is not None:
+                raise WorkerError(self._describe_death())
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+
+    def _describe_death(self) -> str:
+        try:
+            status = self._popen.wait(1.0)
+        except subprocess.TimeoutExpired:
+            status = worker.EXIT_CHANNEL_LOST
+        if status == worker.EXIT_CHANNEL_LOST:
+            return "it closed the channel of its worker"
+        if status >= 0:
+            return f"it left its process with exit status {status}"
+        with contextlib.suppress(ValueError):
+            return f"its process died with signal {-status} ({signal.Signals(-status).name})"
+        return f"its process died with signal {-status}"
+
+    def _mask_locations(self, text: str) -> str:
+        """Returns a text without what differs from worker to worker: their folders, and addresses in memory."""
+        return _MEMORY_ADDRESS.sub("0x...", text.replace(self._scratch, ".").replace(self._folder, "."))
+
+    def _read_output(self) -> str:
+        max_bytes, size = self._limits.output_bytes, os.fstat(self._output_file.fileno()).st_size
+        self._reset_output_file()
+        if not size:
+            return ""
+        data = os.pread(self._output_file.fileno(), max_bytes, max(size - max_bytes, 0))
+        os.ftruncate(self._output_file.fileno(), 0)
+        return data.decode(errors="replace")
+
+    def _reset_output_file(self) -> None:
+        """Has what is printed go to the end of its file again: a candidate shares its flags and its offset."""
+        fcntl.fcntl(self._output_file, fcntl.F_SETFL, os.O_APPEND)
+        os.lseek(self._output_file.fileno(), 0, os.SEEK_SET)
+
+    def _clean_scratch(self) -> bool:
+        """Empties the folder in which the last request worked; False: that request spoilt the folder itself."""
+        try:
+            if os.listdir(self._scratch):
+                scratch_dir.wipe(self._scratch)
+            return not os.path.islink(self._scratch)
+        except OSError:
+            return False
+
+
+def _remove_folder(folder: str) -> None:
+    """Removes a folder into which children of a dead worker may write for another moment."""
+    for _ in range(50):
+        with contextlib.suppress(OSError):
+            scratch_dir.wipe(folder)
+            os.rmdir(folder)
+        if not os.path.exists(folder):
+            break
+        time.sleep(0.01)
+
+
+def _parse_result(frame: bytes) -> tuple[str | None, bool, Any]:
+    """Returns a verdict: why there is no value, whether the worker is spent, and the value.
+
+    Raises:
+        Breach: It is none.
+    """
+    match parse_json(frame):
+        case [str() | None as failure, bool() as is_spent, value]:
+            return failure, is_spent, value
+    raise WorkerError(FORGED_MESSAGE)
+
+
+def parse_json(data: bytes) -> Any:
+    """Returns the answer as data, never unpickled: a candidate ran in the process that it came from."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+_GRACE_SECONDS = 10.0  # for a zygote to keep the limit of time by itself, and to tidy up
+_MAX_FAILURE_CHARS = 2000
+# The package would load all that a parent needs, and every module more makes every fork slower (`threading` alone by
+# half a millisecond): a stub stands for it until somebody asks it for more than its modules.
+_START_SCRIPT = """
+import os, sys, types
+sys.path.insert(0, sys.argv[2])
+stub = sys.modules["atoll.sandbox"] = types.ModuleType("atoll.sandbox")
+stub.__path__ = [sys.argv[3]]
+def find(name):
+    is_module = os.path.exists(os.path.join(sys.argv[3], name + ".py"))
+    if is_module or name.startswith("__"):
+        raise AttributeError(name)
+    if sys.modules.get("atoll.sandbox") is stub:
+        del sys.modules["atoll.sandbox"]
+    import atoll.sandbox as package
+    return getattr(package, name)
+from atoll.sandbox import zygote
+stub.__getattr__ = find
+zygote.main(int(sys.argv[1]))
+"""
+
+
+class ForkServerClient(WorkerClient):
+    """Starts one zygote, has it fork a process for every request, and ends it with all that it started."""
+
+    def __init__(self, limits: Limits, level: str, probe_result: Probe, permissions: Permissions) -> None:
+        self._level, self._probe, self._permissions = level, probe_result, permissions
+        super().__init__(limits, permissions.env)
+        self._seconds += _GRACE_SECONDS
+
+    def run_request(self, request: bytes) -> SandboxResult:
+        """Has the job run on a request in a process of its own; afterwards the zygote may be spent."""
+        start_time = time.perf_counter()
+        try:
+            line, _, frame = self._exchange(request, self._limits.seconds + _GRACE_SECONDS).partition(b"\n")
+            failure, self.is_spent, note = json.loads(line)
+        except WorkerError as error:
+            failure, self.is_spent, note, frame = str(error), True, "", b""
+        value = None
+        if failure is None:
+            failure, value = _parse_frame(frame)
+        output = "\n".join(part for part in (self._read_output(), note) if part)
+        seconds = time.perf_counter() - start_time
+        return SandboxResult(value, failure and self._mask_locations(failure), self._mask_locations(output), seconds)
+
+    def _make_settings(self, path: Sequence[str]) -> NamedTuple:
+        permissions, readable_paths = self._permissions, root_filesystem.find_readable_paths(self._permissions)
+        return ForkServerSettings(
+            path=list(path),
+            place=self._scratch,
+            level=self._level,
+            user=self._probe.needs_user,
+            has_filter=not self._probe.seccomp,
+            limits=asdict(self._limits),
+            readable=readable_paths.readable,
+            startable=readable_paths.startable,
+            may_start=permissions.may_start,
+            builds=BUILT_PROGRAMS in permissions.programs,
+            network=permissions.network,
+        )
+
+    def _build_command(self, liveness_fd: int) -> list[str]:
+        return ["-c", _START_SCRIPT, str(liveness_fd), root_filesystem.PACKAGES_FOLDER, os.path.dirname(__file__)]
+
+    def _build_environment(self) -> dict[str, str]:
+        python_folder = [os.path.dirname(sys.executable)] if self._permissions.may_fork else []
+        return super()._build_environment() | {"PATH": os.pathsep.join([*python_folder, os.defpath])} | dict(self._env)
+
+    def _clean_scratch(self) -> bool:
+        return True  # the zygote wipes, and says so when it cannot
+
+
+def _parse_frame(frame: bytes) -> tuple[str | None, Any]:
+    """Reads what came out of a candidate's process: believed only as far as its own answer goes."""
+    match parse_json(frame):
+        case [None, bool(), value]:
+            return None, value
+        case [str() as failure, bool(), _]:
+            return failure[:_MAX_FAILURE_CHARS] or "it failed and gave no reason", None
+    return "it wrote to the pipe of its result", None

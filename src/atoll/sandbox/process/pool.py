@@ -1,0 +1,177 @@
+"""As many processes as requests run at once, started when needed, replaced when spent."""
+
+import json
+import os
+import sys
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Condition
+from types import TracebackType
+from typing import Self
+
+from atoll import errors
+from atoll.candidate import JSON
+from atoll.sandbox import job_pickle
+from atoll.sandbox.base import CLOSED_MESSAGE, MakeJob, SandboxResult
+from atoll.sandbox.hold import Hold
+from atoll.sandbox.limits import Limits
+from atoll.sandbox.process.client import WorkerClient
+
+_CLOSED_RESULT = SandboxResult(None, CLOSED_MESSAGE, "", 0.0)
+_CLOSE_SECONDS = 5.0
+
+
+class ProcessPool(ABC):
+    """Lends one process to one request at a time; what kind of process is a subclass's to say."""
+
+    def __init__(self, make_job: MakeJob, limits: Limits, num_workers: int, path: Sequence[str] | None) -> None:
+        _check_limits(limits, num_workers)
+        self._limits, self._num_workers = limits, num_workers
+        self._path = [os.path.abspath(folder) for folder in (sys.path if path is None else path)]
+        self._packed_job = job_pickle.pack_job(make_job)
+        self._condition = Condition()
+        self._is_closed = False
+        self._num_busy = 0
+        self._idle: list[WorkerClient] = []
+        self._live: set[WorkerClient] = set()
+        self._finalizer = weakref.finalize(self, _end_all, self._live)
+
+    @property
+    @abstractmethod
+    def level(self) -> str:
+        """How strong it is, as every sandbox says."""
+
+    @abstractmethod
+    def _start_process(self) -> WorkerClient:
+        """Starts a process that does not know its job yet."""
+
+    def warm(self) -> None:
+        """Starts a worker unless one is there, so that a wrong job shows before the first candidate.
+
+        Raises:
+            SetupError: The job cannot be made.
+        """
+        with self._borrow_process():
+            pass
+
+    def run(self, request: JSON, hold: Hold | None = None) -> SandboxResult:
+        """Runs the job on one request, as every sandbox does.
+
+        Args:
+            request: Plain data.
+            hold: What lets another thread end it; what it then answers is of no use.
+        """
+        try:
+            body = json.dumps(request).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            return SandboxResult(None, f"the request is no plain data: {error}", "", 0.0)
+        if hold and hold.is_cancelled:
+            return _CLOSED_RESULT
+        with self._borrow_process() as process:
+            result = _run_request(process, body, hold) if process else _CLOSED_RESULT
+        return _CLOSED_RESULT if self._is_closed and result.failure else result
+
+    def close(self) -> None:
+        with self._condition:
+            self._is_closed = True
+            for process in self._live:
+                process.kill()
+            self._condition.notify_all()
+            # Each busy thread ends its own worker, whose descriptors it may just be reading.
+            self._condition.wait_for(lambda: not self._num_busy, _CLOSE_SECONDS)
+            self._finalizer()
+            self._idle.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait_for_slot(self) -> bool:
+        """Waits for a turn; False: there will be none."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._is_closed or self._num_busy < self._num_workers)
+            self._num_busy += not self._is_closed
+            return not self._is_closed
+
+    @contextmanager
+    def _borrow_process(self) -> Iterator[WorkerClient | None]:
+        """Lends a worker that waits for a request; None: the sandbox is closed."""
+        if not self._wait_for_slot():
+            yield None
+            return
+        process = None
+        try:
+            process = self._take_idle() or self._start_new()
+            yield process
+        except BaseException:  # Ctrl-C, say: an answer is still to come that nobody will read
+            if process:
+                process.is_spent = True
+            raise
+        finally:
+            self._return_process(process)
+
+    def _return_process(self, process: WorkerClient | None) -> None:
+        if process and (process.is_spent or self._is_closed):
+            self._drop(process)
+            process = None
+        with self._condition:
+            if process:
+                self._idle.append(process)
+            self._num_busy -= 1
+            self._condition.notify_all()
+
+    def _take_idle(self) -> WorkerClient | None:
+        """Returns the worker that was used last and is still fit; drops those that died meanwhile."""
+        while True:
+            with self._condition:
+                if not self._idle:
+                    return None
+                process = self._idle.pop()
+            if process.is_ready():
+                return process
+            self._drop(process)
+
+    def _start_new(self) -> WorkerClient | None:
+        process = self._start_process()
+        with self._condition:
+            self._live.add(process)
+            if self._is_closed:
+                process.kill()  # `close` did not see it
+        try:
+            process.start(self._path, self._packed_job)
+        except BaseException as error:
+            self._drop(process)
+            if self._is_closed and isinstance(error, errors.SetupError):
+                return None
+            raise
+        return process
+
+    def _drop(self, process: WorkerClient) -> None:
+        with self._condition:
+            self._live.discard(process)
+        process.end()
+
+
+def _run_request(process: WorkerClient, body: bytes, hold: Hold | None) -> SandboxResult:
+    if hold is None:
+        return process.run_request(body)
+    with hold.attach(process):
+        return _CLOSED_RESULT if hold.is_cancelled else process.run_request(body)
+
+
+def _end_all(processes: set[WorkerClient]) -> None:
+    while processes:
+        processes.pop().end()
+
+
+def _check_limits(limits: Limits, num_workers: int) -> None:
+    amounts = {"seconds": limits.seconds, "memory_mb": limits.memory_mb, "output_bytes": limits.output_bytes}
+    for name, value in {**amounts, "num_workers": num_workers}.items():
+        if value is not None and not value > 0:
+            raise errors.SetupError(f"The sandbox cannot work with {name}={value}: give a number above 0.")

@@ -1,0 +1,195 @@
+"""What a run has tried, without reading its journal."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import Select, and_, func, select, tuple_
+
+from atoll import errors
+from atoll.candidate import EMPTY, JSON
+from atoll.store.candidates.row_writer import CandidatePosition, parse_candidate_id
+from atoll.store.database import schema
+from atoll.store.database.database import Database, retry_transaction
+from atoll.store.records.blobs import Blobs
+from atoll.store.records.json_codec import unpack
+
+CHUNK = 256  # rows read at a time
+
+_candidates = schema.candidates.c
+_records = schema.records.c
+_order_columns = (_candidates.step, _candidates.is_draft, _candidates.k)
+_columns = (*_order_columns, _candidates.island, _candidates.score, _candidates.decision, _records.data, _records.links)
+_joined = schema.candidates.join(schema.records, and_(_records.run == _candidates.run, _records.seq == _candidates.seq))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One candidate with what was found out and decided.
+
+    Attributes:
+        id: `step.k`, of a draft `step.dN`.
+        verdict: None until its step was applied, and of a draft.
+        version: `key@n` where it became a version.
+        is_draft: It was judged on the way to a child and is none itself.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    island: int
+    step: int
+    content: str
+    score: float | None
+    scores: tuple[float, ...]
+    metrics: Mapping[str, float]
+    feedback: str
+    failure: str | None
+    meta: Mapping[str, JSON]
+    verdict: str | None
+    reason: str | None
+    by: str | None
+    version: str | None
+    is_draft: bool
+
+
+class Candidates:
+    """The candidates of one run. Iterates by step, in each the children in their order, then the drafts."""
+
+    def __init__(self, database: Database, run_number: int) -> None:
+        self._database, self._run_number, self._blobs = database, run_number, Blobs(database)
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._iterate(_select(self._run_number))
+
+    def iter_island(self, island: int) -> Iterator[Row]:
+        """Yields those that were proposed on one island, in the same order."""
+        return self._iterate(_select(self._run_number).where(_candidates.island == island))
+
+    def list_islands(self) -> Sequence[int]:
+        """Returns the islands that candidates were proposed on, in their order."""
+        query = (
+            select(_candidates.island).where(_candidates.run == self._run_number, _candidates.island >= 0).distinct()
+        )
+        with self._database.begin_read() as connection:
+            return sorted(connection.execute(query).scalars())
+
+    def count(self) -> int:
+        """Returns how many there are, drafts included."""
+        with self._database.begin_read() as connection:
+            query = select(func.count()).select_from(schema.candidates).where(_candidates.run == self._run_number)
+            return connection.execute(query).scalar_one()
+
+    def count_failed(self) -> int:
+        """Returns how many children were judged and got no score."""
+        query = select(_candidates.decision).where(
+            _candidates.run == self._run_number, _candidates.score.is_(None), _candidates.verdict == "reject"
+        )
+        with self._database.begin_read() as connection:
+            decisions = connection.execute(query).scalars()
+            return sum(json.loads(decision)[2] == "judge" for decision in decisions if decision)
+
+    def list_best(self, n: int = 1, *, island: int | None = None) -> Sequence[Row]:
+        """Returns the accepted ones with the highest scores; at equal score, who was accepted first comes first."""
+        return self._fetch(select_best(self._run_number, n, island))
+
+    def get(self, id: str) -> Row:
+        """Returns one candidate.
+
+        Raises:
+            NotFound: The run has none of that id.
+        """
+        row = self.find(id)
+        if row is None:
+            raise errors.NotFound(f"The run has no candidate {id}.")
+        return row
+
+    def get_lineage(self, id: str) -> Sequence[Row]:
+        """Returns a candidate and its ancestors up to the founders, each once, nearest first.
+
+        A parent that is a version (`key@n`) stands for the candidate of this run that became it. One that came from
+        elsewhere ends its line.
+
+        Raises:
+            NotFound: The run has no candidate of that id.
+        """
+        start = self.get(id)
+        rows, queue = {start.id: start}, list(start.parents)
+        for parent in queue:  # grows as it goes
+            row = None if parent in rows else self.find(parent)
+            if row is not None and row.id not in rows:
+                rows[row.id] = row
+                queue.extend(row.parents)
+        return list(rows.values())
+
+    def find(self, id: str) -> Row | None:
+        """Returns one candidate, by its id or by the version it became; None if there is none."""
+        position = parse_candidate_id(id)
+        if position is not None:
+            condition = and_(*(column == value for column, value in zip(_order_columns, position, strict=True)))
+        else:
+            condition = and_(_candidates.version == id, schema.VERSIONED)
+        rows = self._fetch(_select(self._run_number).where(condition).limit(1))
+        return rows[0] if rows else None
+
+    def _iterate(self, query: Select[Any]) -> Iterator[Row]:
+        query, after = query.order_by(*_order_columns).limit(CHUNK), CandidatePosition(-1, False, 0)
+        while rows := self._fetch(query.where(tuple_(*_order_columns) > tuple_(*after))):
+            yield from rows
+            position = parse_candidate_id(rows[-1].id)
+            assert position is not None, "an id made from a place is one"
+            after = position
+
+    def _fetch(self, query: Select[Any]) -> Sequence[Row]:
+        return [self._make_row(*row) for row in retry_transaction(lambda: self._database.fetch_rows(query))]
+
+    def _make_row(self, step: int, is_draft: bool, k: int, *columns: Any) -> Row:
+        island, score, decision, text, links = columns
+        id, data = CandidatePosition(step, is_draft, k).id, unpack(text, links, self._blobs.get)
+        if data.get("id") != id:  # a child that was never judged: the record of its step holds it
+            data = next(child for child in data["children"] if child["id"] == id)
+        evaluation = data.get("evaluation") or EMPTY
+        verdict, reason, decided_by, version = json.loads(decision) if decision else (None, None, None, None)
+        return Row(
+            id=id,
+            parents=tuple(data.get("parents", ())),
+            island=island,
+            step=step,
+            content=data.get("content", ""),
+            score=score,
+            scores=tuple(evaluation.get("scores", ())),
+            metrics=evaluation.get("metrics", EMPTY),
+            feedback=evaluation.get("feedback", ""),
+            failure=evaluation.get("failure"),
+            meta=data.get("meta", EMPTY),
+            verdict=verdict,
+            reason=reason,
+            by=decided_by,
+            version=version,
+            is_draft=is_draft,
+        )
+
+
+def select_best(run_number: int, n: int, island: int | None) -> Select[Any]:
+    query = (
+        _select(run_number)
+        .where(schema.ACCEPTED)
+        .order_by(_candidates.score.desc(), _candidates.decided, _candidates.k)
+        .limit(n)
+    )
+    return query if island is None else query.where(_candidates.island == island)
+
+
+def iter_json_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Yields one line of JSON per candidate, without its line end; equal runs give equal bytes.
+
+    There are no times, costs or places in the journal in it, and nothing else that depends on who came first.
+    """
+    for row in rows:
+        data = {field.name: getattr(row, field.name) for field in fields(Row)}
+        plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in data.items()}
+        yield json.dumps(plain, sort_keys=True, allow_nan=False)
+
+
+def _select(run_number: int) -> Select[Any]:
+    return select(*_columns).select_from(_joined).where(_candidates.run == run_number)

@@ -1,0 +1,5 @@
+"""All that is peculiar to PostgreSQL. Needs the extra `postgres`."""
+
+from atoll.store.database.postgres.server import Postgres
+
+__all__ = ["Postgres"]

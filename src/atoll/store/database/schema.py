@@ -1,0 +1,281 @@
+"""The tables, and how a file comes to have them.
+
+    runs ─┬─ records      the journal: one row per record, numbered in each run
+          ├─ candidates   a projection of the records: small rows that point at the record that holds the content
+          └─ commands     the inbox
+    changes               values with a history, shared by all runs: versions, locks, aliases and notes in one chain
+    blobs                 bodies by hash, shared by all
+    atoll                 one row: the version of this schema
+
+Data is JSON text in ASCII. Texts that are long stand in `blobs`; `links` says where they belong, and of a change `body`
+is the hash of its value.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from atoll import errors
+from atoll.store.records.json_codec import LONG_TEXT_CHARS, Blob, encode, unpack
+from atoll.store.versions.change import GENESIS, ChangeEntry
+
+CREATE_CHANGES = """
+CREATE TABLE changes (
+    seq INTEGER NOT NULL PRIMARY KEY, "key" VARCHAR NOT NULL, kind VARCHAR NOT NULL, n INTEGER, target INTEGER,
+    value TEXT, reason TEXT NOT NULL, author VARCHAR NOT NULL, at VARCHAR NOT NULL, token VARCHAR UNIQUE,
+    hash VARCHAR(64) NOT NULL, body VARCHAR(64), UNIQUE ("key", n)
+)
+"""
+CREATE_CHANGES_INDEX = 'CREATE INDEX changes_beside ON changes ("key", seq) WHERE n IS NULL'
+
+
+def chain_versions(connection: Connection) -> None:
+    """Takes versions and locks into one sequence of changes with a chain of hashes.
+
+    Schema 1 kept no times, and no order between locks and versions: all get the time of the upgrade, and the locks
+    come behind the versions.
+    """
+    timestamp = datetime.now(UTC).isoformat(timespec="microseconds")
+    connection.exec_driver_sql(CREATE_CHANGES)
+    connection.exec_driver_sql(CREATE_CHANGES_INDEX)
+    heads: dict[str, int] = {}
+    seq, last_hash = 0, GENESIS
+    versions = "SELECT key, n, token, data, links FROM versions ORDER BY change"
+    for key, n, token, data, links in connection.exec_driver_sql(versions).all():
+        old = unpack(data, links, lambda sha256: _load_blob(connection, sha256))
+        seq, heads[key] = seq + 1, n
+        value = encode(old["value"])
+        version_reason, version_author = _escape_unstorable(old["reason"]), _escape_unstorable(old["author"])
+        entry = ChangeEntry(seq, key, "set", n, None, value, version_reason, version_author, timestamp, token)
+        last_hash = _insert_entry(connection, entry.with_hash(last_hash))
+    locks = "SELECT key, is_locked, data FROM locks ORDER BY key, number"
+    for key, is_locked, data in connection.exec_driver_sql(locks).all():
+        author, reason = map(_escape_unstorable, json.loads(data))
+        seq, kind = seq + 1, "lock" if is_locked else "unlock"
+        entry = ChangeEntry(seq, key, kind, None, heads.get(key, 0), None, reason, author, timestamp, None)
+        last_hash = _insert_entry(connection, entry.with_hash(last_hash))
+    connection.exec_driver_sql("DROP TABLE versions")
+    connection.exec_driver_sql("DROP TABLE locks")
+
+
+def _escape_unstorable(text: str) -> str:
+    """Returns a text without half characters and zero bytes, which a column of its own cannot hold."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _load_blob(connection: Connection, sha256: str) -> bytes:
+    query = "SELECT sha256, size, is_compressed, body FROM blobs WHERE sha256 = :sha256"
+    return Blob(*_execute(connection, query, {"sha256": sha256}).one()).decompress()
+
+
+def _insert_entry(connection: Connection, entry: ChangeEntry) -> str:
+    values: dict[str, Any] = entry._asdict() | {"body": None}
+    if entry.value is not None and len(entry.value) > LONG_TEXT_CHARS:
+        stored_blob = Blob.from_bytes(entry.value.encode())
+        insert_blob = "INSERT INTO blobs VALUES (:sha256, :size, :is_compressed, :stored) ON CONFLICT DO NOTHING"
+        _execute(connection, insert_blob, stored_blob._asdict())
+        values |= {"value": None, "body": stored_blob.sha256}
+    names = ", ".join(values)
+    _execute(connection, f"INSERT INTO changes ({names}) VALUES ({', '.join(f':{name}' for name in values)})", values)
+    return entry.hash
+
+
+def _execute(connection: Connection, statement: str, values: Mapping[str, Any]) -> Any:
+    return connection.execute(text(statement), dict(values))
+
+
+VERSION = 2
+
+type Upgrade = Callable[[Connection], None]
+
+# From a version to the next one. A step never looks at the tables below, which are those of VERSION: it says in SQL
+# what changes, and stays as it was written.
+UPGRADES: Mapping[int, Upgrade] = {1: chain_versions}
+
+# Written into the queries too, letter by letter: only so does SQLite see that a partial index serves them.
+ACCEPTED = text("verdict = 'accept' AND score IS NOT NULL")
+VERSIONED = text("version IS NOT NULL")
+NO_VERSION = text("n IS NULL")
+
+# SQLite has one size of whole numbers and sorts texts by their letters; of a server both must be asked for.
+INTEGER = Integer().with_variant(BigInteger(), "postgresql")
+STRING = String().with_variant(String(collation="C"), "postgresql")
+HASH = String(64).with_variant(String(64, collation="C"), "postgresql")
+
+metadata = MetaData()
+
+atoll = Table("atoll", metadata, Column("schema_version", INTEGER, nullable=False))
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("number", INTEGER, primary_key=True),
+    Column("id", STRING, nullable=False, unique=True),
+    Column("created_at", STRING, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("links", Text),
+)
+
+records = Table(
+    "records",
+    metadata,
+    Column("run", INTEGER, ForeignKey("runs.number"), primary_key=True),
+    Column("seq", INTEGER, primary_key=True),
+    Column("kind", STRING, nullable=False),
+    Column("step", INTEGER, nullable=False),
+    Column("island", INTEGER, nullable=False),
+    Column("data", Text, nullable=False),
+    Column("links", Text),
+)
+
+candidates = Table(
+    "candidates",
+    metadata,
+    Column("run", INTEGER, ForeignKey("runs.number"), primary_key=True),
+    Column("step", INTEGER, primary_key=True),
+    Column("is_draft", Boolean, primary_key=True),
+    Column("k", INTEGER, primary_key=True),
+    Column("island", INTEGER, nullable=False),
+    Column("seq", INTEGER, nullable=False),
+    Column("score", Double),
+    Column("verdict", STRING),
+    Column("version", STRING),
+    Column("decision", Text),
+    Column("decided", INTEGER),
+)
+Index(
+    "candidates_by_score",
+    candidates.c.run,
+    candidates.c.score.desc(),
+    candidates.c.decided,
+    candidates.c.k,
+    sqlite_where=ACCEPTED,
+    postgresql_where=ACCEPTED,
+)
+Index(
+    "candidates_by_island",
+    candidates.c.run,
+    candidates.c.island,
+    candidates.c.score.desc(),
+    candidates.c.decided,
+    candidates.c.k,
+    sqlite_where=ACCEPTED,
+    postgresql_where=ACCEPTED,
+)
+Index(
+    "candidates_by_version", candidates.c.run, candidates.c.version, sqlite_where=VERSIONED, postgresql_where=VERSIONED
+)
+
+commands = Table(
+    "commands",
+    metadata,
+    Column("run", INTEGER, ForeignKey("runs.number"), primary_key=True),
+    Column("number", INTEGER, primary_key=True),
+    Column("kind", STRING, nullable=False),
+    Column("data", Text, nullable=False),
+    Column("links", Text),
+)
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("seq", INTEGER, primary_key=True, autoincrement=False),
+    Column("key", STRING, nullable=False),
+    Column("kind", STRING, nullable=False),
+    Column("n", INTEGER),
+    Column("target", INTEGER),
+    Column("value", Text),
+    Column("reason", Text, nullable=False),
+    Column("author", STRING, nullable=False),
+    Column("at", STRING, nullable=False),
+    Column("token", STRING, unique=True),
+    Column("hash", HASH, nullable=False),
+    Column("body", HASH),
+    UniqueConstraint("key", "n"),
+)
+Index("changes_beside", changes.c.key, changes.c.seq, sqlite_where=NO_VERSION, postgresql_where=NO_VERSION)
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("sha256", HASH, primary_key=True),
+    Column("size", INTEGER, nullable=False),
+    Column("is_compressed", Boolean, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+
+def insert_for(dialect: str) -> Any:
+    """Returns the insert of a dialect that knows `on_conflict_do_update` and `on_conflict_do_nothing`."""
+    return postgresql.insert if dialect == "postgresql" else sqlite.insert
+
+
+def find_version(connection: Connection, name: str) -> int:
+    """Returns the schema version of a database, 0 of an empty one.
+
+    Raises:
+        SetupError: The database belongs to somebody else.
+    """
+    tables = inspect(connection).get_table_names()
+    if atoll.name in tables:
+        version = connection.execute(select(atoll.c.schema_version)).scalar()
+        if isinstance(version, int):
+            return version
+    if tables:
+        raise errors.SetupError(f"{name} is a database, but no Atoll store: give another path.")
+    return 0
+
+
+def check_version(current_version: int, name: str, version: int = VERSION) -> None:
+    """Refuses what a newer Atoll wrote.
+
+    Raises:
+        SetupError: The schema is newer than this program.
+    """
+    if current_version > version:
+        raise errors.SetupError(
+            f"{name} was written by a newer Atoll (schema {current_version}, this one knows {version}): "
+            "install that one, or give another path."
+        )
+
+
+def create_or_upgrade(
+    connection: Connection, name: str, *, version: int = VERSION, upgrades: Mapping[int, Upgrade] = UPGRADES
+) -> None:
+    """Makes the tables in an empty database, or brings older ones up to date step by step; all or nothing.
+
+    Called inside a write transaction, so that of several processes that come at once one does it.
+    """
+    current_version = find_version(connection, name)
+    check_version(current_version, name, version)
+    if current_version == 0:
+        metadata.create_all(connection)
+        connection.execute(insert(atoll).values(schema_version=version))
+        return
+    for step in range(current_version, version):
+        upgrades[step](connection)
+        connection.execute(update(atoll).values(schema_version=step + 1))

@@ -1,5 +1,0 @@
-"""All that is peculiar to PostgreSQL. Needs the extra `postgres`."""
-
-from atoll.store.postgres.server import Postgres
-
-__all__ = ["Postgres"]

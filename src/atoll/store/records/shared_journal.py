@@ -1,0 +1,160 @@
+"""The journal of a run that several coordinators write: each of its own islands, and only while they are its own."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+
+from atoll import errors, journal
+from atoll.evaluation import Cost
+from atoll.store.database import schema
+from atoll.store.database.database import PreparedStatement
+from atoll.store.records.journal import ALL_ISLANDS, StoredJournal
+from atoll.store.records.leases import Leases, accounts, leases, migrants
+
+_USAGE_COLUMNS = ("evaluations", "calls", "tokens", "usd")
+_records = schema.records.c
+
+
+@dataclass(frozen=True, slots=True)
+class SharedUsage:
+    """What all coordinators together have used, as this one last saw it; `reason` says why all is over, if it is."""
+
+    evaluations: int = 0
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    reason: str = ""
+
+
+class Migrant(NamedTuple):
+    """A function on its way to an island of another coordinator, as plain data."""
+
+    number: int
+    target: int
+    data: Mapping[str, Any]
+
+
+class SharedJournal(StoredJournal):
+    """Writes what one coordinator finds, as long as its leases hold; reads what concerns its islands.
+
+    In one transaction with the records: the check of the leases, what all together have used, the functions that
+    leave for islands of others, and those that have arrived.
+
+    Attributes:
+        totals: What all together have used.
+    """
+
+    def __init__(self, own_leases: Leases) -> None:
+        super().__init__(own_leases.database, own_leases.run_number, is_shared=True)
+        self._leases, self.usage = own_leases, SharedUsage()
+        engine, columns = own_leases.database.engine, accounts.c
+        conditions = [leases.c[name] == bindparam(name) for name in ("run", "island", "owner")]
+        self._token_query = PreparedStatement(
+            engine, select(leases.c.token).where(*conditions), ["run", "island", "owner"]
+        )
+        increments = {name: columns[name] + bindparam(f"more_{name}") for name in _USAGE_COLUMNS}
+        update_usage = update(accounts).where(columns.run == bindparam("its_run")).values(increments)
+        self._add_usage = PreparedStatement(
+            engine, update_usage, [*(f"more_{name}" for name in _USAGE_COLUMNS), "its_run"]
+        )
+        usage_query = select(*(columns[name] for name in (*_USAGE_COLUMNS, "reason"))).where(
+            columns.run == bindparam("run")
+        )
+        self._usage_query = PreparedStatement(engine, usage_query, ["run"])
+        self._outgoing: list[tuple[int, str]] = []
+        self._incoming: dict[tuple[int, str], int] = {}
+
+    def write(self, *records: journal.Record) -> None:
+        """Commits all records in one transaction or raises.
+
+        The end of one evolver is not the end of the run: `ended` is left to whoever closes it.
+
+        Raises:
+            Conflict: An island that they are about is somebody else's by now.
+        """
+        super().write(*(record for record in records if record.kind != "ended"))
+        if any(record.kind == "applied" for record in records):
+            self._outgoing.clear()
+
+    def write_end(self, reason: str) -> None:
+        """Writes the end of the whole run, once.
+
+        Raises:
+            Conflict: Another coordinator has written it.
+        """
+        super().write(journal.Record("ended", 0, ALL_ISLANDS, {"reason": reason}))
+
+    def read(self, island: int | None = None) -> Iterator[journal.Record]:
+        """Yields the records of the islands that are held, and those that concern all."""
+        islands = (*self._leases.tokens, ALL_ISLANDS) if island is None else (island, ALL_ISLANDS)
+        with self._database.begin_read() as connection:
+            last_seq = (
+                connection.execute(select(func.max(_records.seq)).where(_records.run == self._run_number)).scalar() or 0
+            )
+        return self._iterate(last_seq, (_records.island.in_(islands),))
+
+    def get_last_steps(self) -> Mapping[int, int]:
+        """Returns the last step that was begun on each island, of all that have one."""
+        query = select(_records.island, func.max(_records.step)).where(
+            _records.run == self._run_number, _records.kind == "begun"
+        )
+        with self._database.begin_read() as connection:
+            return dict(connection.execute(query.group_by(_records.island)).all())
+
+    def send(self, target: int, data: Mapping[str, Any]) -> None:
+        """Has a function leave for an island of somebody else, with the step that is being applied."""
+        self._outgoing.append((target, json.dumps(data)))
+
+    def read_arrivals(self, islands: Collection[int]) -> Sequence[Migrant]:
+        """Returns the functions that wait for these islands; written down as migrated, they wait no more."""
+        query = select(migrants.c.number, migrants.c.target, migrants.c.data)
+        condition = and_(migrants.c.run == self._run_number, migrants.c.target.in_(list(islands)))
+        with self._database.begin_read() as connection:
+            rows = connection.execute(query.where(condition).order_by(migrants.c.number)).all()
+        arrivals = [Migrant(migrant_number, target, json.loads(data)) for migrant_number, target, data in rows]
+        self._incoming = {(migrant.target, migrant.data["id"]): migrant.number for migrant in arrivals}
+        return arrivals
+
+    def _check_ownership(self, connection: Connection, records: Sequence[journal.Record]) -> None:
+        islands = {record.island for record in records if record.island != ALL_ISLANDS or record.kind == "founded"}
+        cursor = connection.connection.cursor()
+        for island in sorted(islands):
+            tokens = [
+                row[0] for row in self._token_query.fetch_rows(cursor, self._run_number, island, self._leases.owner)
+            ]
+            if tokens != [self._leases.tokens.get(island)]:
+                raise errors.Conflict(f"Island {island} is led by another coordinator by now: nothing was written.")
+        if any(record.kind == "ended" for record in records):
+            self._mark_ended(connection)
+        self._count_usage(cursor, records)
+        self._move_migrants(connection, records)
+
+    def _mark_ended(self, connection: Connection) -> None:
+        """Says that the end is written, with it: one who dies between the two would leave a run without an end."""
+        condition = and_(accounts.c.run == self._run_number, accounts.c.is_ended.is_(False))
+        if not connection.execute(update(accounts).where(condition).values(is_ended=True)).rowcount:
+            raise errors.Conflict("Another coordinator has written the end of this run.")
+
+    def _count_usage(self, cursor: Any, records: Sequence[journal.Record]) -> None:
+        cost = Cost()
+        evaluations = 0
+        for record in records:
+            if record.kind == "replied":
+                cost += Cost(*record.data.get("usage", ())) + Cost(calls=1)
+            evaluations += record.kind == "founded" or (record.kind == "judged" and record.data["paid"])
+        if evaluations or cost.calls:
+            tokens = cost.tokens_in + cost.tokens_out
+            self._add_usage.execute(cursor, [(evaluations, cost.calls, tokens, cost.usd, self._run_number)])
+        self.usage = SharedUsage(*self._usage_query.fetch_rows(cursor, self._run_number)[0])
+
+    def _move_migrants(self, connection: Connection, records: Sequence[journal.Record]) -> None:
+        if self._outgoing and any(record.kind == "applied" for record in records):
+            rows = [{"run": self._run_number, "target": target, "data": data} for target, data in self._outgoing]
+            connection.execute(insert(migrants), rows)
+        arrived = [(record.island, record.data["fn"]["id"]) for record in records if record.kind == "migrated"]
+        numbers = [migrant_number for key in arrived if (migrant_number := self._incoming.get(key)) is not None]
+        if numbers:
+            connection.execute(delete(migrants).where(migrants.c.number.in_(numbers)))

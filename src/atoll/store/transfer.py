@@ -1,0 +1,335 @@
+"""All that a store holds, in an order that is the same everywhere, with what it comes to as a hash."""
+
+import hashlib
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Table, func, insert, inspect, select, tuple_
+
+from atoll import errors
+from atoll.store import event_streams
+from atoll.store.database import schema
+from atoll.store.database.database import GLOBAL_LOCK, Database
+from atoll.store.records import leases
+from atoll.store.records.blobs import insert_blobs
+from atoll.store.records.json_codec import Blob
+from atoll.store.runs import RUNS_LOCK
+from atoll.store.versions import audit
+from atoll.store.versions.change import ChangeEntry
+from atoll.store.versions.sql_change_log import CHANGES_TOPIC
+
+CHUNK = 1000  # rows in memory at a time; what is long stands among the bodies
+BLOB_CHUNK = 20
+
+# What belongs to a run, by the column that names the run, in the order of the rest of its key.
+RUN_TABLES = (schema.records, schema.candidates, schema.commands)
+
+
+class RunContents(NamedTuple):
+    """What a store has of one run.
+
+    Attributes:
+        digest: SHA-256 over all its rows: equal runs have equal ones, in whatever store.
+    """
+
+    run: str
+    records: int
+    candidates: int
+    commands: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreContents:
+    """What a store holds in all; `hash` is that of the last change."""
+
+    runs: Sequence[RunContents] = ()
+    changes: int = 0
+    hash: str = ""
+    blobs: int = 0
+    moments: int = 0
+
+
+class RowHash:
+    """Adds up rows to a number and a hash."""
+
+    def __init__(self) -> None:
+        self.num_rows, self._hash = 0, hashlib.sha256()
+
+    def add(self, rows: Iterable[Sequence[Any]]) -> None:
+        for row in rows:
+            self.num_rows += 1
+            self._hash.update(repr(tuple(row)).encode())
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class RunHash:
+    """Adds up the rows of one run, table by table."""
+
+    def __init__(self, run: Sequence[Any]) -> None:
+        self._run, self._hash, self._counts = str(run[0]), RowHash(), Counter[str]()
+        self._hash.add([run])
+
+    def add(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+        self._hash.add(rows)
+        self._counts[table.name] += len(rows)
+
+    def to_contents(self) -> RunContents:
+        records, candidates, commands = (self._counts[table.name] for table in RUN_TABLES)
+        return RunContents(self._run, records, candidates, commands, self._hash.hexdigest())
+
+
+def list_run_rows(connection: Connection) -> Sequence[Any]:
+    """Returns all rows of `runs`, oldest first."""
+    return connection.execute(select(schema.runs).order_by(schema.runs.c.number)).all()
+
+
+def iter_run_rows(connection: Connection, table: Table, run_number: int) -> Iterator[Sequence[Any]]:
+    """Yields the rows of a run in portions, without its number."""
+    key = [column for column in table.primary_key if column.name != "run"]
+    columns = [column for column in table.c if column.name != "run"]
+    return iter_chunks(connection, columns, key, table.c.run == run_number)
+
+
+def iter_chunks(
+    connection: Connection,
+    columns: Sequence[Any],
+    key: Sequence[ColumnElement[Any]],
+    condition: ColumnElement[bool] | None = None,
+    size: int = CHUNK,
+) -> Iterator[Sequence[Any]]:
+    """Yields rows in the order of a key, which is among the columns, so many at a time."""
+    query = select(*columns).order_by(*key).limit(size)
+    query = query if condition is None else query.where(condition)
+    indexes = [list(columns).index(column) for column in key]
+    rows = connection.execute(query).all()
+    while rows:
+        yield rows
+        last = [rows[-1][index] for index in indexes]
+        rows = connection.execute(query.where(tuple_(*key) > tuple_(*last))).all() if len(rows) == size else []
+
+
+def hash_run(connection: Connection, run_number: int, run_row: Sequence[Any]) -> RunContents:
+    """Returns what there is of a run; `run` is its row without its number."""
+    run_hash = RunHash(run_row)
+    for table in RUN_TABLES:
+        for rows in iter_run_rows(connection, table, run_number):
+            run_hash.add(table, rows)
+    return run_hash.to_contents()
+
+
+def iter_entries(connection: Connection) -> Iterator[ChangeEntry]:
+    """Yields all changes, with their values.
+
+    Raises:
+        StoreFailed: A value is lost or damaged.
+    """
+    all_columns = [*(schema.changes.c[name] for name in ChangeEntry._fields), schema.changes.c.body]
+    for rows in iter_chunks(connection, all_columns, [schema.changes.c.seq]):
+        for *columns, blob_hash in rows:
+            entry = ChangeEntry(*columns)
+            yield entry if blob_hash is None else entry._replace(value=_load_value(connection, entry, blob_hash))
+
+
+def _load_value(connection: Connection, entry: ChangeEntry, sha256: str) -> str:
+    row = connection.execute(select(schema.blobs).where(schema.blobs.c.sha256 == sha256)).one_or_none()
+    if row is None or entry.value is not None or not is_intact(Blob(*row)):
+        raise errors.StoreFailed(f"The value of change {entry.seq} is damaged: use a copy that is whole.")
+    return Blob(*row).decompress().decode()
+
+
+def iter_blobs(connection: Connection) -> Iterator[Sequence[Blob]]:
+    """Yields all bodies, a few at a time."""
+    for rows in iter_chunks(connection, list(schema.blobs.c), [schema.blobs.c.sha256], size=BLOB_CHUNK):
+        yield [Blob(*row) for row in rows]
+
+
+def is_intact(blob: Blob) -> bool:
+    """Says whether a body is what its hash says."""
+    try:
+        return hashlib.sha256(blob.decompress()).hexdigest() == blob.sha256
+    except (zlib.error, TypeError):  # SQLite may hold a text where bytes belong
+        return False
+
+
+def has_streams(connection: Connection) -> bool:
+    return inspect(connection).has_table(event_streams.moments.name)
+
+
+def iter_stream_rows(connection: Connection) -> Iterator[Sequence[Any]]:
+    """Yields what streams hold in portions: the number of each row, then the rest."""
+    if has_streams(connection):
+        yield from iter_chunks(connection, list(event_streams.moments.c), [event_streams.moments.c.number])
+
+
+def find_damage(connection: Connection, on_run: Callable[[RunContents], None] = lambda run: None) -> Sequence[str]:
+    """Looks for what is lost or damaged among runs and bodies, and returns it in words."""
+    problems = list[str]()
+    for run_number, *run_row in list_run_rows(connection):
+        contents = hash_run(connection, run_number, run_row)
+        on_run(contents)
+        problems += _find_missing_rows(connection, run_number, contents)
+    for blobs in iter_blobs(connection):
+        problems += [f"The body {blob.sha256} is damaged." for blob in blobs if not is_intact(blob)]
+    return problems
+
+
+def _find_missing_rows(connection: Connection, run_number: int, contents: RunContents) -> Iterator[str]:
+    seqs = select(schema.records.c.seq).where(schema.records.c.run == run_number)
+    last = connection.execute(seqs.order_by(schema.records.c.seq.desc()).limit(1)).scalar() or 0
+    if last != contents.records:
+        yield f"Run {contents.run} has {contents.records} records, and its last is number {last}."
+    missing = select(schema.candidates.c.step).where(
+        schema.candidates.c.run == run_number, schema.candidates.c.seq.not_in(seqs)
+    )
+    if connection.execute(missing.limit(1)).first() is not None:
+        yield f"Run {contents.run} has candidates without the records that hold them."
+
+
+type OnProgress = Callable[[str], None]
+
+
+def copy_store(source: Database, target: Database, on_progress: OnProgress = lambda message: None) -> StoreContents:
+    """Copies all runs, changes, streams and bodies in one transaction, and reads all of it back before it commits.
+
+    The source is read as it stands at one moment, also while runs write on. Memory stays bounded. Runs, and streams,
+    are added to those of the target; changes are one chain, so that of the target must be the beginning of the
+    source's, or empty.
+
+    Args:
+        tell: Hears what was done, sentence by sentence.
+
+    Raises:
+        SetupError: Both are the same store, or hold what cannot be put together.
+        StoreFailed: What came out is not what went in; the target is as it was.
+        ChainBroken: The changes of the source are not what was written.
+    """
+    if source.identity == target.identity and source.engine.dialect.name == target.engine.dialect.name:
+        raise errors.SetupError(f"{source.name} and {target.name} are one and the same store: name two.")
+    with source.begin_read() as connection:
+        with_streams = has_streams(connection)
+        has_leases = inspect(connection).has_table(leases.migrants.name)
+    if with_streams:
+        event_streams.create_table(target)
+    if has_leases:
+        with target.begin_write(GLOBAL_LOCK) as connection:
+            leases.metadata.create_all(connection)
+    with source.begin_snapshot() as old, target.begin_write(RUNS_LOCK, CHANGES_TOPIC) as new:
+        _check_conflicts(old, new, target.name)
+        num_blobs = _copy_blobs(old, new)
+        on_progress(f"{num_blobs:,} bodies")
+        runs = list[RunContents]()
+        for run_number, *run_row in list_run_rows(old):
+            runs.append(_copy_run(old, target, new, run_number, run_row))
+            if has_leases:
+                _copy_leases(old, new, run_number, run_row[0])
+            on_progress("run {}: {:,} records, {:,} candidates, {:,} commands, {}".format(*runs[-1]))
+        changes = _copy_changes(old, target, new)
+        on_progress(f"{changes.seq:,} changes, ending in {changes.hash}")
+        num_moments = _copy_streams(old, target, new) if with_streams else 0
+    return StoreContents(runs, changes.seq, changes.hash, num_blobs, num_moments)
+
+
+def _check_conflicts(old: Connection, new: Connection, name: str) -> None:
+    ids = set(new.execute(select(schema.runs.c.id)).scalars())
+    duplicates = [run.id for run in list_run_rows(old) if run.id in ids]
+    if duplicates:
+        raise errors.SetupError(
+            f"{name} has {len(duplicates)} of these runs already, {duplicates[0]} first: copy into a store that has none of them."
+        )
+    end = new.execute(select(func.max(schema.changes.c.seq))).scalar() or 0
+    hashes = [
+        connection.execute(select(schema.changes.c.hash).where(schema.changes.c.seq == end)).scalar()
+        for connection in (old, new)
+    ]
+    if hashes[0] != hashes[1]:
+        raise errors.SetupError(
+            f"{name} has {end} changes of its own, and two chains cannot become one: copy into a store without any."
+        )
+    streams = [
+        set(connection.execute(select(event_streams.moments.c.stream).distinct()).scalars())
+        for connection in (old, new)
+        if has_streams(connection)
+    ]
+    if len(streams) == 2 and (duplicates := sorted(set.intersection(*streams))):
+        raise errors.SetupError(f"{name} has a stream {duplicates[0]} already: copy into a store without it.")
+
+
+def _copy_blobs(old: Connection, new: Connection) -> int:
+    total = 0
+    for blobs in iter_blobs(old):
+        insert_blobs(new, blobs)
+        hashes = [blob.sha256 for blob in blobs]
+        rows = new.execute(select(schema.blobs).where(schema.blobs.c.sha256.in_(hashes))).all()
+        _require(len(rows) == len(blobs) and all(is_intact(Blob(*row)) for row in rows), "A body")
+        total += len(blobs)
+    return total
+
+
+def _copy_run(
+    old: Connection, target: Database, new: Connection, run_number: int, run_row: Sequence[Any]
+) -> RunContents:
+    _insert_rows(target, new, schema.runs, [run_row])
+    new_number: int = new.execute(select(schema.runs.c.number).where(schema.runs.c.id == run_row[0])).scalar_one()
+    run_hash = RunHash(run_row)
+    for table in RUN_TABLES:
+        for rows in iter_run_rows(old, table, run_number):
+            run_hash.add(table, rows)
+            _insert_rows(target, new, table, [(new_number, *row) for row in rows])
+    copied = run_hash.to_contents()
+    reread = hash_run(
+        new, new_number, new.execute(select(schema.runs).where(schema.runs.c.number == new_number)).one()[1:]
+    )
+    _require(reread == copied, f"Run {copied.run}")
+    return copied
+
+
+def _copy_leases(old: Connection, new: Connection, run_number: int, run_id: str) -> None:
+    """Copies how far the islands of a shared run are and what was used; here nobody leads them yet."""
+    new_number = new.execute(select(schema.runs.c.number).where(schema.runs.c.id == run_id)).scalar_one()
+    reset_values = {"run": new_number, "owner": None, "expires": 0.0}
+    for table in (leases.leases, leases.accounts, leases.migrants):
+        columns = [column for column in table.c if column.name != "number"]
+        overrides = {name: value for name, value in reset_values.items() if name in table.c}
+        query = select(*columns).where(table.c.run == run_number).order_by(*table.primary_key)
+        if rows := [{**row, **overrides} for row in old.execute(query).mappings()]:
+            new.execute(insert(table), rows)
+
+
+def _copy_changes(old: Connection, target: Database, new: Connection) -> audit.AuditReport:
+    end = new.execute(select(func.max(schema.changes.c.seq))).scalar() or 0
+    columns, key = list(schema.changes.c), [schema.changes.c.seq]
+    for rows in iter_chunks(old, columns, key, schema.changes.c.seq > end):
+        _insert_rows(target, new, schema.changes, rows)
+    report = audit.verify(iter_entries(new))
+    _require(report == audit.verify(iter_entries(old)), "The log of changes")
+    return report
+
+
+def _copy_streams(old: Connection, target: Database, new: Connection) -> int:
+    source_hash, target_hash = RowHash(), RowHash()
+    last_number = new.execute(select(func.max(event_streams.moments.c.number))).scalar() or 0
+    for rows in iter_stream_rows(old):
+        unnumbered = [tuple(row)[1:] for row in rows]
+        source_hash.add(unnumbered)
+        _insert_rows(target, new, event_streams.moments, unnumbered)
+    for rows in iter_stream_rows(new):
+        target_hash.add(tuple(row)[1:] for row in rows if row[0] > last_number)
+    _require(source_hash.hexdigest() == target_hash.hexdigest(), "A stream")
+    return source_hash.num_rows
+
+
+def _insert_rows(target: Database, new: Connection, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+    """Adds rows; those without a number get the next ones."""
+    columns = [column.name for column in table.c][len(table.c) - len(rows[0]) :]
+    target.dialect.bulk_insert(new.connection.cursor(), table.name, columns, rows)
+
+
+def _require(is_equal: bool, subject: str) -> None:
+    if not is_equal:
+        raise errors.StoreFailed(f"{subject} did not arrive as it was, so nothing was copied: check both stores.")

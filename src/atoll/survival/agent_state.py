@@ -1,0 +1,83 @@
+"""All that an agent knows and feels during one life; between lives only the playbook and a little else go on."""
+
+from dataclasses import dataclass, field
+
+from atoll.survival.beliefs import Beliefs
+from atoll.survival.curiosity import RandomDistillation, VisitCounts
+from atoll.survival.fear import Forecaster
+from atoll.survival.recipes import RecipeBook
+from atoll.survival.roles.memory import Memory
+from atoll.survival.roles.playbook_store import EpisodePlaybook
+from atoll.survival.world_map import WorldMap
+from atoll.survival.worlds.world import Observation, World
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What an agent may feel and use, and how strongly.
+
+    Attributes:
+        danger_threshold: Above this chance of damage an action is not done: the engine stops or evades.
+        exploration_bonus: Multiplies every bonus for what is new.
+    """
+
+    has_playbook: bool = True
+    has_fear: bool = True
+    has_curiosity: bool = True
+    danger_threshold: float = 0.7
+    exploration_bonus: float = 1.0
+
+
+@dataclass(slots=True)
+class AgentState:
+    """The state of one life, which the roles share.
+
+    Attributes:
+        coefficient: The weight of curiosity against survival; the reward synthesizer adjusts it.
+        rates: What a tick takes of each resource, as observed.
+        lit_since: When this day began.
+    """
+
+    world: World
+    settings: AgentSettings
+    memory: Memory
+    episode_playbook: EpisodePlaybook
+    forecaster: Forecaster
+    beliefs: Beliefs = field(default_factory=Beliefs)
+    world_map: WorldMap = field(default_factory=WorldMap)
+    visit_counts: VisitCounts = field(default_factory=VisitCounts)
+    distillation: RandomDistillation = field(default_factory=RandomDistillation)
+    recipe_book: RecipeBook = field(default_factory=RecipeBook)
+    curiosity_weight: float = 1.0
+    consumption_rates: dict[str, float] = field(default_factory=dict)
+    day_start: int = 0
+    _recalled_topics: set[str] = field(default_factory=set)
+
+    @property
+    def curiosity(self) -> float:
+        return self.curiosity_weight * self.settings.exploration_bonus if self.settings.has_curiosity else 0.0
+
+    @property
+    def prior(self) -> float:
+        return self.forecaster.prior
+
+    def recall(self, topic: str) -> None:
+        """Looks up in the playbook what it says of something, once in a life."""
+        if self.settings.has_playbook and topic not in self._recalled_topics:
+            self._recalled_topics.add(topic)
+            bullets = self.episode_playbook.find_bullets(topic)
+            self.beliefs.read_bullets(bullets)
+            self.recipe_book.read_bullets(bullets)
+
+    def perceive(self, observation: Observation) -> list[tuple[str, str, int]]:
+        """Takes in a view; returns which looks turned into which, and after how long."""
+        for tile in observation.tiles.values():
+            if tile not in self._recalled_topics:
+                self.recall(tile)
+        changes = self.world_map.update(observation)
+        return [(old_tile, new_tile, ticks) for _, old_tile, new_tile, ticks in changes]
+
+    def ticks_to_dusk(self, tick: int) -> float:
+        """Returns how long it stays light, as far as anybody knows."""
+        daylight = self.beliefs.daylight
+        return float("inf") if daylight is None else max(0.0, self.day_start + daylight - tick)

@@ -1,0 +1,185 @@
+"""What an agent believes about its world: what hurts, what blocks, what gives what; read, lived, and put in words.
+
+A sentence of the playbook is the long form of a belief. `read` turns sentences into beliefs, `sentences` are the forms,
+and nothing else connects the two: an empty playbook is an empty head.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from atoll import playbook
+
+DEFAULT_DAMAGE = 0.15  # damage that is assumed of a look that nobody has tried
+MIN_TRIES = 2  # without a gain after which an action is said to give nothing
+
+
+@dataclass(slots=True)
+class TileStats:
+    """What is known of a look: how often it was entered, hurt, was run into, and what it did."""
+
+    entered: float = 0.0
+    hurt: float = 0.0
+    damage: float = 0.0
+    blocked: float = 0.0
+    cause: str = ""
+    hunts: bool = False
+
+    def mean_damage(self) -> float:
+        return self.damage / self.hurt if self.hurt else DEFAULT_DAMAGE
+
+
+@dataclass(slots=True)
+class ActionEffect:
+    """What is known of doing something to a look: tries, and what they gave."""
+
+    tries: float = 0.0
+    gains: Counter[str] = field(default_factory=Counter)
+
+
+type ActionKey = tuple[str, str]  # an action and the look, or the circumstances, that it is done to
+
+AVOID, HARMLESS, GIVES, GIVES_NOTHING = (
+    "Avoid {look}: it hurts ({cause}, {damage:.2f}).",
+    "{look} is harmless: step on it freely.",
+    "{action} at {look} gives {gain}.",
+    "{action} at {look} gives nothing.",
+)
+BLOCKS, HUNTS, REFUGE = (
+    "{look} blocks the way.",
+    "{look} hunts: keep away from it.",
+    "At night {look} keeps harm away: wait there.",
+)
+DARK, DAYLIGHT, RENEWS = (
+    "The dark hurts whoever stays outside: seek a refuge before night.",
+    "Daylight lasts {ticks} ticks.",
+    "{look} turns into {other} again within {ticks} ticks.",
+)
+
+_PATTERNS: Sequence[tuple[str, re.Pattern[str]]] = [
+    (
+        "avoid",
+        re.compile(r"Avoid (?P<look>.+): it hurts \((?P<cause>[^,]+), (?P<damage>[0-9]{1,4}(?:[.][0-9]{1,9})?)\)\."),
+    ),
+    ("harmless", re.compile(r"(?P<look>.+) is harmless: step on it freely\.")),
+    ("nothing", re.compile(r"(?P<action>\S+) at (?P<look>.+) gives nothing\.")),
+    ("gives", re.compile(r"(?P<action>\S+) at (?P<look>.+) gives (?P<gain>[^.]+)\.")),
+    ("blocks", re.compile(r"(?P<look>.+) blocks the way\.")),
+    ("hunts", re.compile(r"(?P<look>.+) hunts: keep away from it\.")),
+    ("refuge", re.compile(r"At night (?P<look>.+) keeps harm away: wait there\.")),
+    ("dark", re.compile(r"The dark hurts whoever stays outside: seek a refuge before night\.")),
+    ("daylight", re.compile(r"Daylight lasts (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
+    ("renews", re.compile(r"(?P<look>.+) turns into (?P<other>.+) again within (?P<ticks>[1-9][0-9]{0,8}) ticks\.")),
+]
+
+
+@dataclass(slots=True)
+class Beliefs:
+    """Beliefs, from the playbook and from this life.
+
+    Attributes:
+        facts: By look.
+        uses: By deed.
+        refuges: Looks where the night does no harm, with how often that was seen.
+        dark_hurt, dark_ticks: Ticks of darkness outside a refuge that hurt, and all of them.
+        daylight: Ticks of light in a day, once somebody has seen a whole one.
+        renewals: What a look turns into by itself, and within how many ticks.
+        told: Ids of the bullets by the look or deed that they are about.
+    """
+
+    tile_stats: dict[str, TileStats] = field(default_factory=dict)
+    effects: dict[ActionKey, ActionEffect] = field(default_factory=dict)
+    refuges: Counter[str] = field(default_factory=Counter)
+    dark_harm_ticks: float = 0.0
+    dark_ticks: float = 0.0
+    daylight: int | None = None
+    renewals: dict[str, tuple[str, int]] = field(default_factory=dict)
+    bullet_ids: dict[str, set[str]] = field(default_factory=dict)
+    _read_ids: set[str] = field(default_factory=set)
+
+    def get_tile_stats(self, tile: str) -> TileStats:
+        if tile not in self.tile_stats:
+            self.tile_stats[tile] = TileStats()
+        return self.tile_stats[tile]
+
+    def get_effect(self, action: str, tile: str) -> ActionEffect:
+        if (action, tile) not in self.effects:
+            self.effects[action, tile] = ActionEffect()
+        return self.effects[action, tile]
+
+    def read_bullets(self, bullets: Iterable[playbook.Bullet]) -> None:
+        """Believes what bullets say, the more the more often they helped; a bullet is read once in a life."""
+        for bullet in bullets:
+            if bullet.id not in self._read_ids:
+                self._read_ids.add(bullet.id)
+                self._apply_bullet(bullet)
+
+    def _apply_bullet(self, bullet: playbook.Bullet) -> None:
+        for name, pattern in _PATTERNS:
+            parsed = pattern.fullmatch(bullet.content)
+            if parsed is None:
+                continue
+            groups = parsed.groupdict()
+            self.bullet_ids.setdefault(groups.get("look") or name, set()).add(bullet.id)
+            support, doubt = 1.0 + min(bullet.helpful, 20), float(min(bullet.harmful, 20))
+            match name:
+                case "avoid":
+                    stats = self.get_tile_stats(groups["look"])
+                    stats.entered, stats.hurt = stats.entered + support + doubt, stats.hurt + support
+                    stats.damage, stats.cause = stats.damage + support * float(groups["damage"]), groups["cause"]
+                case "harmless":
+                    stats = self.get_tile_stats(groups["look"])
+                    stats.entered, stats.hurt = stats.entered + support + doubt, stats.hurt + doubt
+                case "gives":
+                    effect = self.get_effect(groups["action"], groups["look"])
+                    effect.tries, effect.gains[groups["gain"]] = (
+                        effect.tries + support + doubt,
+                        effect.gains[groups["gain"]] + int(support),
+                    )
+                case "nothing":
+                    self.get_effect(groups["action"], groups["look"]).tries += MIN_TRIES * support
+                case "blocks":
+                    self.get_tile_stats(groups["look"]).blocked += support
+                case "hunts":
+                    self.get_tile_stats(groups["look"]).hunts = True
+                case "refuge":
+                    self.refuges[groups["look"]] += int(support)
+                case "dark":
+                    self.dark_harm_ticks, self.dark_ticks = (
+                        self.dark_harm_ticks + 5 * support,
+                        self.dark_ticks + 5 * (support + doubt),
+                    )
+                case "daylight":
+                    self.daylight = int(groups["ticks"])
+                case "renews":
+                    self.renewals[groups["look"]] = (groups["other"], int(groups["ticks"]))
+            return
+
+    def get_risk(self, tile: str, prior: float) -> float:
+        """Returns the chance that entering a look hurts; `prior` for one that nobody has tried."""
+        stats = self.tile_stats.get(tile)
+        if stats is None:
+            return prior
+        return (stats.hurt + prior) / (stats.entered + 1.0)
+
+    def is_wall(self, tile: str) -> bool:
+        stats = self.tile_stats.get(tile)
+        return stats is not None and stats.blocked > stats.entered
+
+    def find_sources(self, gain: str) -> list[tuple[str, str, float]]:
+        """Returns what gives something: (action, look, how often of the tries)."""
+        sources = []
+        for (action, tile), effect in self.effects.items():
+            if effect.gains[gain] and effect.tries:
+                sources.append((action, tile, min(1.0, effect.gains[gain] / effect.tries)))
+        return sources
+
+    def is_dark_harmful(self) -> bool:
+        return self.dark_harm_ticks >= 2 and self.dark_harm_ticks > 0.5 * self.dark_ticks
+
+    def list_feared(self, prior: float, threshold: float = 0.5) -> list[str]:
+        """Returns the looks that are held to hurt: the entries of the dictionary of fear."""
+        return [
+            tile for tile, stats in self.tile_stats.items() if stats.hurt and self.get_risk(tile, prior) >= threshold
+        ]

@@ -1,0 +1,184 @@
+"""A kernel step is one life: the head of the playbook is lived by, observed, and followed by what it became."""
+
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from atoll import evaluation, function, gate, playbook, system
+from atoll.candidate import JSON
+from atoll.evaluation import BlobRef, Evaluation
+from atoll.survival.episode import EpisodeRunner, EpisodeSummary
+from atoll.survival.live_controls import SETTINGS, CheckedSettings
+from atoll.survival.plan import LoopSnapshot
+from atoll.survival.roles.presenter import Presenter
+
+# How to live, with which playbook and state, the world's seed, the number of the life.
+type RunEpisode = Callable[[EpisodeRunner, playbook.Playbook, Mapping[str, Any], int, int], EpisodeSummary]
+
+SNAPSHOTS = "snapshots.jsonl.z"  # the turns of a life, a JSON line each, deflated
+NUM_FIRST_SAVED = 3  # lives whose turns are kept; later ones at powers of two: a long run keeps few
+
+
+class EpisodeProposer:
+    """Lives one life per step, as a function of its task.
+
+    Args:
+        live: Lives a life, or several at once.
+        living: How lives are lived.
+        bodies: Where turns and what goes on between lives are kept.
+        presenter: Hears of every turn.
+        seed: Of the run: worlds come from it and the number of the step.
+    """
+
+    def __init__(
+        self, run_episode: RunEpisode, runner: EpisodeRunner, blobs: system.BlobStore, presenter: Presenter, seed: int
+    ) -> None:
+        self._run_episode, self._runner, self._blobs = run_episode, runner, blobs
+        self._presenter, self._seed = presenter, seed
+        self._num_shown = 0  # of turns that were shown to people outside
+
+    def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
+        (head,) = context.parents
+        book = playbook.Playbook.load(str(head.skeleton()))
+        turns: list[LoopSnapshot] = []
+        is_saved = _is_saved(context.iteration)
+        runner = self._configure_runner(context.iteration, context.advice, turns if is_saved else None)
+        result = self._run_episode(
+            runner,
+            book,
+            self._load_state(context.advice),
+            derive_world_seed(self._seed, context.iteration),
+            context.iteration,
+        )
+        summary = result.to_data()
+        self._presenter.publish_end(summary)
+        artifacts = {SNAPSHOTS: self._blobs.save_blob(_compress_turns(turns))} if turns else {}
+        context.update_evaluation(head, to_evaluation(result, artifacts))
+        ref = self._blobs.save_blob(json.dumps(result.state, sort_keys=True).encode())
+        text = function.Text(serialize_result(result))
+        return [function.derive_child(head, text, life=summary, state=[ref.sha256, ref.size, ref.head])]
+
+    def _configure_runner(
+        self, iteration: int, advice: Mapping[str, JSON], turns: list[LoopSnapshot] | None
+    ) -> EpisodeRunner:
+        """Returns how this life is lived: settings that came from outside count, and kept turns are told in full."""
+        runner, checked = self._runner, CheckedSettings(advice)
+        agent_settings, notification_settings = (
+            checked.apply_to_agent(runner.agent_settings),
+            checked.apply_to_notifications(runner.notification_settings),
+        )
+        controls = replace(runner.controls, advice={name: advice[name] for name in SETTINGS if name in advice})
+
+        def show(snapshot: LoopSnapshot) -> None:
+            if turns is not None:
+                turns.append(snapshot)
+            self._presenter.publish_turn(snapshot)
+            channel = controls.get_channel()
+            if channel is not None and (runner.has_text or controls.is_shown(controls.read_settings())):
+                self._num_shown += 1  # several may live at once: a turn's own number would not do
+                channel.publish(iteration, self._num_shown, json.dumps(snapshot.to_data(), ensure_ascii=False))
+
+        has_text = runner.has_text or turns is not None or self._presenter.is_watched
+        return replace(
+            runner,
+            agent_settings=agent_settings,
+            notification_settings=notification_settings,
+            show=show,
+            controls=controls,
+            has_text=has_text,
+        )
+
+    def _load_state(self, advice: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "state" not in advice:
+            return {}
+        state: Mapping[str, Any] = json.loads(self._blobs.load_blob(BlobRef(*advice["state"])))
+        return state
+
+
+def serialize_result(result: EpisodeSummary) -> str:
+    """Returns the playbook that a life left, with what it was worth, as JSON that `Playbook.load` reads too."""
+    outcome: dict[str, JSON] = {
+        "episode": result.episode,
+        "score": result.score,
+        "ticks": result.ticks,
+        "cause": result.cause,
+    }
+    data = {**result.book.to_data(), "counts": dict(result.counts), "lived": outcome}
+    return json.dumps(data, separators=(",", ":"), sort_keys=True)
+
+
+def derive_world_seed(seed: int, iteration: int) -> int:
+    """Returns the seed of a life's world: the same for every setting of a run with this seed."""
+    return Random(f"{seed}/world/{iteration}").getrandbits(31)
+
+
+def to_evaluation(result: EpisodeSummary, artifacts: Mapping[str, BlobRef]) -> Evaluation:
+    """Returns a life as the judgement of the playbook that it was lived by."""
+    metrics = {"ticks": float(result.ticks), "reward": result.reward, "coverage": result.coverage, "bits": result.bits}
+    metrics |= {"damage": result.damage, "episode": float(result.episode)}
+    ending = f"died of {result.cause}" if result.cause else "lived on"
+    feedback = f"{ending} after {result.ticks} ticks, reward {result.reward:.2f}, coverage {result.coverage:.0%}"
+    return Evaluation(result.score, metrics=metrics, feedback=feedback, artifacts=artifacts)
+
+
+def make_evaluator(curator: playbook.Curator) -> function.CandidateEvaluator:
+    """Returns the judge of what can be told before a playbook is lived by: its form, its length, and what the life
+    was worth that it comes from. `task.observe` replaces that by the life that was lived by it.
+    """
+
+    def evaluate(skeleton: function.AnySkeleton) -> Evaluation:
+        book = playbook.Playbook.load(str(skeleton))
+        tokens = book.count_tokens(curator.count_tokens)
+        if tokens > curator.config.max_tokens:
+            return evaluation.failed(f"it has {tokens} tokens and may have {curator.config.max_tokens}")
+        outcome = json.loads(str(skeleton)).get("lived") or {"score": 0.0}
+        metrics = {"bullets": float(len(book)), "tokens": float(tokens)}
+        return Evaluation(float(outcome["score"]), metrics=metrics, feedback="nobody has lived by it yet")
+
+    return evaluate
+
+
+def curate(proposal: gate.Proposal) -> gate.Decision:
+    """Lets a playbook in whose every change was curated during the life; one that says the same stays out."""
+    bullets = json.loads(proposal.candidate.content)["bullets"]
+    if any(json.loads(candidate.content)["bullets"] == bullets for candidate in proposal.known_candidates):
+        return gate.Decision("reject", "nothing was learnt", "curator")
+    summary: Any = proposal.candidate.meta.get("life", {})
+    changes = summary.get("policy_changes", 0)
+    ending = f"died of {summary.get('cause')}" if summary.get("cause") else "lived on"
+    return gate.Decision("accept", f"life {summary.get('episode')} {ending}: {changes} changes", "curator")
+
+
+class EpisodeLearner:
+    """Carries what is no playbook from life to life: logs, notes, what fear has learnt; and the lives themselves."""
+
+    def __init__(self) -> None:
+        self.episodes: list[Mapping[str, Any]] = []
+        self._state: JSON = None
+
+    def advise(self, rng: Random) -> Mapping[str, JSON]:
+        return {"state": self._state} if self._state is not None else {}
+
+    def learn(self, result: function.IterationResult) -> None:
+        for fn, _ in result.children:
+            if fn.candidate is not None and "life" in fn.candidate.meta:
+                summary: Any = fn.candidate.meta["life"]
+                self.episodes.append(summary)
+                self._state = fn.candidate.meta["state"]
+
+
+def _is_saved(episode: int) -> bool:
+    return episode <= NUM_FIRST_SAVED or episode & (episode - 1) == 0
+
+
+def _compress_turns(turns: Sequence[LoopSnapshot]) -> bytes:
+    lines = "\n".join(json.dumps(turn.to_data(), ensure_ascii=False) for turn in turns)
+    return zlib.compress(lines.encode(), 6)
+
+
+def decompress_turns(data: bytes) -> list[dict[str, Any]]:
+    """Reads back the turns of a life as they are kept."""
+    return [json.loads(line) for line in zlib.decompress(data).decode().splitlines()]

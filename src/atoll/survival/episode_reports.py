@@ -1,0 +1,196 @@
+"""The lives of a run as a store keeps them, for whoever watches or looks back."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from atoll import errors, journal, playbook, store
+from atoll.candidate import JSON
+from atoll.evaluation import BlobRef
+from atoll.survival import forecast_metrics, live_controls
+from atoll.survival.episode_proposer import SNAPSHOTS, decompress_turns
+
+LIVE_SETTINGS = live_controls.SETTINGS  # what can be set while somebody lives
+NUM_BINS = 8
+MIN_BIN_TURNS = 5  # turns that a bin of the curve needs to say anything
+
+
+class FinishedEpisode(NamedTuple):
+    """A life that is over, in numbers.
+
+    Attributes:
+        feedback: How it ended, in words.
+        snapshots: Where its turns are kept; None: they are not.
+    """
+
+    episode: int
+    score: float | None
+    metrics: Mapping[str, float]
+    feedback: str
+    snapshots: BlobRef | None
+
+
+def iter_finished_episodes(run_store: store.Store, run: str) -> Iterator[FinishedEpisode]:
+    """Yields the lives of a run that are over, in their order."""
+    return _iter_episodes(run_store.journal(run).read_kinds("observed"))
+
+
+def get_episode(run_store: store.Store, run: str, episode: int) -> FinishedEpisode | None:
+    """Returns one life that is over; None: it is not over, or there is none. A life has the number of its step."""
+    return next(_iter_episodes(run_store.journal(run).read_step(episode, "observed")), None)
+
+
+def _iter_episodes(records: Iterable[journal.Record]) -> Iterator[FinishedEpisode]:
+    for record in records:
+        evaluation = record.data["evaluation"]
+        if "episode" in (metrics := evaluation.get("metrics", {})):
+            ref = evaluation.get("artifacts", {}).get(SNAPSHOTS)
+            snapshots = None if ref is None else BlobRef(*ref)
+            other_metrics = {name: value for name, value in metrics.items() if name != "episode"}
+            yield FinishedEpisode(
+                int(metrics["episode"]),
+                evaluation.get("score"),
+                other_metrics,
+                evaluation.get("feedback", ""),
+                snapshots,
+            )
+
+
+def load_turns(run_store: store.Store, run: str, episode: int) -> Sequence[Mapping[str, Any]]:
+    """Returns the turns of a life that is over, as they were kept.
+
+    Raises:
+        NotFound: There is no such life, or its turns were not kept.
+    """
+    finished = get_episode(run_store, run, episode)
+    if finished is not None and finished.snapshots is not None:
+        return decompress_turns(run_store.blobs().load_blob(finished.snapshots))
+    raise errors.NotFound(
+        f"The turns of life {episode} of run {run} are not kept: those of the first three lives are, and of each power "
+        "of two; --save-run keeps all."
+    )
+
+
+def iter_summaries(run_store: store.Store, run: str, episodes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """Yields lives as they summed themselves up, forecasts included; those that are not there are left out."""
+    rows = run_store.candidates(run)
+    for episode in episodes:
+        row = rows.find(f"{episode}.0")
+        if row is not None and isinstance(summary := row.meta.get("life"), Mapping):
+            yield summary
+
+
+def measure_forecasts(summaries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Returns what forecasts of damage were worth, with the bins of a reliability diagram."""
+    forecasts = [(pair[0], bool(pair[1])) for summary in summaries for pair in summary.get("said", ())]
+    calibration = forecast_metrics.compute_calibration(forecasts)
+    return {**calibration._asdict(), "bins": [item._asdict() for item in calibration.bins]}
+
+
+def compute_exploration_curve(turns: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, float]]:
+    """Returns how often somebody stepped where they had never been, by the danger that they foresaw."""
+    visited: set[tuple[int, ...]] = set()
+    counts: dict[int, list[float]] = {}
+    for turn in turns:
+        position, danger = (turn["episode"], *turn["state"]["position"]), float(turn["forecast"])
+        bin_counts = counts.setdefault(min(NUM_BINS - 1, int(danger * NUM_BINS)), [0.0, 0.0, 0.0])
+        bin_counts[0] += 1
+        bin_counts[1] += danger
+        bin_counts[2] += position not in visited
+        visited.add(position)
+    return [
+        {"danger": total / size, "explored": explored / size, "size": size}
+        for size, total, explored in (counts[index] for index in sorted(counts))
+        if size >= MIN_BIN_TURNS
+    ]
+
+
+def parse_turn(text: str) -> Mapping[str, Any]:
+    """Reads a turn that a life under way showed."""
+    turn: Mapping[str, Any] = json.loads(text)
+    return turn
+
+
+NUM_LEARNING_EPISODES = 20  # before them nobody can be held to their forecasts
+NUM_ACHIEVEMENTS = 22
+
+
+def sum_episodes(episodes: Sequence[Mapping[str, Any]], *, is_crafter: bool = False) -> dict[str, JSON]:
+    """Sums lives up."""
+    if not episodes:
+        return {}
+    causes = Counter(episode["cause"] for episode in episodes if episode["cause"])
+    later = episodes[NUM_LEARNING_EPISODES:] or episodes
+    calibration = forecast_metrics.compute_calibration(
+        [(pair[0], bool(pair[1])) for episode in later for pair in episode["said"]]
+    )
+    encounters = sum(episode["encounters"] for episode in episodes)
+    result: dict[str, JSON] = {
+        "episodes": len(episodes),
+        "mean_ticks": fmean(episode["ticks"] for episode in episodes),
+        "mean_reward": fmean(episode["reward"] for episode in episodes),
+        "best_score": max(episode["score"] for episode in episodes),
+        "deaths": causes.total(),
+        "death_causes": dict(causes.most_common()),
+        "avoidance_rate": sum(episode["avoided"] for episode in episodes) / encounters if encounters else 0.0,
+        "coverage": fmean(episode["coverage"] for episode in episodes),
+        "information_gained": fmean(episode["bits"] for episode in episodes),
+        "brier_skill": calibration.brier_skill,
+        "auroc": calibration.auroc,
+        "calibration_error": calibration.ece,
+        "fear_precision": compute_fear_precision(episodes, calibration),
+        "policy_changes": sum(episode["policy_changes"] for episode in episodes),
+        "cvar_reward": forecast_metrics.compute_cvar([episode["reward"] for episode in episodes]),
+        "corrections": sum(episode["corrections"] for episode in episodes),
+    }
+    world_metrics = [episode["facts"] for episode in episodes if episode.get("facts")]
+    result |= {
+        name: fmean(metrics[name] for metrics in world_metrics) for name in (world_metrics[0] if world_metrics else ())
+    }
+    return result | (
+        {"crafter_score": compute_crafter_score([episode["unlocked"] for episode in episodes])} if is_crafter else {}
+    )
+
+
+def compute_fear_precision(episodes: Sequence[Mapping[str, Any]], calibration: forecast_metrics.Calibration) -> float:
+    """Returns the share of what is feared that truly hurts; where no world tells, of the alarms that came true."""
+    measured = [episode for episode in episodes if episode["right"] is not None and episode["feared"]]
+    if not measured:
+        return calibration.precision
+    correct, feared = (sum(int(episode[name]) for episode in measured) for name in ("right", "feared"))
+    return correct / feared
+
+
+def compute_crafter_score(unlocked: Sequence[Sequence[str]]) -> float:
+    """Returns Crafter's score in per cent: exp(mean ln(1 + rate)) - 1 over the achievements' success rates."""
+    counts = Counter(name for names in unlocked for name in set(names))
+    rates = [100.0 * count / len(unlocked) for count in counts.values()]
+    rates += [0.0] * (NUM_ACHIEVEMENTS - len(rates))
+    return math.exp(fmean(math.log1p(rate) for rate in rates)) - 1.0
+
+
+EMPTY_PLAYBOOK = "an empty playbook"
+
+
+def format_candidate(content: str) -> str:
+    """Returns the playbook as `atoll playbook show` prints it; what is none, as it is."""
+    try:
+        return playbook.Playbook.load(content).to_text() or "It is empty."
+    except errors.SetupError:
+        return content
+
+
+def format_one_line(content: str) -> str:
+    """Returns in a few words what became of the life that a playbook was written in."""
+    try:
+        book = playbook.Playbook.load(content)
+    except errors.SetupError:
+        return content
+    outcome: Any = json.loads(content).get("lived")
+    if not outcome:
+        return f"a playbook of {len(book)} bullets" if len(book) else EMPTY_PLAYBOOK
+    ending = f"died of {outcome['cause']}" if outcome.get("cause") else "lived on"
+    return f"life {outcome['episode']}: {outcome['ticks']} ticks, {ending}"

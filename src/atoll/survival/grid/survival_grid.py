@@ -1,0 +1,165 @@
+"""The environment, with the signature of gymnasium and without needing it."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from atoll import errors
+from atoll.survival.grid import presets, views
+from atoll.survival.grid.body import ACTIONS, Body
+from atoll.survival.grid.terrain import SHELTER, Terrain, make_terrain
+from atoll.survival.grid.views import CELL_PIXELS, TILES
+
+type ObservationKind = Literal["text", "symbols", "rgb"]
+
+ALIVE_REWARD, MEAL_REWARD, SHELTER_REWARD, DEATH_PENALTY = 0.01, 0.1, 0.01, 1.0
+
+
+class StepResult(NamedTuple):
+    """What gymnasium's `step` returns."""
+
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+class SurvivalGrid:
+    """A world with metabolism, hazards behind signs, fog, day and night; waiting dies in it.
+
+    The reward of a tick is a little for being alive and for being sheltered at night, more for a meal or a drink that
+    was needed, minus what was lost of life, minus 1 for death.
+
+    Args:
+        preset: One of `presets.PRESETS`.
+        family: Draws what the signs mean; worlds of one family agree on it.
+        observations: What `reset` and `step` return: `text`, `symbols` (arrays) or `rgb`.
+    """
+
+    metadata: Mapping[str, Any] = {"render_modes": ["ansi", "rgb_array"]}
+    actions = ACTIONS
+
+    def __init__(self, preset: str = "meadow", family: int = 0, observations: ObservationKind = "symbols") -> None:
+        self.preset, self.family, self.observations = presets.get_preset(preset), family, observations
+        if observations not in ("text", "symbols", "rgb"):
+            raise errors.SetupError(f"There are no observations {observations!r}: text, symbols or rgb.")
+        self.terrain = make_terrain(self.preset, 0, family)
+        self.body = Body(self.terrain.starts[0])
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins a life in the world of a seed; without one, in the world of seed 0."""
+        self.begin(seed or 0)
+        return self.observe(), self.info()
+
+    def begin(self, seed: int) -> None:
+        """Begins a life and shows nothing: for whoever looks by themselves."""
+        self.terrain = make_terrain(self.preset, seed, self.family)
+        self.body = Body(self.terrain.starts[0])
+
+    def step(self, action: int) -> StepResult:
+        """Lets the body act and a tick pass.
+
+        Raises:
+            SetupError: There is no such action, or the life is over.
+        """
+        if not 0 <= action < len(ACTIONS):
+            raise errors.SetupError(f"There is no action {action}: 0 to {len(ACTIONS) - 1}.")
+        reward = self.advance(ACTIONS[action])
+        is_over = not self.body.is_alive
+        return StepResult(self.observe(), reward, is_over, self._is_time_up() and not is_over, self.info())
+
+    def advance(self, action: str) -> float:
+        """Does an action by its name, lets a tick pass and returns the reward.
+
+        Raises:
+            SetupError: The life is over.
+        """
+        body, terrain = self.body, self.terrain
+        if not body.is_alive:
+            raise errors.SetupError("This life is over: call reset() first.")
+        levels_before = (body.food, body.water)
+        body.act(terrain, action)
+        terrain.pass_time([body.cell])
+        if body.is_alive:
+            body.apply_tick(terrain)
+        return compute_reward(terrain, body, levels_before)
+
+    def _is_time_up(self) -> bool:
+        return self.terrain.tick >= self.preset.max_ticks
+
+    def observe(self) -> Any:
+        match self.observations:
+            case "text":
+                return views.render_text(self.terrain, self.body)
+            case "rgb":
+                return views.render_rgb(self.terrain, self.body)
+            case _:
+                return views.encode_symbols(self.terrain, self.body)
+
+    def info(self) -> dict[str, Any]:
+        body = self.body
+        data = {"tick": self.terrain.tick, "position": body.cell, "life": body.life, "food": body.food}
+        data |= {"water": body.water, "is_night": self.terrain.is_night, "harm": dict(body.harm)}
+        return {**data, "gained": body.gained, "cause": body.cause}
+
+    def render(self, mode: str = "ansi") -> Any:
+        return (
+            views.render_text(self.terrain, self.body) if mode == "ansi" else views.render_rgb(self.terrain, self.body)
+        )
+
+    def close(self) -> None:
+        """Ends nothing: there is nothing open."""
+
+
+def compute_reward(terrain: Terrain, body: Body, levels_before: tuple[float, float]) -> float:
+    """Returns what a tick was worth to a body whose food and water were `needs` before it."""
+    reward = ALIVE_REWARD - sum(body.harm.values())
+    if body.gained is not None:
+        reward += MEAL_REWARD * (1.0 - levels_before[body.gained == "water"])
+    if terrain.is_night and terrain.things.get(body.cell) == SHELTER:
+        reward += SHELTER_REWARD
+    return reward - (DEATH_PENALTY if not body.is_alive else 0.0)
+
+
+TEXT_CHARS = 2000
+
+
+def as_gymnasium(world: SurvivalGrid) -> Any:
+    """Returns a `gymnasium.Env` with spaces that lives in a world.
+
+    Raises:
+        MissingExtra: gymnasium is not installed.
+    """
+    try:
+        gymnasium: Any = importlib.import_module("gymnasium")
+    except ImportError as error:
+        raise errors.MissingExtra("gymnasium is not installed: pip install 'atoll[envs]'.") from error
+    spaces = gymnasium.spaces
+    side = 2 * world.preset.sight + 1
+    pixels = side * CELL_PIXELS
+    kinds = {
+        "text": lambda: spaces.Text(TEXT_CHARS, charset="".join(map(chr, range(32, 127))) + "\n"),
+        "rgb": lambda: spaces.Box(0, 255, (pixels, pixels, 3), "uint8"),
+        "symbols": lambda: spaces.Dict(
+            {"view": spaces.Box(0, len(TILES) - 1, (side, side), "int8"), "vitals": spaces.Box(0, 1, (5,), "float32")}
+        ),
+    }
+
+    class Env(gymnasium.Env):  # type: ignore[misc]
+        metadata = {"render_modes": ["ansi", "rgb_array"]}  # noqa: RUF012 - as gymnasium has it
+        observation_space = kinds[world.observations]()
+        action_space = spaces.Discrete(len(ACTIONS))
+        render_mode = "rgb_array"
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            super().reset(seed=seed)
+            return world.reset(seed=seed, options=options)
+
+        def step(self, action: Any) -> Any:
+            return tuple(world.step(int(action)))
+
+        def render(self) -> Any:
+            return world.render("rgb_array")
+
+    return Env()

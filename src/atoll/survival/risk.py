@@ -1,0 +1,107 @@
+"""What may come of going somewhere: the features of fear, and the risk of every cell."""
+
+import math
+from collections.abc import Sequence
+
+from atoll.survival.agent_state import AgentState
+from atoll.survival.worlds.world import Cell, Observation
+
+HUNT_RANGE = 4
+UNKNOWN_DAMAGE, HUNTER_DAMAGE = 0.18, 0.2  # damage that is assumed of what nobody has met, and of what hunts
+
+
+def distance(first: Cell, second: Cell) -> int:
+    return abs(first[0] - second[0]) + abs(first[1] - second[1])
+
+
+def find_hunters(agent: AgentState, observation: Observation) -> list[Cell]:
+    """Returns where creatures are that are known to hunt."""
+    tile_stats = agent.beliefs.tile_stats
+    return [cell for cell, tile in observation.tiles.items() if tile in tile_stats and tile_stats[tile].hunts]
+
+
+def extract_features(agent: AgentState, observation: Observation, path: Sequence[Cell]) -> tuple[float, ...]:
+    """Returns what a forecast is made from, in the order of `fear.FEATURES`.
+
+    Args:
+        mind: Who asks.
+        seen: What there is now.
+        path: The cells that will be entered, as far as that is planned.
+    """
+    beliefs, horizon = agent.beliefs, agent.forecaster.horizon
+    tiles = [agent.world_map.tiles.get(cell, "") for cell in path[:horizon]]
+    safe_probability = math.prod(
+        1.0 - beliefs.get_risk(tile, agent.prior) for tile in tiles if tile not in ("", observation.current_tile)
+    )
+    unknown = sum(tile not in beliefs.tile_stats or not beliefs.tile_stats[tile].entered for tile in tiles)
+    distances = [distance(cell, observation.position) for cell in find_hunters(agent, observation)]
+    hunter_threat = sum(max(0.0, 1.0 - (gap - 1) / HUNT_RANGE) for gap in distances) * (
+        1.5 if observation.is_dark else 1.0
+    )
+    final_tile = tiles[-1] if tiles else observation.current_tile
+    is_unsheltered = final_tile not in beliefs.refuges
+    darkness_factor = 1.0 if beliefs.is_dark_harmful() or not beliefs.dark_ticks else 0.0
+    current_stats = beliefs.tile_stats.get(observation.current_tile)
+    return (
+        1.0,
+        1.0 - safe_probability,
+        hunter_threat,
+        max(
+            (
+                math.exp(-_estimate_ticks_left(agent, name, level) / horizon)
+                for name, level in observation.resources.items()
+            ),
+            default=0,
+        ),
+        float(any(level <= 0 for level in observation.resources.values())),
+        float(observation.is_dark and is_unsheltered) * darkness_factor,
+        float(not observation.is_dark and is_unsheltered and agent.ticks_to_dusk(observation.tick) < horizon)
+        * darkness_factor,
+        float(bool(observation.harm)),
+        float(current_stats is not None and current_stats.hurt > 0.5 * current_stats.entered),
+        unknown / horizon,
+    )
+
+
+def _estimate_ticks_left(agent: AgentState, name: str, level: float) -> float:
+    return level / max(1e-4, agent.consumption_rates.get(name, 0.02))
+
+
+def estimate_damage(agent: AgentState, tile: str) -> float:
+    """Returns the damage to expect from entering a look."""
+    stats = agent.beliefs.tile_stats.get(tile)
+    return agent.beliefs.get_risk(tile, agent.prior) * (stats.mean_damage() if stats is not None else UNKNOWN_DAMAGE)
+
+
+def compute_hunter_costs(agent: AgentState, observation: Observation) -> dict[Cell, float]:
+    """Returns the damage to expect besides in the cells around whoever hunts."""
+    costs: dict[Cell, float] = {}
+    for x, y in find_hunters(agent, observation):
+        for dx in range(-3, 4):
+            for dy in range(abs(dx) - 3, 4 - abs(dx)):
+                gap = abs(dx) + abs(dy)
+                damage = (
+                    HUNTER_DAMAGE
+                    * (1.0 if gap == 0 else 0.5 if gap == 1 else 0.12)
+                    * (1.5 if observation.is_dark else 1.0)
+                )
+                costs[x + dx, y + dy] = costs.get((x + dx, y + dy), 0.0) + damage
+    return costs
+
+
+def choose_evasive_action(agent: AgentState, observation: Observation) -> str:
+    """Returns the move, or the waiting, that exposes least."""
+    (x, y), hunter_costs = observation.position, compute_hunter_costs(agent, observation)
+    best, min_damage = (
+        "wait",
+        estimate_damage(agent, observation.current_tile) + hunter_costs.get(observation.position, 0.0) + 0.01,
+    )
+    for name, (dx, dy) in agent.world.moves.items():
+        target = (x + dx, y + dy)
+        tile = observation.tiles.get(target)
+        if tile is None or agent.beliefs.is_wall(tile):
+            continue
+        damage = estimate_damage(agent, tile) + hunter_costs.get(target, 0.0)
+        if damage < min_damage:
+            best, min_damage = name, damage
+    return best if best in agent.world.actions else agent.world.actions[0]

@@ -1,0 +1,111 @@
+"""Execution Engine: does whitelisted actions one by one, and stops or evades the moment danger shows."""
+
+from dataclasses import dataclass, replace
+
+from atoll.survival import risk
+from atoll.survival.agent_state import AgentState
+from atoll.survival.plan import ActionPlan, ExecutedAction
+from atoll.survival.roles.sentinel import Sentinel
+from atoll.survival.worlds.world import FACING, Action, Observation
+
+HUNTER_ALARM_DISTANCE = 2  # cells at which a hunter that was not there before ends a plan
+
+
+@dataclass(slots=True)
+class ExecutionEngine:
+    """Maps a plan to the world. Nothing of a plan is ever executed as it came: an action is a name on a list."""
+
+    sentinel: Sentinel
+
+    def run(self, agent: AgentState, plan: ActionPlan, observation: Observation) -> list[ExecutedAction]:
+        """Does a plan as far as it is safe; returns what was done, at least one action."""
+        steps: list[ExecutedAction] = []
+        for index, action in enumerate(plan.actions):
+            if objection := self.sentinel.find_objection(agent, action, observation):
+                self.sentinel.log("blocked", observation.tick, action=str(action), reason=objection)
+                steps.append(ExecutedAction(action, "blocked", observation, observation, objection))
+                continue
+            if danger := self._find_danger(agent, action, observation):
+                steps.append(self._evade(agent, action, observation, danger))
+                break
+            after = self._act(agent, action, observation)
+            steps.append(
+                ExecutedAction(action, "refused" if after.refused else "done", observation, after, after.refused)
+            )
+            if after.is_over:
+                break
+            if reason := self._find_abort_reason(agent, observation, after):
+                if index + 1 < len(plan.actions):
+                    self.sentinel.log("aborted", after.tick, reason=reason, action=str(plan.actions[index + 1]))
+                break
+            observation = after
+        if all(step.status == "blocked" for step in steps):
+            steps.append(self._evade(agent, Action("nothing"), observation, "nothing of the plan could be done"))
+        return steps
+
+    def _act(self, agent: AgentState, action: Action, observation: Observation) -> Observation:
+        after = self.sentinel.sanitize(agent.world.act(action))
+        _update_consumption(agent, observation, after)
+        return after
+
+    def _find_danger(self, agent: AgentState, action: Action, observation: Observation) -> str:
+        """Says why an action is too dangerous at this moment; empty if it is not."""
+        if not agent.settings.has_fear or action.name not in agent.world.moves:
+            return ""
+        dx, dy = agent.world.moves[action.name]
+        tile = observation.tiles.get((observation.position[0] + dx, observation.position[1] + dy))
+        stats = agent.beliefs.tile_stats.get(tile) if tile is not None else None
+        if tile is None or stats is None or not stats.hurt:
+            return ""
+        if agent.world.reach == FACING and (stats.hunts or agent.beliefs.is_wall(tile)):
+            return ""  # whoever goes towards it only turns to it
+        current_stats = agent.beliefs.tile_stats.get(observation.current_tile)
+        if current_stats is not None and current_stats.hurt > 0.5 * current_stats.entered:
+            return ""  # already in it: the way out may lead through it
+        risk, threshold = agent.beliefs.get_risk(tile, 0.0), agent.settings.danger_threshold
+        is_severe = stats.mean_damage() >= 0.5 * observation.life
+        if risk > threshold or (is_severe and risk > 0.5 * threshold):
+            return f"{tile} hurts with {risk:.2f}, more than {threshold:.2f}"
+        return ""
+
+    def _evade(self, agent: AgentState, action: Action, observation: Observation, danger: str) -> ExecutedAction:
+        instead = (
+            Action(risk.choose_evasive_action(agent, observation))
+            if agent.world.moves
+            else Action(agent.world.actions[0])
+        )
+        self.sentinel.log("emergency", observation.tick, action=str(action), instead=str(instead), reason=danger)
+        after = self._act(agent, instead, observation)
+        return ExecutedAction(instead, "evaded", observation, after, f"instead of {action}: {danger}")
+
+    def _find_abort_reason(self, agent: AgentState, observation: Observation, after: Observation) -> str:
+        """Says why the rest of a plan is not done after an action."""
+        if after.refused:
+            return after.refused
+        if after.harm:
+            return f"damage by {', '.join(after.harm)}"
+        if after.is_dark != observation.is_dark:
+            return "night falls" if after.is_dark else "it is light"
+        if agent.settings.has_fear:
+            close_hunters = [
+                cell
+                for cell in risk.find_hunters(agent, after)
+                if risk.distance(cell, after.position) <= HUNTER_ALARM_DISTANCE
+            ]
+            if close_hunters:
+                return "something that hunts is near"
+        return ""
+
+
+def _update_consumption(agent: AgentState, observation: Observation, after: Observation) -> None:
+    """Learns what a tick takes of each resource."""
+    ticks = max(1, after.tick - observation.tick)
+    for name, level in after.resources.items():
+        spent = (observation.resources.get(name, level) - level) / ticks
+        if spent > 0:
+            agent.consumption_rates[name] = agent.consumption_rates.get(name, spent) * 0.9 + 0.1 * spent
+
+
+def clear_effects(observation: Observation) -> Observation:
+    """Returns an observation without what the last action did."""
+    return replace(observation, harm={}, gained=(), reward=0.0, refused="")

@@ -1,0 +1,123 @@
+"""Thinks without a model: weighs needs, dangers and what is new, and takes the best way to the best goal.
+
+Whatever it knows of signs, food, walls or nights it has from the playbook and from this life; with an empty playbook it
+knows nothing and has to find out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from atoll.survival import risk as survival_risk
+from atoll.survival.agent_state import AgentState
+from atoll.survival.learning import BODY_CAUSES
+from atoll.survival.plan import ActionPlan, Alert, ExecutedAction, PlanningContext, Reflection
+from atoll.survival.thinkers import goals
+from atoll.survival.thinkers.goals import Goal
+from atoll.survival.world_map import Paths
+from atoll.survival.worlds.world import Action, Cell, Observation
+
+TICKS_PER_LIFE = 60.0  # ticks of detour that one whole life is worth
+MAX_ACTIONS = 4  # actions of a plan: what is farther will look different by then
+REST_TICKS = 3  # ticks that one rests before one looks again
+
+
+@dataclass(slots=True)
+class RuleThinker:
+    """The thinker that needs no model."""
+
+    rng: Random
+
+    def plan(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
+        observation = context.observation
+        for need in observation.resources:
+            agent.recall(f"gives {need}")
+        agent.recall("dark night daylight refuge")
+        if not observation.tiles:
+            return self._plan_without_map(agent, context)
+        for deed in agent.world.actions:
+            if deed not in agent.world.moves:
+                agent.recall(deed)
+        world, recipe_book = agent.world, agent.recipe_book
+        free_actions = [action for action in world.actions if action not in world.moves and action not in world.things]
+        recipe_book.known_items |= observation.inventory.keys()
+        recipe_book.has_unknown_recipes = any(
+            action not in recipe_book.recipes for action in free_actions if action != "wait"
+        )
+        paths = self._find_paths(agent, observation)
+        best, best_value = None, -1e9
+        for goal in goals.iter_goals(agent, observation, paths):
+            cost = paths.costs.get(goal.cell)
+            if cost is not None and goal.value - cost > best_value:
+                best, best_value = goal, goal.value - cost
+        return self._wander(agent) if best is None else self._make_plan(agent, observation, paths, best, best_value)
+
+    def reflect(self, agent: AgentState, report: str, steps: Sequence[ExecutedAction]) -> Reflection:
+        alerts = []
+        for step in steps:
+            for cause, amount in step.after.harm.items():
+                tile = step.after.current_tile if cause not in BODY_CAUSES else cause
+                remedy = "find some soon" if cause in BODY_CAUSES else f"go round {tile}"
+                condition = "at night" if step.after.is_dark else "by day"
+                alerts.append(Alert(tile or cause, cause, condition, remedy, amount))
+        return Reflection(report, tuple(alerts), 0.6 if alerts else 1.0)
+
+    def _find_paths(self, agent: AgentState, observation: Observation) -> Paths:
+        """Returns the ways; a step costs a tick, and the damage to expect in ticks of detour that it is worth."""
+        scale = TICKS_PER_LIFE / max(0.15, observation.life) if agent.settings.has_fear else 0.0
+        tile_costs = {
+            tile: None if agent.beliefs.is_wall(tile) else 1.0 + scale * survival_risk.estimate_damage(agent, tile)
+            for tile in agent.world_map.known_tiles
+        }
+        hunter_costs = survival_risk.compute_hunter_costs(agent, observation) if scale else {}
+        return agent.world_map.find_paths(
+            observation.position, tile_costs, {cell: scale * harm for cell, harm in hunter_costs.items()}
+        )
+
+    def _make_plan(
+        self, agent: AgentState, observation: Observation, paths: Paths, goal: Goal, value: float
+    ) -> ActionPlan:
+        path = paths.get_path(goal.cell)
+        steps = [
+            Action(_get_move_name(agent, *pair)) for pair in zip([observation.position, *path], path, strict=False)
+        ]
+        if goal.target is not None and not (not path and observation.facing == goal.target):
+            steps.append(Action(_get_move_name(agent, goal.cell, goal.target)))
+        if goal.action is not None and len(steps) < MAX_ACTIONS:
+            steps += [Action(goal.action)] * (REST_TICKS if goal.action == "wait" else 1)
+        actions = tuple(steps[:MAX_ACTIONS]) or (Action(survival_risk.choose_evasive_action(agent, observation)),)
+        risk = agent.forecaster.forecast(survival_risk.extract_features(agent, observation, path[:MAX_ACTIONS]))
+        tiles = [agent.world_map.tiles[cell] for cell in path[:MAX_ACTIONS]]
+        feared_tiles = [tile for tile in tiles if agent.beliefs.get_risk(tile, 0) > 0.5]
+        bullet_ids = {id for tile in tiles for id in agent.beliefs.bullet_ids.get(tile, ())}
+        cautions = tuple(f"{tile} may hurt" for tile in dict.fromkeys(feared_tiles))
+        return ActionPlan(
+            goal.description, actions, (), risk, value / goals.NEED_VALUE, cautions, tuple(sorted(bullet_ids))
+        )
+
+    def _wander(self, agent: AgentState) -> ActionPlan:
+        name = self.rng.choice(list(agent.world.moves) or list(agent.world.actions))
+        return ActionPlan("go anywhere", (Action(name),), risk=0.5)
+
+    def _plan_without_map(self, agent: AgentState, context: PlanningContext) -> ActionPlan:
+        """Chooses where there is no map: what was refused is feared, what is new is tried."""
+        best, best_value = context.candidates[0], -1e9
+        for candidate in context.candidates:
+            agent.recall(str(candidate))
+            effect, stats = (
+                agent.beliefs.effects.get((candidate.name, candidate.target)),
+                agent.beliefs.tile_stats.get(str(candidate)),
+            )
+            tries = effect.tries if effect else 0.0
+            value = (effect.gains.total() / effect.tries if effect and effect.tries else 0.0) + self.rng.random() * 0.1
+            value += agent.curiosity / (1.0 + tries) ** 0.5
+            if agent.settings.has_fear and stats is not None:
+                value -= 2.0 * stats.hurt / (stats.entered + 1.0)
+            if value > best_value:
+                best, best_value = candidate, value
+        return ActionPlan(f"{best}", (best,), expected_reward=best_value)
+
+
+def _get_move_name(agent: AgentState, start: Cell, end: Cell) -> str:
+    move = (end[0] - start[0], end[1] - start[1])
+    return next(name for name, offset in agent.world.moves.items() if offset == move)

@@ -1,0 +1,114 @@
+"""MiniGrid (extra `envs`): its lava and obstacle tasks, with moves to the four sides instead of turns."""
+
+import importlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from atoll import errors
+from atoll.survival.worlds.world import HERE, Action, Cell, Observation
+
+MOVES: Mapping[str, Cell] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
+LEFT, RIGHT, FORWARD = 0, 1, 2
+HEADINGS = ("east", "south", "west", "north")  # MiniGrid's own numbers of directions
+SIGHT = 3
+
+
+class MiniGridWorld:
+    """One environment of MiniGrid. A move turns as often as it must and goes one step; there is no metabolism.
+
+    Entering lava or an obstacle ends the life; so does the goal, with a reward.
+    """
+
+    def __init__(self, id: str) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                gymnasium: Any = importlib.import_module("gymnasium")
+                importlib.import_module("minigrid")
+        except ImportError as error:
+            raise errors.MissingExtra("MiniGrid is not installed: pip install 'atoll[envs]'.") from error
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._env: Any = gymnasium.make(id).unwrapped
+        except gymnasium.error.Error as error:
+            raise errors.SetupError(
+                f"There is no environment {id!r:.60}: e.g. minigrid:MiniGrid-LavaGapS5-v0 ({error!s:.120})."
+            ) from error
+        self.name = f"minigrid {id}"
+        self.actions: Sequence[str] = ("wait", *MOVES)
+        self.moves = MOVES
+        self.reach = HERE
+        self.things: Sequence[str] = ()
+        self.patience = 2
+        self.is_scored_by_reward = True
+        self._env.reset(seed=0)
+        self.num_cells = self._env.width * self._env.height
+        self._candidates = [Action(name) for name in self.actions]
+
+    def reset(self, seed: int) -> Observation:
+        self._env.reset(seed=seed)
+        return self._make_observation(0.0, False, False)
+
+    def act(self, action: Action) -> Observation:
+        if action.name == "wait":
+            return self._finish_step(self._env.step(LEFT), self._get_tile(self._env.agent_pos))
+        dx, dy = MOVES[action.name]
+        intended_tile = self._get_tile(self._env.agent_pos + np.array((dx, dy)))
+        target_direction, direction = HEADINGS.index(action.name), int(self._env.agent_dir)
+        turn = LEFT if (direction - target_direction) % 4 == 1 else RIGHT
+        while int(self._env.agent_dir) != target_direction:
+            step_result = self._env.step(turn)
+            if step_result[2] or step_result[3]:
+                return self._finish_step(step_result, self._get_tile(self._env.agent_pos))
+        tile_ahead = self._get_tile(self._env.front_pos)
+        if tile_ahead != intended_tile:  # something came while we turned: nobody meant to run into that
+            return replace(self._make_observation(0.0, False, False), refused=f"{tile_ahead} came in the way")
+        return self._finish_step(self._env.step(FORWARD), tile_ahead)
+
+    def _get_tile(self, position: Any) -> str:
+        x, y = int(position[0]), int(position[1])
+        if not (0 <= x < self._env.width and 0 <= y < self._env.height):
+            return "wall"
+        cell = self._env.grid.get(x, y)
+        return "floor" if cell is None else str(cell.type)
+
+    def _finish_step(self, step_result: Any, entered: str) -> Observation:
+        _, reward, is_over, is_late, _ = step_result
+        is_dead = bool(is_over) and float(reward) <= 0
+        return self._make_observation(float(reward), bool(is_over or is_late), is_dead, entered)
+
+    def _make_observation(self, reward: float, is_over: bool, is_dead: bool, entered: str = "") -> Observation:
+        x, y = (int(value) for value in self._env.agent_pos)
+        offsets = range(-SIGHT, SIGHT + 1)
+        tiles = {(x + dx, y + dy): self._get_tile((x + dx, y + dy)) for dx in offsets for dy in offsets}
+        cause = entered if is_dead else None
+        return Observation(
+            int(self._env.step_count),
+            (x, y),
+            0.0 if is_dead else 1.0,
+            {},
+            tiles,
+            tiles[x, y],
+            harm={entered: 1.0} if is_dead else {},
+            gained=("reward",) if reward > 0 else (),
+            reward=reward - (1.0 if is_dead else 0.0),
+            is_over=is_over,
+            cause=cause,
+        )
+
+    def candidates(self, observation: Observation) -> Sequence[Action]:
+        return self._candidates
+
+    def is_inside(self, cell: Cell) -> bool:
+        return bool(0 <= cell[0] < self._env.width and 0 <= cell[1] < self._env.height)
+
+    def truth(self) -> Mapping[str, bool] | None:
+        return {"lava": True, "ball": True}
+
+    def close(self) -> None:
+        self._env.close()

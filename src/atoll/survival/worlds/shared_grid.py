@@ -1,0 +1,106 @@
+"""Several agents in one world of the grid: what one eats the others do not find, and beasts choose between them."""
+
+from collections.abc import Mapping, Sequence
+
+from atoll.survival import grid
+from atoll.survival.grid.terrain import MOVES
+from atoll.survival.worlds.gridworld import make_observation
+from atoll.survival.worlds.world import HERE, Action, Cell, Observation
+
+
+class SharedGrid:
+    """The terrain that the seats share.
+
+    A round is one tick: it passes with the first deed, as it does for one who is alone, and not again with the others'.
+    """
+
+    def __init__(self, preset: str, family: int, num_agents: int) -> None:
+        self.preset, self._family, self._num_agents = grid.get_preset(preset), family, num_agents
+        self.agent_grids = [AgentGrid(self, index) for index in range(num_agents)]
+        self.reset_world(0)
+
+    def reset_world(self, seed: int) -> None:
+        """Begins a world."""
+        self.terrain = grid.make_terrain(self.preset, seed, self._family, self._num_agents)
+        self.bodies = [grid.Body(cell) for cell in self.terrain.starts]
+        self.begin_round()
+
+    def begin_round(self) -> None:
+        """Lets the next deed take a tick again."""
+        self._is_tick_due = True
+
+    def pass_time(self) -> None:
+        """Lets the tick of this round pass, unless it has."""
+        if self._is_tick_due:
+            self.terrain.pass_time([body.cell for body in self.bodies if body.is_alive])
+        self._is_tick_due = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.terrain.tick >= self.preset.max_ticks or not any(body.is_alive for body in self.bodies)
+
+
+class AgentGrid:
+    """The world as one of several meets it: another body looks like `somebody`."""
+
+    def __init__(self, shared_grid: SharedGrid, index: int) -> None:
+        self._shared_grid, self._index = shared_grid, index
+        self.name = f"grid {shared_grid.preset.name}, seat {index}"
+        self.actions: Sequence[str] = grid.ACTIONS
+        self.moves: Mapping[str, Cell] = MOVES
+        self.reach = HERE
+        self.things: Sequence[str] = ("gather",)
+        self.patience = 2
+        self.num_cells = shared_grid.preset.size**2
+        self.is_scored_by_reward = False
+        self._candidates = [Action(name) for name in grid.ACTIONS]
+
+    def reset(self, seed: int) -> Observation:
+        return self._observe(0.0)
+
+    def act(self, action: Action) -> Observation:
+        shared_grid = self._shared_grid
+        body = shared_grid.bodies[self._index]
+        needs = (body.food, body.water)
+        body.act(shared_grid.terrain, action.name)
+        shared_grid.pass_time()
+        if body.is_alive:
+            body.apply_tick(shared_grid.terrain)
+        return self._observe(grid.compute_reward(shared_grid.terrain, body, needs))
+
+    def _observe(self, reward: float) -> Observation:
+        shared_grid = self._shared_grid
+        base_observation = make_observation(shared_grid.terrain, shared_grid.bodies[self._index], reward)
+        tiles: dict[Cell, str] = dict(base_observation.tiles)
+        for index, body in enumerate(shared_grid.bodies):
+            if index != self._index and body.is_alive and body.cell in tiles and tiles[body.cell] == "ground":
+                tiles[body.cell] = "somebody"
+        return Observation(
+            base_observation.tick,
+            base_observation.position,
+            base_observation.life,
+            base_observation.resources,
+            tiles,
+            base_observation.current_tile,
+            is_dark=base_observation.is_dark,
+            harm=base_observation.harm,
+            gained=base_observation.gained,
+            reward=reward,
+            is_over=base_observation.is_over,
+            cause=base_observation.cause,
+        )
+
+    def candidates(self, observation: Observation) -> Sequence[Action]:
+        return self._candidates
+
+    def is_inside(self, cell: Cell) -> bool:
+        return self._shared_grid.terrain.is_inside(cell)
+
+    def truth(self) -> Mapping[str, bool]:
+        harmful_tiles = {
+            f"sign {sign}": kind != "nothing" for sign, kind in self._shared_grid.terrain.sign_meanings.items()
+        }
+        return {**harmful_tiles, "beast": True}
+
+    def close(self) -> None:
+        """Ends nothing: there is nothing open."""

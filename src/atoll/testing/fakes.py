@@ -1,0 +1,150 @@
+"""A clock that stands still until somebody moves it."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from statistics import fmean
+from threading import Lock
+from typing import Any
+
+from atoll import errors, evaluation, function
+from atoll.candidate import EMPTY, Candidate
+from atoll.evaluation import Evaluation
+from atoll.journal import Journal, Record
+
+
+class FakeClock:
+    """Returns seconds, as `time.monotonic` does."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self._now = now
+        self._lock = Lock()
+
+    def __call__(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Moves on.
+
+        Raises:
+            SetupError: The seconds are negative: no clock of a run goes back.
+        """
+        if seconds < 0:
+            raise errors.SetupError(f"A clock cannot go back {-seconds} seconds.")
+        with self._lock:
+            self._now += seconds
+
+
+class RandomDelays:
+    """Sleeps for a time that depends on a seed and on the place only; up to `longest` seconds."""
+
+    def __init__(self, seed: int, max_seconds: float = 0.002) -> None:
+        self._seed, self._max_seconds = seed, max_seconds
+
+    def __call__(self, *position: object) -> None:
+        time.sleep(Random(f"{self._seed}/{position}").random() * self._max_seconds)
+
+
+class FailingJournal:
+    """Passes so many commits on and raises ever after, as a process that was killed writes no more.
+
+    What reached the journal inside stays there: go on with that one, as a resume would.
+    """
+
+    def __init__(self, journal: Journal, max_commits: int | None = None, *, fails_after_write: bool = False) -> None:
+        """Takes the journal inside.
+
+        Args:
+            journal: Where commits go while it lives.
+            commits: How many it lets pass; None: all.
+            after: The writer of the last of them hears an error although its commit is stored; otherwise the writer
+                of the next one, which is not.
+        """
+        self._journal, self._max_commits, self._fails_after_write = journal, max_commits, fails_after_write
+        self._lock = Lock()
+        self.num_commits = 0
+        self.is_failed = max_commits == 0
+
+    def write(self, *records: Record) -> None:
+        with self._lock:
+            if not self.is_failed:
+                self._journal.write(*records)
+                self.num_commits += 1
+                self.is_failed = self.num_commits == self._max_commits
+                if not (self.is_failed and self._fails_after_write):
+                    return
+            raise OSError(f"The power went out at commit {self.num_commits}.")
+
+    def read(self, island: int | None = None) -> Iterator[Record]:
+        return self._journal.read(island)
+
+
+def make_evaluated_function(
+    scores: float | Sequence[float],
+    content: str = "",
+    *,
+    id: str = "1.0",
+    parents: Sequence[str] = (),
+    metrics: Mapping[str, float] = EMPTY,
+) -> function.Function:
+    """Returns a function whose score and rank are the mean of `scores`, with a text for its content."""
+    values = (float(scores),) if isinstance(scores, int | float) else tuple(scores)
+    result = Evaluation(fmean(values), values, metrics)
+    iteration_text = id.partition(".")[0]
+    candidate = Candidate(
+        id,
+        content or f"content of {id}",
+        tuple(parents),
+        iteration=int(iteration_text) if iteration_text.isdigit() else 0,
+    )
+    return _make_function(candidate.content).with_evaluation(candidate, result, result.score)
+
+
+def make_failed_function(failure: str = "it did not run", content: str = "", *, id: str = "1.0") -> function.Function:
+    """Returns a function that was judged and failed."""
+    candidate = Candidate(id, content or f"content of {id}")
+    return _make_function(candidate.content).with_evaluation(candidate, evaluation.failed(failure))
+
+
+def _make_function(content: str) -> function.Function:
+    return function.DefaultFunction(
+        function.DefaultFunctionProps(function.Text(content), candidate_evaluator=_raise_on_evaluation)
+    )
+
+
+def _raise_on_evaluation(skeleton: object) -> Evaluation:
+    raise AssertionError("this function is settled already: nobody judges it")
+
+
+_SESSION_KINDS = ("started", "ended", "controlled")  # of a session, not of the run
+_TIMED_FIELDS = ("cost", "usage")  # holds seconds
+
+
+def get_comparable_records(journal: Journal) -> Sequence[Record]:
+    """Returns the records of steps in the order of steps, without costs.
+
+    Two ordered runs of the same seed and window have equal ones: whatever the number of workers, the time that each
+    call took, and how often the run was cut and resumed. What judges bought is left out: of two equal contents in
+    flight at once, one buys for both, whichever comes first.
+    """
+    records = [
+        record for record in journal.read() if record.kind not in _SESSION_KINDS and not _is_evaluator_call(record)
+    ]
+    return [record._replace(data=_drop_timed_fields(record.data)) for record in sorted(records, key=_get_sort_key)]
+
+
+def _is_evaluator_call(record: Record) -> bool:
+    return record.kind == "replied" and str(record.data.get("call")).count("/") == 1  # "label/number"
+
+
+def _get_sort_key(record: Record) -> tuple[int, str, str]:
+    label = record.data.get("label", record.data.get("call", ""))
+    return record.step, record.kind, str(label)
+
+
+def _drop_timed_fields(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {name: _drop_timed_fields(value) for name, value in data.items() if name not in _TIMED_FIELDS}
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return [_drop_timed_fields(value) for value in data]
+    return data

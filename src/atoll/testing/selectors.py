@@ -1,0 +1,141 @@
+"""What every chooser promises."""
+
+import math
+import random
+import time
+from abc import ABC, abstractmethod
+from random import Random
+
+from atoll import cluster
+
+_FEW, _MANY = 256, 16_384
+
+
+class SelectorSuite(ABC):
+    """Subclass it, say how to make a chooser, and every test runs on yours."""
+
+    @abstractmethod
+    def make(self, rng: Random) -> cluster.Selector:
+        """Returns a new chooser, of no clusters, that draws from this generator."""
+
+    def test_no_clusters_give_empty_selection(self) -> None:
+        """Without clusters the choice is empty."""
+        assert list(self.make(Random(0)).select(2, 0)) == []
+
+    def test_single_cluster_is_selected_at_any_score(self) -> None:
+        """One cluster is always drawn: its score may have any scale, and -inf is that of a failure."""
+        for score in (-math.inf, -1e12, -5000.0, -1.0, -1e-12, 0.0, 1e-12, 1.0, 5000.0, 1e12):
+            selector = self.make(Random(0))
+            selector.set(0, score, 1)
+            assert set(selector.select(2, 1)) == {0}, f"with the score {score}"
+
+    def test_some_cluster_is_selected_at_any_score_scale(self) -> None:
+        """Scores may lie close together or far apart, and may change by any amount."""
+        for scale in (1e-12, 1.0, 1e4, 1e12):
+            selector = self.make(Random(0))
+            for index, score in enumerate((-3.0, -2.0, 4.0, 0.0)):
+                selector.set(index, score * scale, 1)
+                assert selector.select(2, index + 1)
+            for index in range(4):
+                selector.set(index, -9.0 * scale, 1)
+                assert selector.select(2, 4), f"with scores around {-9.0 * scale} that were higher before"
+
+    def test_at_most_k_existing_clusters_are_selected(self) -> None:
+        """A choice holds up to k indices of clusters that were set."""
+        selector = _fill(self.make(Random(0)), 7)
+        for k in (0, 1, 2, 5, 7, 20):
+            for num_registered in range(50):
+                selected = selector.select(k, num_registered)
+                assert len(selected) <= k
+                assert all(0 <= index < 7 for index in selected)
+
+    def test_same_seed_selects_the_same(self) -> None:
+        """All dice come from the generator passed in."""
+        state = random.getstate()
+        first, second = _fill(self.make(Random(5)), 20), _fill(self.make(Random(5)), 20)
+        for num_registered in range(100):
+            assert list(first.select(2, num_registered)) == list(second.select(2, num_registered))
+        assert random.getstate() == state, "it drew from the global generator"
+
+    def test_set_draws_no_random_number(self) -> None:
+        """A resume sets the clusters again and must find the generator as it was."""
+        rng = Random(3)
+        state = rng.getstate()
+        selector = _fill(self.make(rng), 50)
+        selector.clear()
+        _fill(selector, 10)
+        assert rng.getstate() == state
+
+    def test_cleared_selector_equals_new_selector(self) -> None:
+        """`clear` forgets all clusters and leaves nothing behind."""
+        rng, new_rng = Random(0), Random(0)
+        used_selector, new_selector = _fill(self.make(rng), 30), _fill(self.make(new_rng), 5)
+        used_selector.select(2, 30)
+        used_selector.clear()
+        assert list(used_selector.select(2, 30)) == []
+        _fill(used_selector, 5)
+        rng.seed(1)
+        new_rng.seed(1)
+        assert [list(used_selector.select(2, 5)) for _ in range(50)] == [
+            list(new_selector.select(2, 5)) for _ in range(50)
+        ]
+
+    def test_earlier_selections_have_no_effect(self) -> None:
+        """A choice hangs on the clusters, `registered` and the generator alone.
+
+        A resume sets the clusters as they were set before and chooses nothing; what is chosen next must be the same.
+        """
+        rng, new_rng = Random(0), Random(0)
+        used_selector, new_selector = _fill(self.make(rng), 30), _fill(self.make(new_rng), 30)
+        for num_registered in range(30, 60_000, 60):
+            used_selector.select(2, num_registered)
+        for num_registered in (31, 10_000, 29_999, 30_001):
+            rng.seed(num_registered)
+            new_rng.seed(num_registered)
+            selected = [
+                list(selector.select(2, num_registered))
+                for selector in (used_selector, new_selector)
+                for _ in range(50)
+            ]
+            assert selected[:50] == selected[50:], f"with {num_registered} registered"
+
+    def test_setting_same_score_changes_nothing(self) -> None:
+        """Setting the same score and size again is no news."""
+        rng, other_rng = Random(0), Random(0)
+        selector, other_selector = _fill(self.make(rng), 9), _fill(self.make(other_rng), 9)
+        for index in (4, 0, 8, 4):
+            selector.set(index, _make_score(index), 1)
+        assert [list(selector.select(2, 9)) for _ in range(50)] == [
+            list(other_selector.select(2, 9)) for _ in range(50)
+        ]
+
+    def test_cost_does_not_grow_with_number_of_clusters(self) -> None:
+        """`set` and `choose` take O(log n) amortised: a step never touches all clusters.
+
+        Measured in processor time, sizes alternately, the best of several: a linear chooser would be 64 times slower.
+        """
+        selectors_by_size = {size: _fill(self.make(Random(0)), size) for size in (_FEW, _MANY)}
+        seconds = {
+            size: min(_measure_seconds(selector, size, repetition) for repetition in range(4))
+            for size, selector in selectors_by_size.items()
+        }
+        assert seconds[_MANY] < 8 * seconds[_FEW], seconds
+
+
+def _make_score(index: int) -> float:
+    return Random(index).random()
+
+
+def _fill[T: cluster.Selector](selector: T, size: int) -> T:
+    for index in range(size):
+        selector.set(index, _make_score(index), 1)
+    return selector
+
+
+def _measure_seconds(selector: cluster.Selector, size: int, repetition: int) -> float:
+    rng, num_iterations = Random(repetition), 500
+    start_time = time.thread_time()
+    for iteration in range(num_iterations):
+        selector.select(2, size + repetition * num_iterations + iteration)
+        selector.set(rng.randrange(size), rng.random(), 1)
+    return time.thread_time() - start_time
