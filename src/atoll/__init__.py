@@ -1,13 +1,11 @@
-"""Atoll evolves code, prompts, plans and parameters on islands, with LLMs and without them.
+"""Atoll evolves programs, prompts, plans and parameters, with and without LLMs.
 
-The names of the package are its modules, imported when they are first used:
+Start with the function `atoll.evolve(initial, evaluator, budget="60s")`. All other names are modules, imported on
+first use:
 
     from atoll import cluster, control, function, store
 
-They are modules and no classes on purpose: `from atoll import cluster` is typed exactly, whereas a class that is
-looked up lazily would be `Any` to a type checker. For the same reason prefer it to `import atoll; atoll.cluster`.
-
-One name is a function, since it is where most begin: `atoll.evolve(thing, evaluator, budget="60s")`.
+Prefer this form to `import atoll; atoll.cluster`: type checkers resolve it exactly.
 """
 
 import importlib
@@ -46,12 +44,12 @@ __all__ = [
     "versions",
 ]
 
-__version__: str  # read from the installed package when it is first asked for
+__version__: str  # read from the installed package on first use
 
 
 def __getattr__(name: str) -> ModuleType:
     if name == "__version__":
-        return _version()  # type: ignore[return-value]  # the one name that is no module
+        return _version()  # type: ignore[return-value]  # the only name that is not a module
     if name in __all__:
         return importlib.import_module(f"atoll.{name}")
     raise AttributeError(f"module 'atoll' has no attribute {name!r}")
@@ -62,9 +60,9 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    from importlib import metadata  # takes longer than all the rest of `import atoll`
+    from importlib import metadata  # slower than the rest of `import atoll`
 
     try:
         return metadata.version("atoll")
     except metadata.PackageNotFoundError:
-        return "unknown"  # sources on a path, never installed
+        return "unknown"  # on PYTHONPATH, not installed

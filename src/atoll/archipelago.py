@@ -1,4 +1,4 @@
-"""The ring of islands: protocols and events, no implementation."""
+"""Islands and their evolver: interfaces and events, no implementation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
@@ -25,13 +25,13 @@ type EvolverEvent = OnIslandsRemoved | OnIslandsRevived | OnBestIslandImproved
 
 
 class Evolver(profiler.Pluggable[EvolverEvent], Protocol):
-    """Makes islands evolve."""
+    """Evolves islands."""
 
     def start(self) -> None:
-        """Begins and returns at once."""
+        """Starts and returns at once."""
 
     def stop(self) -> None:
-        """Lets the steps at work finish, saves and returns when all has ended."""
+        """Finishes the running iterations, saves and returns."""
 
 
 class OnBestFnImproved(NamedTuple):
@@ -43,15 +43,14 @@ type IslandEvent = OnBestFnImproved
 
 
 class Island(profiler.Pluggable[IslandEvent], Protocol):
-    """A population that changes only when it is asked to, so that islands may outnumber the machine's cores."""
+    """A population with an index. It has no thread of its own, so islands may outnumber the CPU cores."""
 
     @property
-    def index(self) -> int:
-        """Its place in the ring."""
+    def index(self) -> int: ...
 
     @property
     def epoch(self) -> int:
-        """How often its place was reset; a child of an older epoch is stored and does not enter."""
+        """Number of resets. Children of an older epoch are stored but not added."""
 
     @property
     def population(self) -> "Population": ...
@@ -59,44 +58,44 @@ class Island(profiler.Pluggable[IslandEvent], Protocol):
     def best_fn(self) -> function.Function: ...
 
     def request_mutation(self) -> function.Function:
-        """Takes one whole step here and now; returns the best child, or the failed one."""
+        """Runs one iteration in this thread; returns the best child, or the failed one."""
 
 
 class Selection(NamedTuple):
-    """What a step starts from: parents, worst first, and others by role."""
+    """Parents, worst first, and inspirations by role."""
 
     parents: Sequence[function.Function]
     inspirations: Mapping[str, Sequence[function.Function]] = candidate.EMPTY
 
 
 class Population(Protocol):
-    """What an island keeps: niches, or the head of a version history."""
+    """Candidates of one island: niches, or the current version of a key."""
 
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
-        """Keeps, replaces or ignores; O(log n) amortised; draws no random number.
+        """Adds, replaces or ignores, in amortized O(log n), without random numbers.
 
-        Returns the decision as it was carried out. A decision that already names a version was carried out before.
+        Returns the decision as applied. A decision that already names a version was applied before.
         """
 
     def select(self) -> Selection:
-        """Returns parents and others; draws from the archipelago's random generator only."""
+        """Returns parents and inspirations; uses only the archipelago's random generator."""
 
     def best_fn(self) -> function.Function:
-        """Returns the best by score (niches) or the head (versions).
+        """Returns the best by score (niches) or the current version.
 
         Raises:
-            NotFound: It is empty.
+            NotFound: The population is empty.
         """
 
     def get(self, id: str) -> function.Function:
-        """Returns a member by its candidate's id; one that has left may still be found while somebody holds it.
+        """Returns a member by its candidate's id. A removed one is returned while references to it exist.
 
         Raises:
-            NotFound: It is no member.
+            NotFound: It is not a member.
         """
 
     def update_evaluation(self, fn: function.Function) -> None:
-        """Takes in a member that was judged again; may cost O(n); draws no random number.
+        """Replaces a member that was evaluated again, in O(n), without random numbers.
 
         Raises:
             NotFound: It is not (or no longer) a member.
@@ -104,12 +103,12 @@ class Population(Protocol):
 
 
 class PendingIteration(NamedTuple):
-    """One step that was issued.
+    """An issued iteration.
 
     Attributes:
         epoch: The island's epoch when it was issued.
-        seen: Steps applied when it was issued.
-        allowance: How many evaluations it may use, or None.
+        applied_count: Iterations applied when it was issued.
+        max_evaluations: Evaluations that it may use, or None.
     """
 
     island: int
@@ -122,28 +121,28 @@ class PendingIteration(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """A function swims to another island, where it is ranked anew and not judged again."""
+    """Copies a function to another island. The fitness is computed there; the evaluation is reused."""
 
     fn: function.Function
     target: int
 
 
 class Reset(NamedTuple):
-    """An island is emptied and founded anew."""
+    """Empties an island and adds its founders."""
 
     island: int
     founders: Sequence[function.Function]
 
 
 class Schedule(Protocol):
-    """Says which island a step belongs to and what is due between islands."""
+    """Assigns iterations to islands and plans migrations and resets."""
 
     def choose_island(self, iteration: int) -> int:
-        """Returns the index of the island that a step belongs to; a pure function of the step."""
+        """Returns the index of the island; a pure function of the iteration."""
 
     def plan_actions(self, applied_count: int, islands: Sequence[Island], seed: str) -> Sequence[Migration | Reset]:
-        """Returns what happens now that `applied` steps were applied; called once after each. Dice come from `seed`."""
+        """Returns the actions after `applied_count` iterations. Called once after each; random choices use `seed`."""
 
     @property
     def uses_clock(self) -> bool:
-        """Whether `due` depends on seconds, which an ordered run refuses."""
+        """True if `plan_actions` depends on the time, which an ordered run refuses."""

@@ -1,4 +1,4 @@
-"""What was proposed."""
+"""Candidates: proposals with an id, their content and their parents."""
 
 import hashlib
 import json
@@ -9,35 +9,35 @@ from typing import Any
 
 type JSON = str | int | float | bool | Sequence[JSON] | Mapping[str, JSON] | None
 
-EMPTY: Mapping[str, Any] = MappingProxyType({})  # one shared empty mapping: a candidate costs bytes, not dicts
+EMPTY: Mapping[str, Any] = MappingProxyType({})  # shared: thousands of candidates need no dict of their own
 
 
 def content_hash(content: str) -> str:
-    """Returns the SHA-256 of a text: the key under which evaluations are remembered."""
+    """Returns the SHA-256 of a text, the key of cached evaluations."""
     return hashlib.sha256(content.encode()).hexdigest()
 
 
 def normalize_json(data: Mapping[str, JSON]) -> Mapping[str, Any]:
-    """Returns data as the journal will give it back, so that a live run and a resumed one see the same.
+    """Returns the data as the journal returns it, so that live and resumed runs see the same values.
 
     Raises:
-        TypeError: Something in it is no plain data.
-        ValueError: A number in it is not finite.
+        TypeError: A value is not plain data.
+        ValueError: A number is not finite.
     """
     return json.loads(json.dumps(dict(data), allow_nan=False)) if data else EMPTY
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One proposal, frozen at birth.
+    """One proposal, immutable.
 
     Attributes:
-        id: `"{step}.{k}"`; a founder is `"0.{k}"`, a version `"{key}@{n}"`. Unique in a run, never random.
-        content: Canonical text; JSON where it is structured.
-        parents: Ids of what it was made from.
-        island: Index of the island it was proposed on.
-        step: The step that proposed it.
-        meta: Small facts about its making (engine, advice, constants found), also what a learner needs on resume.
+        id: `"{iteration}.{k}"`; an initial one is `"0.{k}"`, a version `"{key}@{n}"`. Unique in a run, not random.
+        content: Text, or JSON for structured candidates.
+        parents: Ids of the parents.
+        island: Index of the island that proposed it.
+        iteration: Iteration that proposed it.
+        meta: Small notes on its origin (mutator, advice, fitted constants); learners read them on resume.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What bounds a run and what steers it from outside."""
+"""Budgets, stop rules and commands of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from atoll import candidate, evaluation
 
 @dataclass(slots=True)
 class Usage:
-    """What a run has used so far: steps issued, seconds since its start, the rest when a step is applied."""
+    """Usage of a run: iterations issued, seconds since the start; the rest is counted when iterations are applied."""
 
     iterations: int = 0
     evaluations: int = 0
@@ -19,15 +19,15 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may use; None means no limit.
+    """Limits of a run; None means no limit.
 
     Attributes:
-        iterations: Steps issued.
-        evaluations: Candidates and drafts judged; never exceeded, since every step gets an allowance when it is issued.
-        calls: Replies bought.
+        iterations: Iterations issued.
+        evaluations: Evaluated candidates and trials. Never exceeded: each issued iteration gets a maximum.
+        calls: LLM calls.
         tokens: Tokens in and out.
         usd: US dollars.
-        seconds: Wall clock.
+        seconds: Wall-clock time.
     """
 
     iterations: int | None = None
@@ -38,7 +38,7 @@ class Budget:
     seconds: float | None = None
 
     def find_exhausted_limit(self, usage: Usage) -> str | None:
-        """Returns which limit is reached, in words, or None."""
+        """Returns a description of the limit that is reached, or None."""
         cost = usage.cost
         costs = {"calls": cost.calls, "tokens": cost.tokens_in + cost.tokens_out, "usd": cost.usd}
         for name in self.__slots__:
@@ -48,11 +48,9 @@ class Budget:
         return None
 
     def with_raised_limits(self, limits: Mapping[str, Any]) -> "Budget":
-        """Returns a budget with some limits raised; none is ever lowered."""
-        current_limits = {name: getattr(self, name) for name in limits}
-        return replace(
-            self, **{name: max(old, limits[name]) for name, old in current_limits.items() if old is not None}
-        )
+        """Returns a budget with some limits raised, none lowered."""
+        old = {name: getattr(self, name) for name in limits}
+        return replace(self, **{name: max(limit, limits[name]) for name, limit in old.items() if limit is not None})
 
 
 UNLIMITED = Budget()
@@ -60,7 +58,7 @@ UNLIMITED = Budget()
 
 @dataclass(slots=True)
 class StopSignal:
-    """Stops a run from another thread; the first reason stays."""
+    """Stops a run from another thread; the first reason counts."""
 
     reason: str = ""
 
@@ -75,9 +73,9 @@ type CommandKind = Literal["pause", "resume", "stop", "set", "raise", "decide", 
 
 
 class Command(NamedTuple):
-    """One wish from outside, numbered in the order of arrival.
+    """One command to a run, numbered in the order of arrival.
 
-    data by kind: `stop` reason; `set` the settings that every later step is advised of; `raise` limits of the budget;
+    Data by kind: `stop` reason; `set` settings for later iterations; `raise` budget limits;
     `decide` candidate, content_hash, verdict, reason, by; `observe` island, candidate, evaluation.
     """
 
@@ -87,14 +85,14 @@ class Command(NamedTuple):
 
 
 class Inbox(Protocol):
-    """The only way back into a run: polled when a step is issued, obeyed under the lock, recorded."""
+    """Commands to a run: polled when an iteration is issued, carried out under the lock, recorded."""
 
     def read(self, after: int) -> Sequence[Command]:
-        """Returns the commands with higher numbers than `after`, in order. Cheap: called up to 5 times a second."""
+        """Returns the commands after number `after`, in order. Must be cheap: called up to 5 times a second."""
 
 
 class RunProgress(NamedTuple):
-    """Where a run stands, for stop rules."""
+    """Progress of a run, for stop rules."""
 
     applied_count: int
     best_score: float | None
@@ -112,9 +110,10 @@ def make_target_rule(score: float) -> StopRule:
 
 
 def make_plateau_rule(iterations: int) -> StopRule:
-    """Stops after `steps` steps without a new best."""
-    return lambda progress: (
-        f"no improvement in {iterations} steps"
-        if progress.applied_count - progress.last_improved_at >= iterations
-        else None
-    )
+    """Stops after `iterations` iterations without a new best."""
+
+    def rule(progress: RunProgress) -> str | None:
+        is_stale = progress.applied_count - progress.last_improved_at >= iterations
+        return f"no improvement in {iterations} iterations" if is_stale else None
+
+    return rule

@@ -1,21 +1,20 @@
-"""The exceptions of Atoll.
+"""Exceptions of Atoll.
 
     AtollError
-    ├── SetupError            the set-up is wrong: one sentence that says what to do; the command line exits 2
-    │   ├── NotEvaluated      `score()` or `signature()` was asked before `evaluate()`
+    ├── SetupError            wrong set-up; one sentence says what to do; the command line exits with 2
+    │   ├── NotEvaluated      `score()` or `signature()` was called before `evaluate()`
     │   ├── AlreadyEvaluated  `evaluate()` was called twice on one function
     │   └── MissingExtra      an optional package is not installed
-    ├── NotFound              a run, candidate, version or blob that is not there
-    ├── Conflict              somebody else changed it first (compare-and-set), or it is locked
-    ├── NoReply (in llm)      a model gave no reply after all retries
+    ├── NotFound              a run, candidate, version or blob does not exist
+    ├── Conflict              another writer changed it first (compare-and-set), or it is locked
+    ├── LLMError (in llm)     an LLM gave no response after all retries
     ├── StoreFailed           the store is full, read-only, locked for too long or damaged
-    └── RunFailed             a run ended before its time; everything written until then is saved
+    └── RunFailed             a run ended early; all records written until then are saved
         └── JournalFailed     the journal could not be written
 
-Others stand beside the parts that raise them, right below `AtollError`: what a model wrote (`llm.Unreadable`), what a
-log holds (`governed.logs`), quotas, cancellations and forgeries (`governed.errors` and its neighbours).
+Packages define further subclasses of `AtollError`, such as `llm.InvalidResponse` and those in `governed.errors`.
 
-A bad candidate is never an exception: it is an `Evaluation` with a `failure`.
+A bad candidate never raises: it is an `Evaluation` with a `failure`.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ class SetupError(AtollError):
 
 
 class NotEvaluated(SetupError):
-    """A score was asked of a function that was not evaluated."""
+    """The score of a function was read before its evaluation."""
 
 
 class AlreadyEvaluated(SetupError):
@@ -40,32 +39,32 @@ class AlreadyEvaluated(SetupError):
 
 
 class MissingExtra(SetupError):
-    """An optional package is needed and not installed."""
+    """A required optional package is not installed."""
 
 
 class NotFound(AtollError):
-    """What was asked for by name does not exist."""
+    """The named object does not exist."""
 
 
 class Conflict(AtollError):
-    """A version moved on, or is locked."""
+    """Another writer changed the version first, or it is locked."""
 
 
 class StoreFailed(AtollError):
-    """The store could not be read or written; what was committed is intact."""
+    """The store could not be read or written; committed data is intact."""
 
 
 class RunFailed(AtollError):
-    """A run ended before its time."""
+    """A run ended early."""
 
 
 class JournalFailed(RunFailed):
-    """The journal could not be written; what it holds is intact."""
+    """The journal could not be written; its records are intact."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaughtException:
-    """What foreign code raised, as data."""
+    """An exception of untrusted code, as data."""
 
     error: BaseException
 
@@ -74,16 +73,15 @@ class CaughtException:
 
 
 def capture[T](call: Callable[[], T], reraise: tuple[type[Exception], ...] = (JournalFailed,)) -> T | CaughtException:
-    """Runs foreign code (an engine, a judge, a gate) and returns what it raised as data.
+    """Runs untrusted code (a mutator, an evaluator, a gate) and returns its exception as data.
 
-    A journal that cannot be written is no bad candidate: it passes through, and so does what else `passing` names,
-    such as a set-up that cannot work.
+    Exceptions in `reraise` pass through. A failed journal is not the candidate's fault.
     """
     try:
         return call()
     except reraise:
         raise
-    except BaseException as error:  # the boundary to foreign code: exit() and CancelledError are its own affair too
+    except BaseException as error:  # includes exit() and CancelledError of untrusted code
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
             raise
         return CaughtException(error)

@@ -1,4 +1,4 @@
-"""What was found out about a candidate."""
+"""Result of evaluating one candidate: score, metrics, feedback, artifacts, failure, cost."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from atoll.candidate import EMPTY, JSON
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a judgement or a reply took."""
+    """Cost of an evaluation or an LLM call."""
 
     seconds: float = 0.0
     tokens_in: int = 0
@@ -32,7 +32,7 @@ ZERO_COST = Cost()
 
 @dataclass(frozen=True, slots=True)
 class BlobRef:
-    """A body that lives in the store: its hash, its size in bytes and how it begins."""
+    """Reference to a stored blob: its hash, size in bytes and first characters."""
 
     sha256: str
     size: int
@@ -41,16 +41,16 @@ class BlobRef:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One judgement, frozen; a candidate may get several.
+    """One evaluation, immutable. A candidate may be evaluated several times.
 
     Attributes:
-        score: Higher is better. None exactly when there is a failure.
-        scores: One per input or instance, in the order of the inputs.
+        score: Higher is better. None if and only if `failure` is set.
+        scores: One per input or instance, in order.
         metrics: Named finite numbers.
-        feedback: Text for the next proposal, on success too.
-        artifacts: Named bodies, kept in the store.
-        failure: Why there is no score.
-        cost: What the judgement took.
+        feedback: Text for the next prompt, also after success.
+        artifacts: Named outputs in the store.
+        failure: Reason for the missing score.
+        cost: Cost of the evaluation.
     """
 
     score: float | None
@@ -63,18 +63,18 @@ class Evaluation:
 
 
 def failed(failure: str, *, feedback: str = "", cost: Cost = ZERO_COST) -> Evaluation:
-    """Returns the evaluation of a candidate that has no score, with the reason."""
+    """Returns an evaluation without a score, with the reason."""
     return Evaluation(None, failure=failure, feedback=feedback, cost=cost)
 
 
 def validate(value: Any) -> Evaluation:
-    """Turns whatever a judge returned into an evaluation whose invariants hold.
+    """Converts the return value of an evaluator into a valid evaluation.
 
-    A number becomes a score. NaN, infinity, None, text and everything else that is no number become failures,
-    inside an `Evaluation` too. Metrics that are no finite numbers are left out, and the feedback says so.
+    A number becomes a score. NaN, infinity, None and text become failures, also inside an `Evaluation`. Metrics that
+    are not finite numbers are dropped, and the feedback names them.
     """
     result = errors.capture(lambda: _validate(value if isinstance(value, Evaluation) else Evaluation(value)))
-    return failed(f"the judge returned what raised {result}") if isinstance(result, errors.CaughtException) else result
+    return failed(f"the evaluator's result raised {result}") if isinstance(result, errors.CaughtException) else result
 
 
 def _validate(evaluation: Evaluation) -> Evaluation:
@@ -84,9 +84,9 @@ def _validate(evaluation: Evaluation) -> Evaluation:
     dropped = [name for name, value in metrics.items() if value is None]
     dropped += [str(name) for name, ref in artifacts.items() if not isinstance(ref, BlobRef)]
     if evaluation.failure is not None:
-        failure: str | None = str(evaluation.failure) or "it failed and gave no reason"
+        failure: str | None = str(evaluation.failure) or "failed without a reason"
     elif score is None:
-        failure = f"the score is {evaluation.score!r:.80}, which is no finite number"
+        failure = f"the score is {evaluation.score!r:.80}, not a finite number"
     elif None in scores:
         failure = f"the score of input {scores.index(None)} is {evaluation.scores[scores.index(None)]!r:.80}"
     else:
@@ -108,22 +108,19 @@ def _validate_cost(cost: object) -> Cost:
 
 
 def _add_dropped_note(feedback: str, dropped: list[str]) -> str:
-    return (
-        f"{feedback}\nLeft out, no finite number or no stored body: {', '.join(dropped)}.".strip()
-        if dropped
-        else feedback
-    )
+    note = f"Dropped (not a finite number, or not stored): {', '.join(dropped)}." if dropped else ""
+    return f"{feedback}\n{note}".strip() if note else feedback
 
 
 def _to_finite(value: object) -> float | None:
     if type(value) is not float and (isinstance(value, (str, bytes)) or not isinstance(value, SupportsFloat)):
-        return None  # (checking a protocol is slow, and most values are floats)
+        return None  # the type check comes first: checking a protocol is slow
     converted = errors.capture(lambda: float(value))
     return converted if isinstance(converted, float) and math.isfinite(converted) else None
 
 
 def to_data(evaluation: Evaluation) -> Mapping[str, JSON]:
-    """Returns the evaluation as plain data for the journal; what is empty is left out."""
+    """Returns the evaluation as plain data for the journal, without empty fields."""
     data: dict[str, Any] = {"score": evaluation.score}
     for name in ("scores", "metrics", "feedback", "failure"):
         if value := getattr(evaluation, name):
@@ -136,7 +133,7 @@ def to_data(evaluation: Evaluation) -> Mapping[str, JSON]:
 
 
 def from_data(data: Mapping[str, Any]) -> Evaluation:
-    """Reads back what `to_data` wrote."""
+    """Reads the data that `to_data` wrote."""
     return Evaluation(
         data["score"],
         tuple(data.get("scores", ())),

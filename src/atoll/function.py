@@ -1,4 +1,4 @@
-"""Functions that evolve, what proposes them and what judges them."""
+"""Interfaces of the search: functions that evolve, proposers, evaluators and learners."""
 
 import ast
 import math
@@ -17,17 +17,17 @@ type Signature = str
 type FunctionScore = float | None
 type AnySkeleton = Skeleton[..., Any]
 type Evaluator[**P, R, T] = Callable[[Skeleton[P, R], T], float]
-# Where an evaluator meets a skeleton, here or in a jail: (evaluator, skeleton, inputs) -> results, or it raises.
+# Runs an evaluator on a skeleton, in this process or in a sandbox: (evaluator, skeleton, inputs) -> results.
 type Runner = Callable[[Evaluator[..., Any, Any], Skeleton[..., Any], Sequence[Any]], Sequence[object]]
 
 
 class Skeleton[**P, R](Protocol):
-    """What can be called; its text is what evolves: `str(skeleton)`."""
+    """A callable whose text, `str(skeleton)`, evolves."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
-# Judging is slow, so it is announced before and after.
+# Evaluation is slow, so events are emitted before and after it.
 class OnEvaluate(NamedTuple):
     type: Literal["on_evaluate"]
     payload: list[Any]
@@ -42,20 +42,17 @@ type FunctionEvent = OnEvaluate | OnEvaluated
 
 
 class Function(profiler.Pluggable[FunctionEvent], Protocol):
-    """A candidate and what was found out about it, live, in one island.
-
-    The first five methods are the seed's; the last three let it live on an island. Never changed after judging.
-    """
+    """A candidate on an island, with its evaluation. Immutable after its evaluation."""
 
     def signature(self) -> Signature:
-        """Returns what it is like: functions of equal signature share a cluster.
+        """Returns its signature; functions with equal signatures share a cluster.
 
         Raises:
             NotEvaluated: It was not evaluated.
         """
 
     def score(self) -> FunctionScore:
-        """Returns the rank that its island gives it, or None after a failure.
+        """Returns its fitness on its island, or None after a failure.
 
         Raises:
             NotEvaluated: It was not evaluated.
@@ -64,30 +61,30 @@ class Function(profiler.Pluggable[FunctionEvent], Protocol):
     def skeleton(self) -> Skeleton[..., Any]: ...
 
     def evaluate(self) -> FunctionScore:
-        """Judges it, once.
+        """Evaluates it, once.
 
         Raises:
             AlreadyEvaluated: It was evaluated before.
         """
 
     def clone(self, new_skeleton: Skeleton[..., Any] | None = None) -> "Function":
-        """Returns a copy; with a new skeleton the copy is a draft that nobody has judged."""
+        """Returns a copy. With a new skeleton the copy is not evaluated yet."""
 
     @property
     def candidate(self) -> Candidate | None:
-        """What was proposed; None for a draft."""
+        """The candidate; None before it has an id."""
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """What was found out; None before it was judged."""
+        """The evaluation; None before `evaluate`."""
 
     def with_evaluation(
         self, candidate: Candidate, result: Evaluation | None = None, fitness: float | None = None
     ) -> "Function":
-        """Returns a copy with this candidate and evaluation, whose score is `rank`."""
+        """Returns a copy with this candidate, evaluation and fitness."""
 
 
-# Mutation is slow, so it is announced before and after.
+# Mutation is slow, so events are emitted before and after it.
 class OnMutate(NamedTuple):
     type: Literal["on_mutate"]
     payload: list[Function]
@@ -106,33 +103,33 @@ class MutationEngine(profiler.Pluggable[MutationEngineEvent], Protocol):
     """Makes one new function from several."""
 
     def mutate(self, fn_list: list[Function]) -> Function:
-        """Returns a clone of one of the functions with a new skeleton; one that raises is a failed proposal.
+        """Returns a clone of one of the functions with a new skeleton. An exception is a failed proposal.
 
-        It has no dice of its own step: an engine that draws and should repeat itself is a `Proposer`.
+        It gets no random generator. Implement `Proposer` instead to make random choices that repeat with the seed.
         """
 
 
 class CandidateEvaluator(Protocol):
-    """Finds out how good a draft is."""
+    """Evaluates candidates."""
 
     def __call__(self, skeleton: Skeleton[..., Any], /) -> Evaluation:
-        """Scores one draft; never raises for a bad one; called from several threads at once."""
+        """Evaluates one candidate. Never raises for a bad one. Called from several threads at once."""
 
 
 class ProposalContext(NamedTuple):
-    """All that a proposal may know; an engine reads nothing else that changes: no clock, no global random.
+    """Input of a proposer. A proposer reads no other changing state: no clock, no global random generator.
 
     Attributes:
-        island: Index of the island that asks.
-        step: Number of this step.
-        seen: Steps applied when it was issued; a shared index ignores what is newer.
-        parents: What to start from, worst first.
-        others: More to look at, by role: "top", "diverse", "failed".
-        advice: What the learner and the settings say for this step.
-        rng: Random numbers of this step alone.
-        allowance: How many evaluations this step may use, or None.
-        judge: Judges drafts in place, with memory, budget and journal.
-        observe: Replaces the standing evaluation of a kept function, when this step is applied.
+        island: Index of the island.
+        iteration: Number of this iteration.
+        applied_count: Iterations applied when it was issued; newer results must be ignored.
+        parents: Parents, worst first.
+        inspirations: Further candidates by role: "top", "diverse", "failed".
+        advice: Settings and the learner's advice for this iteration.
+        rng: Random generator of this iteration.
+        max_evaluations: Evaluations that this iteration may use, or None.
+        evaluate: Evaluates trials at once, with cache, budget and journal.
+        update_evaluation: Replaces the evaluation of a population member when this iteration is applied.
     """
 
     island: int
@@ -149,22 +146,22 @@ class ProposalContext(NamedTuple):
 
 @runtime_checkable
 class Proposer(Protocol):
-    """Makes children: an LLM, a syntax engine, a tuner, a reflector."""
+    """Makes children: an LLM, a syntax mutator, a tuner, a reflector."""
 
     def propose(self, context: ProposalContext) -> Sequence[Function]:
-        """Returns 0 to n clones of the parents with new skeletons; one that raises is a failed proposal.
+        """Returns any number of clones of the parents with new skeletons. An exception is a failed proposal.
 
-        A function of the task and of what its ledger bought: the same task gives the same children. Makes no
-        threads of its own. Called from several worker threads at once.
+        The same context and the same LLM responses give the same children. Starts no threads. Called from several
+        worker threads at once.
         """
 
 
 class IterationResult(NamedTuple):
-    """What became of a step, for learners.
+    """Result of an iteration, for learners.
 
     Attributes:
-        failure: Why there are no children; None if the engine returned.
-        spent: What the replies and judgements of this step cost.
+        failure: Reason for missing children; None if the proposer returned.
+        cost: Cost of the LLM calls and evaluations.
     """
 
     iteration: int
@@ -177,17 +174,17 @@ class IterationResult(NamedTuple):
 
 
 class Learner(Protocol):
-    """The only mutable state of an engine: bandits, notes, the choice of a model."""
+    """Mutable state of a search: bandits, notes, the choice of an LLM."""
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        """Says what the next step should do; called under the lock when it is issued, and recorded."""
+        """Returns advice for the next iteration. Called under the lock when it is issued, and recorded."""
 
     def learn(self, result: IterationResult) -> None:
-        """Takes in one applied step; called under the lock, once each, in order, and again in order on resume."""
+        """Learns from one applied iteration. Called under the lock, once each, in order, and again on resume."""
 
 
 class EngineProposer:
-    """A mutation engine as a proposer of one child."""
+    """Adapts a mutation engine to a proposer of one child."""
 
     def __init__(self, engine: MutationEngine) -> None:
         self._engine = engine
@@ -203,14 +200,14 @@ def as_proposer(engine: MutationEngine | Proposer) -> Proposer:
         SetupError: It can neither propose nor mutate.
     """
     if not isinstance(engine, Proposer | MutationEngine):
-        raise errors.SetupError(f"{engine!r:.80} is no engine: it needs a method propose(task) or mutate(fn_list).")
+        raise errors.SetupError(f"{engine!r:.80} is not a mutator: add a method propose(context) or mutate(fn_list).")
     return engine if isinstance(engine, Proposer) else EngineProposer(engine)
 
 
 def derive_child(
     parent: Function, new_skeleton: AnySkeleton, *, parents: Sequence[Function] = (), **meta: JSON
 ) -> Function:
-    """Returns a clone with a note of how it was made; without `parents` all of the task's parents count."""
+    """Returns a clone with notes on its origin. Without `parents`, all parents of the context count."""
     ids = tuple(fn.candidate.id for fn in parents if fn.candidate)
     return parent.clone(new_skeleton).with_evaluation(Candidate("", str(new_skeleton), ids, meta=meta or EMPTY))
 
@@ -218,13 +215,13 @@ def derive_child(
 def run_in_process(
     evaluator: Evaluator[..., Any, Any], skeleton: AnySkeleton, inputs: Sequence[Any]
 ) -> Sequence[object]:
-    """Runs evaluator and skeleton in this process: for code you trust."""
+    """Runs the evaluator and the skeleton in this process, for trusted code."""
     return [evaluator(skeleton, input_value) for input_value in inputs]
 
 
 @dataclass(frozen=True, slots=True)
 class PerInputEvaluator:
-    """Judges by an evaluator of (skeleton, one input), as the seed does: the score is the mean over the inputs."""
+    """Evaluates with a function of (skeleton, one input); the score is the mean over the inputs."""
 
     evaluator: Evaluator[..., Any, Any]
     inputs: Sequence[Any]
@@ -233,32 +230,31 @@ class PerInputEvaluator:
 
     def __post_init__(self) -> None:
         if not self.inputs:
-            raise errors.SetupError("There are no evaluation inputs: give at least one.")
+            raise errors.SetupError("evaluation_inputs is empty: give at least one input.")
 
     def __call__(self, skeleton: Skeleton[..., Any]) -> Evaluation:
         started_at = perf_counter()
         result = errors.capture(lambda: self._evaluate(skeleton))
-        cost = Cost(seconds=perf_counter() - started_at)
         result = evaluation.failed(str(result)) if isinstance(result, errors.CaughtException) else result
-        return replace(result, cost=cost)
+        return replace(result, cost=Cost(seconds=perf_counter() - started_at))
 
     def _evaluate(self, skeleton: Skeleton[..., Any]) -> Evaluation:
         values = self.run(self.evaluator, skeleton, self.inputs)
         evaluations = [evaluation.validate(value) for _, value in zip(self.inputs, values, strict=True)]
-        for index, each in enumerate(evaluations):
-            if each.failure is not None:
-                return evaluation.failed(f"input {index}: {each.failure}")
-        scores = tuple(input_evaluation.score for input_evaluation in evaluations if input_evaluation.score is not None)
+        for index, result in enumerate(evaluations):
+            if result.failure is not None:
+                return evaluation.failed(f"input {index}: {result.failure}")
+        scores = tuple(result.score for result in evaluations if result.score is not None)
         return evaluation.validate(Evaluation(self.reduce(scores), scores))
 
 
 class DefaultFunctionProps(NamedTuple):
-    """What a `DefaultFunction` is made of.
+    """Parts of a `DefaultFunction`.
 
     Attributes:
-        evaluation_inputs: What the evaluator is given, one at a time.
+        evaluation_inputs: Inputs of the evaluator, one per call.
         evaluator: Scores (skeleton, one input).
-        judge: Judges the skeleton as a whole, instead of the two above.
+        candidate_evaluator: Evaluates the full skeleton, instead of the two above.
     """
 
     skeleton: Skeleton[..., Any]
@@ -268,30 +264,19 @@ class DefaultFunctionProps(NamedTuple):
 
 
 class DefaultFunction:
-    """A function by its skeleton and its judge; immutable but for the one evaluation."""
+    """A function with a skeleton and an evaluator."""
 
-    __slots__ = (
-        "__weakref__",
-        "_inputs",
-        "_candidate_evaluator",
-        "_profilers",
-        "_score",
-        "_skeleton",
-        "candidate",
-        "evaluation",
-    )
+    __slots__ = ("__weakref__", "_candidate_evaluator", "_inputs", "_profilers", "_score", "_skeleton")
+    __slots__ += ("candidate", "evaluation")
 
     def __init__(self, props: DefaultFunctionProps) -> None:
         candidate_evaluator = props.candidate_evaluator
         if candidate_evaluator is None:
             if props.evaluator is None:
-                raise errors.SetupError("A function needs an evaluator with inputs, or a judge: give one of them.")
+                raise errors.SetupError("Pass an evaluator with evaluation_inputs, or a candidate_evaluator.")
             candidate_evaluator = PerInputEvaluator(props.evaluator, props.evaluation_inputs)
-        self._skeleton, self._candidate_evaluator, self._inputs = (
-            props.skeleton,
-            candidate_evaluator,
-            props.evaluation_inputs,
-        )
+        self._skeleton, self._inputs = props.skeleton, props.evaluation_inputs
+        self._candidate_evaluator = candidate_evaluator
         self._profilers = profiler.Profilers[FunctionEvent]()
         self.candidate: Candidate | None = None
         self.evaluation: Evaluation | None = None
@@ -313,14 +298,14 @@ class DefaultFunction:
 
     def evaluate(self) -> FunctionScore:
         if self.evaluation is not None:
-            raise errors.AlreadyEvaluated("It was evaluated before: clone it with its skeleton to judge it again.")
+            raise errors.AlreadyEvaluated("This function was evaluated before: clone it with its skeleton first.")
         if self._profilers:
             self._profilers.emit(OnEvaluate("on_evaluate", list(self._inputs)))
         result = errors.capture(
             lambda: self._candidate_evaluator(self._skeleton), reraise=(errors.JournalFailed, errors.SetupError)
         )
         if isinstance(result, errors.CaughtException):
-            result = evaluation.failed(f"the judge raised {result}")
+            result = evaluation.failed(f"the evaluator raised {result}")
         self.evaluation = evaluation.validate(result)
         self._score = self.evaluation.score
         if self._profilers:
@@ -341,12 +326,10 @@ class DefaultFunction:
         self, skeleton: Any, candidate: Candidate | None, result: Evaluation | None, fitness: float | None
     ) -> Self:
         copy = object.__new__(type(self))
-        copy._candidate_evaluator, copy._inputs, copy._profilers = (
-            self._candidate_evaluator,
-            self._inputs,
-            self._profilers,
-        )
-        copy._skeleton, copy.candidate, copy.evaluation, copy._score = skeleton, candidate, result, fitness
+        copy._inputs, copy._profilers = self._inputs, self._profilers
+        copy._candidate_evaluator = self._candidate_evaluator
+        copy._skeleton, copy.candidate = skeleton, candidate
+        copy.evaluation, copy._score = result, fitness
         return copy
 
     def _require_evaluation(self) -> Evaluation:
@@ -356,13 +339,13 @@ class DefaultFunction:
 
 
 def get_fitness(fn: Function) -> float:
-    """Returns a function's score for comparing: no score is below every score."""
+    """Returns a function's score for comparisons; a missing score is below every score."""
     score = fn.score()
     return -math.inf if score is None else score
 
 
 class PyAstSkeleton:
-    """A Python function by its source; parsed when it is first called, so that holding untrusted code runs nothing."""
+    """A Python function as source. It is compiled on the first call; until then untrusted code does not run."""
 
     __slots__ = ("_call", "_names", "_source")
 
@@ -384,7 +367,7 @@ class PyAstSkeleton:
         tree = ast.parse(self._source)
         name = next((node.name for node in tree.body if isinstance(node, ast.FunctionDef)), None)
         if name is None:
-            raise ValueError("the source defines no function")
+            raise ValueError("the source does not define a function")
         namespace = dict(self._names)
         exec(compile(tree, "<skeleton>", "exec"), namespace)
         return namespace[name]
@@ -392,13 +375,13 @@ class PyAstSkeleton:
 
 @runtime_checkable
 class Rewritable(Protocol):
-    """A skeleton that makes another one of its kind from a text, with whatever else it needs."""
+    """A skeleton that can make another of its kind from a text."""
 
     def with_text(self, text: str) -> Skeleton[..., Any]: ...
 
 
 class Text(str):
-    """A text that evolves: a prompt, a plan, a value as JSON. Calling it returns the text."""
+    """A text that evolves, such as a prompt, a plan or JSON. Calling it returns the text."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Who may change a population."""
+"""Gates: they accept, hold or reject proposals before or after evaluation."""
 
 import itertools
 import math
@@ -17,13 +17,13 @@ VERDICTS = ("accept", "hold", "reject")
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a gate decides on.
+    """Input of a gate.
 
     Attributes:
-        candidate: What is proposed.
-        evaluation: What was found out; None when the gate is asked before judging (a screen).
-        rivals: Evaluations of its parents.
-        kin: Its parents and the others that its maker was shown.
+        candidate: The proposed candidate.
+        evaluation: Its evaluation; None for a prefilter, which decides before evaluation.
+        parent_evaluations: Evaluations of its parents.
+        known_candidates: Its parents and inspirations.
     """
 
     candidate: Candidate
@@ -37,10 +37,10 @@ class Decision:
     """A verdict with its reason and its author.
 
     Attributes:
-        verdict: `hold` waits for somebody to decide later.
-        reason: Why, in words for a person.
-        by: The gate or the person that decided.
-        version: `key@n` where carrying it out made a version.
+        verdict: `hold` waits for an approver.
+        reason: Reason, for users.
+        decided_by: The gate or the approver.
+        version: `key@n` if applying it made a version.
     """
 
     verdict: Verdict
@@ -55,57 +55,51 @@ class Gate(Protocol):
     def __call__(self, proposal: Proposal, /) -> Decision:
         """Decides from the proposal alone.
 
-        Called once before judging (a screen) or once after it, from a worker thread; may be slow. Never raises for
-        a bad candidate: returns a rejection that says why. One that raises all the same rejects.
+        Called once before evaluation (a prefilter) or once after it, from a worker thread; may be slow. Must reject
+        a bad candidate instead of raising; an exception counts as a rejection.
         """
 
 
 def has_score(proposal: Proposal) -> Decision:
-    """Accepts what has a score."""
+    """Accepts candidates that have a score."""
     if proposal.evaluation is not None and proposal.evaluation.failure is not None:
         return Decision("reject", proposal.evaluation.failure, "ran")
     return Decision("accept", "it ran", "ran")
 
 
 def require_improvement(margin: float = 0.0) -> Gate:
-    """Accepts what scores more than its best parent plus `margin`."""
+    """Accepts candidates that score more than their best parent plus `margin`."""
 
     def decide(proposal: Proposal) -> Decision:
         score = proposal.evaluation.score if proposal.evaluation else None
-        best_parent_score = max(
-            (parent.score for parent in proposal.parent_evaluations if parent.score is not None), default=None
-        )
+        parents = [parent.score for parent in proposal.parent_evaluations if parent.score is not None]
         if score is None:
             return Decision("reject", "it has no score", "improved")
-        if best_parent_score is None or score > best_parent_score + margin:
-            return Decision(
-                "accept",
-                f"{score:.6g} against {best_parent_score if best_parent_score is None else format(best_parent_score, '.6g')}",
-                "improved",
-            )
-        return Decision("reject", f"{score:.6g} is not above {best_parent_score:.6g} + {margin:g}", "improved")
+        if not parents:
+            return Decision("accept", f"{score:.6g} against None", "improved")
+        best = max(parents)
+        if score > best + margin:
+            return Decision("accept", f"{score:.6g} against {best:.6g}", "improved")
+        return Decision("reject", f"{score:.6g} is not above {best:.6g} + {margin:g}", "improved")
 
     return decide
 
 
 def require_significance(alpha: float = 0.05, resamples: int = 9_999) -> Gate:
-    """Accepts what beats its best parent on the same inputs by a one-sided paired sign-flip test.
+    """Accepts candidates that beat their best parent on the same inputs in a one-sided paired sign-flip test.
 
-    Exact up to 12 inputs, otherwise over `resamples` flips drawn from the candidate's id, so that a rerun agrees.
+    Exact up to 12 inputs; beyond that, `resamples` random flips with the candidate's id as the seed.
     """
 
     def decide(proposal: Proposal) -> Decision:
         child_scores = proposal.evaluation.scores if proposal.evaluation else ()
         scored_parents = [parent for parent in proposal.parent_evaluations if parent.score is not None]
         if not scored_parents:
-            return Decision("accept", "there is nothing to compare with", "significant")
+            return Decision("accept", "no scored parent to compare with", "significant")
         best_parent = max(scored_parents, key=lambda parent: parent.score or 0.0)
         if not child_scores or len(best_parent.scores) != len(child_scores):
             return Decision("reject", "it cannot be compared with its parent on the same inputs", "significant")
-        differences = [
-            child_score - parent_score
-            for child_score, parent_score in zip(child_scores, best_parent.scores, strict=True)
-        ]
+        differences = [child - parent for child, parent in zip(child_scores, best_parent.scores, strict=True)]
         p_value = _sign_flip_p(differences, resamples, Random(proposal.candidate.id))
         verdict: Verdict = "accept" if p_value <= alpha else "reject"
         return Decision(verdict, f"p = {p_value:.4f} on {len(differences)} inputs, alpha = {alpha:g}", "significant")
@@ -126,7 +120,7 @@ def _sign_flip_p(differences: Sequence[float], resamples: int, rng: Random) -> f
 
 
 def reject_duplicates(proposal: Proposal) -> Decision:
-    """Rejects what repeats one of its kin but for white space; a screen, so a repeat costs no evaluation."""
+    """Rejects candidates that equal a known one except for white space. A prefilter: duplicates are not evaluated."""
     tokens = proposal.candidate.content.split()
     for known in proposal.known_candidates:
         if known.content.split() == tokens:
@@ -135,7 +129,7 @@ def reject_duplicates(proposal: Proposal) -> Decision:
 
 
 def require_all(*gates: Gate) -> Gate:
-    """Accepts what every gate accepts; the first rejection ends it, a hold waits until none rejects."""
+    """Accepts if all gates accept. The first rejection wins; otherwise the first hold."""
 
     def decide(proposal: Proposal) -> Decision:
         first_hold: Decision | None = None
@@ -152,10 +146,10 @@ def require_all(*gates: Gate) -> Gate:
 
 
 def hold_all(proposal: Proposal) -> Decision:
-    """Holds everything until somebody decides."""
+    """Holds every proposal for an approver."""
     return Decision("hold", "waits for approval", "ask")
 
 
 def reject_all(proposal: Proposal) -> Decision:
-    """Rejects everything."""
+    """Rejects every proposal."""
     return Decision("reject", "nothing may change here", "deny")

@@ -1,21 +1,21 @@
-"""The truth of a run: plain records, written before they count.
+"""Journal of a run: records that are written before they take effect.
 
-| kind            | written                                   | data                                            |
-|-----------------|-------------------------------------------|-------------------------------------------------|
-| started, ended  | by the builder; when a run stops          | resolved set-up; reason                         |
-| founded         | after the initial is judged               | candidate, evaluation                           |
-| begun           | with the `applied` that let it start      | epoch, parents, others, advice, allowance, seen |
-| replied         | on arrival, before parsing; own commit    | call, digest of the request, what was bought    |
-| judged          | on arrival of each evaluation; own commit | label (child `k` or draft `dN`), both, paid     |
-| applied         | one commit with all it causes             | children with decisions, failure, what it took  |
-| migrated, reset | same commit, one per island touched       | functions, whole; new epoch: outcomes, not dice |
-| observed        | same commit: a late judgement             | candidate id, evaluation                        |
-| held, decided   | a gate said hold; somebody decided later  | content hash; decision                          |
-| controlled      | a command was obeyed, or refused          | its number, kind and data                       |
-| concluded       | after the end, by a system                | its result, such as plans and what solved them  |
-| executed        | after the end, where a cluster judged     | what it did: seats, nodes, requests sent again  |
+| constant        | stored kind     | written                                  | data                                  |
+|-----------------|-----------------|------------------------------------------|---------------------------------------|
+| STARTED, ENDED  | started, ended  | at the start; when a run stops           | resolved configuration; reason        |
+| INITIAL         | founded         | after the initial candidate's evaluation | candidate, evaluation                 |
+| ISSUED          | begun           | with the `applied` that let it start     | epoch, parents, inspirations, advice  |
+| RESPONSE        | replied         | on arrival, before parsing; own commit   | call, hash of the request, response   |
+| EVALUATED       | judged          | after each evaluation; own commit        | label (child `k`, trial `dN`), result |
+| APPLIED         | applied         | one commit with all consequences         | children, decisions, failure, cost    |
+| MIGRATED, RESET | migrated, reset | same commit, one per island              | full functions; new epoch             |
+| UPDATED         | observed        | same commit, for a later evaluation      | candidate id, evaluation              |
+| HELD, DECIDED   | held, decided   | a gate held it; an approver decided      | content hash; decision                |
+| CONTROLLED      | controlled      | a command was carried out or refused     | its number, kind and data             |
+| CONCLUDED       | concluded       | after the end, by a system               | its result, such as plans             |
+| EXECUTED        | executed        | after the end, by a cluster executor     | slots, nodes, requests sent again     |
 
-A record of island -1 concerns all islands.
+A record of island -1 concerns all islands. The stored kinds never change: old stores must resume.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +24,13 @@ from typing import Any, NamedTuple, Protocol
 
 from atoll import candidate, errors
 from atoll.evaluation import ZERO_COST, BlobRef, Cost
+
+STARTED, ENDED = "started", "ended"
+INITIAL, ISSUED, RESPONSE = "founded", "begun", "replied"
+EVALUATED, APPLIED, UPDATED = "judged", "applied", "observed"
+MIGRATED, RESET = "migrated", "reset"
+HELD, DECIDED, CONTROLLED = "held", "decided", "controlled"
+CONCLUDED, EXECUTED = "concluded", "executed"
 
 
 class Record(NamedTuple):
@@ -36,31 +43,31 @@ class Record(NamedTuple):
 
 
 class Journal(Protocol):
-    """Where records go; a port that is passed in, not a profiler."""
+    """Storage of records. It is passed in; it is not a profiler."""
 
     def write(self, *records: Record) -> None:
         """Commits all records in one transaction or raises; raising ends the run. Called from any thread."""
 
     def read(self, island: int | None = None) -> Iterator[Record]:
-        """Yields the records in the order in which they were written, of one island or of all."""
+        """Yields the records of one island, or of all, in the order of writing."""
 
 
 class Blobs(Protocol):
-    """Where bodies go: artifacts, prompts, long contents."""
+    """Storage of artifacts, prompts and long contents."""
 
     def put(self, data: bytes) -> BlobRef:
-        """Stores a body under its hash; the same body twice is stored once."""
+        """Stores data under its hash; equal data is stored once."""
 
     def get(self, sha256: str) -> bytes:
-        """Returns a body.
+        """Returns the data with this hash.
 
         Raises:
-            NotFound: There is none under that hash.
+            NotFound: The hash is unknown.
         """
 
 
 class NullJournal:
-    """Keeps nothing: for a run that needs no resume and no report."""
+    """Discards records, for a run that needs neither resume nor report."""
 
     def write(self, *records: Record) -> None:
         pass
@@ -70,7 +77,7 @@ class NullJournal:
 
 
 class CheckedJournal:
-    """A journal whose every fault is a `JournalFailed`, so that nobody takes it for a bad candidate."""
+    """Raises `JournalFailed` for every write error, so that it is not taken for a bad candidate."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -85,13 +92,13 @@ class CheckedJournal:
 
 
 class CallCache:
-    """What one step has bought, by call number: bought once, answered from the journal ever after.
+    """LLM calls of one iteration, by number. A stored response is reused after a crash and not paid for twice.
 
-    A step makes its calls one after the other, so that the n-th call of a step that runs again is the same call.
+    An iteration makes its calls one after another, so the n-th call is the same call when the iteration runs again.
 
     Attributes:
-        place: (step, call) of the call under way, for models that answer by place and never by arrival.
-        island: Whose step it is.
+        position: (iteration, call) of the current call, for LLMs that answer by position.
+        island: Island of the iteration.
     """
 
     current: ContextVar["CallCache | None"] = ContextVar("atoll_ledger", default=None)
@@ -103,17 +110,17 @@ class CallCache:
         self.island, self._journal, self._stored, self._prefix = island, journal, stored, prefix
 
     def get_or_call(self, request: str, make_call: Callable[[], Mapping[str, candidate.JSON]]) -> Mapping[str, Any]:
-        """Returns what this call bought before, or buys it and stores it before anybody sees it.
+        """Returns the stored response of this call, or makes the call and stores its response first.
 
         Args:
-            request: All that the answer depends on. A stored answer to another request is not used.
-            buy: Returns plain data, with `usage` as the list of a `Cost`'s fields, if any.
+            request: Everything that the response depends on. A response to another request is not reused.
+            make_call: Returns plain data, with `usage` as the list of a `Cost`'s fields, if any.
         """
         iteration, call = self.position
         response, request_hash = self._stored.get(call), candidate.content_hash(request)
         if response is None or response["request"] != request_hash:
             response = {**make_call(), "call": call, "request": request_hash}
-            self._journal.write(Record("replied", iteration, self.island, response))
+            self._journal.write(Record(RESPONSE, iteration, self.island, response))
         self.cost += (Cost(*response["usage"]) if "usage" in response else ZERO_COST) + Cost(calls=1)
         self.position = (iteration, f"{self._prefix}{self.cost.calls}")
         return response

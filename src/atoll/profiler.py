@@ -1,4 +1,4 @@
-"""Observers: anything slow or random announces what it does, and a profiler may listen."""
+"""Events and their listeners: slow or random parts emit events, profilers receive them."""
 
 import logging
 from collections import deque
@@ -13,7 +13,7 @@ type ProfilerFn[T: Event] = Callable[[T], None]
 
 
 class Event(Protocol):
-    """Something that happened: a name and what it happened to."""
+    """A notification: its type and its subject."""
 
     @property
     def type(self) -> str: ...
@@ -23,21 +23,21 @@ class Event(Protocol):
 
 
 class Pluggable[T: Event](Protocol):
-    """Takes profilers."""
+    """Accepts profilers."""
 
     def use_profiler(self, profiler_fn: ProfilerFn[T]) -> Remove:
-        """Registers a profiler and returns what removes it again.
+        """Registers a profiler and returns a function that removes it.
 
-        A profiler observes: it cannot change anything, and one that raises is reported once and never stops a run.
+        A profiler only observes. If it raises, that is logged once and the run continues.
         """
 
 
 def default_fn(event: Event) -> None:
-    """Ignores every event; registering it costs nothing."""
+    """Ignores every event."""
 
 
 class EventQueue:
-    """Events queued under a lock and delivered after it: in order, by one thread at a time."""
+    """Events queued under a lock and delivered after its release, in order, by one thread at a time."""
 
     def __init__(self) -> None:
         self._queue: deque[Callable[[], None]] = deque()
@@ -47,26 +47,26 @@ class EventQueue:
         self._queue.append(callback)
 
     def deliver(self) -> None:
-        """Hands out what is queued, unless another thread is at it already: then that one goes on."""
+        """Delivers queued events, unless another thread is already delivering them."""
         while self._queue and self._delivery_lock.acquire(blocking=False):
             try:
-                while queue := self._queue:  # only who delivers takes out of it: `discard` replaces it
+                while queue := self._queue:  # `discard` replaces the queue; only this thread pops from it
                     queue.popleft()()
             finally:
                 self._delivery_lock.release()
 
     def discard(self) -> None:
-        """Forgets what is queued: it was not stored, so it did not happen."""
+        """Drops queued events whose records were not stored."""
         self._queue = deque()
 
 
 class Profilers[T: Event]:
-    """The profilers registered at one place, shared by reference between clones; with `mail` they hear later."""
+    """Profilers of one object, shared between its clones. With a queue, events are delivered later."""
 
     __slots__ = ("_fns", "_queue", "_reported")
 
     def __init__(self, queue: EventQueue | None = None) -> None:
-        # Replaced, never changed in place: `emit` may run on another thread meanwhile.
+        # Replaced, never changed in place: `emit` may run on another thread.
         self._fns: tuple[ProfilerFn[T], ...] = ()
         self._reported: frozenset[ProfilerFn[T]] = frozenset()
         self._queue = queue
@@ -75,11 +75,11 @@ class Profilers[T: Event]:
         return bool(self._fns)
 
     def use(self, profiler_fn: ProfilerFn[T]) -> Remove:
-        """Registers a profiler; the returned function removes it, once or often."""
+        """Registers a profiler. The returned function removes it and may be called twice."""
         if profiler_fn is default_fn:
             return lambda: None
 
-        def listener(event: T) -> None:  # its own identity, so that one registered twice is called twice
+        def listener(event: T) -> None:  # a new identity: a profiler registered twice is called twice
             profiler_fn(event)
 
         def remove() -> None:
@@ -89,7 +89,7 @@ class Profilers[T: Event]:
         return remove
 
     def emit(self, event: T) -> None:
-        """Calls every profiler, or leaves the event in the mail."""
+        """Calls every profiler, or queues the event."""
         if self._queue is None:
             self._call(event)
         elif self._fns:
@@ -102,4 +102,4 @@ class Profilers[T: Event]:
             except (Exception, SystemExit):
                 if fn not in self._reported:
                     self._reported |= {fn}
-                    log.exception("a profiler raised on %s; it is reported once and the run goes on", event.type)
+                    log.exception("A profiler failed on event %s. This is logged once; the run continues.", event.type)

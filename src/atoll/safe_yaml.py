@@ -1,4 +1,4 @@
-"""YAML that somebody else wrote, read within bounds: a few lines of it can stand for more than any memory holds."""
+"""Bounded reading of untrusted YAML. A few lines with aliases can expand beyond any memory."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,28 +8,26 @@ import yaml
 from atoll import errors
 
 MAX_CHARACTERS = 1_000_000
-MAX_NODES = 20_000  # keys and values, which PyYAML reads in two seconds
+MAX_NODES = 20_000  # keys and values; PyYAML reads so many in two seconds
 MAX_DEPTH = 50
-_MAX_NUMBER_LENGTH = (
-    300  # Python shows whole numbers of up to 4,300 digits, and `1:1:1` grows by two digits with each 1
-)
-_MAX_TAG_LENGTH = 200  # a %TAG of half a file would be written out before every node
+_MAX_NUMBER_LENGTH = 300  # Python prints integers of at most 4,300 digits; `1:1:1` grows by two digits per part
+_MAX_TAG_LENGTH = 200  # PyYAML expands a %TAG before every node
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class InvalidYAML(errors.SetupError):
-    """A text is no YAML, or too much of it; the message says why, without a full stop."""
+    """A text is not valid YAML, or too large. The message is the reason, without a full stop."""
 
 
 def load(text: str, *, allow_aliases: bool = False) -> Any:
-    """Returns what a YAML text holds.
+    """Returns the value of one YAML document.
 
     Args:
-        text: One document.
-        has_aliases: Whether it may repeat itself; what is repeated counts each time.
+        text: The document.
+        allow_aliases: Allow aliases; each use counts towards the limits.
 
     Raises:
-        Unreadable: It is no YAML, too long, too deep, or more than it seems.
+        InvalidYAML: It is not YAML, too long, too deep, or expands to too much.
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidYAML(f"it has over {MAX_CHARACTERS:,} characters")
@@ -40,7 +38,7 @@ def load(text: str, *, allow_aliases: bool = False) -> Any:
 
 
 class _BoundedLoader(yaml.SafeLoader):
-    """YAML of a bounded depth, that bounds what its aliases make of it before anything is made."""
+    """Loader with limits on depth and size, checked before values are built."""
 
     nodes = depth = 0
 
@@ -73,14 +71,14 @@ class _BoundedLoader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            # PyYAML takes for granted that what a tag names is one: `!!int ""` is an IndexError.
-            content = repr(node.value) if isinstance(node, yaml.ScalarNode) else "what it holds"
+            # PyYAML trusts tags: `!!int ""` raises IndexError.
+            content = repr(node.value) if isinstance(node, yaml.ScalarNode) else "its content"
             kind, line = node.tag.rpartition(":")[2], node.start_mark.line + 1
-            raise yaml.YAMLError(f"{content:.40} in line {line} is no {kind}") from error
+            raise yaml.YAMLError(f"{content:.40} in line {line} is not of type {kind}") from error
 
 
 class _NoAliasLoader(_BoundedLoader):
-    """The same without anchors and aliases."""
+    """Loader that also refuses anchors and aliases."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
@@ -90,7 +88,7 @@ class _NoAliasLoader(_BoundedLoader):
 
 
 def _check_size(root: yaml.Node) -> None:
-    """Refuses nodes that hold more than a text without aliases could, or themselves.
+    """Refuses nodes that expand beyond the limits, or contain themselves.
 
     Raises:
         YAMLError: They do.
@@ -101,7 +99,7 @@ def _check_size(root: yaml.Node) -> None:
         nodes += 1
         characters += len(node.value) if isinstance(node, yaml.ScalarNode) else 0
         if nodes > MAX_NODES or characters > MAX_CHARACTERS or depth > MAX_DEPTH:
-            raise yaml.YAMLError("its aliases stand for too much, or for themselves")
+            raise yaml.YAMLError("its aliases expand to too much, or to themselves")
         pending += ((child, depth + 1) for child in _iter_children(node))
 
 

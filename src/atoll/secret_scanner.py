@@ -1,7 +1,7 @@
-"""Finds what looks like a secret in a text, and takes it out: keys, tokens, passwords in addresses; code stays.
+"""Finds and removes secrets in texts: keys, tokens, passwords in URLs.
 
-Two strengths. `find` is for a gate: what it names is refused, so it must be sure, and a commit's hash or an image's
-digest is no secret. `redacted` is for text on its way to a model: there a long opaque string goes too.
+`find_secrets` is for gates that refuse a text, so it must be sure: commit hashes and image digests are not secrets.
+`redact` is for prompts; it also removes long opaque strings.
 """
 
 import itertools
@@ -11,20 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 HIDDEN = "[hidden]"
-_MIN_LENGTH = 8  # characters: no secret is shorter
-_MAX_KEY_LENGTH = 8000  # characters between the lines of dashes of a private key
+_MIN_LENGTH = 8  # characters of the shortest secret
+_MAX_KEY_LENGTH = 8000  # characters between the BEGIN and END lines of a private key
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
-# Every repeat is possessive or bounded: no text makes them go back and forth.
-# The name of a call is taken too, without a group, so that it is not read again from each name in it.
-# One letter first: a scan for a set of letters is many times faster than one for words in any case.
+# Every repeat is possessive or bounded, so no text causes backtracking.
+# The name of a call matches too, without a group, so that it is not scanned again.
+# One letter comes first: scanning for a set of letters is much faster than for words in any case.
 _NAMED_VALUE = re.compile(
     r"""(?x) ([pPsStTaA](?: (?<=[pP])(?i:assword|asswd|wd\b) | (?<=[sS])(?i:ecret) | (?<=[tT])(?i:oken)
     | (?<=[aA])(?i:pi[_-]?key|ccess[_-]?key|uthorization) ))
     (["']?\s{0,4}[:=]\s{0,4}) (?: ((?i:bearer\s|basic\s)?["']?) ([^\s"',;()}\]]{4,}+)(?!\()
     | [^\s"',;()}\]]{4,}+ )"""
 )
-# A token of JSON begins at the last place of a word where one can: else a word with many is read to its end from each.
+# A JSON web token starts at the last possible position of a word; otherwise the scan would be quadratic.
 _KNOWN_FORMATS = re.compile(
     r"""(?x) (?=[sgxAhyer]) \b(?: (?P<OpenAI_or_Anthropic_key>sk-[A-Za-z0-9_-]{16,}+)
     | (?P<GitHub_token>gh[opsur]_[A-Za-z0-9]{20,}+ | github_pat_\w{20,}+)
@@ -36,19 +36,19 @@ _KNOWN_FORMATS = re.compile(
 )
 _KEY_BEGIN, _KEY_END = (re.compile(rf"-----{word} [A-Z ]{{0,30}}PRIVATE KEY-----") for word in ("BEGIN", "END"))
 _URL_PASSWORD = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@\"']{0,64}:(?P<password>[^\s/@\"']{3,200}+)@")
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")  # they would hide a key from a pattern
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")  # would hide a key from the patterns
 _OPAQUE = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}+={0,2}")
-# $NAME, ${NAME}, {{name}}, %NAME%, <name>: a place where a secret will stand, and none.
+# $NAME, ${NAME}, {{name}}, %NAME%, <name>: placeholders, not secrets.
 _PLACEHOLDER = re.compile(r"""[$%<{]|os\.|env|None\b|null\b|x{4}|\*{3}|\.\.\.""")
-_SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential")  # in names of variables of the environment
+_SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential")  # in names of environment variables
 
 
 class SecretMatch(NamedTuple):
-    """Something that looks like a secret; what it is, is not repeated.
+    """Position of a possible secret; its text is not repeated.
 
     Attributes:
-        kind: What it looks like.
-        line: Where, from 1.
+        kind: Kind of secret.
+        line: Line number, from 1.
     """
 
     kind: str
@@ -56,11 +56,11 @@ class SecretMatch(NamedTuple):
 
 
 def find_secrets(text: str, environment: Mapping[str, str] | None = None) -> list[SecretMatch]:
-    """Returns what looks like a secret, in the order of the text; one per line and kind.
+    """Returns possible secrets in the order of the text, one per line and kind.
 
     Args:
-        text: A script, a command, a skill, a value, a reason.
-        environment: Whose values are looked for too, where a name says that it is a secret; None: this process's.
+        text: A script, a command, a skill, a value or a reason.
+        environment: Values of its secret variables are searched too; None: this process's environment.
     """
     if len(text) < _MIN_LENGTH:
         return []
@@ -71,7 +71,7 @@ def find_secrets(text: str, environment: Mapping[str, str] | None = None) -> lis
 
 
 def _iter_matches(text: str, starts: Iterable[tuple[int, str]]) -> Iterator[SecretMatch]:
-    """Yields what was found with its line; starts are in the order of the text, so that no line is counted twice."""
+    """Yields matches with their lines; `starts` must be sorted."""
     line, position = 1, 0
     for start, kind in starts:
         line, position = line + text.count("\n", position, start), start
@@ -88,20 +88,20 @@ def _find_in_text(text: str) -> Iterator[tuple[int, str]]:
         for match in _URL_PASSWORD.finditer(text)
         if not _PLACEHOLDER.match(match["password"])
     )
-    for found in _NAMED_VALUE.finditer(text):
-        if (value := found[4]) is None:  # a call's
+    for match in _NAMED_VALUE.finditer(text):
+        if (value := match[4]) is None:  # the name of a call
             continue
-        # A word of the program, such as a variable's name, is no secret; a literal or a long opaque string is.
-        is_literal = found[3].endswith(('"', "'")) or any(char.isdigit() for char in value)
+        # An identifier is not a secret; a literal or a long opaque string is.
+        is_literal = match[3].endswith(('"', "'")) or any(char.isdigit() for char in value)
         if len(value) >= _MIN_LENGTH and is_literal and not _PLACEHOLDER.match(value):
-            yield found.start(), f"value of {found[1].lower()}"
+            yield match.start(), f"value of {match[1].lower()}"
 
 
 def _find_private_keys(text: str) -> Iterator[tuple[int, int]]:
-    """Yields where private keys begin and end; the end of the text ends one too."""
+    """Yields start and end of private keys; the end of the text ends one too."""
     position, end = 0, (0, 0)
     while begin_match := _KEY_BEGIN.search(text, position):
-        if end[0] < begin_match.end():  # else it is the next END of this one as well, and need not be looked for again
+        if end[0] < begin_match.end():  # otherwise the END already known is still the next one
             end_match = _KEY_END.search(text, begin_match.end())
             end = end_match.span() if end_match else (len(text), len(text))
         is_key = end[0] - begin_match.end() <= _MAX_KEY_LENGTH
@@ -125,9 +125,9 @@ def _find_environment_values(environment: Mapping[str, str], text: str) -> Itera
 
 
 def redact(text: str) -> str:
-    """Returns a text without control sequences of a terminal and without what looks like a secret.
+    """Returns a text without terminal control sequences and possible secrets.
 
-    A long string counts as opaque when it mixes letters and digits as no name, path or number does.
+    A long string is opaque if it mixes letters and digits more than names, paths and numbers do.
     """
     text = _ESCAPES.sub("", text)
     if len(text) < _MIN_LENGTH:
@@ -139,7 +139,7 @@ def redact(text: str) -> str:
 
 
 def _is_opaque(word: str) -> bool:
-    """Says whether a long word is a secret rather than a name, a path or a number: it changes its kind often."""
+    """Returns whether a long word looks random: its character kinds change often."""
     kinds = ["d" if char.isdigit() else "u" if char.isupper() else "l" if char.islower() else "" for char in word]
     if "/" in word and all(len(part) < 24 for part in word.split("/")):
         return False  # a path

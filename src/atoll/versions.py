@@ -1,4 +1,4 @@
-"""Values with a history: parameters, playbooks, prompts, tools and skills alike."""
+"""Versioned values: parameters, playbooks, prompts, tools and skills."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -21,28 +21,28 @@ class Version(NamedTuple):
 
 
 class Versions(Protocol):
-    """A store of versioned values; every change has a reason and an author, none is ever lost."""
+    """A store of versioned values. Every change has a reason and an author; history is never deleted."""
 
     def get(self, key: str, n: int | None = None) -> Version:
-        """Returns the head of a key, or its n-th version.
+        """Returns the current version of a key, or version n.
 
         Raises:
-            NotFound: There is no such key or version.
+            NotFound: The key or the version does not exist.
         """
 
     def set(
         self, key: str, value: str, reason: str, author: str, *, expected: int | None = None, token: str | None = None
     ) -> Version:
-        """Makes a new head.
+        """Adds a version.
 
         Args:
-            reason: Why; compulsory.
-            expected: The version that the change is based on; 0 means that there is none yet.
-            token: The same token again changes nothing and returns the version that it made.
+            reason: Reason of the change; required.
+            expected: The version that the change is based on; 0 if the key is new.
+            token: Makes the call idempotent: the same token returns the version that it made.
 
         Raises:
             SetupError: The reason, the author or the key is empty.
-            Conflict: The head is another one than expected, or the key is locked.
+            Conflict: The current version is not the expected one, or the key is locked.
         """
 
     def list(self, prefix: str = "") -> Sequence[str]:
@@ -52,41 +52,39 @@ class Versions(Protocol):
         """Returns all versions of a key, oldest first."""
 
     def rollback(self, key: str, n: int, reason: str, author: str) -> Version:
-        """Makes an old value the head again, as a new version; works on a locked key too.
+        """Restores an old value as a new version; works on a locked key too.
 
         Raises:
-            NotFound: There is no such version.
+            NotFound: The version does not exist.
         """
 
     def lock(self, key: str, reason: str, author: str) -> None:
-        """Refuses changes but for rollbacks until `unlock`.
+        """Refuses changes other than rollbacks until `unlock`.
 
         Raises:
-            NotFound: There is no such key.
+            NotFound: The key does not exist.
         """
 
     def unlock(self, key: str, reason: str, author: str) -> None:
-        """Lets changes in again; what is not locked stays so.
+        """Allows changes again.
 
         Raises:
-            NotFound: There is no such key.
+            NotFound: The key does not exist.
         """
 
     def watch(self, prefix: str = "", *, after: int | None = None, timeout: float | None = None) -> Iterator[Version]:
-        """Yields new versions as they are made, from now on or `after` so many changes of the whole store.
+        """Yields new versions, from now on or after change number `after` of the store. Locks count as changes.
 
-        Locks count as changes.
-
-        Ends when `timeout` seconds pass without a change.
+        Ends after `timeout` seconds without a change.
         """
 
 
 def validate_change(key: str, reason: str, author: str) -> None:
-    """Refuses a change that does not say what, why and who.
+    """Refuses a change without a key, a reason or an author.
 
     Raises:
         SetupError: One of them is empty.
     """
     for name, text in (("key", key), ("reason", reason), ("author", author)):
         if not text.strip():
-            raise errors.SetupError(f"A version needs a {name}: say which, why and who.")
+            raise errors.SetupError(f"The {name} of this change is empty: give a key, a reason and an author.")

@@ -1,4 +1,4 @@
-"""The kernel at work: clusters, pools, choosers, schedules, islands and their evolver."""
+"""The kernel's implementation: clusters, populations, selectors, schedules, islands and their evolver."""
 
 from atoll.cluster.clusters import Cluster, ClusterEvent, ClusterProfilers, ListableCluster, OnFnAdded, OnFnSelected
 from atoll.cluster.selectors import RankSelector, Selector, SoftmaxSelector, WeightSelector
@@ -21,9 +21,36 @@ from atoll.cluster.schedules import ResetRule, RoundRobin, make_generation_sched
 
 # fmt: off
 __all__ = [
-    "ClusterProfilers", "FeatureBins", "Selector", "Cluster", "ClusterEvent", "DefaultCluster", "EliteCluster", "Evolver",
-    "EvolverConfig", "VersionedPopulation", "Island", "IslandConfig", "ListableCluster", "NicheKey", "MakePopulation", "NichedPopulation", "OnFnAdded",
-    "OnFnSelected", "TournamentCluster", "RankSelector", "ResetRule", "RoundRobin", "SoftmaxSelector", "WeightSelector",
-    "by_instance", "by_score", "by_signature", "single_niche", "funsearch_population", "make_generation_schedule", "reset_worst_half",
+    "Cluster",
+    "ClusterEvent",
+    "ClusterProfilers",
+    "DefaultCluster",
+    "EliteCluster",
+    "Evolver",
+    "EvolverConfig",
+    "FeatureBins",
+    "Island",
+    "IslandConfig",
+    "ListableCluster",
+    "MakePopulation",
+    "NicheKey",
+    "NichedPopulation",
+    "OnFnAdded",
+    "OnFnSelected",
+    "RankSelector",
+    "ResetRule",
+    "RoundRobin",
+    "Selector",
+    "SoftmaxSelector",
+    "TournamentCluster",
+    "VersionedPopulation",
+    "WeightSelector",
+    "by_instance",
+    "by_score",
+    "by_signature",
+    "funsearch_population",
+    "make_generation_schedule",
+    "reset_worst_half",
+    "single_niche",
 ]
 # fmt: on

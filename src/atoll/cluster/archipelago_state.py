@@ -1,4 +1,4 @@
-"""The islands, and all that applying a step changes: under the evolver's lock, or again from the journal."""
+"""State of the islands and all changes to it, made under the evolver's lock or during recovery."""
 
 import logging
 import math
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from atoll import archipelago, control, errors, evaluation, function, gate, profiler
+from atoll import archipelago, control, errors, evaluation, function, gate, journal, profiler
 from atoll.archipelago import Migration, Reset
 from atoll.candidate import Candidate, content_hash
 from atoll.cluster import clusters, records
@@ -21,7 +21,7 @@ type RunIteration = Callable[[Island], function.Function]
 
 @dataclass(eq=False, slots=True)
 class Island:
-    """A pool with its place and epoch; a reset puts a new island with the next epoch in the same place."""
+    """A population with its index and epoch. A reset puts a new island with the next epoch at the same index."""
 
     index: int
     epoch: int
@@ -31,7 +31,7 @@ class Island:
     _best: float = -math.inf
 
     def use_profiler(self, profiler_fn: profiler.ProfilerFn[archipelago.IslandEvent]) -> profiler.Remove:
-        """Registers a profiler with every island of this ring."""
+        """Registers a profiler with all islands."""
         return self._profilers.use(profiler_fn)
 
     def best_fn(self) -> function.Function:
@@ -41,7 +41,7 @@ class Island:
         return self._run_iteration(self)
 
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
-        """Lets the pool carry out the decision and announces a new best."""
+        """Applies the decision to the population and emits an event for a new best."""
         decision = self.population.add_fn(fn, decision)
         if decision.verdict == "accept" and function.get_fitness(fn) > self._best:
             self._best = function.get_fitness(fn)
@@ -51,15 +51,15 @@ class Island:
 
 log = logging.getLogger(__name__)
 
-ALL_ISLANDS = -1  # the island of a record that concerns all of them
-LATE = "late: its island was reset meanwhile, so it stays out"
+ALL_ISLANDS = -1  # in a record that concerns all islands
+LATE = "late: its island was reset meanwhile, so it was not added"
 
 
 class ArchipelagoState:
-    """Islands, what is held, the best so far and what was spent.
+    """Islands, held candidates, the best so far and the usage.
 
-    Every change is one method that takes outcomes, not dice, and returns the records of what it did: a resume calls
-    the same methods with what the records say, and throws their records away.
+    Each change is one method without random choices that returns its records. Recovery calls the same methods with
+    the recorded values and discards the new records.
     """
 
     def __init__(self, config: EvolverConfig, events: profiler.EventQueue, run_iteration: RunIteration) -> None:
@@ -68,9 +68,8 @@ class ArchipelagoState:
         initial: Any = island_config.initial_fn.skeleton()
         make_default = initial.with_text if isinstance(initial, function.Rewritable) else type(initial)
         self._make_skeleton = config.make_skeleton or make_default
-        self._make_population = island_config.make_population or funsearch_population(
-            island_config.num_selected_clusters
-        )
+        default_population = funsearch_population(island_config.num_selected_clusters)
+        self._make_population = island_config.make_population or default_population
         self.rng = Random()
         self.profilers = profiler.Profilers[archipelago.EvolverEvent](events)
         self._island_profilers = profiler.Profilers[archipelago.IslandEvent](events)
@@ -82,13 +81,14 @@ class ArchipelagoState:
         self.best: function.Function | None = None
         self.last_failure, self._best_score = "", -math.inf
         self.usage = control.Usage()
-        self.applied_count = self.last_improved = self.idle_iterations = 0  # idle: steps since one that judged anything
+        self.applied_count = self.last_improved = 0
+        self.idle_iterations = 0  # since the last evaluation
 
     def add_initial(self, fn: function.Function, decisions: Sequence[gate.Decision] = ()) -> Sequence[Record]:
-        """Puts the initial function on every island; a resume says how that was decided.
+        """Adds the initial function to every island; recovery passes the recorded decisions.
 
         Raises:
-            RunFailed: An island cannot keep it.
+            RunFailed: An island cannot add it.
         """
         self.usage.evaluations += 1
         self.usage.cost += fn.evaluation.cost if fn.evaluation else evaluation.ZERO_COST
@@ -96,11 +96,8 @@ class ArchipelagoState:
         applied_decisions = [
             self._add_initial_to(island, fn, decision) for island, decision in zip(self.islands, requested, strict=True)
         ]
-        data = {
-            **records.fn_to_data(fn),
-            "decisions": [records.decision_to_data(decision) for decision in applied_decisions],
-        }
-        return [Record("founded", 0, ALL_ISLANDS, data)]
+        decision_data = [records.decision_to_data(decision) for decision in applied_decisions]
+        return [Record(journal.INITIAL, 0, ALL_ISLANDS, {**records.fn_to_data(fn), "decisions": decision_data})]
 
     def _add_initial_to(self, island: Island, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         if decision.verdict == "accept":
@@ -112,7 +109,7 @@ class ArchipelagoState:
         return decision
 
     def apply(self, outcome: IterationOutcome) -> Sequence[Record]:
-        """Takes in a step that was worked; a child whose island was reset meanwhile may be the best, but stays out."""
+        """Applies a finished iteration. A child of a reset island may become the best, but is not added."""
         pending = outcome.pending
         island = self.islands[pending.island]
         new_records = list[Record]()
@@ -128,7 +125,7 @@ class ArchipelagoState:
         data |= {"evaluations": outcome.evaluations}
         data |= {"failure": outcome.failure} if outcome.failure else {}
         data |= {"cost": outcome.cost.to_data()} if outcome.cost != evaluation.ZERO_COST else {}
-        return [*new_records, Record("applied", pending.iteration, pending.island, data)]
+        return [*new_records, Record(journal.APPLIED, pending.iteration, pending.island, data)]
 
     def _apply_decision(
         self, island: Island, epoch: int, fn: function.Function, decision: gate.Decision
@@ -143,77 +140,77 @@ class ArchipelagoState:
         return decision
 
     def get_island(self, index: int) -> Island:
-        """Returns the island in a place.
+        """Returns the island with an index.
 
         Raises:
-            SetupError: There is no such place.
+            SetupError: The index is out of range.
         """
         if not 0 <= index < len(self.islands):
-            raise errors.SetupError(f"There is no island {index} of {len(self.islands)}: ring and schedule differ.")
+            raise errors.SetupError(
+                f"The schedule names island {index}, but the run has {len(self.islands)}: use the same num_islands."
+            )
         return self.islands[index]
 
     def apply_actions(self, iteration: int, actions: Sequence[Migration | Reset]) -> Sequence[Record]:
-        """Does what a schedule said; all resets of one moment are one swap."""
+        """Carries out the actions of a schedule; simultaneous resets happen at once."""
         new_records = [
             self.migrate(iteration, action.target, action.fn) for action in actions if isinstance(action, Migration)
         ]
         resets = [action for action in actions if isinstance(action, Reset)]
-        removed = [self.get_island(reset.island) for reset in resets]
-        for each in resets:
-            new_records.append(self.reset(iteration, each.island, self.islands[each.island].epoch + 1, each.founders))
+        removed = [self.get_island(action.island) for action in resets]
+        for action in resets:
+            epoch = self.islands[action.island].epoch + 1
+            new_records.append(self.reset(iteration, action.island, epoch, action.founders))
         if resets:
-            revived = [self.islands[reset.island] for reset in resets]
+            revived = [self.islands[action.island] for action in resets]
             self.profilers.emit(archipelago.OnIslandsRemoved("on_islands_removed", list(removed)))
             self.profilers.emit(archipelago.OnIslandsRevived("on_islands_revived", list(revived)))
         return new_records
 
     def migrate(self, iteration: int, target: int, fn: function.Function) -> Record:
-        """Lets a function swim to an island, which ranks it by its own measure."""
-        self._add_to_island(
-            self.get_island(target), self.with_fitness(fn, target), gate.Decision("accept", "migrated", "atoll")
-        )
-        return Record("migrated", iteration, target, {"fn": records.fn_to_data(fn)})
+        """Copies a function to an island, with the fitness that it has there."""
+        decision = gate.Decision("accept", "migrated", "atoll")
+        self._add_to_island(self.get_island(target), self.with_fitness(fn, target), decision)
+        return Record(journal.MIGRATED, iteration, target, {"fn": records.fn_to_data(fn)})
 
     def reset(self, iteration: int, index: int, epoch: int, founders: Sequence[function.Function]) -> Record:
-        """Puts a new island in the place of an old one."""
+        """Replaces an island by a new one with the given founders."""
         if not founders:
-            raise errors.SetupError(f"The schedule resets island {index} with no founder: give at least one.")
+            raise errors.SetupError(f"The schedule resets island {index} without a founder: give at least one.")
         self.islands[index] = self._make_island(index, epoch)
         for fn in founders:
-            self._add_to_island(
-                self.islands[index], self.with_fitness(fn, index), gate.Decision("accept", "founded", "atoll")
-            )
-        return Record(
-            "reset", iteration, index, {"epoch": epoch, "founders": [records.fn_to_data(fn) for fn in founders]}
-        )
+            decision = gate.Decision("accept", "founded", "atoll")
+            self._add_to_island(self.islands[index], self.with_fitness(fn, index), decision)
+        data = {"epoch": epoch, "founders": [records.fn_to_data(fn) for fn in founders]}
+        return Record(journal.RESET, iteration, index, data)
 
     def update_evaluation(self, iteration: int, index: int, id: str, result: evaluation.Evaluation) -> Sequence[Record]:
-        """Replaces the standing evaluation of a member; one that is gone is only recorded."""
+        """Replaces the evaluation of a member; for a removed one it only writes the record."""
         population = self.get_island(index).population
         with suppress(errors.NotFound):
             member = population.get(id)
             updated = self.with_fitness(member.with_evaluation(records.require_candidate(member), result), index)
             population.update_evaluation(updated)
             self._update_best(self.islands[index], updated)
-        return [Record("observed", iteration, index, {"id": id, "evaluation": evaluation.to_data(result)})]
+        return [Record(journal.UPDATED, iteration, index, {"id": id, "evaluation": evaluation.to_data(result)})]
 
     def decide(self, id: str, expected_hash: str, decision: gate.Decision) -> Sequence[Record]:
-        """Carries out a late decision on what is held.
+        """Applies an approver's decision on a held candidate.
 
         Raises:
-            Conflict: It is not held, its content is not the one that was decided on, or the verdict is none.
+            Conflict: It is not held, its content differs from the decided one, or the verdict is invalid.
         """
         fn = self.held.get(id)
         if fn is None or content_hash(records.require_candidate(fn).content) != expected_hash:
-            raise errors.Conflict(f"{id} is not held with the content that was decided on.")
+            raise errors.Conflict(f"Candidate {id} is not held with the content that was decided on.")
         if decision.verdict not in ("accept", "reject"):
-            raise errors.Conflict(f"{decision.verdict!r} decides nothing: accept or reject.")
+            raise errors.Conflict(f"{decision.verdict!r} is not a decision: use accept or reject.")
         candidate = records.require_candidate(fn)
         if decision.verdict == "accept":
             decision = self._add_to_island(self.islands[candidate.island], fn, decision)
         del self.held[id]
-        data = {"id": id, "content_hash": content_hash, "decision": records.decision_to_data(decision)}
-        return [Record("decided", candidate.iteration, candidate.island, data)]
+        data = {"id": id, "content_hash": expected_hash, "decision": records.decision_to_data(decision)}
+        return [Record(journal.DECIDED, candidate.iteration, candidate.island, data)]
 
     def make_fn(self, data: Mapping[str, Any]) -> function.Function:
         """Makes a function from plain data."""
@@ -221,24 +218,21 @@ class ArchipelagoState:
         return self.make_evaluated_fn(records.candidate_from_data(data), result)
 
     def make_evaluated_fn(self, candidate: Candidate, result: evaluation.Evaluation | None) -> function.Function:
-        """Makes a function from what was proposed and found out, ranked by the island it was proposed on."""
-        fn = self._island_config.initial_fn.clone(self._make_skeleton(candidate.content)).with_evaluation(
-            candidate, result
-        )
-        return self.with_fitness(fn, candidate.island)
+        """Makes a function from a candidate and its evaluation, with the fitness of its own island."""
+        fn = self._island_config.initial_fn.clone(self._make_skeleton(candidate.content))
+        return self.with_fitness(fn.with_evaluation(candidate, result), candidate.island)
 
     def with_fitness(self, fn: function.Function, index: int) -> function.Function:
-        """Returns a function with the rank that an island gives it."""
+        """Returns a function with its fitness on an island."""
         result = fn.evaluation
         fitness = self._island_config.compute_fitness(index, result) if result else None
-        return fn.with_evaluation(
-            records.require_candidate(fn), result, None if isinstance(fitness, errors.CaughtException) else fitness
-        )
+        fitness = None if isinstance(fitness, errors.CaughtException) else fitness
+        return fn.with_evaluation(records.require_candidate(fn), result, fitness)
 
     def _warn_first_failure(self, failure: str | None) -> None:
-        """Says the first fault of an engine or a gate aloud: if all are like it, the run is worth nothing."""
+        """Logs the first failure of a mutator or a gate, since all later ones may be like it."""
         if failure and not self.last_failure:
-            log.warning("step %d: %s; later faults are only recorded", self.applied_count, failure)
+            log.warning("iteration %d: %s; later failures are only recorded", self.applied_count, failure)
         self.last_failure = failure or self.last_failure
 
     def _make_island(self, index: int, epoch: int) -> Island:

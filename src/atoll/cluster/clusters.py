@@ -1,4 +1,4 @@
-"""Sets of functions that belong together: what each keeps, and which one it offers."""
+"""Clusters: groups of functions that select one of their members as a parent."""
 
 import math
 from bisect import insort
@@ -25,25 +25,25 @@ type FitnessFunction = Callable[[function.Function], float]
 
 
 class Cluster(profiler.Pluggable[ClusterEvent], Protocol):
-    """A set of functions, as the seed has it."""
+    """A group of functions."""
 
     def add_fn(self, fn: function.Function) -> None: ...
 
     def select_fn(self) -> function.Function:
-        """Offers one of them as a parent."""
+        """Returns one member as a parent."""
 
     def best_fn(self) -> function.Function:
-        """Returns the best of them, for migration."""
+        """Returns the best member, for migration."""
 
 
 class ListableCluster(Cluster, Protocol):
-    """A cluster that shows what it keeps."""
+    """A cluster that lists its members."""
 
     def members(self) -> Sequence[function.Function]: ...
 
 
 class _BaseCluster:
-    """What the clusters below share: members, and events that cost nothing unless someone listens."""
+    """Members and events of a cluster."""
 
     def __init__(self, rng: Random, profilers: ClusterProfilers = None) -> None:
         self._rng = rng
@@ -57,7 +57,7 @@ class _BaseCluster:
         return self._fns
 
     def best_fn(self) -> function.Function:
-        return self._require_members()[0]  # where the best stands first
+        return self._require_members()[0]  # subclasses put the best first
 
     def _require_members(self) -> list[function.Function]:
         if not self._fns:
@@ -74,9 +74,9 @@ class _BaseCluster:
 
 
 class DefaultCluster(_BaseCluster):
-    """Keeps all; offers the shorter ones more often, as FunSearch: softmax of -(len - min) / (max + 1e-6).
+    """Keeps all functions and selects shorter ones more often, as FunSearch: softmax of -(len - min) / (max + 1e-6).
 
-    With `by_range` lengths are scaled to 0..1 instead, as the seed document says it.
+    With `by_range` lengths are scaled to 0..1 instead.
     """
 
     def __init__(self, rng: Random, profilers: ClusterProfilers = None, *, by_range: bool = False) -> None:
@@ -93,7 +93,7 @@ class DefaultCluster(_BaseCluster):
         self._emit_added(fn)
 
     def select_fn(self) -> function.Function:
-        # A uniform draw kept with exp(-x), x in 0..1, is the softmax exactly, in at most e tries on average.
+        # Rejection sampling with exp(-x), x in 0..1, is the exact softmax, in at most e tries on average.
         scale = self._longest - (self._shortest if self._by_range else 0) + 1e-6
         while True:
             fn = self._rng.choice(self._require_members())
@@ -105,7 +105,7 @@ class DefaultCluster(_BaseCluster):
 
 
 class EliteCluster(_BaseCluster):
-    """Keeps the best by `value`, the earlier one of equals; with `ties` all equals. Offers one uniformly."""
+    """Keeps the best by `value`: the earliest of equals, or with `ties` all of them. Selects uniformly."""
 
     def __init__(
         self,
@@ -120,9 +120,7 @@ class EliteCluster(_BaseCluster):
 
     def _compute_value(self, fn: function.Function) -> float:
         value = errors.capture(lambda: float(self._value_function(fn)))
-        return (
-            -math.inf if isinstance(value, errors.CaughtException) or math.isnan(value) else value
-        )  # worth least, but data
+        return -math.inf if isinstance(value, errors.CaughtException) or math.isnan(value) else value
 
     def add_fn(self, fn: function.Function) -> None:
         if not self._fns or self._compute_value(fn) > self._compute_value(self._fns[0]):
@@ -136,7 +134,7 @@ class EliteCluster(_BaseCluster):
 
 
 class TournamentCluster(_BaseCluster):
-    """Keeps the best `limit` of different texts; offers the winner of a tournament, drawn with replacement."""
+    """Keeps the best `limit` distinct texts; selects the winner of a tournament, drawn with replacement."""
 
     def __init__(
         self, rng: Random, profilers: ClusterProfilers = None, *, limit: int = 100, tournament_size: int = 2
@@ -147,9 +145,7 @@ class TournamentCluster(_BaseCluster):
 
     def add_fn(self, fn: function.Function) -> None:
         if str(fn.skeleton()) not in self._texts:
-            insort(
-                self._fns, fn, key=lambda member: -function.get_fitness(member)
-            )  # best first, the earlier one of equals
+            insort(self._fns, fn, key=lambda member: -function.get_fitness(member))  # best first, then earliest
             self._texts.add(str(fn.skeleton()))
             self._texts.difference_update(str(removed.skeleton()) for removed in self._fns[self._limit :])
             del self._fns[self._limit :]

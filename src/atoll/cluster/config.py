@@ -1,4 +1,4 @@
-"""What an evolver is made of: the seed's fields first, then the plugs, all with defaults that run."""
+"""Configuration of an evolver and its islands."""
 
 import math
 import time
@@ -18,12 +18,12 @@ type MakePopulation = Callable[[int, Random, ClusterProfilers], archipelago.Popu
 
 
 def by_score(island: int, result: evaluation.Evaluation) -> float:
-    """Ranks by the score, on every island alike."""
+    """Uses the score as the fitness on every island."""
     return -float("inf") if result.score is None else result.score
 
 
 def funsearch_population(num_selected_clusters: int) -> MakePopulation:
-    """FunSearch's clusters by score signature, drawn by a cooling softmax."""
+    """Returns FunSearch's population: clusters by score signature, drawn by a cooling softmax."""
     return lambda island, rng, profilers: NichedPopulation(
         by_signature,
         lambda key: DefaultCluster(rng, profilers),
@@ -34,16 +34,16 @@ def funsearch_population(num_selected_clusters: int) -> MakePopulation:
 
 @dataclass(frozen=True, slots=True)
 class IslandConfig:
-    """What the islands of a ring have in common.
+    """Configuration shared by all islands.
 
     Attributes:
-        num_selected_clusters: Parents of a step, one from each selected cluster; for the default pool.
-        initial_fn: Founds every island.
-        mutation_engine: An engine of one child, or a proposer of several.
-        screen: Asked before judging, if there is one: what it rejects costs no evaluation; a hold counts as accept.
-        gate: Asked after judging: what it accepts enters the pool. What has no score never does.
-        rank: How an island (by index) ranks an evaluation; a migrant is ranked by its host.
-        make_pool: Makes a pool for (island, the ring's random generator, the clusters' profilers).
+        num_selected_clusters: Parents of an iteration, one from each selected cluster; for the default population.
+        initial_fn: First member of every island.
+        mutation_engine: A mutation engine, or a proposer of several children.
+        prefilter: Gate before evaluation: rejected candidates are not evaluated; a hold counts as accept.
+        gate: Gate after evaluation: accepted candidates join the population. Candidates without a score never do.
+        fitness: Fitness of an evaluation on an island (by index); migrants get the fitness of their new island.
+        make_population: Makes a population for (island, the shared random generator, the clusters' profilers).
     """
 
     num_islands: int
@@ -58,7 +58,7 @@ class IslandConfig:
     make_population: MakePopulation | None = None
 
     def compute_fitness(self, island: int, result: evaluation.Evaluation) -> float | errors.CaughtException:
-        """Returns the rank of an evaluation on an island, or why it has none."""
+        """Returns the fitness of an evaluation on an island, or the error."""
         fitness = errors.capture(lambda: float(self.fitness(island, result)))
         if result.score is None or (isinstance(fitness, float) and not math.isfinite(fitness)):
             return errors.CaughtException(ValueError(f"a score of {result.score} ranked as {fitness}"))
@@ -67,23 +67,23 @@ class IslandConfig:
 
 @dataclass(frozen=True, slots=True)
 class EvolverConfig:
-    """How a ring of islands runs.
+    """Configuration of an evolver.
 
     Attributes:
-        island_config: What the islands are made of.
+        island_config: Configuration of the islands.
         num_parallel: Worker threads.
         reset_period: Seconds between resets, for the default schedule; None: never.
-        schedule: Whose turn it is and what happens between islands.
-        journal: Where records go; a journal that holds a run already continues it.
-        budget: What the run may use.
+        schedule: Order of the islands, migrations and resets.
+        journal: Storage of records; a journal with records continues that run.
+        budget: Limits of the run.
         stop_rules: Each may end the run with a reason.
-        inbox: Where commands come from while it runs.
-        learner: What advises each step and learns from it.
-        seed: All dice come from it and the number of the step.
-        ordered: Applies steps in their order, so that the result depends on seed and window, not on timing.
-        window: Steps in flight; as many as workers by default, 32 when ordered.
-        make_skeleton: Makes a skeleton from a stored content; by default as the initial one was made.
-        clock: Seconds, for budgets and resets by time.
+        inbox: Commands to the running run.
+        learner: Advises each iteration and learns from it.
+        seed: With the iteration number, the source of all random numbers.
+        ordered: Apply iterations in order, so that the result depends on seed and window, not on timing.
+        window: Iterations in flight; default: the number of workers, 32 if ordered.
+        make_skeleton: Makes a skeleton from stored content; default: like the initial skeleton.
+        clock: Seconds, for budgets and time-based resets.
     """
 
     island_config: IslandConfig
@@ -102,7 +102,7 @@ class EvolverConfig:
     clock: Callable[[], float] = time.monotonic
 
     def check(self, schedule: archipelago.Schedule) -> None:
-        """Refuses what cannot run.
+        """Checks the values.
 
         Raises:
             SetupError: A number is out of range, or an ordered run would depend on the clock.
@@ -114,6 +114,6 @@ class EvolverConfig:
         uses_clock = schedule.uses_clock or self.budget.seconds is not None or self.budget.usd is not None
         if self.ordered and uses_clock:
             raise errors.SetupError(
-                "An ordered run cannot depend on seconds or dollars: count resets in steps (reset_period=None) "
+                "An ordered run cannot depend on seconds or dollars: count resets in iterations (reset_period=None) "
                 "and the budget in iterations, evaluations, calls or tokens."
             )

@@ -1,9 +1,8 @@
-"""The evolver: workers, one lock, one journal. `window` tickets are in flight; applying one issues one.
+"""The evolver: worker threads, one lock, one journal. `window` iterations are in flight; applying one issues one.
 
-start:  found or resume; issue until `window` fly; write(begun ...)
-worker: ticket = next; while ticket: tell(work(ticket)); ticket = next
-tell:   [lock] apply what is next in turn, issue as many, write(applied, what it caused, begun) in ONE commit
-        then deliver the events
+start:  add the initial function or recover; issue `window` iterations
+worker: while an iteration is ready: run it without the lock, then finish it
+finish: [lock] apply the next finished iteration, issue another, write both in ONE commit; then deliver the events
 """
 
 from collections import deque
@@ -22,11 +21,11 @@ from atoll.cluster.iteration import EvaluationCache, IterationOutcome, Iteration
 from atoll.cluster.recovery import JournalRecovery
 from atoll.cluster.schedules import RoundRobin
 
-MAX_IDLE_ITERATIONS = 2000  # so many steps in a row with nothing new to judge end a run that waits for its evaluations
+MAX_IDLE_ITERATIONS = 2000  # a run with an evaluation budget ends after so many iterations without an evaluation
 
 
 class Evolver:
-    """Makes islands evolve, on as many threads as it is given."""
+    """Evolves islands on worker threads."""
 
     def __init__(self, config: EvolverConfig) -> None:
         island_config = config.island_config
@@ -35,17 +34,12 @@ class Evolver:
         config.check(self._schedule)
         self._config, self._started_at = config, config.clock()
         self._window = config.window or (32 if config.ordered else config.num_parallel)
-        self._journal, self._cache, self._events = (
-            journal.CheckedJournal(config.journal),
-            EvaluationCache(),
-            profiler.EventQueue(),
-        )
-        self._stop_signal, self._condition = control.StopSignal(), Condition()
+        self._journal, self._cache = journal.CheckedJournal(config.journal), EvaluationCache()
+        self._events, self._stop_signal, self._condition = profiler.EventQueue(), control.StopSignal(), Condition()
         self._state = ArchipelagoState(config, self._events, self._run_iteration_on)
         self._control_state = ControlState(config, self._state, self._stop_signal)
-        self._tools = WorkerTools(
-            config, function.as_proposer(island_config.mutation_engine), self._journal, self._cache
-        )
+        proposer = function.as_proposer(island_config.mutation_engine)
+        self._tools = WorkerTools(config, proposer, self._journal, self._cache)
         self._threads: list[Thread] = []
         self._active_workers, self._last_iteration, self._is_loaded = config.num_parallel, 0, False
         self._ready: deque[archipelago.PendingIteration] = deque()
@@ -67,33 +61,33 @@ class Evolver:
 
     @property
     def reason(self) -> str:
-        """Why the run stopped; empty while it runs."""
+        """Reason of the stop; empty while the run is running."""
         return self._stop_signal.reason
 
     def lock(self) -> Condition:
-        """Holds the run still while somebody looks at its pools: `with evolver.still(): ...`."""
+        """Returns the lock that stops changes while you read the populations: `with evolver.lock(): ...`."""
         return self._condition
 
     def best_fn(self) -> function.Function:
-        """Returns the function with the best evaluation ever kept, on whatever island.
+        """Returns the best function of all islands so far.
 
         Raises:
-            NotFound: Nothing was kept yet.
+            NotFound: The run has not started.
         """
         if self._state.best is None:
-            raise errors.NotFound("The run has not begun.")
+            raise errors.NotFound("The run has not started.")
         return self._state.best
 
     def start(self) -> None:
-        """Begins, or goes on where the journal ends, and returns at once.
+        """Starts, or resumes where the journal ends, and returns at once.
 
         Raises:
             SetupError: It was started before.
         """
         if self._threads:
-            raise errors.SetupError("This evolver was started before: make a new one on the same journal to go on.")
+            raise errors.SetupError("This evolver was started before: make a new one on the same journal to resume.")
         names = [f"atoll-{index}" for index in range(self._config.num_parallel)]
-        with self._condition:  # nobody joins a thread that has not started
+        with self._condition:  # so that `join` sees only started threads
             self._threads = [Thread(target=self._run_worker, name=name, daemon=True) for name in names]
             for thread in self._threads:
                 thread.start()
@@ -102,18 +96,17 @@ class Evolver:
         """Waits for the end.
 
         Raises:
-            RunFailed: The run ended before its time; what was written is saved.
-            SetupError: The set-up does not fit the journal, the schedule or itself.
+            RunFailed: The run ended early; written records are saved.
+            SetupError: The set-up does not fit the journal or the schedule.
         """
-        for thread in (
-            worker for worker in self._threads if worker.ident is not None
-        ):  # Ctrl-C may come before all started
-            thread.join()
+        for thread in self._threads:
+            if thread.ident is not None:  # Ctrl-C may come before all have started
+                thread.join()
         if self._failure is not None:
             raise self._failure
 
     def stop(self, reason: str = "stopped") -> None:
-        """Lets the steps at work finish and returns when all is saved; from a profiler, returns at once."""
+        """Finishes running iterations and returns when all is saved; inside a profiler, returns at once."""
         self._stop_signal.stop(reason)
         with self._condition:
             self._condition.notify_all()
@@ -121,7 +114,7 @@ class Evolver:
             self.join()
 
     def run(self) -> None:
-        """Starts and waits for the end; Ctrl-C lets the steps at work finish, saves, and is raised again."""
+        """Starts and waits for the end. Ctrl-C finishes running iterations, saves, and is raised again."""
         self.start()
         try:
             self.join()
@@ -137,23 +130,22 @@ class Evolver:
             self._condition.notify_all()
 
     def _fail(self, error: BaseException) -> None:
-        """Ends the run; nothing more is applied, since the journal may lack what the population has."""
+        """Ends the run. Nothing more is applied, since the population may be ahead of the journal."""
         if self._failure is None:
             self._failure = error
             if not isinstance(error, errors.AtollError):
-                self._failure = errors.RunFailed(f"The run broke: {error!r}")
+                self._failure = errors.RunFailed(f"The run failed: {error!r}")
                 self._failure.__cause__ = error
             self._stop_signal.stop(f"failed: {error}")
             self._events.discard()
-            errors.capture(self._write_end, reraise=())  # if it still can
+            errors.capture(self._write_end, reraise=())  # the journal may fail too
 
     def _run_iterations(self) -> None:
         self._ensure_loaded()
         self._commit(self._fill_window)
         while pending := self._wait_for_next():
-            self._finish(
-                IterationWorker(self._tools, pending, self._stored_calls.get(pending.iteration) or StoredCalls()).run()
-            )
+            stored_calls = self._stored_calls.get(pending.iteration) or StoredCalls()
+            self._finish(IterationWorker(self._tools, pending, stored_calls).run())
         with self._condition:
             self._active_workers -= 1
             if not self._active_workers and self._failure is None:
@@ -161,12 +153,11 @@ class Evolver:
         self._events.deliver()
 
     def _write_end(self) -> None:
-        self._journal.write(
-            journal.Record("ended", self._last_iteration, ALL_ISLANDS, {"reason": self._stop_signal.reason})
-        )
+        data = {"reason": self._stop_signal.reason}
+        self._journal.write(journal.Record(journal.ENDED, self._last_iteration, ALL_ISLANDS, data))
 
     def _ensure_loaded(self) -> None:
-        """Folds the journal, or founds the islands where it holds none; the first who comes does it, others wait."""
+        """Recovers the journal, or adds the initial function. The first worker does it; the others wait."""
         self._commit(lambda: () if self._is_loaded else self._load())
         self._events.deliver()
 
@@ -181,28 +172,23 @@ class Evolver:
 
     @property
     def _setup(self) -> dict[str, JSON]:
-        """What a resume must not change, since the journal means something else under it."""
-        config = self._config
-        island_config = config.island_config
-        initial = content_hash(str(island_config.initial_fn.skeleton()))[:12]
-        setup: dict[str, JSON] = {
-            "num_islands": island_config.num_islands,
-            "ordered": config.ordered,
-            "initial": initial,
-        }
+        """Values that a resume must not change, since the records depend on them."""
+        config, islands = self._config, self._config.island_config
+        initial = content_hash(str(islands.initial_fn.skeleton()))[:12]
+        setup: dict[str, JSON] = {"num_islands": islands.num_islands, "ordered": config.ordered, "initial": initial}
         return setup | ({"seed": config.seed, "window": self._window} if config.ordered else {})
 
     def _add_initial(self) -> Sequence[journal.Record]:
         initial = self._config.island_config.initial_fn
         candidate = Candidate("0.0", str(initial.skeleton()))
         if str(self._state.make_evaluated_fn(candidate, None).skeleton()) != candidate.content:
-            raise errors.SetupError("make_skeleton does not give back the initial function's text: pass one that does.")
+            raise errors.SetupError("make_skeleton does not reproduce the initial function's text: pass one that does.")
         call_cache = journal.CallCache(0, ALL_ISLANDS, self._journal, self._stored_calls[0].responses)
         token = journal.CallCache.current.set(call_cache)
         fn = initial.clone(initial.skeleton())
         fn.evaluate()
         journal.CallCache.current.reset(token)
-        result = fn.evaluation or evaluation.failed("nothing was found")
+        result = fn.evaluation or evaluation.failed("it was not evaluated")
         result = replace(result, cost=result.cost + call_cache.cost)
         if result.failure is not None:
             raise errors.RunFailed(f"The initial function has no score: {result.failure}")
@@ -211,7 +197,7 @@ class Evolver:
         return [record._replace(data={**record.data, "setup": self._setup})]
 
     def _wait_for_next(self) -> archipelago.PendingIteration | None:
-        """Waits for a ticket; None when the run is over. What is ready when somebody stops the run stays begun."""
+        """Waits for an iteration; None when the run is done. After a stop, ready iterations stay pending."""
         with self._condition:
             while not self._stop_signal.is_set():
                 if self._ready:
@@ -227,7 +213,7 @@ class Evolver:
         return None
 
     def _stop_if_finished(self) -> None:
-        """Gives what was posted meanwhile a last chance, then ends the run if there is nothing left to do."""
+        """Reads the last commands, then ends the run if no iteration can be issued."""
         self._commit(lambda: self._control_state.read_commands(self._last_iteration, force=True))
         self._commit(self._fill_window)
         if not self._ready and not self._control_state.is_paused:
@@ -239,14 +225,14 @@ class Evolver:
             self._finished[outcome.pending.iteration] = outcome
             while self._commit(self._apply_next):
                 pass
-            if len(self._ready) > 1 or not self._in_flight:  # with one, this worker takes it
+            if len(self._ready) > 1 or not self._in_flight:  # this worker takes a single one itself
                 self._condition.notify_all()
         self._events.deliver()
 
     def _commit(self, change: Callable[[], Sequence[journal.Record]]) -> bool:
-        """Makes a change and writes all its records in one transaction; says whether there were any.
+        """Makes a change and writes its records in one transaction; returns whether there were any.
 
-        If that fails, nobody changes anything any more.
+        If that fails, no further change is made.
         """
         with self._condition:
             if self._failure is not None:
@@ -260,70 +246,61 @@ class Evolver:
             return bool(new_records)
 
     def _apply_next(self) -> Sequence[journal.Record]:
-        """Applies one step that is done, and in turn if turns count, and issues another.
+        """Applies one finished iteration, in order if the run is ordered, and issues another.
 
-        One step is one commit: a version that a step has set may be one step ahead of the journal, never two.
-        An ordered run that was stopped or paused applies no more: it goes on as if it had been cut here.
+        One iteration is one commit, so a new version is at most one iteration ahead of the journal. An ordered run
+        that was stopped or paused applies no more, as after a crash.
         """
         ordered, applied_count = self._config.ordered, self._state.applied_count
         iteration = applied_count + 1 if ordered else next(iter(self._finished), 0)
-        if iteration not in self._finished or (
-            ordered and (self._stop_signal.is_set() or self._control_state.is_paused)
-        ):
+        is_halted = ordered and (self._stop_signal.is_set() or self._control_state.is_paused)
+        if is_halted or iteration not in self._finished:
             return ()
         new_records = list(self._state.apply(self._finished.pop(iteration)))
         del self._in_flight[iteration]
         self._stored_calls.pop(iteration, None)
-        actions = self._schedule.plan_actions(
-            applied_count + 1, self._state.islands, f"{self._config.seed}/{iteration}/due"
-        )
+        seed = f"{self._config.seed}/{iteration}/due"
+        actions = self._schedule.plan_actions(applied_count + 1, self._state.islands, seed)
         new_records += self._state.apply_actions(iteration, actions) if actions else ()
-        return new_records + list(self._fill_window() if self._threads else ())  # an island asked for one step gets one
+        return new_records + list(self._fill_window() if self._threads else ())  # `request_mutation` issues just one
 
     def _fill_window(self) -> Sequence[journal.Record]:
-        """Reads the inbox and fills the window, as far as the limits allow."""
+        """Reads the inbox and fills the window within the limits."""
         new_records = list(self._control_state.read_commands(self._last_iteration))
         while len(self._in_flight) < self._window and not self._control_state.is_paused and not self._get_stop_reason():
             max_evaluations = self._compute_max_evaluations()
             if max_evaluations == 0:
                 break
-            new_records.append(
-                self._issue(
-                    self._state.get_island(self._schedule.choose_island(self._last_iteration + 1)), max_evaluations
-                )
-            )
+            island = self._state.get_island(self._schedule.choose_island(self._last_iteration + 1))
+            new_records.append(self._issue(island, max_evaluations))
         return new_records
 
     def _issue(self, island: Island, max_evaluations: int | None) -> journal.Record:
-        self._last_iteration += 1
-        self._state.rng.seed(f"{self._config.seed}/{self._last_iteration}/pick")
+        self._last_iteration = iteration = self._last_iteration + 1
+        self._state.rng.seed(f"{self._config.seed}/{iteration}/pick")
         selection, advice = island.population.select(), dict(self._control_state.settings)
         if self._config.learner is not None:
-            advice |= normalize_json(
-                self._config.learner.advise(Random(f"{self._config.seed}/{self._last_iteration}/advise"))
-            )
-        applied_count = self._state.applied_count
+            advice |= normalize_json(self._config.learner.advise(Random(f"{self._config.seed}/{iteration}/advise")))
         pending = archipelago.PendingIteration(
-            island.index, island.epoch, self._last_iteration, applied_count, selection, advice, max_evaluations
+            island.index, island.epoch, iteration, self._state.applied_count, selection, advice, max_evaluations
         )
-        self._in_flight[self._last_iteration] = pending
+        self._in_flight[iteration] = pending
         self._ready.append(pending)
         return records.make_issued_record(pending)
 
     def _compute_max_evaluations(self) -> int | None:
-        """Returns a share of the evaluations that are neither used nor promised, so that the budget holds.
+        """Returns a share of the evaluations that are neither used nor reserved, so that the budget holds.
 
-        A step in flight may call a model once more, so it counts as a call that is promised.
+        Each iteration in flight reserves one LLM call.
         """
         budget, in_flight = self._control_state.budget, self._in_flight.values()
         if in_flight and budget.calls is not None and self.usage.cost.calls + len(in_flight) >= budget.calls:
             return 0
         if budget.evaluations is None:
             return None
-        remaining_evaluations = (
-            budget.evaluations - self.usage.evaluations - sum(pending.max_evaluations or 0 for pending in in_flight)
-        )
-        return max(1, remaining_evaluations // self._window) if remaining_evaluations > 0 else 0
+        reserved = sum(pending.max_evaluations or 0 for pending in in_flight)
+        remaining = budget.evaluations - self.usage.evaluations - reserved
+        return max(1, remaining // self._window) if remaining > 0 else 0
 
     def _get_stop_reason(self) -> str | None:
         if self._stop_signal.is_set():
@@ -333,16 +310,13 @@ class Evolver:
         best = state.best.evaluation if state.best else None
         progress = control.RunProgress(state.applied_count, best.score if best else None, state.last_improved)
         if self._control_state.budget.evaluations is not None and state.idle_iterations >= MAX_IDLE_ITERATIONS:
-            return (
-                f"nothing new to judge in {MAX_IDLE_ITERATIONS} steps{state.last_failure and f'; {state.last_failure}'}"
-            )
+            failure = state.last_failure and f"; {state.last_failure}"
+            return f"no new candidate to evaluate in {MAX_IDLE_ITERATIONS} iterations{failure}"
         reasons = (rule(progress) for rule in self._config.stop_rules)
-        return self._control_state.budget.find_exhausted_limit(usage) or next(
-            (reason for reason in reasons if reason), None
-        )
+        return self._control_state.budget.find_exhausted_limit(usage) or next(filter(None, reasons), None)
 
     def _run_iteration_on(self, island: Island) -> function.Function:
-        """Takes one step on one island in the calling thread, whatever the schedule says."""
+        """Runs one iteration on one island in the calling thread, independent of the schedule."""
         self._ensure_loaded()
         with self._condition:
             self._commit(lambda: [self._issue(self._state.islands[island.index], None)])
@@ -351,5 +325,5 @@ class Evolver:
         self._finish(outcome)
         evaluated = [fn for fn, _ in outcome.children if fn.evaluation is not None]
         if not evaluated:
-            raise errors.RunFailed(f"The step made no child that was judged: {outcome.failure or 'none was proposed'}.")
+            raise errors.RunFailed(f"The iteration has no evaluated child: {outcome.failure or 'none was proposed'}.")
         return max(evaluated, key=function.get_fitness)

@@ -1,4 +1,4 @@
-"""What a worker does with a ticket, holding no lock: propose, screen, judge, gate."""
+"""One iteration on a worker thread, without the lock: propose, prefilter, evaluate, gate."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ from atoll.journal import CallCache, Journal
 
 
 class EvaluationCache:
-    """Remembers what was found out about a content; of two that ask at once the second waits for the first."""
+    """Evaluations by content. Of two threads with the same content, the second waits for the first."""
 
     def __init__(self) -> None:
         self._evaluations: dict[str, tuple[float, Evaluation]] = {}
@@ -27,29 +27,29 @@ class EvaluationCache:
         self._write_lock = Lock()
 
     def put(self, key: str, iteration: int, evaluation: Evaluation) -> None:
-        """Stores an evaluation under the earliest step that has it."""
+        """Stores an evaluation with the earliest iteration that has it."""
         with self._write_lock:
             self._evaluations[key] = (min(iteration, self._evaluations.get(key, (math.inf,))[0]), evaluation)
 
     def get(self, key: str, last_iteration: float) -> Evaluation | None:
-        """Returns what a step that sees the steps up to `horizon` may count as known, so that it costs nothing."""
+        """Returns a known evaluation, if an iteration up to `last_iteration` has it."""
         iteration, evaluation = self._evaluations.get(key, (math.inf, None))
         return evaluation if iteration <= last_iteration else None
 
     def get_or_evaluate(self, key: str, evaluate: Callable[[], Evaluation]) -> Evaluation:
-        """Returns the evaluation at hand, or judges while others who ask for the same wait."""
-        with self._locks.setdefault(key, Lock()):  # one lock a content, gone once it is judged
+        """Returns the known evaluation, or evaluates while other threads with the same key wait."""
+        with self._locks.setdefault(key, Lock()):  # one lock per content, removed after its evaluation
             if key not in self._evaluations:
-                self._evaluations.setdefault(key, (math.inf, evaluate()))  # no step has it before it is stored
+                self._evaluations.setdefault(key, (math.inf, evaluate()))  # `put` sets the iteration
             self._locks.pop(key, None)
             return self._evaluations[key][1]
 
 
-NO_EVALUATIONS_LEFT = "no evaluation was left in the budget"
+NO_EVALUATIONS_LEFT = "the evaluation budget is used up"
 
 
 class IterationOutcome(NamedTuple):
-    """A ticket that was worked: its children, late judgements of others, and what it took."""
+    """A finished iteration: its children, later evaluations of other candidates, and its cost."""
 
     pending: archipelago.PendingIteration
     children: Sequence[records.Child]
@@ -61,7 +61,7 @@ class IterationOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class StoredCalls:
-    """What the journal already holds of a step: replies by call; candidate, evaluation and who paid, by label."""
+    """Journal records of an unfinished iteration: responses by call; candidate, evaluation and `paid` by label."""
 
     responses: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     evaluated: dict[str, tuple[Candidate, Evaluation, bool]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class StoredCalls:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTools:
-    """The tools that all steps share."""
+    """Objects that all iterations share."""
 
     config: EvolverConfig
     proposer: function.Proposer
@@ -78,15 +78,11 @@ class WorkerTools:
 
 
 class IterationWorker:
-    """One ticket at work: a function of its task, replies and evaluations, so that run again it gives the same."""
+    """Runs one iteration. The same context, responses and evaluations give the same outcome."""
 
     def __init__(self, tools: WorkerTools, pending: archipelago.PendingIteration, stored_calls: StoredCalls) -> None:
-        self._tools, self._pending, self._stored_calls, self._island_config = (
-            tools,
-            pending,
-            stored_calls,
-            tools.config.island_config,
-        )
+        self._tools, self._pending, self._stored_calls = tools, pending, stored_calls
+        self._island_config = tools.config.island_config
         self._last_visible_iteration = pending.applied_count if tools.config.ordered else math.inf
         self._own_evaluations: dict[str, Evaluation] = {}
         self._trial_labels = (f"d{index}" for index in itertools.count())
@@ -95,40 +91,36 @@ class IterationWorker:
         self._parents = pending.selection.parents
 
     def run(self) -> IterationOutcome:
-        """Works the ticket; an engine, judge or gate that raises becomes a failure or a rejection."""
+        """Runs the iteration; exceptions of mutators, evaluators and gates become failures or rejections."""
         proposals, cost = self._call_with_cache("", self._propose)
-        failure = f"the engine raised {proposals}" if isinstance(proposals, errors.CaughtException) else None
-        children = (
-            []
-            if isinstance(proposals, errors.CaughtException)
-            else [self._process_child(*proposal) for proposal in proposals]
-        )
+        failure, children = None, list[records.Child]()
+        if isinstance(proposals, errors.CaughtException):
+            failure = f"the mutator raised {proposals}"
+        else:
+            children = [self._process_child(*proposal) for proposal in proposals]
         pending = self._pending._replace(selection=self._pending.selection._replace(parents=self._parents))
         return IterationOutcome(pending, children, failure, self._observed, self._evaluation_count, self._cost + cost)
 
     def _propose(self) -> list[tuple[str, Candidate, function.Function]]:
         pending, selection = self._pending, self._pending.selection
         self._parents = tuple(self._ensure_evaluated(fn) for fn in selection.parents)
-        rng, advice = (
-            Random(f"{self._tools.config.seed}/{pending.iteration}/propose"),
-            MappingProxyType(dict(pending.advice)),
-        )
-        context = (
+        context = function.ProposalContext(
+            pending.island,
+            pending.iteration,
+            pending.applied_count,
             self._parents,
             selection.inspirations,
-            advice,
-            rng,
+            MappingProxyType(dict(pending.advice)),
+            Random(f"{self._tools.config.seed}/{pending.iteration}/propose"),
             pending.max_evaluations,
             self._evaluate_trials,
             self._observe,
         )
-        children = self._tools.proposer.propose(
-            function.ProposalContext(pending.island, pending.iteration, pending.applied_count, *context)
-        )
+        children = self._tools.proposer.propose(context)
         return [(str(index), self._make_candidate(str(index), fn), fn) for index, fn in enumerate(children)]
 
     def _ensure_evaluated(self, parent: function.Function) -> function.Function:
-        """Judges a parent that nobody has judged: a head that was set from outside."""
+        """Evaluates a parent without an evaluation: a version that was set from outside the run."""
         if parent.evaluation is not None:
             return parent
         result = self._evaluate_trials([parent])[0]
@@ -148,11 +140,10 @@ class IterationWorker:
 
     def _process_child(self, label: str, candidate: Candidate, fn: function.Function) -> records.Child:
         prefilter, gate = self._island_config.prefilter, self._island_config.gate
-        if (
-            prefilter
-            and (decision := self._ask_gate(f"{label}/screen/", prefilter, candidate, None)).verdict == "reject"
-        ):
-            return fn.with_evaluation(candidate), decision
+        if prefilter:
+            decision = self._ask_gate(f"{label}/screen/", prefilter, candidate, None)
+            if decision.verdict == "reject":
+                return fn.with_evaluation(candidate), decision
         result = self._get_evaluation(label, candidate, fn)
         if result is None:
             return fn.with_evaluation(candidate), Decision("reject", NO_EVALUATIONS_LEFT, "budget")
@@ -160,12 +151,12 @@ class IterationWorker:
             return fn.with_evaluation(candidate, result), Decision("reject", result.failure, "judge")
         fitness = self._island_config.compute_fitness(self._pending.island, result)
         if isinstance(fitness, errors.CaughtException):
-            return fn.with_evaluation(candidate, result), Decision("reject", f"the rank raised {fitness}", "rank")
+            return fn.with_evaluation(candidate, result), Decision("reject", f"the fitness raised {fitness}", "rank")
         return fn.with_evaluation(candidate, result, fitness), self._ask_gate(f"{label}/gate/", gate, candidate, result)
 
     def _make_candidate(self, label: str, fn: function.Function) -> Candidate:
         pending = self._pending
-        draft = fn.candidate if fn.candidate and not fn.candidate.id else None  # else it is a parent's, kept by a clone
+        draft = fn.candidate if fn.candidate and not fn.candidate.id else None  # otherwise a clone kept its parent's
         parents = (draft.parents if draft else ()) or tuple(
             records.require_candidate(parent).id for parent in pending.selection.parents
         )
@@ -175,17 +166,14 @@ class IterationWorker:
         )
 
     def _get_evaluation(self, label: str, candidate: Candidate, fn: function.Function) -> Evaluation | None:
-        """Finds the evaluation in the journal, in memory or by judging; None if the budget allows no judging."""
+        """Returns the evaluation from the journal, the cache or the evaluator; None if the budget is used up."""
         stored = self._stored_calls.evaluated.get(label)
         if stored is not None and stored[0].content == candidate.content:
             return self._count_evaluation(candidate, stored[1], stored[2])
         key = content_hash(candidate.content)
         cached = self._own_evaluations.get(key) or self._tools.cache.get(key, self._last_visible_iteration)
-        if (
-            cached is None
-            and self._pending.max_evaluations is not None
-            and self._evaluation_count >= self._pending.max_evaluations
-        ):
+        limit = self._pending.max_evaluations
+        if cached is None and limit is not None and self._evaluation_count >= limit:
             return None
         result = cached or self._tools.cache.get_or_evaluate(key, lambda: self._evaluate(label, fn))
         self._tools.journal.write(records.make_evaluated_record(label, candidate, result, paid=cached is None))

@@ -1,4 +1,4 @@
-"""A pool of clusters: FunSearch's clusters, MAP-Elites' cells, a Pareto front or one bounded pool, by its keys."""
+"""Populations: niches (FunSearch's clusters, MAP-Elites' cells, a Pareto front), or the versions of a key."""
 
 import hashlib
 import math
@@ -14,21 +14,21 @@ from atoll.cluster.selectors import Selector
 
 
 class NicheKey(Protocol):
-    """Says in which niches a function lives: one, or several."""
+    """Returns the niches of a function: one or several."""
 
     def __call__(self, fn: function.Function) -> Sequence[Hashable]: ...
 
 
 @runtime_checkable
 class GrowingKey(Protocol):
-    """Keys that may change for functions that have theirs already: then `generation` rises and all are keyed anew."""
+    """A niche key whose results may change. Then `generation` rises and all members are assigned again."""
 
     @property
     def generation(self) -> int: ...
 
 
 def by_signature(fn: function.Function) -> Sequence[Hashable]:
-    """One niche per signature (FunSearch), by its digest: a signature may be long."""
+    """One niche per signature (FunSearch), identified by its hash."""
     return (hashlib.blake2b(fn.signature().encode(), digest_size=16).digest(),)
 
 
@@ -43,10 +43,10 @@ def single_niche(fn: function.Function) -> Sequence[Hashable]:
 
 
 class FeatureBins:
-    """Cells of a grid over features (MAP-Elites), whose ranges grow with what they see.
+    """Cells of a grid over features (MAP-Elites), with growing ranges.
 
-    A range doubles when a value falls outside, so that two old cells make one new cell exactly: the elites of the new
-    grid are those that all functions ever seen would give, and keying anew happens O(log range) times in a run.
+    A range doubles when a value falls outside, so two old cells merge into one. The elites are those that all
+    functions so far would give, and members are assigned again O(log range) times in a run.
     """
 
     def __init__(self, features: Sequence[Callable[[function.Function], float]], num_bins: int = 10) -> None:
@@ -57,18 +57,18 @@ class FeatureBins:
         self.generation = 0
 
     def __call__(self, fn: function.Function) -> Sequence[Hashable]:
-        values = [float(feature(fn)) for feature in self._features]  # all, before one that raises has moved a range
+        values = [float(feature(fn)) for feature in self._features]  # all first: one that raises must not move a range
         return (tuple(self._find_bin(index, value) for index, value in enumerate(values)),)
 
     def _find_bin(self, index: int, value: float) -> int:
         if not math.isfinite(value):
             return -1
-        value = min(max(value, -1e300), 1e300)  # beyond, a width could become infinite
-        # Widths are powers of 2 and cells lie at their multiples: no rounding ever parts what shared a cell.
+        value = min(max(value, -1e300), 1e300)  # keeps widths finite
+        # Widths are powers of 2 and cells lie at their multiples, so rounding never splits a cell.
         width = 2.0 ** (math.frexp(max(abs(value), 1.0))[1] - 20)
         low, width = self._ranges[index] or (math.floor(value / width), width)
         while not low <= (cell := math.floor(value / width)) < low + self._num_bins:
-            # Half of the new range lies above or below the old one; rounding to whole cells keeps the old one inside.
+            # The new half lies above or below the old range, which stays inside.
             low, width = (low // 2 if cell >= low else -((self._num_bins - low) // 2)), width * 2
         if self._ranges[index] != (low, width):
             self.generation += self._ranges[index] is not None
@@ -78,11 +78,11 @@ class FeatureBins:
 
 @dataclass(eq=False)
 class NichedPopulation:
-    """Functions in clusters by key; a chooser draws the clusters, each cluster offers one of its own.
+    """Functions in clusters by niche. A selector draws clusters; each drawn cluster selects a parent.
 
     Attributes:
-        num_parents: How many clusters give a parent each.
-        others: What else a step is shown, by role.
+        num_parents: Number of drawn clusters, one parent each.
+        inspirations: Further candidates for the prompt, by role.
     """
 
     niche_key: NicheKey
@@ -105,7 +105,7 @@ class NichedPopulation:
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         keys = errors.capture(lambda: self._compute_keys(fn))
         if isinstance(keys, errors.CaughtException):
-            return gate.Decision("reject", f"the keys raised {keys}", "keys")
+            return gate.Decision("reject", f"the niche key raised {keys}", "keys")
         if self._growing_key is not None and self._growing_key.generation != self._generation:
             self._rebuild(self._members())
         if keys:
@@ -116,40 +116,39 @@ class NichedPopulation:
     def select(self) -> archipelago.Selection:
         indices = self.selector.select(self.num_parents, self._num_added)
         parents = sorted((self._clusters[index].select_fn() for index in indices), key=function.get_fitness)
-        return archipelago.Selection(
-            tuple(parents), {role: tuple(fns) for role, fns in self.inspirations(self).items()}
-        )
+        inspirations = {role: tuple(fns) for role, fns in self.inspirations(self).items()}
+        return archipelago.Selection(tuple(parents), inspirations)
 
     def best_fn(self) -> function.Function:
         if self._best is None:
-            raise errors.NotFound("The pool is empty.")
+            raise errors.NotFound("The population is empty.")
         return self._best
 
     def get(self, id: str) -> function.Function:
         fn = self._by_id.get(id)
         if fn is None:
-            raise errors.NotFound(f"The pool keeps no candidate {id}.")
+            raise errors.NotFound(f"Candidate {id} is not in the population.")
         return fn
 
     def update_evaluation(self, fn: function.Function) -> None:
         members = {_get_id(member): member for member in self._members()}
         if _get_id(fn) not in members:
-            raise errors.NotFound(f"The pool keeps no candidate {_get_id(fn)}.")
+            raise errors.NotFound(f"Candidate {_get_id(fn)} is not in the population.")
         keys = errors.capture(lambda: self._compute_keys(fn))
         if keys and not isinstance(keys, errors.CaughtException):
             members[_get_id(fn)] = fn
         elif len(members) > 1:
-            del members[_get_id(fn)]  # what failed late leaves, unless nobody would be left
+            del members[_get_id(fn)]  # it failed later; the last member stays
         self._rebuild(members.values())
 
     def _compute_keys(self, fn: function.Function) -> Sequence[Hashable]:
-        """Returns the keys of what has a score; dict.fromkeys so that one that cannot be hashed raises here."""
+        """Returns the niches of a function with a score; an unhashable key raises here."""
         return tuple(dict.fromkeys(self.niche_key(fn))) if fn.score() is not None else ()
 
     def _insert(self, fn: function.Function, keys: Sequence[Hashable]) -> None:
         existing = self._by_id.get(_get_id(fn))
         if existing is not None and self._is_member(existing):
-            return  # a migrant came home: who stands here knows more
+            return  # a migrant returned; the member here may have a newer evaluation
         self._by_id[_get_id(fn)] = fn
         if self._best is None or function.get_fitness(fn) > function.get_fitness(self._best):
             self._best = fn
@@ -162,21 +161,19 @@ class NichedPopulation:
             self.selector.set(index, function.get_fitness(cluster.best_fn()), len(cluster.members()))
 
     def _is_member(self, fn: function.Function) -> bool:
-        member_lists = [
-            self._clusters[self._index[key]].members() for key in self._compute_keys(fn) if key in self._index
-        ]
-        return fn is self._best or any(member is fn for members in member_lists for member in members)
+        indices = [self._index[key] for key in self._compute_keys(fn) if key in self._index]
+        return fn is self._best or any(member is fn for index in indices for member in self._clusters[index].members())
 
     def _members(self) -> Sequence[function.Function]:
         members = {_get_id(fn): fn for cluster in self._clusters for fn in cluster.members()}
-        if self._best is not None:  # where clusters compare by something else, the best may be in none of them
+        if self._best is not None:  # clusters may compare by another value and drop it
             members.setdefault(_get_id(self._best), self._best)
         return list(members.values())
 
     def _rebuild(self, members: Iterable[function.Function]) -> None:
         self._index: dict[Hashable, int] = {}
         self._clusters: list[ListableCluster] = []
-        self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # holds nobody alive
+        self._by_id: WeakValueDictionary[str, function.Function] = WeakValueDictionary()  # keeps no function alive
         self._best = None
         self._generation = self._growing_key.generation if self._growing_key else 0
         self.selector.clear()
@@ -190,10 +187,10 @@ def _get_id(fn: function.Function) -> str:
 
 @dataclass(eq=False, slots=True)
 class VersionedPopulation:
-    """Offers the head of a key as the parent and makes what is accepted the new head.
+    """Selects the current version of a key as the parent; an accepted child becomes the new version.
 
-    The version is set before the step is recorded, under a token of the run and the candidate: a step that runs again
-    after a crash finds its own version. Whoever was overtaken is rejected as stale.
+    The version is set before the iteration is recorded, with a token of run and candidate, so an iteration that runs
+    again after a crash finds its own version. A child of an older version is rejected as stale.
     """
 
     store: versions.Versions
@@ -206,7 +203,7 @@ class VersionedPopulation:
 
     def add_fn(self, fn: function.Function, decision: gate.Decision) -> gate.Decision:
         candidate = fn.candidate
-        assert candidate is not None, "the kernel adds only what it settled"
+        assert candidate is not None, "the evolver adds only functions with a candidate"
         if decision.version is None:
             base_version = next((int(id.rpartition("@")[2]) for id in candidate.parents if self._is_own_version(id)), 0)
             token = f"{self.run_id}/{self.key}/{candidate.id}"
@@ -229,12 +226,12 @@ class VersionedPopulation:
 
     def get(self, id: str) -> function.Function:
         if not self._is_own_version(id):
-            raise errors.NotFound(f"{id} is no version of {self.key}.")
+            raise errors.NotFound(f"{id} is not a version of {self.key}.")
         return self._make_fn(self.store.get(self.key, int(id.rpartition("@")[2])))
 
     def update_evaluation(self, fn: function.Function) -> None:
         if fn.candidate is None or not self._is_own_version(fn.candidate.id):
-            raise errors.NotFound(f"{fn.candidate and fn.candidate.id} is no version of {self.key}.")
+            raise errors.NotFound(f"{fn.candidate and fn.candidate.id} is not a version of {self.key}.")
         if fn.evaluation is not None:
             self._evaluations[fn.candidate.id] = (fn.evaluation, fn.score())
 

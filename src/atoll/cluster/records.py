@@ -1,4 +1,4 @@
-"""Records of a run from live objects, and back."""
+"""Conversion between live objects and journal records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,8 +10,8 @@ type Child = tuple[function.Function, gate.Decision]
 
 
 def require_candidate(fn: function.Function) -> Candidate:
-    """Returns the candidate of a settled function."""
-    assert fn.candidate is not None, "the kernel keeps only what it settled"
+    """Returns the candidate of a function that has one."""
+    assert fn.candidate is not None, "populations hold only functions with a candidate"
     return fn.candidate
 
 
@@ -19,26 +19,24 @@ def make_evaluated_record(
     label: str, candidate: Candidate, result: evaluation.Evaluation, paid: bool
 ) -> journal.Record:
     data = {**candidate_to_data(candidate), "label": label, "evaluation": evaluation.to_data(result), "paid": paid}
-    return journal.Record("judged", candidate.iteration, candidate.island, data)
+    return journal.Record(journal.EVALUATED, candidate.iteration, candidate.island, data)
 
 
 def make_issued_record(pending: archipelago.PendingIteration) -> journal.Record:
-    data: dict[str, Any] = {
-        "epoch": pending.epoch,
-        "seen": pending.applied_count,
-        "parents": _get_ids(pending.selection.parents),
-    }
-    if pending.selection.inspirations:
-        data["others"] = {role: _get_ids(fns) for role, fns in pending.selection.inspirations.items()}
+    selection = pending.selection
+    data: dict[str, Any] = {"epoch": pending.epoch, "seen": pending.applied_count}
+    data["parents"] = _get_ids(selection.parents)
+    if selection.inspirations:
+        data["others"] = {role: _get_ids(fns) for role, fns in selection.inspirations.items()}
     if pending.advice:
         data["advice"] = dict(pending.advice)
     if pending.max_evaluations is not None:
         data["allowance"] = pending.max_evaluations
-    return journal.Record("begun", pending.iteration, pending.island, data)
+    return journal.Record(journal.ISSUED, pending.iteration, pending.island, data)
 
 
 def child_to_data(fn: function.Function, decision: gate.Decision) -> Mapping[str, Any]:
-    """Returns a child's decision; its content too where no `judged` record holds it."""
+    """Returns a child's decision, and its content if no `judged` record holds it."""
     candidate = require_candidate(fn)
     candidate_fields = candidate_to_data(candidate) if fn.evaluation is None else {"id": candidate.id}
     return {**candidate_fields, "decision": decision_to_data(decision)}
@@ -47,11 +45,11 @@ def child_to_data(fn: function.Function, decision: gate.Decision) -> Mapping[str
 def make_held_record(fn: function.Function) -> journal.Record:
     candidate = require_candidate(fn)
     data = {"id": candidate.id, "content_hash": content_hash(candidate.content)}
-    return journal.Record("held", candidate.iteration, candidate.island, data)
+    return journal.Record(journal.HELD, candidate.iteration, candidate.island, data)
 
 
 def fn_to_data(fn: function.Function) -> Mapping[str, Any]:
-    """Returns a function as plain data, whole."""
+    """Returns a function as plain data, with its content and evaluation."""
     result = fn.evaluation
     return {**candidate_to_data(require_candidate(fn)), "evaluation": evaluation.to_data(result) if result else None}
 

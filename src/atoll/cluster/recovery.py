@@ -1,4 +1,4 @@
-"""Resume: the journal folded into a population; no dice, no call of an engine, judge, gate or `Versions.set`."""
+"""Recovery: rebuilds the state of a run from its journal, without calling mutators, evaluators or gates."""
 
 import itertools
 from collections import defaultdict
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atoll import errors, evaluation, function, gate
+from atoll import errors, evaluation, function, gate, journal
 from atoll.archipelago import PendingIteration, Selection
 from atoll.candidate import EMPTY, content_hash
 from atoll.cluster import records
@@ -17,12 +17,12 @@ from atoll.journal import Record
 
 @dataclass(slots=True)
 class JournalRecovery:
-    """Folds records in their order; afterwards holds what was begun and not applied, with what is stored of it.
+    """Applies records in order; afterwards holds the pending iterations with their stored calls.
 
-    A begun step finds its parents at once, while they are members: later they may be gone.
+    The parents of a pending iteration are looked up at once, while they are members.
 
     Attributes:
-        given: The set-up that goes on with the run, which must be the one that it was begun with; None: any.
+        expected_setup: The resuming set-up, which must equal the recorded one; None: any.
     """
 
     state: ArchipelagoState
@@ -34,13 +34,13 @@ class JournalRecovery:
     stored_calls: defaultdict[int, StoredCalls] = field(default_factory=lambda: defaultdict(StoredCalls))
     commands: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def recover(self, journal: Iterable[Record]) -> "JournalRecovery":
-        """Takes in all records.
+    def recover(self, run_records: Iterable[Record]) -> "JournalRecovery":
+        """Applies all records.
 
         Raises:
-            SetupError: The run was begun with another set-up, under which they mean something else.
+            SetupError: The run was started with another set-up.
         """
-        for record in journal:
+        for record in run_records:
             self._apply_record(record)
         return self
 
@@ -48,55 +48,46 @@ class JournalRecovery:
         iteration, index, data = record.step, record.island, record.data
         state = self.state
         match record.kind:
-            case "founded":
+            case journal.INITIAL:
                 self.setup = recorded_setup = data.get("setup", {})
                 if self.expected_setup not in (None, recorded_setup):
                     raise errors.SetupError(
-                        f"This run was begun with {recorded_setup}; go on with that, not with {self.expected_setup}."
+                        f"This run was started with {recorded_setup}; resume with that, not {self.expected_setup}."
                     )
                 state.add_initial(state.make_fn(data), [gate.Decision(*decision) for decision in data["decisions"]])
                 self.cache.put(content_hash(data["content"]), 0, evaluation.from_data(data["evaluation"]))
-            case "begun":
+            case journal.ISSUED:
                 self.pending[iteration] = self._read_pending(record)
                 self.last_iteration = max(self.last_iteration, iteration)
-            case "replied":
+            case journal.RESPONSE:
                 self.stored_calls[iteration].responses[data["call"]] = data
-            case "judged":
+            case journal.EVALUATED:
                 result = evaluation.from_data(data["evaluation"])
-                self.stored_calls[iteration].evaluated[data["label"]] = (
-                    records.candidate_from_data(data),
-                    result,
-                    data["paid"],
-                )
+                stored = (records.candidate_from_data(data), result, data["paid"])
+                self.stored_calls[iteration].evaluated[data["label"]] = stored
                 self.cache.put(content_hash(data["content"]), iteration, result)
-            case "applied":
+            case journal.APPLIED:
                 state.apply(self._read_outcome(record))
                 del self.pending[iteration]
                 self.stored_calls.pop(iteration, None)
-            case "migrated":
+            case journal.MIGRATED:
                 state.migrate(iteration, index, state.make_fn(data["fn"]))
-            case "reset":
+            case journal.RESET:
                 state.reset(iteration, index, data["epoch"], [state.make_fn(founder) for founder in data["founders"]])
-            case "observed":
+            case journal.UPDATED:
                 state.update_evaluation(iteration, index, data["id"], evaluation.from_data(data["evaluation"]))
-            case "decided":
+            case journal.DECIDED:
                 state.decide(data["id"], data["content_hash"], gate.Decision(*data["decision"]))
-            case "controlled":
+            case journal.CONTROLLED:
                 self.commands.append(data)
 
     def _read_pending(self, record: Record) -> PendingIteration:
         data, population = record.data, self.state.islands[record.island].population
         parents = tuple(population.get(id) for id in data["parents"])
         inspirations = {role: tuple(population.get(id) for id in ids) for role, ids in data.get("others", {}).items()}
-        advice, max_evaluations = data.get("advice", EMPTY), data.get("allowance")
+        issued = (record.island, data["epoch"], record.step, data["seen"])
         return PendingIteration(
-            record.island,
-            data["epoch"],
-            record.step,
-            data["seen"],
-            Selection(parents, inspirations),
-            advice,
-            max_evaluations,
+            *issued, Selection(parents, inspirations), data.get("advice", EMPTY), data.get("allowance")
         )
 
     def _read_outcome(self, record: Record) -> IterationOutcome:
@@ -104,15 +95,14 @@ class JournalRecovery:
         children = [(self._read_child(row, evaluated), gate.Decision(*row["decision"])) for row in data["children"]]
         cost = evaluation.Cost(*data["cost"]) if "cost" in data else evaluation.ZERO_COST
         pending = self.pending[record.step]
-        pending = pending._replace(
-            selection=pending.selection._replace(parents=self._get_evaluated_parents(pending, evaluated))
-        )
+        selection = pending.selection._replace(parents=self._get_evaluated_parents(pending, evaluated))
+        pending = pending._replace(selection=selection)
         return IterationOutcome(pending, children, data.get("failure"), (), data["evaluations"], cost)
 
     def _get_evaluated_parents(
         self, pending: PendingIteration, evaluated: Mapping[str, Any]
     ) -> Sequence[function.Function]:
-        """Returns the parents as the step saw them: one that nobody had judged was judged as its first draft."""
+        """Returns the parents as the iteration saw them: unevaluated ones were evaluated as its first trials."""
         missing = (None, evaluation.failed(NO_EVALUATIONS_LEFT))
         trials = (evaluated.get(f"d{index}", missing)[1] for index in itertools.count())
         parents = ((fn, fn.evaluation or next(trials)) for fn in pending.selection.parents)

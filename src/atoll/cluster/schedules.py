@@ -1,4 +1,4 @@
-"""When islands take turns, exchange their best and are founded anew."""
+"""Schedules: the order of islands, migrations and resets."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,24 +9,23 @@ from typing import Literal
 from atoll import function
 from atoll.archipelago import Island, Migration, Reset
 
-type Period = int | None  # in steps or generations; None: never
+type Period = int | None  # in iterations or generations; None: never
 type ResetRule = Callable[[Sequence[Island], Random], Sequence[Reset]]
 
 
 def get_best_score(island: Island) -> float:
-    """Returns the best evaluation's score: one scale for all islands, whatever each of them ranks by."""
+    """Returns the score of the best evaluation, which is comparable between islands."""
     evaluation = island.best_fn().evaluation
     return -float("inf") if evaluation is None or evaluation.score is None else evaluation.score
 
 
 def reset_worst_half(*, noise: float = 0.0, founder: Literal["survivor", "best"] = "survivor") -> ResetRule:
-    """Empties the worst half of the islands.
+    """Resets the worse half of the islands.
 
     Args:
-        noise: Standard deviation added to the scores before ranking; FunSearch has 1e-6. Without it only exact ties
-            are broken at random, so that small differences count.
-        founder: "survivor": each is founded with the best of an island drawn from the kept ones (FunSearch); "best": with
-            the best of all islands (the seed).
+        noise: Standard deviation of noise added to the scores; FunSearch uses 1e-6. With 0, only exact ties are
+            broken at random.
+        founder: "survivor": the best of a random surviving island (FunSearch); "best": the best of all islands.
     """
 
     def choose_resets(islands: Sequence[Island], rng: Random) -> Sequence[Reset]:
@@ -47,12 +46,12 @@ def select_best(island: Island) -> Sequence[function.Function]:
 
 @dataclass(eq=False)
 class RoundRobin:
-    """Islands take turns, `block` steps each; every so many steps the best swim on and the worst are reset.
+    """Islands take turns, `block_size` iterations each, with periodic migrations and resets.
 
     Attributes:
-        migrate_every: Steps between migrations from each island to the next; None: never.
-        reset_every: Steps between resets; None: never.
-        reset_seconds: Seconds between resets by the clock; None: never.
+        migrate_every: Iterations between migrations from each island to the next; None: never.
+        reset_every: Iterations between resets; None: never.
+        reset_seconds: Seconds between resets; None: never.
     """
 
     num_islands: int
@@ -104,17 +103,12 @@ def make_generation_schedule(
     reset_every: Period = None,
     reset_rule: ResetRule | None = None,
 ) -> RoundRobin:
-    """Each generation gives every island `per_island` steps in a row; the periods count generations."""
+    """Each generation gives every island `iterations_per_island` iterations in a row; periods count generations."""
     iterations = num_islands * iterations_per_island
-    migrate_period, reset_period = (
-        migrate_every and migrate_every * iterations,
-        reset_every and reset_every * iterations,
-    )
-    rule = reset_rule or reset_worst_half()
     return RoundRobin(
         num_islands,
         block_size=iterations_per_island,
-        migrate_every=migrate_period,
-        reset_every=reset_period,
-        reset_rule=rule,
+        migrate_every=migrate_every and migrate_every * iterations,
+        reset_every=reset_every and reset_every * iterations,
+        reset_rule=reset_rule or reset_worst_half(),
     )

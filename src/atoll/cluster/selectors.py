@@ -1,4 +1,4 @@
-"""Which clusters give the parents: exactly as published, and never by touching all clusters in a step."""
+"""Selectors draw the clusters that give the parents, with the published probabilities, in O(log n) per draw."""
 
 import itertools
 import math
@@ -9,26 +9,26 @@ from operator import itemgetter
 from random import Random
 from typing import Protocol
 
-_DECAY = [math.exp(-2.0 * depth) for depth in range(64)]  # how much a layer 2 T deep weighs, by its depth
+_DECAY = [math.exp(-2.0 * depth) for depth in range(64)]  # weight of a layer of height 2 T, by its depth
 
 
 class Selector(Protocol):
     """Draws clusters by their scores and sizes."""
 
     def set(self, index: int, score: float, size: int) -> None:
-        """Adds the cluster `index` (the next one) or changes an earlier one; O(log n) amortised."""
+        """Adds the cluster `index` (the next one) or changes an earlier one; amortized O(log n)."""
 
     def select(self, k: int, registered: int) -> Sequence[int]:
-        """Draws up to k clusters; `registered` functions were ever added. O(log n) amortised."""
+        """Draws up to k clusters; `registered` is the number of functions ever added. Amortized O(log n)."""
 
     def clear(self) -> None:
-        """Forgets all clusters."""
+        """Removes all clusters."""
 
 
 class SumTree:
-    """Weights by index: set one and draw one in O(log n).
+    """Weights by index; sets and draws in O(log n).
 
-    Each node is the sum of its two, never a running total: a weight set to 0 and back leaves no rounding behind.
+    Each node is the sum of its two children, so setting a weight to 0 and back leaves no rounding error.
     """
 
     def __init__(self) -> None:
@@ -98,13 +98,13 @@ class WeightSelector:
 
 
 class RankedClusters:
-    """Clusters by score, best first and of equals the earlier first, in buckets: no change moves them all."""
+    """Clusters by score, best first, equals in order of arrival; in buckets, so that a change moves few of them."""
 
     MAX_BUCKET_SIZE = 1024
 
     def __init__(self) -> None:
         self._scores: list[float] = []
-        self._buckets: list[list[tuple[float, int]]] = [[]]  # of (-score, index); only the sole one may be empty
+        self._buckets: list[list[tuple[float, int]]] = [[]]  # of (-score, index); only a single bucket may be empty
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -112,7 +112,7 @@ class RankedClusters:
     def set(self, index: int, score: float) -> None:
         if index < len(self._scores):
             self.remove(index)
-        self._scores[index : index + 1] = [max(score, -sys.float_info.max)]  # what has no score is far below, not -inf
+        self._scores[index : index + 1] = [max(score, -sys.float_info.max)]  # a missing score is finite
         self.insert(index)
 
     def insert(self, index: int) -> None:
@@ -121,10 +121,8 @@ class RankedClusters:
         bucket = self._buckets[bucket_index]
         insort(bucket, pair)
         if len(bucket) > self.MAX_BUCKET_SIZE:
-            self._buckets[bucket_index : bucket_index + 1] = [
-                bucket[: self.MAX_BUCKET_SIZE // 2],
-                bucket[self.MAX_BUCKET_SIZE // 2 :],
-            ]
+            half = self.MAX_BUCKET_SIZE // 2
+            self._buckets[bucket_index : bucket_index + 1] = [bucket[:half], bucket[half:]]
 
     def remove(self, index: int) -> None:
         pair = (-self._scores[index], index)
@@ -143,17 +141,13 @@ class RankedClusters:
         raise IndexError(rank)
 
     def count_at_or_above(self, bounds: Iterable[float]) -> Iterator[int]:
-        """Yields how many scores are at or above each bound; bounds fall."""
-        above = bucket_index = 0
+        """Yields the number of scores at or above each bound; bounds must fall."""
+        above, buckets = 0, iter(self._buckets)
+        bucket = next(buckets)
         for bound in bounds:
-            while (
-                bucket_index < len(self._buckets)
-                and self._buckets[bucket_index]
-                and self._buckets[bucket_index][-1][0] <= -bound
-            ):
-                above += len(self._buckets[bucket_index])
-                bucket_index += 1
-            bucket = self._buckets[bucket_index] if bucket_index < len(self._buckets) else []
+            while bucket and bucket[-1][0] <= -bound:
+                above += len(bucket)
+                bucket = next(buckets, [])
             yield above + bisect_right(bucket, (-bound, sys.maxsize))
 
     def _find_bucket(self, pair: tuple[float, int]) -> int:
@@ -161,7 +155,7 @@ class RankedClusters:
 
 
 class _RankedSelector:
-    """What the choosers by score share."""
+    """Ranking shared by the selectors by score."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -177,11 +171,10 @@ class _RankedSelector:
 class SoftmaxSelector(_RankedSelector):
     """Draws a cluster with softmax(score / T), T = init * (1 - (registered mod period) / period), as FunSearch.
 
-    Scores are seen in layers 2 T deep, from the top. A layer is drawn as if all in it were as good as its upper edge,
-    then one of it uniformly, which is kept with what it lacks to that edge: the softmax exactly, by rejection, in at
-    most e^2 tries on average. Layers too deep to matter to a double are left out, so there are about 25 whatever the
-    number of clusters. A draw hangs on the scores alone, not on draws before it: a resume, which draws nothing, goes on
-    alike.
+    Exact rejection sampling in at most e^2 tries on average: scores are grouped from the top in layers of height 2 T.
+    A layer is drawn as if all its clusters had its upper score, then a cluster uniformly, accepted by its distance to
+    that score. Layers below double precision are ignored, so about 25 remain for any number of clusters. A draw
+    depends on the scores, not on earlier draws, so a resumed run draws the same.
     """
 
     def __init__(
@@ -200,7 +193,7 @@ class SoftmaxSelector(_RankedSelector):
             return [self._draw(layers, temperature) for _ in range(count)]
         drawn: list[int] = []
         top = self._ranking.get_at_rank(0)[1] if count else 0.0
-        # A cluster so far below the top that its probability is 0 in a double is not drawn, however few are left.
+        # A cluster whose probability is 0 in double precision is never drawn, even if few are left.
         while len(drawn) < count and (self._ranking.get_at_rank(0)[1] - top) / temperature > -745.0:
             drawn.append(self._draw(self._compute_layers(temperature, len(self._ranking) - len(drawn)), temperature))
             self._ranking.remove(drawn[-1])
@@ -209,7 +202,7 @@ class SoftmaxSelector(_RankedSelector):
         return drawn
 
     def _compute_layers(self, temperature: float, count: int) -> list[tuple[float, int, int, int]]:
-        """Returns (weight of this layer and those above, depth, first rank, end rank) of layers that are not empty."""
+        """Returns (cumulative weight, depth, first rank, end rank) of the layers that are not empty."""
         top = self._ranking.get_at_rank(0)[1]
         layers: list[tuple[float, int, int, int]] = []
         total, first = 0.0, 0
@@ -226,19 +219,17 @@ class SoftmaxSelector(_RankedSelector):
     def _draw(self, layers: Sequence[tuple[float, int, int, int]], temperature: float) -> int:
         top = self._ranking.get_at_rank(0)[1]
         while True:
-            layer_index = bisect_right(
-                layers, (self._rng.random() * layers[-1][0], sys.maxsize, 0, 0), hi=len(layers) - 1
-            )
-            _, depth, first, end = layers[layer_index]
+            drawn = (self._rng.random() * layers[-1][0], sys.maxsize, 0, 0)
+            _, depth, first, end = layers[bisect_right(layers, drawn, hi=len(layers) - 1)]
             index, score = self._ranking.get_at_rank(self._rng.randrange(first, end))
             if self._rng.random() < math.exp(min(0.0, (score - top) / temperature + 2.0 * depth)):
                 return index
 
 
 class RankSelector(_RankedSelector):
-    """Draws by rank alone: P(rank r) proportional to exp(-r / max(1, spread * clusters)), whatever the scores' scale.
+    """Draws by rank: P(rank r) is proportional to exp(-r / max(1, spread * clusters)), for any scale of scores.
 
-    A second draw ranks those that are left, so no cluster is drawn twice.
+    A second draw uses the ranks of the remaining clusters, so no cluster is drawn twice.
     """
 
     def __init__(self, rng: Random, spread: float = 0.1) -> None:
@@ -250,7 +241,7 @@ class RankSelector(_RankedSelector):
         log_q = -1.0 / max(1.0, self._spread * count)
         ranks: list[int] = []
         for num_remaining in range(count, max(0, count - k), -1):
-            u = self._rng.random() * -math.expm1(num_remaining * log_q)  # the inverse of the truncated geometric
+            u = self._rng.random() * -math.expm1(num_remaining * log_q)  # inverse of a truncated geometric
             rank = min(int(math.log1p(-u) / log_q), num_remaining - 1)
             for earlier_rank in sorted(ranks):
                 rank += rank >= earlier_rank
