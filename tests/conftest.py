@@ -1,11 +1,16 @@
-"""What all tests share."""
+"""Fixtures and settings that all tests share."""
 
+import signal
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
 from tests import postgres
+
+# A shell that starts the tests in the background makes them ignore SIGINT, and their children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("atoll.testing")
 # The same examples on every machine; a loaded one may be slow, so no example has a deadline.
@@ -15,7 +20,7 @@ hypothesis.settings.load_profile("atoll")
 
 @pytest.fixture(autouse=True)
 def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes away what processes of tests say of a terminal that none of them has."""
+    """Hides the size of the terminal that started the tests."""
     for name in ("COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
 
@@ -28,6 +33,6 @@ def postgres_server() -> Iterator[postgres.Server]:
 
 @pytest.fixture
 def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
-    """A store in PostgreSQL with nothing in it."""
+    """URL of an empty PostgreSQL store."""
     with postgres_server.database() as url:
         yield url

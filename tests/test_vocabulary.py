@@ -1,0 +1,132 @@
+"""Names and texts use the project's vocabulary (CONTRIBUTING.md, "Words").
+
+The lists are short on purpose: each entry has a plain replacement, given beside it. A word that is right in one place
+(a stored format, a quotation) is allowed there by name.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+EXAMPLES = [path for path in sorted((ROOT / "examples").rglob("*.py")) if "mind_workspace" not in path.parts]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += sorted((ROOT / "src").rglob("README.md"))
+
+# Identifiers: the whole name, without leading underscores.
+NAMES = {
+    "found": "result, match, row",
+    "kept": "store, population, retained",
+    "told": "describe_x (a function), message (a variable)",
+    "said": "message, text, response",
+    "shown": "format_x, display_text",
+    "made": "the type: config, parser, child",
+    "asked": "request_x, prompt",
+    "wanted": "requested, required",
+    "given": "options, value",
+    "seen": "observation, known_x",
+    "each": "the element: row, candidate, metric",
+    "whole": "full_x",
+    "dear": "expensive",
+    "upto": "end",
+    "dice": "rng",
+    "kin": "known_candidates",
+    "rivals": "baselines",
+    "wishes": "options",
+}
+# Parts of identifiers: `parse_judge`, `JailConfig`.
+NAME_PARTS = {
+    "judge": "evaluator",
+    "judged": "evaluated",
+    "jail": "sandbox",
+    "zygote": "fork_server",
+    "warden": "fork_server_client",
+    "purse": "budget",
+    "voyage": "migration",
+    "harbour": "actor_pool",
+    "luggage": "task_files",
+}
+# Phrases in docstrings, comments, messages and documents.
+PHRASES = {
+    r"\b(some|no|any)body\b": "name the actor: you, the run, the evaluator, an approver",
+    r"\bwhoever\b": "name the actor",
+    r"\bis no (?!longer\b|more\b|\w+er\b)": "'is not a'",
+    r"\bThere (is|are) no\b": "'not found', or 'X has no Y'",
+    r"\bjail(s|ed)?\b": "sandbox",
+    r"\bjudg(e|es|ed|ing|ement)\b": "evaluate, evaluator",
+    r"\bpurse\b": "budget",
+    r"\bzygote\b": "fork server",
+    r"\bgo(es)? on\b": "continue, resume",
+    r"\bin vain\b": "failed",
+    r"\banew\b": "again",
+    r"\b(optimis|summaris|minimis|maximis|initialis|recognis|normalis)\w*": "American spelling",
+    r"\b(behaviour|neighbour|colour|licence)\w*": "American spelling",
+}
+FIRST_WORD = re.compile(r"\s*(What|Who|Whose|Where|How|Whether|Which)\b")
+ALLOWED = re.compile(
+    r"LLM[- ]judge|LLM-as-a-judge|judged_?|`judged`|no ?longer|No one",  # the record kind, and what papers call it
+)
+
+
+def words_of(name: str) -> set[str]:
+    return set(re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower().split("_"))
+
+
+def bound_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+
+
+def texts(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield from enumerate(node.value.split("\n"), node.lineno)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def bad_phrases(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    for number, line in lines:
+        for phrase, instead in PHRASES.items():
+            if match := re.search(phrase, ALLOWED.sub("", line), re.IGNORECASE):
+                yield f"{path.relative_to(ROOT)}:{number}: {match[0]!r}; write: {instead}"
+
+
+def test_names_are_plain() -> None:
+    wrong = []
+    for path in [*SOURCES, *EXAMPLES]:
+        for line, name in bound_names(ast.parse(path.read_text("utf-8"))):
+            instead = NAMES.get(name.strip("_").lower())
+            instead = instead or next((NAME_PARTS[word] for word in words_of(name) if word in NAME_PARTS), None)
+            if instead:
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {name}; write: {instead}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_texts_are_plain() -> None:
+    wrong: list[str] = []
+    for path in [*SOURCES, *EXAMPLES]:
+        source = path.read_text("utf-8")
+        wrong += bad_phrases(path, texts(source, ast.parse(source)))
+    for path in PAGES:
+        wrong += bad_phrases(path, iter(enumerate(path.read_text("utf-8").split("\n"), 1)))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    wrong = []
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, documented) and FIRST_WORD.match(ast.get_docstring(node) or ""):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.body[0].lineno}: {ast.get_docstring(node)[:60]!r}")
+    assert not wrong, "\n".join(wrong)
