@@ -87,7 +87,7 @@ class LLMReviewedEvaluator:
                     raise
                 if not attempts_left or not error.is_transient or error.is_down:
                     raise errors.SetupError(
-                        f"The LLM that reviews programs is unavailable: {error} Resume the run when it is back; nothing "
+                        f"The LLM that reviews programs is unavailable: {error} Resume when it is back; nothing "
                         "is lost."
                     ) from error
         raise AssertionError("the last attempt returns or raises")

@@ -1,8 +1,8 @@
 """Rejects duplicates before their evaluation.
 
 A prefilter decides from the proposal alone, so timing and resume do not matter. It compares with the parents and the
-inspirations, and reads the tags of `DuplicateTagger` about the rest of the run. Identical texts cost nothing anyway: the
-evolver caches evaluations by content.
+inspirations, and reads the tags of `DuplicateTagger` about the rest of the run. Identical texts cost nothing anyway:
+the evolver caches evaluations by content.
 """
 
 import ast
