@@ -1,1 +1,1 @@
-"""Program evolution: a whole program or text evolves, judged by an evaluator of its file, as in OpenEvolve."""
+"""Program evolution: OpenEvolve folders, prompts and data sets (GEPA), parameters."""

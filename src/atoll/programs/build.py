@@ -1,4 +1,4 @@
-"""Puts the evolution of a program together from its folder."""
+"""Builds the evolution of a program from its task folder."""
 
 import math
 import os
@@ -26,14 +26,14 @@ from atoll.programs.population.novelty import DuplicateTagger, NoveltyFilter, Pr
 
 @dataclass(frozen=True, slots=True)
 class LengthLimit:
-    """A proposer whose children are no longer than so many characters; a longer one is a failed proposal.
+    """A proposer that drops children above a maximum length.
 
     Attributes:
-        proposer: Proposes.
-        most: Characters, or what else is measured.
-        measure: How long a text is.
-        unit: What it is measured in, in words.
-        rule: Who says so, in words.
+        proposer: Makes the children.
+        max_length: Maximum length, in `unit`.
+        measure: Returns the length of a text.
+        unit: Unit of the length, for messages.
+        rule: Setting that sets the limit, for messages.
     """
 
     proposer: function.Proposer
@@ -43,10 +43,10 @@ class LengthLimit:
     rule: str = "max_code_length is"
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns the children that are short enough.
+        """Returns the children within the limit.
 
         Raises:
-            ValueError: None is.
+            ValueError: All children are too long.
         """
         children = self.proposer.propose(context)
         short_enough = [child for child in children if self.measure(str(child.skeleton())) <= self.max_length]
@@ -70,19 +70,18 @@ LANGUAGES = {
 }
 
 _FILES_LANGUAGE = LANGUAGES[folder_text.FOLDER]
-RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # characters and tokens of a prompt that are never the program's
+RESERVED_CHARS, RESERVED_TOKENS = 4_000, 2_000  # of a prompt, beside the program
 
 
 def build(task: Task, options: Options, parts: system.BuildContext) -> system.BuiltSystem:
-    """Makes the parts of a run; the evaluator is run in the workers only."""
+    """Makes the parts of a run. The evaluator runs only in worker processes."""
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
     text, suffix = _read_initial(program)
     evaluator_source = "" if task.command else _read_text(evaluator, "task.evaluator")
     mutator = _make_mutator(text, task, options, suffix, parts)
     is_python = suffix == ".py"
-    program_index = (
-        ProgramIndex(text, is_python=is_python, threshold=options.similarity_threshold) if parts.llm else None
-    )
+    threshold = options.similarity_threshold
+    program_index = ProgramIndex(text, is_python=is_python, threshold=threshold) if parts.llm else None
     proposer = _limit_length(DuplicateTagger(mutator, program_index) if program_index else mutator, options)
     programs = checkpoints.read_programs(parts.folder / task.checkpoint) if task.checkpoint is not None else ()
     job_executor = _open_executor(task, parts, evaluator_source, suffix)
@@ -98,13 +97,11 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     files = [*_list_files(program), *(() if task.command else (evaluator,))]
     if task.checkpoint is not None:
         proposer = checkpoints.CheckpointProposer(programs, proposer)
-        candidate_evaluator = checkpoints.CheckpointEvaluator(
-            programs, candidate_evaluator, score_function, parts.blobs
-        )
+        evaluator_parts = (programs, candidate_evaluator, score_function, parts.blobs)
+        candidate_evaluator = checkpoints.CheckpointEvaluator(*evaluator_parts)
         files += checkpoints.list_files(parts.folder / task.checkpoint)
-    initial = function.DefaultFunction(
-        function.DefaultFunctionProps(function.Text(text), candidate_evaluator=candidate_evaluator)
-    )
+    props = function.DefaultFunctionProps(function.Text(text), candidate_evaluator=candidate_evaluator)
+    initial = function.DefaultFunction(props)
     num_parents = options.num_parents or (2 if parts.llm is None else 1)
     novelty_filter = checkpoints.CheckpointFilter(NoveltyFilter(is_python, options.similarity_threshold))
     make_population = _make_population_factory(task, options, num_parents, parts.llm)
@@ -123,7 +120,7 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
 
 
 def _get_migrate_every(options: Options) -> int | None:
-    """Returns after how many steps of the run programs migrate: an interval counts the steps of each island."""
+    """Returns the iterations of the run between migrations; the setting counts iterations per island."""
     return options.migration_interval * options.num_islands if options.migration_interval else None
 
 
@@ -152,21 +149,21 @@ def _build_report(
         "workers": parts.workers,
         "evaluator": system.SHARED_SANDBOX_RISK,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
-        "migration": f"the best of each island every {interval} steps" if interval else "never",
+        "migration": f"the best of each island every {interval} iterations" if interval else "never",
     }
 
 
 def _limit_length(proposer: function.Proposer, options: Options) -> function.Proposer:
-    if options.prompt_tokens is not None:  # a longer one could never be shown again
+    if options.prompt_tokens is not None:  # a longer program would not fit into the next prompt
         max_tokens = options.prompt_tokens - RESERVED_TOKENS
         proposer = LengthLimit(proposer, max_tokens, prompt.estimate_tokens, "tokens", "prompt_tokens leaves room for")
     return LengthLimit(proposer, options.max_code_length) if options.max_code_length else proposer
 
 
 def _build_remarks(task: Task, options: Options, parts: system.BuildContext, hint: str) -> dict[str, JSON]:
-    """Returns what is to be said of the folder: a model that is not asked, variables not seen, keys without effect."""
-    model_note = f"config.yaml names {task.model}, which is not asked: --llm config asks it"
-    review_note = "none: programs.llm_feedback needs a model, --llm" if options.llm_feedback else ""
+    """Returns remarks on the folder: an unused LLM, missing environment variables, keys without effect."""
+    model_note = f"config.yaml names {task.model}, which is not used: pass --llm config to use it"
+    review_note = "none: programs.llm_feedback needs an LLM, pass --llm" if options.llm_feedback else ""
     return {
         "its model": model_note if task.model and parts.llm is None else "",
         "review": review_note if parts.llm is None else "",
@@ -193,7 +190,7 @@ def _add_review(
 def _open_executor(
     task: Task, parts: system.BuildContext, evaluator_source: str, suffix: str
 ) -> executor.LocalExecutor:
-    """Opens the place where the evaluator runs: its file, or a command, whose program the jail then lets start."""
+    """Opens the executor of the evaluator: a Python file, or a command that the sandbox then allows to start."""
     if not task.command:
         evaluator = parts.folder / task.evaluator
         job = partial(FunctionJob, str(evaluator), suffix)
@@ -201,12 +198,11 @@ def _open_executor(
             return parts.executor_config.open(job, evaluator_source, str(evaluator.parent))
         except errors.SetupError as error:
             missing = folder.make_environment_hint(evaluator_source, parts.executor_config.permissions.env)
-            raise errors.SetupError(
-                f"{error} ({missing})" if missing and "KeyError" in str(error) else str(error)
-            ) from error
+            hint = f" ({missing})" if missing and "KeyError" in str(error) else ""
+            raise errors.SetupError(f"{error}{hint}") from error
     executable = shutil.which(task.command[0], path=f"{parts.folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     if executable is None:
-        raise errors.SetupError(f"There is no program {task.command[0]}, which task.command names: install it.")
+        raise errors.SetupError(f"Program {task.command[0]} of task.command not found: install it, or change the key.")
     arguments = [executable, *(_resolve_word(parts.folder, word) for word in task.command[1:])]
     read_paths = [word for word in arguments[1:] if os.path.exists(word)]
     permissions = parts.executor_config.permissions
@@ -217,18 +213,18 @@ def _open_executor(
 
 
 def _resolve_word(folder: Path, word: str) -> str:
-    """Returns the path of a word that names a file of the task, else the word."""
+    """Returns the path if the word names a file of the task folder, otherwise the word."""
     return str(folder / word) if (folder / word).is_file() else word
 
 
 def _read_initial(program: Path) -> tuple[str, str]:
-    """Returns what evolves as a text, and the suffix of its file or that of a folder."""
+    """Returns the initial program as a text, and the suffix of its file or folder."""
     if not program.is_dir():
         return _read_text(program, "task.program"), program.suffix
     try:
         return folder_text.join_files(str(program)), folder_text.FOLDER
     except (ValueError, OSError) as error:
-        raise errors.SetupError(f"The folder {program} cannot evolve: {error}.") from error
+        raise errors.SetupError(f"Folder {program} cannot be used as a program: {error}.") from error
 
 
 def _list_files(program: Path) -> Sequence[Path]:
@@ -239,7 +235,7 @@ def _read_text(path: Path, key: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise errors.SetupError(f"{path} cannot be read: {key} must name a text file.") from error
+        raise errors.SetupError(f"{path} cannot be read: set {key} to a text file.") from error
 
 
 def _describe_mutator(options: Options, model: llm.LLM | None) -> str:
@@ -251,7 +247,7 @@ def _describe_mutator(options: Options, model: llm.LLM | None) -> str:
 def _make_learner(
     mutator: mutation.MixedMutator, options: Options, program_index: ProgramIndex | None
 ) -> function.Learner | None:
-    """Returns who advises the steps and learns from them; with a model that is also the memory of attempts."""
+    """Returns the learner; with an LLM it also holds the history of attempts."""
     if program_index is None:
         return mutator.learner
     return CombinedLearner(
@@ -263,13 +259,12 @@ def _make_mutator(
     text: str, task: Task, options: Options, suffix: str, parts: system.BuildContext
 ) -> mutation.MixedMutator:
     if parts.llm is not None:
-        llm_mutator = _make_llm_mutator(
-            task, options, LANGUAGES.get(suffix, suffix.lstrip(".") or "text"), parts, parts.llm
-        )
+        language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
+        llm_mutator = _make_llm_mutator(task, options, language, parts, parts.llm)
         return mutation.add_tuner(llm_mutator, text, llm_mutator.mode, options.engine_weights)
     if suffix != ".py" or not (mutation.is_mutable(text) or mutation.find_choices(text)):
         raise errors.SetupError(
-            f"{task.program} is no Python that the syntax engine can change: give a model with --llm."
+            f"{task.program} is not Python that the syntax mutator can change: pass an LLM with --llm."
         )
     return mutation.make_default_mutator(text, weights=options.engine_weights)
 
@@ -277,14 +272,14 @@ def _make_mutator(
 def _make_llm_mutator(
     task: Task, options: Options, language: str, parts: system.BuildContext, model: llm.LLM
 ) -> mutation.EditMutator:
-    """Makes the engine that asks a model, with its prompts."""
+    """Makes the LLM mutator with its prompts."""
     folder = parts.folder / options.template_dir if options.template_dir else None
     metric_name = task.metric or "combined_score"
     prompt_builder = prompt.ProgramPromptBuilder(
         parts.blobs,
         f"{task.description}\n\n{folder_text.FORMAT_NOTE}".strip() if language == _FILES_LANGUAGE else task.description,
         language,
-        f"minus {metric_name}: less of it is better" if task.minimize else "higher is better",
+        f"minus {metric_name}: lower values of it are better" if task.minimize else "higher is better",
         task.features or DEFAULT_FEATURES,
         prompt.Templates.read(folder, options.templates),
         options.prompt_chars,
@@ -294,7 +289,7 @@ def _make_llm_mutator(
     )
     parse_blocks = mutation.make_diff_parser(options.diff_pattern) if options.diff_pattern else mutation.parse_blocks
     mode: mutation.Mode = "diff" if options.diff_based_evolution else "rewrite"
-    max_chars = options.prompt_chars - RESERVED_CHARS  # a longer one could never be shown again
+    max_chars = options.prompt_chars - RESERVED_CHARS  # a longer program would not fit into the next prompt
     edit_options = (options.crossover, options.proposals, options.repair)
     return mutation.EditMutator(model, prompt_builder, language, mode, *edit_options, parse_blocks, max_chars)
 
@@ -302,9 +297,9 @@ def _make_llm_mutator(
 def _make_population_factory(
     task: Task, options: Options, num_parents: int, model: llm.LLM | None
 ) -> population.PopulationFactory:
-    """Makes the islands' pools; as OpenEvolve, a grid has at least as many cells as the archive.
+    """Makes the factory of populations. As in OpenEvolve, a grid has at least as many cells as the archive.
 
-    Only a model looks at others than the parents.
+    Only an LLM uses inspirations.
     """
     features, bins = task.features or DEFAULT_FEATURES, options.feature_bins
     requested_bins = bins if isinstance(bins, int) else max(bins.values(), default=2)

@@ -1,4 +1,4 @@
-"""The sections of the configuration."""
+"""Settings of the system `programs`."""
 
 from typing import Literal
 
@@ -10,23 +10,23 @@ EVALUATOR_FILE = "evaluator.py"
 
 
 class Task(system.Settings):
-    """Section `[task]`: what evolves and how it is judged.
+    """Section `[task]`: the program and its evaluator.
 
     Attributes:
-        program: The file that evolves; with EVOLVE-BLOCK markers in it, only what stands between them. Or a
-            folder, whose files evolve together; the evaluator is given its path then.
-        evaluator: A Python file with `evaluate(path)`, which returns a number or a dict of metrics; higher is better,
-            and `combined_score` is the score if there is one, else the mean of all.
-        command: Judges instead of the evaluator: words of a command that prints a number or metrics as JSON in its
-            last line; `{program}` stands for the program's path.
-        description: What the program is for, in words, for the model.
-        metric: Which metric is the score; None: `combined_score`, else the mean of all that are no features.
-        minimize: Whether less of it is better.
-        features: Metrics that say what a program is like, not how good it is.
-        repeats: How often each program is judged, where the evaluator is noisy; the score is the mean.
-        model: The model that an OpenEvolve configuration names; asked only where `--llm config` says so.
-        checkpoint: A checkpoint of OpenEvolve, whose programs are the first steps of the run.
-        notes: What an OpenEvolve configuration says that has no effect, to be told at the start.
+        program: File that evolves; with EVOLVE-BLOCK markers, only the lines between them. Or a folder whose files
+            evolve together; the evaluator then gets the folder's path.
+        evaluator: Python file with `evaluate(path)`, which returns a number or a dict of metrics. Higher is better.
+            The score is `combined_score`, or the mean of all metrics without it.
+        command: Command to use instead of the evaluator. It prints a number or metrics as JSON in its last line;
+            `{program}` is replaced by the program's path.
+        description: Purpose of the program, for the LLM.
+        metric: Metric that is the score; None: `combined_score`, or the mean of all metrics that are not features.
+        minimize: Lower values of the metric are better.
+        features: Metrics that describe a program but do not rate it.
+        repeats: Evaluations per program, for noisy evaluators; the score is their mean.
+        model: LLM named in an OpenEvolve configuration; used only with `--llm config`.
+        checkpoint: OpenEvolve checkpoint whose programs become the first iterations.
+        notes: Keys of an OpenEvolve configuration without effect, printed at the start.
     """
 
     program: str = "initial_program.py"
@@ -48,38 +48,38 @@ class Options(system.Settings):
     Attributes:
         num_islands: Populations that evolve apart.
         num_parents: Programs that a step starts from; None: one with a model, two without.
-        migration_interval: Steps per island between migrations of the best to the next island; None: never.
-        cascade: Whether an evaluator with `evaluate_stage1` and so on is asked stage by stage.
-        cascade_thresholds: What a stage must reach for the next one to be asked.
-        diff_based_evolution: Whether a model is asked for SEARCH/REPLACE blocks; else for whole programs.
-        diff_pattern: How such blocks look, START(.*?)MIDDLE(.*?)END; None: OpenEvolve's way.
-        crossover: The chance that it is asked to combine two programs.
-        proposals: Replies that a step asks for, each for a program of its own; parents take turns.
-        repair: Whether a reply that cannot be used may be mended once.
-        template_dir: A folder whose files replace the prompt's templates of the same name.
-        templates: Texts that replace templates by their names, such as `diff_user`; they win over the folder's.
-        engine_weights: What the gains of an engine (syntax, refined, tuner, choices; with a model diff or rewrite, and
-            tuner) count when steps are shared out; 1 where nothing is said, 0: it makes nothing.
-        use_template_stochasticity: Whether the words of a prompt vary.
-        prompt_chars: The longest prompt, in characters.
-        prompt_tokens: The longest prompt, in tokens, which are estimated on the safe side; None: characters count.
-        max_artifact_bytes: The longest artifact in a prompt.
-        include_artifacts: Whether a prompt shows any.
-        num_top_programs: The best programs that a prompt shows.
-        num_diverse_programs: Others that it shows, and as many inspirations.
-        num_attempts: The latest attempts that it tells of.
-        similarity_threshold: How alike in words a program may be to its kin and still be judged.
-        pool: What an island keeps: `grid`, `front` or `clusters`; None: a grid with a model, clusters without.
-        feature_bins: Cells per feature; with several numbers the largest counts.
-        diversity_reference_size: Programs that the feature `diversity` is measured against.
-        archive_size: The best cells, which exploitation draws from.
-        exploration_ratio: The share of parents that are drawn from all cells alike.
-        exploitation_ratio: The share that is drawn from the archive; the rest is drawn by rank.
-        migration_rate: The share of an island's cells whose programs migrate, the best.
-        max_code_length: Characters; a longer program is a failed proposal.
-        llm_feedback: Whether the model scores each program besides, and 0.3 of the score is its mean.
-        llm_feedback_weight: What its scores are multiplied with where they are kept as metrics, `llm_*`.
-        llm_feedback_prompt: Who it is then, in words.
+        migration_interval: Iterations per island between migrations of the best to the next island; None: never.
+        cascade: Run `evaluate_stage1`, `evaluate_stage2`, ... of the evaluator one after another.
+        cascade_thresholds: Scores that a stage must reach to start the next one.
+        diff_based_evolution: Ask the LLM for SEARCH/REPLACE blocks; otherwise for full programs.
+        diff_pattern: Regular expression of these blocks, START(.*?)MIDDLE(.*?)END; None: OpenEvolve's format.
+        crossover: Probability of asking the LLM to combine two programs.
+        proposals: LLM calls per iteration, one program each; parents take turns.
+        repair: Ask once more if a response cannot be used.
+        template_dir: Folder whose files replace the prompt templates of the same name.
+        templates: Texts that replace templates by name, such as `diff_user`; they override the folder.
+        engine_weights: Weight of each mutator's gains (syntax, refined, tuner, choices; with an LLM: diff or rewrite,
+            and tuner) when iterations are assigned; default 1; 0 disables a mutator.
+        use_template_stochasticity: Vary the wording of prompts.
+        prompt_chars: Maximum prompt length in characters.
+        prompt_tokens: Maximum prompt length in estimated tokens; None: only characters count.
+        max_artifact_bytes: Maximum length of an artifact in a prompt.
+        include_artifacts: Show artifacts in prompts.
+        num_top_programs: Best programs in a prompt.
+        num_diverse_programs: Diverse programs in a prompt, and as many inspirations.
+        num_attempts: Latest attempts in a prompt.
+        similarity_threshold: Similarity to a known program from which on a program is rejected.
+        pool: Population of an island: `grid`, `front` or `clusters`; None: grid with an LLM, clusters without.
+        feature_bins: Cells per feature; of several numbers, the largest counts.
+        diversity_reference_size: Programs that the feature `diversity` compares with.
+        archive_size: Number of best cells that exploitation draws from.
+        exploration_ratio: Share of parents drawn uniformly from all cells.
+        exploitation_ratio: Share of parents drawn from the archive; the rest is drawn by rank.
+        migration_rate: Share of an island's best cells whose programs migrate.
+        max_code_length: Maximum program length in characters.
+        llm_feedback: Let the LLM rate each program; its mean rating is 0.3 of the score.
+        llm_feedback_weight: Factor of the ratings in the metrics `llm_*`.
+        llm_feedback_prompt: Role of the LLM in this review.
     """
 
     num_islands: int = pydantic.Field(default=5, ge=1)

@@ -1,4 +1,4 @@
-"""What was tried last, with what came of it: the memory that prompts draw on."""
+"""Learners that remember attempts and notes for prompts."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,12 @@ _MAX_CHANGE_CHARS, _MAX_REASON_CHARS = 300, 300
 
 
 class AttemptHistory:
-    """A learner that tells each step of the latest attempts and, apart from them, of the latest failures.
+    """A learner that adds the latest attempts and the latest failures to the advice.
 
-    Failures have a place of their own, so that a run of successes does not make the model forget what does not work;
-    of equal reasons the last one is told.
+    Failures have their own list, so that many successes do not hide them. Of equal reasons only the last one is kept.
 
     Args:
-        num_attempts: How many attempts are told, and as many failures at most, less one.
+        num_attempts: Number of attempts; the number of failures is one less.
     """
 
     def __init__(self, num_attempts: int = 3) -> None:
@@ -29,10 +28,8 @@ class AttemptHistory:
         self._is_disabled = num_attempts == 0
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        attempts = [
-            *reversed(self._recent),
-            *(failure for failure in reversed(self._failures) if failure not in self._recent),
-        ]
+        older_failures = [failure for failure in reversed(self._failures) if failure not in self._recent]
+        attempts = [*reversed(self._recent), *older_failures]
         return {"attempts": attempts} if attempts and not self._is_disabled else {}
 
     def learn(self, result: function.IterationResult) -> None:
@@ -51,7 +48,7 @@ class AttemptHistory:
 
 
 def _describe_attempt(fn: function.Function, decision: gate.Decision) -> Mapping[str, JSON]:
-    """Returns what a child changed and what came of it, as plain data."""
+    """Returns a child's change and its outcome as plain data."""
     meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
     score = fn.evaluation.score if fn.evaluation else None
     parent_score = meta.get("from_score")
@@ -77,18 +74,18 @@ def _truncate(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size - 4]} ..."
 
 
-_MAX_NOTE_CHARS = 160  # characters of a note in the advice, which is stored with every step
+_MAX_NOTE_CHARS = 160  # of a note in the advice, which is stored with every iteration
 
 
 class TextNotes:
-    """The learner of texts.
+    """A learner that notes which changes of a text helped.
 
     Args:
-        founding: Calls of the evaluator that judging the start took.
-        most: Notes of each kind that the next step is told.
+        initial_calls: Evaluator calls for the initial text.
+        max_notes: Notes of each kind in the advice.
 
     Attributes:
-        calls: Calls of the evaluator by all steps that were applied: what was judged twice counts once.
+        calls: Evaluator calls of all applied iterations; repeated evaluations count once.
     """
 
     def __init__(self, initial_calls: int = 1, max_notes: int = 3) -> None:
@@ -98,12 +95,12 @@ class TextNotes:
         self._evaluated: set[tuple[str, str]] = set()
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        """Says what helped and what did not, of late."""
+        """Returns the latest notes on changes that helped and that did not."""
         notes_by_kind = {"worked": list(self._worked), "failed": list(self._failed)}
         return {name: notes for name, notes in notes_by_kind.items() if notes}
 
     def learn(self, result: function.IterationResult) -> None:
-        """Counts what the step called, and notes what its child was to do and whether it did."""
+        """Counts the evaluator calls, and notes each child's change and whether it helped."""
         for fn, decision in result.children:
             if fn.candidate is None:
                 continue
@@ -130,15 +127,13 @@ class TextNotes:
 
 
 def _has_improved(result: function.IterationResult, fn: function.Function) -> bool:
-    parent_fitness = max(
-        (function.get_fitness(parent) for parent in result.parents if parent.evaluation), default=float("-inf")
-    )
-    return fn.evaluation is not None and function.get_fitness(fn) > parent_fitness
+    fitnesses = (function.get_fitness(parent) for parent in result.parents if parent.evaluation)
+    return fn.evaluation is not None and function.get_fitness(fn) > max(fitnesses, default=float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedLearner:
-    """Advises what all of them advise; of equal names the last one's counts."""
+    """Merges the advice of several learners; for equal names the last one wins."""
 
     learners: Sequence[function.Learner]
 

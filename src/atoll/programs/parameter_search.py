@@ -1,4 +1,4 @@
-"""A dict of parameters: the numeric tuner asks for points, a step each, and is told what they scored."""
+"""Search over a dict of parameters: the optimizer proposes one point per iteration and learns its score."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ POINT_KEY = "point"
 
 
 def parse_tunables(parameters: Mapping[str, Any]) -> Sequence[tuner.Tunable]:
-    """Reads a dict: `(start, low, high)`, `(start, [choices])`, True or False, or a number, which gets bounds.
+    """Parses a dict of `(initial, low, high)`, `(initial, [choices])`, bools, or numbers, which get default bounds.
 
     Raises:
-        SetupError: A value is none of these.
+        SetupError: A value has another form.
     """
     return [_parse_tunable(name, value) for name, value in parameters.items()]
 
@@ -35,7 +35,7 @@ def _parse_tunable(name: str, value: Any) -> tuner.Tunable:
             bound = 10 * abs(value) or 1.0
             return tuner.Tunable(name, value, -bound if value <= 0 else 0.0, bound, isinstance(value, int))
     raise errors.SetupError(
-        f"The parameter {name} is {value!r:.60}: give (start, low, high), (start, [choices]) or a number."
+        f"Parameter {name} is {value!r:.60}: use (initial, low, high), (initial, [choices]) or a number."
     )
 
 
@@ -44,24 +44,24 @@ def _is_number(value: object) -> bool:
 
 
 def format_point(tunables: Sequence[tuner.Tunable], point: Sequence[Any]) -> str:
-    """Returns values as the text of a candidate: JSON by name."""
+    """Returns the candidate's text: the values as JSON by name."""
     return json.dumps({tunable.name: value for tunable, value in zip(tunables, point, strict=True)})
 
 
 class SearchLearner:
-    """The learner: holds the search, since an engine remembers nothing."""
+    """The learner that holds the optimizer, since proposers are stateless."""
 
     def __init__(self, tunables: Sequence[tuner.Tunable], seed: int) -> None:
         self._optimizer = tuner.Optimizer(tunables, seed)
         self._names = [tunable.name for tunable in tunables]
 
     def advise(self, rng: Random) -> Mapping[str, JSON]:
-        """Names the point of the next step: the start first, whose score is known and costs nothing."""
+        """Returns the next point; the first one is the initial point, whose score is known."""
         point = self._optimizer.ask()
         return {} if point is None else {POINT_KEY: list(point)}
 
     def learn(self, result: function.IterationResult) -> None:
-        """Tells the search what its point scored."""
+        """Tells the optimizer the score of its point."""
         for fn, _ in result.children:
             values = json.loads(str(fn.skeleton()))
             score = fn.evaluation.score if fn.evaluation else None
@@ -70,12 +70,12 @@ class SearchLearner:
 
 @dataclass(frozen=True, slots=True)
 class PointProposer:
-    """The engine: writes down the point that the learner named."""
+    """The proposer that turns the learner's point into a child."""
 
     tunables: Sequence[tuner.Tunable]
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns one child; none when no point is left that is new."""
+        """Returns one child, or none if no new point is left."""
         point: Any = context.advice.get(POINT_KEY)
         if point is None:
             return []

@@ -1,1 +1,1 @@
-"""Evaluation of programs."""
+"""Evaluation of programs: the evaluator's job, stages and scores, LLM reviews."""

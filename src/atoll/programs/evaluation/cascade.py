@@ -1,4 +1,4 @@
-"""The stages of an evaluation: how many there are, who passes, and what becomes of their findings."""
+"""Stages of an evaluation, their thresholds, and the score of the metrics."""
 
 import ast
 import math
@@ -11,7 +11,7 @@ COMBINED_METRIC = "combined_score"
 
 
 def find_stages(source: str) -> Sequence[str]:
-    """Returns the functions that an evaluator's source defines for a cascade, in order; else `evaluate` alone."""
+    """Returns the stage functions of an evaluator's source, in order, or `evaluate` alone."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError):
@@ -25,12 +25,12 @@ def find_stages(source: str) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreFunction:
-    """Makes one score of metrics; higher is better.
+    """Computes the score from the metrics; higher is better.
 
     Attributes:
-        metric: Which metric is the score; None: `combined_score`, else the mean of all that are no features.
-        minimize: Whether less of it is better.
-        features: Metrics that say what a program is like, not how good it is.
+        metric: Metric that is the score; None: `combined_score`, or the mean of all metrics that are not features.
+        minimize: Lower values of the metric are better.
+        features: Metrics that describe a program but do not rate it.
     """
 
     metric: str | None = None
@@ -38,7 +38,7 @@ class ScoreFunction:
     features: Collection[str] = ()
 
     def score(self, metrics: Mapping[str, float]) -> float | None:
-        """Returns the score, or None if the metrics hold none."""
+        """Returns the score, or None if it is missing."""
         value = self._get_value(metrics)
         return value if value is None or not self.minimize else -value
 
@@ -52,7 +52,7 @@ class ScoreFunction:
 
 
 def passes_threshold(metrics: Mapping[str, float], threshold: float) -> bool:
-    """Says whether a stage opens the next one, as OpenEvolve does: by `combined_score`, else the mean but `error`."""
+    """Returns whether a stage starts the next one: by `combined_score`, or the mean of all metrics but `error`."""
     values = [value for name, value in metrics.items() if name != "error" and math.isfinite(value)]
     if COMBINED_METRIC in metrics:
         return metrics[COMBINED_METRIC] >= threshold

@@ -1,4 +1,4 @@
-"""The evaluator of a folder, run beside the program that it judges; imported by the workers, so it needs little."""
+"""Jobs that run a folder's evaluator in worker processes. Imported there, so imports are few."""
 
 import base64
 import importlib.util
@@ -12,22 +12,22 @@ from typing import Any
 from atoll.programs.evaluation import folder_text
 from atoll.sandbox import module_loader
 
-MODULE_NAME = "evaluation_module"  # what OpenEvolve calls it; some evaluators look themselves up
-PROGRAM_PLACEHOLDER = "{program}"  # in a command: where the program's path goes
+MODULE_NAME = "evaluation_module"  # OpenEvolve's name; some evaluators look themselves up by it
+PROGRAM_PLACEHOLDER = "{program}"  # in a command: the program's path
 _RESULT_FIELDS = ("metrics", "artifacts", "feedback", "scores")
 
 
 class FunctionJob:
-    """Writes each program to a file and hands its path to a function of the evaluator.
+    """Writes each program to a file and passes its path to a function of the evaluator.
 
-    A request says which function: `evaluate`, or a stage of a cascade.
+    The request names the function: `evaluate`, or a stage of a cascade.
 
     Args:
         path: The evaluator's file.
-        suffix: What the program's file ends with; `bundle.FOLDER`: it is a folder.
+        suffix: Suffix of the program's file; `folder_text.FOLDER` for a folder.
 
     Raises:
-        AttributeError: The file has no `evaluate`, and no stage either.
+        AttributeError: The file has neither `evaluate` nor a stage.
     """
 
     def __init__(self, path: str, suffix: str) -> None:
@@ -41,28 +41,26 @@ class FunctionJob:
         return to_plain_result(_run_coroutine(result) if isinstance(result, Awaitable) else result)
 
     def warm_up(self) -> None:
-        """Does what comes before and after every call of the evaluator; asked for by the zygote, in an empty folder."""
+        """Runs the code around a call of the evaluator once; the fork server calls it in an empty folder."""
         if self._suffix != folder_text.FOLDER:
             os.unlink(_write_program("x = 1\n", self._suffix))
         to_plain_result({"combined_score": 1.0})
 
 
 class CommandJob:
-    """Writes each program to a file and runs a command on it, which prints its findings as JSON in its last line.
+    """Writes each program to a file and runs a command on it. The command prints its metrics as JSON in its last line.
 
     Args:
-        command: Its words; `{program}` stands for the program's path, which is added at the end if none does.
-        suffix: What the program's file ends with; `bundle.FOLDER`: it is a folder.
+        command: Words of the command; `{program}` is the program's path, added at the end if missing.
+        suffix: Suffix of the program's file; `folder_text.FOLDER` for a folder.
     """
 
     def __init__(self, command: Sequence[str], suffix: str) -> None:
-        self._command = (
-            [*command] if any(PROGRAM_PLACEHOLDER in word for word in command) else [*command, PROGRAM_PLACEHOLDER]
-        )
-        self._suffix = suffix
+        has_placeholder = any(PROGRAM_PLACEHOLDER in word for word in command)
+        self._command, self._suffix = [*command, *(() if has_placeholder else (PROGRAM_PLACEHOLDER,))], suffix
 
     def __call__(self, request: Mapping[str, str]) -> dict[str, Any]:
-        import subprocess  # with `threading`, which makes every fork slower, also where there is no command
+        import subprocess  # imports `threading`, which slows every fork
 
         path = _write_program(request["program"], self._suffix)
         arguments = [word.replace(PROGRAM_PLACEHOLDER, path) for word in self._command]
@@ -73,15 +71,15 @@ class CommandJob:
             sys.stdout.write("\n".join(lines[-1:]))
             raise ChildProcessError(f"{self._command[0]} ended with exit status {process.returncode}")
         if not lines:
-            raise ValueError(f"{self._command[0]} printed nothing: its last line must be JSON with its findings")
+            raise ValueError(f"{self._command[0]} printed nothing: its last line must be JSON with the metrics")
         return to_plain_result(json.loads(lines[-1]))
 
 
 def to_plain_result(result: Any) -> dict[str, Any]:
-    """Returns what an evaluator found as plain data.
+    """Converts the result of an evaluator to plain data.
 
-    Takes a number, a pair of number and feedback, a dict of metrics, and whatever has `metrics` and `artifacts`, as
-    OpenEvolve's result, or `score`, `scores` and `feedback`, as ours.
+    Accepts a number, a pair of number and feedback, a dict of metrics, and objects with `metrics` and `artifacts`
+    (OpenEvolve) or with `score`, `scores` and `feedback` (ours).
     """
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
         result = {"combined_score": result[0], "feedback": result[1]}
@@ -104,7 +102,7 @@ def to_plain_result(result: Any) -> dict[str, Any]:
 
 
 def _read_result_object(result: Any) -> Mapping[str, Any]:
-    """Returns the fields of an `EvaluationResult` or an `Evaluation`, by duck typing: both come from anywhere."""
+    """Returns the fields of an `EvaluationResult` or an `Evaluation`, by duck typing."""
     metrics = {str(name): value for name, value in dict(result.metrics or {}).items() if name not in _RESULT_FIELDS[1:]}
     if getattr(result, "score", None) is not None:
         metrics = {"combined_score": result.score, **metrics}
@@ -113,7 +111,7 @@ def _read_result_object(result: Any) -> Mapping[str, Any]:
 
 
 def _parse_scores(raw_scores: Any) -> Any:
-    """Returns the scores per instance, if each is a number: kept in their order, or by the names of the instances."""
+    """Returns the scores per instance, from a list or a dict, if all are numbers."""
     values = list(raw_scores.values()) if isinstance(raw_scores, Mapping) else raw_scores
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         return []
@@ -144,7 +142,7 @@ def _parse_number(value: Any) -> float | None:
 
 
 def _write_program(program: str, suffix: str) -> str:
-    path = os.path.abspath(f"program{suffix}")  # in the empty folder in which every request starts
+    path = os.path.abspath(f"program{suffix}")  # every request starts in an empty folder
     if suffix == folder_text.FOLDER:
         folder_text.write_files(program, path)
         return path
@@ -154,7 +152,7 @@ def _write_program(program: str, suffix: str) -> str:
 
 
 def _run_coroutine(awaitable: Any) -> Any:
-    import asyncio  # half of a worker's start, for the few evaluators that are coroutines
+    import asyncio  # slow to import; few evaluators are coroutines
 
     async def wait() -> Any:
         return await awaitable
@@ -163,7 +161,7 @@ def _run_coroutine(awaitable: Any) -> Any:
 
 
 def _install_openevolve_stub() -> None:
-    """Lets evaluators import `openevolve.evaluation_result` where OpenEvolve is not installed."""
+    """Lets evaluators import `openevolve.evaluation_result` without OpenEvolve."""
     if importlib.util.find_spec("openevolve") is not None:
         return
     package, module = ModuleType("openevolve"), ModuleType("openevolve.evaluation_result")
@@ -174,7 +172,7 @@ def _install_openevolve_stub() -> None:
 
 
 class EvaluationResult:
-    """Metrics and artifacts, by the name and with the methods under which OpenEvolve's evaluators know them."""
+    """Metrics and artifacts, with the interface of OpenEvolve's class."""
 
     def __init__(self, metrics: Mapping[str, Any], artifacts: Mapping[str, Any] | None = None) -> None:
         self.metrics, self.artifacts = dict(metrics), dict(artifacts or {})

@@ -1,4 +1,4 @@
-"""Judges a program by its folder's evaluator: in stages, several times where it is noisy, with all that it said."""
+"""Evaluates a program with its folder's evaluator: in stages, repeated if noisy, with artifacts."""
 
 import base64
 import math
@@ -12,13 +12,13 @@ from atoll.candidate import JSON
 from atoll.evaluation import ZERO_COST, Cost, Evaluation
 from atoll.programs.evaluation.cascade import SINGLE_STAGE, ScoreFunction, passes_threshold
 
-_MAX_FEEDBACK_CHARS, _MAX_ARTIFACT_CHARS = 4000, 2000  # characters, in all and of one artifact
-OUTPUT_ARTIFACT = "output"  # the artifact that holds what was printed
+_MAX_FEEDBACK_CHARS, _MAX_ARTIFACT_CHARS = 4000, 2000  # in total, and of one artifact
+OUTPUT_ARTIFACT = "output"  # name of the artifact with the printed output
 
 
 @dataclass(slots=True)
 class StageResults:
-    """What the stages of one evaluation have found so far; later ones win."""
+    """Merged results of the stages so far; later stages override earlier ones."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     scores: Sequence[float] = ()
@@ -36,7 +36,7 @@ class StageResults:
         self.add_output(response)
 
     def add_failure(self, stage: str, response: sandbox.SandboxResult, *, is_first: bool) -> None:
-        """Takes in a stage that failed: the first leaves nothing, a later one keeps what was found before it."""
+        """Adds a failed stage. A failed first stage fails the evaluation; later ones keep the earlier results."""
         failure = str(response.failure)
         self.artifacts |= {"failure_stage": stage, "error_type": _classify_failure(failure)}
         self.feedback.append(f"{stage} failed: {failure}")
@@ -47,7 +47,7 @@ class StageResults:
         self.add_output(response)
 
     def format_feedback(self) -> str:
-        """Returns what the next proposal should hear: feedback, short artifacts, the end of what was printed."""
+        """Returns feedback, short artifacts and the end of the output, for the next prompt."""
         artifact_lines = [f"{name}: {body}" for name, body in self.artifacts.items() if isinstance(body, str)]
         parts = [*self.feedback, *(text[:_MAX_ARTIFACT_CHARS] for text in artifact_lines), *self.printed]
         return "\n".join(parts)[-_MAX_FEEDBACK_CHARS:]
@@ -59,19 +59,19 @@ class StageResults:
 
 @dataclass(frozen=True, slots=True)
 class FolderEvaluator:
-    """Sends a program to the evaluator and makes one evaluation of all that comes back.
+    """Runs the evaluator on a program and combines the results into one evaluation.
 
-    Each stage is a request of its own, so that one that is killed leaves the findings of those before it, and whether
-    a program goes on to the next stage is decided here, where no candidate ever was.
+    Each stage is its own request, so a killed stage keeps the results before it. The next stage is decided here,
+    outside the process of the candidate.
 
     Attributes:
-        place: Where the evaluator runs.
-        bodies: Where artifacts are kept.
-        stages: Functions of the evaluator, asked in turn.
-        thresholds: What a stage must reach for the next one to be asked; where there is none, the cascade ends.
-        measure: Makes the score.
-        repeats: How often a program is judged, where the evaluator is noisy: the score is the mean.
-        hint: What to say of variables of the environment that the evaluator misses.
+        executor: Runs the evaluator.
+        blobs: Stores artifacts.
+        stages: Functions of the evaluator, in order.
+        thresholds: Scores that start the next stage; without one, the cascade ends.
+        score_function: Computes the score.
+        repeats: Evaluations per program; the score is their mean.
+        hint: Hint about missing environment variables.
     """
 
     executor: sandbox.Sandbox
@@ -122,12 +122,11 @@ class FolderEvaluator:
     def _describe_missing_score(self, metrics: Mapping[str, float]) -> str:
         if self.score_function.metric is None:
             return "the evaluator returned no number"
-        return (
-            f"the evaluator returned no {self.score_function.metric}; it returned {', '.join(metrics) or 'no number'}"
-        )
+        returned = ", ".join(metrics) or "no number"
+        return f"the evaluator returned no {self.score_function.metric}; it returned {returned}"
 
     def _store_artifacts(self, results: StageResults) -> Mapping[str, evaluation.BlobRef]:
-        """Keeps the bodies; what was printed is one of them, and no evaluation is without any."""
+        """Stores the artifacts; the printed output is one of them."""
         artifacts = {name: _decode_artifact(body) for name, body in results.artifacts.items()}
         printed = "\n".join(results.printed)
         if printed or not artifacts:
@@ -136,7 +135,7 @@ class FolderEvaluator:
 
 
 def _classify_failure(failure: str) -> str:
-    """Returns in a word what went wrong, as OpenEvolve's artifacts do."""
+    """Returns the kind of failure in OpenEvolve's words."""
     if "longer than" in failure:
         return "timeout"
     return failure.partition("it raised ")[2].partition(":")[0] or "crash"
@@ -149,7 +148,7 @@ def _decode_artifact(body: JSON) -> bytes:
 
 
 def _average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Returns the mean of several judgements with its standard error; one that failed fails them all."""
+    """Returns the mean of several evaluations with its standard error; if one failed, all fail."""
     last, cost = evaluations[-1], sum((result.cost for result in evaluations), ZERO_COST)
     if last.score is None:
         return replace(last, failure=f"time {len(evaluations)}: {last.failure}", cost=cost)

@@ -1,20 +1,20 @@
-"""A folder of files as one text, and back; imported by the processes of candidates, so it needs little.
+"""A folder of files as one text, and back. Imported by worker processes, so imports are few.
 
-Every file begins with a line that names it, and the text evolves like any other: by diffs, rewrites, crossover.
+Each file begins with a line that names it. The text evolves like any other: by diffs, rewrites, crossover.
 """
 
 import os
 import re
 
 FOLDER = "/"  # instead of a suffix: the program is a folder
-FORMAT_NOTE = "The program is several files. Each begins with a line `=== FILE path ===`, which stays as it is."
+FORMAT_NOTE = "The program has several files. Each begins with a line `=== FILE path ===`. Keep these lines unchanged."
 MAX_BYTES = 1_000_000
 _HEADER = re.compile(r"^=== FILE (\S[^\n]*) ===\n", re.MULTILINE)
 _SKIPPED_FOLDERS = ("__pycache__",)
 
 
 def list_paths(folder: str) -> list[str]:
-    """Returns the files of a folder in their order, by their paths in it; hidden ones are none."""
+    """Returns the sorted relative paths of the files of a folder, without hidden ones."""
     files = list[str]()
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS]
@@ -26,7 +26,7 @@ def join_files(folder: str) -> str:
     """Returns all files of a folder as one text.
 
     Raises:
-        ValueError: One is no text, there are none, or they are too long.
+        ValueError: A file is not text, the folder is empty, or the files are too long.
     """
     texts = list[str]()
     for path in list_paths(folder):
@@ -35,12 +35,12 @@ def join_files(folder: str) -> str:
         try:
             text = body.decode()
         except UnicodeDecodeError:
-            raise ValueError(f"{path} is no text: keep such files beside the folder that evolves") from None
+            raise ValueError(f"{path} is not text: move such files out of the folder that evolves") from None
         texts.append(f"=== FILE {path} ===\n{text}" + ("" if text.endswith("\n") or not text else "\n"))
     if not texts:
-        raise ValueError("it holds no files")
+        raise ValueError("it has no files")
     if sum(map(len, texts)) > MAX_BYTES:
-        raise ValueError(f"it holds more than {MAX_BYTES:,} characters: evolve a smaller folder")
+        raise ValueError(f"it has more than {MAX_BYTES:,} characters: use a smaller folder")
     return "".join(texts)
 
 
@@ -48,7 +48,7 @@ def split_files(text: str) -> dict[str, str]:
     """Returns the files of a text by their paths.
 
     Raises:
-        ValueError: It does not begin with the line of a file, or a path leads elsewhere or comes twice.
+        ValueError: It does not begin with a file line, or a path leads outside the folder or is repeated.
     """
     headers = list(_HEADER.finditer(text))
     if not headers or text[: headers[0].start()].strip():
@@ -58,18 +58,18 @@ def split_files(text: str) -> dict[str, str]:
     for head, end in zip(headers, ends, strict=True):
         path = head[1]
         if os.path.isabs(path) or os.path.normpath(path) != path or path.split("/")[0] in ("..", "."):
-            raise ValueError(f"{path!r:.80} is no path in the program's folder")
+            raise ValueError(f"{path!r:.80} is not a path in the program's folder")
         if path in files:
-            raise ValueError(f"there are two files {path!r:.80}")
+            raise ValueError(f"file {path!r:.80} is repeated")
         files[path] = text[head.end() : end]
     return files
 
 
 def write_files(text: str, folder: str) -> None:
-    """Writes the files of a text into a folder, which is made.
+    """Creates a folder and writes the files of a text into it.
 
     Raises:
-        ValueError: It is no such text.
+        ValueError: The text is not in this format.
     """
     for path, body in split_files(text).items():
         target = os.path.join(folder, path)

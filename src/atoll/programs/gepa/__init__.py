@@ -1,1 +1,1 @@
-"""Gepa of programs."""
+"""Evolution of texts on data sets, as in GEPA: minibatches, reflection, merging, Pareto fronts."""

@@ -1,4 +1,4 @@
-"""A data set in its parts: one to learn from, one that chooses, and a sealed one that is scored once at the end."""
+"""Splits of a data set: training, validation, and a sealed test set that is scored once at the end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ type Part = Sequence[Any] | float | None
 
 @dataclass(frozen=True, slots=True)
 class DatasetSplit:
-    """What a search sees; the test set is in no part of it.
+    """Data that a search sees; it never includes the test set.
 
     Attributes:
-        train: What proposals are made from and tried on first.
-        validation: What a candidate's score is the mean over, one score per instance.
+        train: Instances for proposals and minibatches.
+        validation: Instances whose mean score is the candidate's score.
     """
 
     train: Sequence[Any]
     validation: Sequence[Any]
 
     def make_batches(self, size: int, seed: int) -> Sequence[tuple[int, ...]]:
-        """Cuts the train part into minibatches, by their places in it.
+        """Returns minibatches of the training instances, by index.
 
-        They are the same ones all along, so that a parent is judged on each at most once, whatever its children.
+        They stay the same during a run, so a parent is evaluated on each at most once.
         """
         indices = list(range(len(self.train)))
         Random(f"{seed}/batches").shuffle(indices)
@@ -34,7 +34,7 @@ class DatasetSplit:
 
 
 class SealedTestSet:
-    """A test set that opens once: no search holds one, only whoever ends the run."""
+    """A test set that opens once. A search never holds it; the caller opens it after the run."""
 
     def __init__(self, instances: Sequence[Any]) -> None:
         self.__instances, self.__is_open = list(instances), False
@@ -46,10 +46,10 @@ class SealedTestSet:
         """Returns the instances.
 
         Raises:
-            Conflict: They were taken out before: a second score on them would be a choice by them.
+            Conflict: It was opened before.
         """
         if self.__is_open:
-            raise errors.Conflict("The test set was scored before: a second time it would be part of the search.")
+            raise errors.Conflict("The test set was scored before: a second time would make it part of the search.")
         self.__is_open = True
         return self.__instances
 
@@ -57,16 +57,16 @@ class SealedTestSet:
 def split_dataset(
     data: Sequence[Any], validation: Part = None, test: Part = None, *, seed: int = 0
 ) -> tuple[DatasetSplit, SealedTestSet | None]:
-    """Makes the parts of a data set.
+    """Splits a data set.
 
     Args:
         data: The instances.
-        validation: Instances of their own, or a share of `data`; None: what is learned from chooses too.
-        test: Instances of their own, or a share of `data`; None: there is no test set.
-        seed: Says which instances a share gets.
+        validation: Separate instances, or a share of `data`; None: the training instances.
+        test: Separate instances, or a share of `data`; None: no test set.
+        seed: Random seed of the split.
 
     Raises:
-        SetupError: A share is none, or a part is empty.
+        SetupError: A share is not between 0 and 1, or a part is empty.
     """
     remaining = list(data)
     if any(isinstance(part, float) for part in (validation, test)):
@@ -75,23 +75,20 @@ def split_dataset(
     test_instances, remaining = _take_part("test", test, remaining, total)
     validation_instances, remaining = _take_part("validation", validation, remaining, total)
     if not remaining:
-        raise errors.SetupError(
-            f"Of {total} instances of data none are left to learn from: give more, or less to test."
-        )
-    return DatasetSplit(
-        remaining, remaining if validation_instances is None else validation_instances
-    ), None if test_instances is None else SealedTestSet(test_instances)
+        raise errors.SetupError(f"None of {total} instances is left for training: pass more data, or smaller shares.")
+    split = DatasetSplit(remaining, remaining if validation_instances is None else validation_instances)
+    return split, None if test_instances is None else SealedTestSet(test_instances)
 
 
 def _take_part(name: str, part: Part, remaining: list[Any], total: int) -> tuple[Sequence[Any] | None, list[Any]]:
-    """Returns a part and what is left."""
+    """Returns a part and the remaining instances."""
     if part is None:
         return None, remaining
     if not isinstance(part, int | float):
         if not len(part):
-            raise errors.SetupError(f"{name} is empty: give instances, a share like 0.3, or leave it out.")
+            raise errors.SetupError(f"{name} is empty: pass instances, a share such as 0.3, or leave it out.")
         return list(part), remaining
     if not 0 < part < 1:
-        raise errors.SetupError(f"{name} is {part}: give instances, or a share between 0 and 1.")
+        raise errors.SetupError(f"{name} is {part}: pass instances, or a share between 0 and 1.")
     count = max(1, round(part * total))
     return remaining[:count], remaining[count:]

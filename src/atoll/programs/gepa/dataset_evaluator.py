@@ -1,4 +1,4 @@
-"""Judges by a live evaluator: on one instance of a data set at a time, or on the candidate as a whole."""
+"""Evaluates candidates with a Python function, on a data set or as a whole."""
 
 import inspect
 import json
@@ -16,14 +16,14 @@ from atoll.evaluation import Cost, Evaluation
 from atoll.programs.evaluation.cascade import COMBINED_METRIC, ScoreFunction
 from atoll.programs.evaluation.evaluator_job import to_plain_result
 
-type DecodeCandidate = Callable[[str], Any]  # makes of a candidate's text what its evaluator is given
+type DecodeCandidate = Callable[[str], Any]  # from the text to the evaluator's argument
 
-CALLS_METRIC = "evaluator_calls"  # the metric that says how often the evaluator was called
-_MAX_SHOWN_CHARS = 1200  # characters of an instance, and of what was said about it
+CALLS_METRIC = "evaluator_calls"  # metric: number of evaluator calls
+_MAX_SHOWN_CHARS = 1200  # of an instance, and of its feedback
 
 
 class Minibatch(function.Text):
-    """A text together with the few instances of the train part that it is tried on: a draft, never a child."""
+    """A text with the indices of the training instances to evaluate it on: a trial, never a child."""
 
     __slots__ = ()
 
@@ -33,14 +33,14 @@ class Minibatch(function.Text):
 
 
 class InstanceJob:
-    """Calls an evaluator with a candidate, and with one instance at a time where there is data.
+    """Calls an evaluator with a candidate, and with one instance at a time if there is data.
 
-    The maker of a sandbox's job, or used in this process by `Here`.
+    Runs in a sandbox, or in this process with `InProcessExecutor`.
 
     Args:
-        evaluator: Takes (candidate) or (candidate, instance); may be a coroutine.
-        decode: Makes the candidate of its text.
-        parts: Instances by the name of their part; empty: there is no data.
+        evaluator: Takes (candidate) or (candidate, instance); may be a coroutine function.
+        decode: Converts the text to the candidate.
+        parts: Instances by split; empty: no data.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class InstanceJob:
         self._evaluator, self._decode, self._parts = evaluator, decode, parts
 
     def __call__(self, request: Mapping[str, Any]) -> list[JSON]:
-        """Returns for each call what was found as plain data, or `{"failure": "ValueError: ..."}`."""
+        """Returns the result of each call as plain data, or `{"failure": "ValueError: ..."}`."""
         candidate = errors.capture(lambda: self._decode(request["content"]), reraise=())
         if isinstance(candidate, errors.CaughtException):
             return [{"failure": str(candidate)}]
@@ -65,7 +65,7 @@ class InstanceJob:
 
 
 def _to_plain_result(result: Any) -> dict[str, Any]:
-    """Returns what `plain` would, quickly for what most evaluators return: a score, or a score and feedback."""
+    """Like `evaluator_job.to_plain_result`, but fast for the common results: a score, or a score and feedback."""
     score, feedback = result if type(result) is tuple and len(result) == 2 else (result, "")
     if type(score) is float and type(feedback) is str:
         return {"metrics": {COMBINED_METRIC: score}, "scores": (), "feedback": feedback, "artifacts": {}}
@@ -75,7 +75,7 @@ def _to_plain_result(result: Any) -> dict[str, Any]:
 def _await_result(result: Any) -> Any:
     if not inspect.isawaitable(result):
         return result
-    import asyncio  # half of a worker's start, for the few evaluators that are coroutines
+    import asyncio  # slow to import; few evaluators are coroutines
 
     async def wait() -> Any:
         return await result
@@ -85,7 +85,7 @@ def _await_result(result: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class InProcessExecutor:
-    """A place in this process: for candidates that are data, whose evaluator is the user's own code."""
+    """Runs jobs in this process, for candidates that are data, not code."""
 
     job: sandbox.Job
     level: str = "none"
@@ -95,12 +95,12 @@ class InProcessExecutor:
         return sandbox.SandboxResult(self.job(request), None, "", time.perf_counter() - started_at)
 
     def close(self) -> None:
-        """Does nothing: there is nothing to end."""
+        """Does nothing."""
 
 
 @dataclass(slots=True)
 class CallCounter:
-    """Counts the calls of an evaluator, by several threads at once."""
+    """Counts evaluator calls; safe for several threads."""
 
     calls: int = 0
     _lock: Lock = field(default_factory=Lock)
@@ -112,13 +112,13 @@ class CallCounter:
 
 @dataclass(frozen=True, slots=True)
 class DatasetEvaluator:
-    """Has a place call the evaluator and makes one evaluation of all answers: the score is their mean.
+    """Runs the evaluator on all instances; the score is the mean.
 
     Attributes:
-        place: Its job is an `Asking`.
-        parts: The instances, as the job has them, to be shown beside what was said about them.
-        meter: Counts the calls.
-        measure: Makes the score of a dict of metrics.
+        executor: Runs an `InstanceJob`.
+        parts: The instances by split, shown beside their feedback.
+        counter: Counts the calls.
+        score_function: Computes the score of a dict of metrics.
     """
 
     executor: sandbox.Sandbox
@@ -147,12 +147,12 @@ class DatasetEvaluator:
         return _average_results(results, feedback, cost)
 
     def _format_examples(self, request: Mapping[str, Any], results: Sequence["_CallResult"]) -> str:
-        """Returns what was said; of the train part beside each instance, for whoever learns from it."""
+        """Returns the feedback; for training instances, beside each instance."""
         if not self.parts:
             return results[0].feedback
         instances, indices = self.parts[request["part"]], request["at"] or range(len(results))
         if request["at"] is None:
-            return ""  # what chooses is not shown to what proposes
+            return ""  # validation instances are not shown to the proposer
         return "\n\n".join(
             _format_example(instances[index], result) for index, result in zip(indices, results, strict=False)
         )
@@ -160,13 +160,13 @@ class DatasetEvaluator:
 
 def _format_example(instance: Any, result: "_CallResult") -> str:
     input_text = instance if isinstance(instance, str) else repr(instance)
-    score = f"Score: {result.score:.6g}" if result.failure is None else f"It failed: {result.failure}"
+    score = f"Score: {result.score:.6g}" if result.failure is None else f"Failed: {result.failure}"
     feedback = f"\nFeedback: {result.feedback[:_MAX_SHOWN_CHARS]}" if result.feedback else ""
     return f"Input: {input_text[:_MAX_SHOWN_CHARS]}\n{score}{feedback}"
 
 
 class _CallResult(NamedTuple):
-    """What one call found; plainer than an evaluation, since a data set has many."""
+    """Result of one call; lighter than an `Evaluation`, since a data set has many."""
 
     score: float
     scores: Sequence[float]
@@ -180,16 +180,11 @@ def _parse_entry(entry: Mapping[str, Any], score_function: ScoreFunction) -> _Ca
         return _CallResult(math.nan, (), EMPTY, "", entry["failure"])
     metrics: Mapping[str, float] = entry["metrics"]
     feedback = str(entry["feedback"])
-    if artifacts := entry["artifacts"]:
-        feedback = "\n".join(
-            [*([feedback] if feedback else []), *(f"{name}: {body}" for name, body in artifacts.items())]
-        )
-    has_score_metric = score_function.metric is None and "score" in metrics
-    score = (
-        (-metrics["score"] if score_function.minimize else metrics["score"])
-        if has_score_metric
-        else score_function.score(metrics)
-    )
+    artifact_lines = [f"{name}: {body}" for name, body in entry["artifacts"].items()]
+    feedback = "\n".join([*([feedback] if feedback else []), *artifact_lines]) if artifact_lines else feedback
+    score = score_function.score(metrics)
+    if score_function.metric is None and "score" in metrics:
+        score = -metrics["score"] if score_function.minimize else metrics["score"]
     if score is None or not math.isfinite(score):
         failure = "the evaluator returned no number" if score is None else f"the score is {score}"
         return _CallResult(math.nan, (), EMPTY, feedback, failure)

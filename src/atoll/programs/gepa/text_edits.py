@@ -1,4 +1,4 @@
-"""Texts without a model: sentences and lines are dropped, doubled, swapped, shuffled and borrowed."""
+"""Random edits of texts without an LLM: drop, double, swap, shuffle and borrow sentences or lines."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;:])\s+")
 
 @dataclass(frozen=True, slots=True)
 class RandomTextWriter:
-    """Makes one generic edit, of which most are worth nothing: it runs with no key, and a model does far better."""
+    """Makes one random edit. Most are useless; an LLM does far better, but needs a key."""
 
     name: str = "edits"
 
@@ -36,13 +36,12 @@ class RandomTextWriter:
         assert request.other is not None
         segments, separator = _split_segments(request.parts[request.part])
         other_segments, _ = _split_segments(request.other[request.part])
-        return RewrittenText(
-            separator.join(_apply_edit("cross", segments, other_segments, request.rng)), "crossed with another"
-        )
+        crossed = _apply_edit("cross", segments, other_segments, request.rng)
+        return RewrittenText(separator.join(crossed), "crossed with another")
 
 
 def _split_segments(text: str) -> tuple[list[str], str]:
-    """Returns lines, or the sentences of the only line, or its words, and what joins them."""
+    """Returns lines, or the sentences of a single line, or its words, and their separator."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
         return lines, "\n"

@@ -1,4 +1,4 @@
-"""The engine of texts: one part of a parent is written anew, tried on a minibatch, and goes on only if it is better."""
+"""Mutator of texts: rewrites one part of a parent and compares parent and child on a minibatch."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -10,21 +10,19 @@ from atoll import cluster, evaluation, function, gate, mutation
 from atoll.candidate import JSON, content_hash
 from atoll.programs.gepa.dataset_evaluator import Minibatch
 
-type ChangeTags = Mapping[str, Sequence[str]]  # by part: the changes that its text went through, oldest first
+type ChangeTags = Mapping[str, Sequence[str]]  # by part: hashes of its changes, oldest first
 
 
 def are_complementary(first: function.Function, second: function.Function) -> bool:
-    """Says whether each of two is better than the other on some instance: then both know something."""
+    """Returns whether each of two is better than the other on some instance."""
     if first is second or first.evaluation is None or second.evaluation is None:
         return False
     pairs = list(zip(first.evaluation.scores, second.evaluation.scores, strict=False))
-    return any(first_score > second_score for first_score, second_score in pairs) and any(
-        second_score > first_score for first_score, second_score in pairs
-    )
+    return any(left > right for left, right in pairs) and any(right > left for left, right in pairs)
 
 
 def get_tags(fn: function.Function) -> ChangeTags:
-    """Returns the changes that each part of a candidate went through."""
+    """Returns the changes of each part of a candidate."""
     meta: Mapping[str, Any] = fn.candidate.meta if fn.candidate else {}
     return dict(meta.get("tags", {}))
 
@@ -32,10 +30,10 @@ def get_tags(fn: function.Function) -> ChangeTags:
 def merge_parts(
     ours: Mapping[str, str], our_tags: ChangeTags, theirs: Mapping[str, str], their_tags: ChangeTags
 ) -> tuple[Mapping[str, str], ChangeTags]:
-    """Takes each part from the line that changed it.
+    """Takes each part from the lineage that changed it.
 
-    Where one line went on from what the other has, the later text is taken; where both changed it apart from each
-    other, that of `ours`, the better candidate.
+    If one lineage continues the other, the later text is taken. If both changed a part independently, `ours`, the
+    better candidate, wins.
     """
     parts, tags = dict(ours), {name: list(chain) for name, chain in our_tags.items()}
     for name, text in theirs.items():
@@ -45,12 +43,12 @@ def merge_parts(
     return parts, tags
 
 
-SINGLE_PART = "text"  # the name of the only part of a single text
-MAX_BATCHES = 4  # before a parent that is perfect on all of them is changed all the same
+SINGLE_PART = "text"  # name of the only part of a single text
+MAX_BATCHES = 4  # tried to find an imperfect one
 
 
 class TextFormat(NamedTuple):
-    """How parts stand in a candidate's text: as JSON by name, or the text is the only one."""
+    """Format of a candidate's text: JSON of named parts, or a single text."""
 
     has_parts: bool
 
@@ -62,15 +60,15 @@ class TextFormat(NamedTuple):
 
 
 class RewriteRequest(NamedTuple):
-    """What a writer is to do.
+    """Request to rewrite a part.
 
     Attributes:
-        part: Name of the part to be written anew.
+        part: Name of the part to rewrite.
         parts: All parts of the parent.
-        lessons: What its trial on the minibatch, or its judge, said.
-        advice: What the learner says: what worked and what failed so far.
-        rng: The dice of this step.
-        other: The parts of another good candidate, to be merged or borrowed from.
+        feedback: Feedback on the parent, from the minibatch or the evaluator.
+        advice: The learner's notes on changes that worked and failed.
+        rng: Random generator of this iteration.
+        other: Parts of another good candidate, to merge or borrow from.
     """
 
     part: str
@@ -83,36 +81,36 @@ class RewriteRequest(NamedTuple):
 
 
 class RewrittenText(NamedTuple):
-    """A new text for the part, and in a sentence why."""
+    """The new text of the part, and the reason in a sentence."""
 
     text: str
     note: str = ""
 
 
 class TextWriter(Protocol):
-    """Writes one part of a candidate anew."""
+    """Rewrites one part of a candidate."""
 
     @property
     def name(self) -> str:
-        """What its children are noted to be made by."""
+        """Value of `meta.engine` of its children."""
 
     def write(self, request: RewriteRequest) -> RewrittenText:
-        """Returns another text; raises ValueError where none comes out of it."""
+        """Returns another text; raises ValueError if it cannot."""
 
     def merge(self, request: RewriteRequest) -> RewrittenText:
-        """Returns a text that joins the part with the other candidate's."""
+        """Returns a text that combines the part with the other candidate's."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextMutator:
-    """Proposes one child: a part written anew, or two parents merged that are best on different instances.
+    """Proposes one child: a rewritten part, or a merge of two parents that are best on different instances.
 
     Attributes:
-        form: How parts stand in the text.
-        writer: A model that reflects, or edits without one.
-        batches: Minibatches of the train part; none: there is no data and every child is judged at once.
-        perfect: A score of an instance that cannot be better; a batch of such teaches nothing.
-        merging: How often two parents that complement each other are merged.
+        text_format: Format of the text.
+        writer: An LLM that reflects, or random edits.
+        batches: Minibatches of training instances; none: every child is evaluated at once.
+        perfect_score: The best possible score of an instance; perfect batches are skipped.
+        merge_probability: Probability of merging two complementary parents.
     """
 
     text_format: TextFormat
@@ -122,25 +120,17 @@ class TextMutator:
     merge_probability: float = 0.2
 
     def propose(self, context: function.ProposalContext) -> Sequence[function.Function]:
-        """Returns one child, with a note of how it did on its minibatch.
+        """Returns one child, with its minibatch scores in `meta`.
 
-        A reply that is worth nothing is a child too, which the screen rejects: its trials were paid for, and count.
+        A useless response also becomes a child, which the prefilter rejects: its trials were paid for and count.
         """
         parent, other = context.parents[-1], context.parents[0]
         batch_results = self._evaluate_batches(context, parent)
         batch, parent_result = batch_results[-1] if batch_results else ((), None)
-        content = str(parent.skeleton())
-        request = RewriteRequest(
-            "", self.text_format.split_parts(content), "", parent.score(), context.advice, context.rng
-        )
-        request = request._replace(
-            feedback=_format_feedback(
-                [*self._get_earlier_results(context, parent, batch_results), *(result for _, result in batch_results)]
-            )
-        )
-        meta: dict[str, Any] = (
-            {"tried": [list(tried_batch) for tried_batch, _ in batch_results]} if batch_results else {}
-        )
+        results = [*self._get_earlier_results(context, parent, batch_results), *(result for _, result in batch_results)]
+        parts, feedback = self.text_format.split_parts(str(parent.skeleton())), _format_feedback(results)
+        request = RewriteRequest("", parts, feedback, parent.score(), context.advice, context.rng)
+        meta: dict[str, Any] = {"tried": [list(tried) for tried, _ in batch_results]} if batch_results else {}
         text, notes = self._make_child(request, parent, other)
         meta |= notes
         if "why" in meta:
@@ -155,7 +145,7 @@ class TextMutator:
     def _make_child(
         self, request: RewriteRequest, parent: function.Function, other: function.Function
     ) -> tuple[str, dict[str, Any]]:
-        """Returns the child's text and a note of its making; after a worthless reply the parent's, and why."""
+        """Returns the child's text and notes; after a useless response the parent's text and the reason."""
         content = self.text_format.join_parts(request.parts)
         try:
             if are_complementary(parent, other) and request.rng.random() < self.merge_probability:
@@ -166,13 +156,13 @@ class TextMutator:
             return content, {"engine": self.writer.name, "why": str(error)[:200]}
         text = self.text_format.join_parts(parts)
         if text.split() == content.split():
-            return content, {**meta, "why": f"the {self.writer.name} gave back the text that it was given"}
+            return content, {**meta, "why": f"the {self.writer.name} returned the same text"}
         return text, {**meta, "note": note[:400]}
 
     def _evaluate_batches(
         self, context: function.ProposalContext, parent: function.Function
     ) -> Sequence[tuple[Sequence[int], evaluation.Evaluation]]:
-        """Tries the parent on minibatches until one still has something to teach."""
+        """Evaluates the parent on minibatches until one is not perfect."""
         batch_results: list[tuple[Sequence[int], evaluation.Evaluation]] = []
         for batch in context.rng.sample(self.batches, min(MAX_BATCHES, len(self.batches))):
             batch_results.append((batch, context.evaluate([_make_trial(parent, str(parent.skeleton()), batch)])[0]))
@@ -187,14 +177,13 @@ class TextMutator:
         parent: function.Function,
         batch_results: Sequence[tuple[Sequence[int], Any]],
     ) -> Sequence[evaluation.Evaluation | None]:
-        """Returns what else is known of the parent: its judge's words, or its trial as a child, paid long ago."""
+        """Returns earlier results of the parent: its evaluation, or its own minibatch as a child."""
         if not batch_results:
             return [parent.evaluation]
         meta: Mapping[str, Any] = parent.candidate.meta if parent.candidate else {}
         birth_batches = [tuple(batch) for batch in meta.get("tried", ())][-1:]
-        new_batches = [
-            batch for batch in birth_batches if batch not in [tuple(tried_batch) for tried_batch, _ in batch_results]
-        ]
+        tried_batches = [tuple(tried) for tried, _ in batch_results]
+        new_batches = [batch for batch in birth_batches if batch not in tried_batches]
         return context.evaluate([_make_trial(parent, str(parent.skeleton()), batch) for batch in new_batches])
 
     def _rewrite_part(
@@ -203,12 +192,8 @@ class TextMutator:
         part = request.rng.choice(sorted(request.parts))
         other_parts = None if other is parent else self.text_format.split_parts(str(other.skeleton()))
         rewritten = self.writer.write(request._replace(part=part, other=other_parts))
-        tags = _add_tag(parent, part, rewritten.text)
-        return (
-            {**request.parts, part: rewritten.text},
-            rewritten.note,
-            {"engine": self.writer.name, "part": part, **tags},
-        )
+        meta = {"engine": self.writer.name, "part": part, **_add_tag(parent, part, rewritten.text)}
+        return {**request.parts, part: rewritten.text}, rewritten.note, meta
 
     def _merge_parents(
         self, request: RewriteRequest, parent: function.Function, other: function.Function
@@ -223,13 +208,13 @@ class TextMutator:
 
 
 def better_on_batch(proposal: gate.Proposal) -> gate.Decision:
-    """Rejects what is no better than its parent on the same few instances: a screen, so the full set is not paid.
+    """Prefilter: rejects children that are not better than their parent on the minibatch.
 
-    A merge of two need not be better there, only no worse: what it joins may lie elsewhere.
+    A merge only has to be as good: its gains may be on other instances.
     """
     meta: Mapping[str, Any] = proposal.candidate.meta
     if "after" not in meta:
-        return gate.Decision("accept", "there is no minibatch", "minibatch")
+        return gate.Decision("accept", "no minibatch", "minibatch")
     before, after = meta.get("before"), meta["after"]
     if after is None:
         return gate.Decision("reject", str(meta.get("why") or "it failed"), "minibatch")
@@ -248,7 +233,7 @@ def _make_trial(parent: function.Function, text: str, batch: Sequence[int]) -> f
 
 
 def _add_tag(parent: function.Function, part: str, text: str) -> Mapping[str, JSON]:
-    """Notes in a child's line that a part changed, so that a merge knows which line changed what."""
+    """Returns the tags of a child whose part changed, for later merges."""
     if part == SINGLE_PART:
         return {}
     tags = get_tags(parent)
@@ -260,10 +245,10 @@ def _get_id(fn: function.Function) -> str:
 
 
 class InstanceCluster(cluster.EliteCluster):
-    """All that are best on one instance; offers the better of two of them.
+    """The best candidates of one instance; selects the better of two random members.
 
-    An easy instance is solved by nearly all, so that equals drawn evenly would mostly be poor parents; GEPA leaves out
-    what others dominate, for which it looks at the whole pool in every step.
+    Nearly all candidates solve an easy instance, so a uniform draw would mostly give poor parents. GEPA removes
+    dominated candidates instead, which scans the full population in every iteration.
     """
 
     def __init__(self, rng: Random, profilers: cluster.ClusterProfilers, instance: Any) -> None:
@@ -275,7 +260,7 @@ class InstanceCluster(cluster.EliteCluster):
 
 
 def make_pareto_population(island: int, rng: Random, profilers: cluster.ClusterProfilers) -> cluster.NichedPopulation:
-    """Returns a pool with a niche per instance, each drawn as often as any."""
+    """Returns a population with one niche per instance, drawn uniformly."""
 
     def make_cluster(key: Hashable) -> InstanceCluster:
         return InstanceCluster(rng, profilers, key)

@@ -1,1 +1,1 @@
-"""Openevolve of programs."""
+"""Compatibility with OpenEvolve: folders, configuration keys, LLM names, checkpoints."""

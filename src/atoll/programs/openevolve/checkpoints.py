@@ -1,7 +1,7 @@
-"""Checkpoints of OpenEvolve: read, and used as the first steps of a run.
+"""OpenEvolve checkpoints, imported as the first iterations of a run.
 
-Its programs become children of the first steps, in the order in which they were found, dealt out to the islands in
-turn. They keep the scores that the checkpoint has: nothing is judged again.
+The programs become children of the first iterations, in their original order, distributed over the islands. They keep
+the scores of the checkpoint and are not evaluated again.
 """
 
 import json
@@ -17,7 +17,7 @@ from atoll import candidate, errors, evaluation, function, gate, system
 from atoll.evaluation import Evaluation
 from atoll.programs.evaluation.cascade import ScoreFunction
 
-IMPORT_ENGINE = "import"  # what the children note
+IMPORT_ENGINE = "import"  # in the `meta` of imported children
 CHECKPOINT_NAME = re.compile(r"checkpoint_(\d+)")
 MAX_BYTES = 64 * 2**20  # of one program's file
 
@@ -38,34 +38,34 @@ class Program(NamedTuple):
 
 
 def read_programs(folder: Path) -> Sequence[Program]:
-    """Returns the programs of a checkpoint in the order in which they were found.
+    """Returns the programs of a checkpoint in their original order.
 
     Args:
-        folder: `checkpoint_N`, or a folder of checkpoints, of which the last counts, or an output folder.
+        folder: `checkpoint_N`, or a folder with checkpoints, whose last one is used.
 
     Raises:
-        SetupError: It holds no checkpoint, or one that is damaged; the message names the file.
+        SetupError: The folder has no checkpoint, or a damaged one; the message names the file.
     """
     checkpoint = _find_checkpoint(folder)
     programs = [_read_program(file) for file in sorted((checkpoint / "programs").glob("*.json"))]
     if not programs:
-        raise errors.SetupError(f"{checkpoint} holds no programs: give a checkpoint of OpenEvolve, checkpoint_N.")
+        raise errors.SetupError(f"{checkpoint} has no programs: pass an OpenEvolve checkpoint, checkpoint_N.")
     return sorted(programs, key=lambda program: (program.iteration, program.id))
 
 
 def list_files(folder: Path) -> Sequence[Path]:
-    """Returns the files that hold the programs of a checkpoint."""
+    """Returns the program files of a checkpoint."""
     return sorted((_find_checkpoint(folder) / "programs").glob("*.json"))
 
 
 def find_task_folder(folder: Path) -> Path | None:
-    """Returns the task's folder that an output folder with this checkpoint stands in, if it does."""
+    """Returns the task folder that contains this checkpoint, if there is one."""
     return next((parent for parent in folder.absolute().parents if (parent / "evaluator.py").is_file()), None)
 
 
 def _find_checkpoint(folder: Path) -> Path:
     if not folder.is_dir():
-        raise errors.SetupError(f"There is no folder {folder}: give a checkpoint of OpenEvolve, checkpoint_N.")
+        raise errors.SetupError(f"Folder {folder} not found: pass an OpenEvolve checkpoint, checkpoint_N.")
     if (folder / "programs").is_dir():
         return folder
     numbered = [
@@ -75,7 +75,7 @@ def _find_checkpoint(folder: Path) -> Path:
     ]
     checkpoints = [path for _, path in sorted(numbered) if (path / "programs").is_dir()]
     if not checkpoints:
-        raise errors.SetupError(f"{folder} is no checkpoint of OpenEvolve: it holds no folder 'programs'.")
+        raise errors.SetupError(f"{folder} is not an OpenEvolve checkpoint: it has no folder 'programs'.")
     return checkpoints[-1]
 
 
@@ -85,13 +85,13 @@ def _read_program(file: Path) -> Program:
         code, raw_metrics = data["code"], data.get("metrics") or {}
         iteration = data.get("iteration_found") or 0
         if not (isinstance(code, str) and isinstance(raw_metrics, dict) and isinstance(iteration, int)):
-            raise TypeError("'code' must be a text, 'metrics' an object and 'iteration_found' a whole number")
+            raise TypeError("'code' must be a string, 'metrics' an object and 'iteration_found' an integer")
         code.encode()
     except OSError as error:
         raise errors.SetupError(f"{file} cannot be read: {error.strerror}.") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        raise errors.SetupError(f"{file} is no program of a checkpoint: {reason}.") from error
+        raise errors.SetupError(f"{file} is not a checkpoint program: {reason}.") from error
     metrics = {name: float(value) for name, value in raw_metrics.items() if _is_number(value)}
     parent = data.get("parent_id")
     program_id = str(data.get("id") or file.stem)
@@ -99,16 +99,16 @@ def _read_program(file: Path) -> Program:
 
 
 def _read_text(file: Path) -> str:
-    """Returns what a plain file holds, or one that a link leads to; a pipe or a device could go on for ever.
+    """Returns the text of a regular file. Pipes and devices, which may never end, are refused.
 
     Raises:
         OSError: It cannot be opened.
-        ValueError: It is something else, or too large.
+        ValueError: It is not a regular file, or too large.
     """
-    # Without waiting: a pipe that nobody writes would never open.
+    # O_NONBLOCK: opening a pipe without a writer would block.
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise ValueError("it is no plain file")
+            raise ValueError("it is not a regular file")
         body = stream.read(MAX_BYTES + 1)
     if len(body) > MAX_BYTES:
         raise ValueError(f"it has over {MAX_BYTES // 2**20} MiB")
@@ -129,7 +129,7 @@ def _parse_artifacts(data: Mapping[str, Any]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointProposer:
-    """Proposes the programs of a checkpoint in the first steps, and hands over to another proposer after them."""
+    """Proposes the programs of a checkpoint in the first iterations, then delegates to another proposer."""
 
     programs: Sequence[Program]
     proposer: function.Proposer
@@ -146,18 +146,18 @@ class CheckpointProposer:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFilter:
-    """A screen that lets in what comes from a checkpoint, and asks another one about all else."""
+    """A prefilter that accepts imported programs and delegates all others."""
 
     prefilter: gate.Gate
 
     def __call__(self, proposal: gate.Proposal) -> gate.Decision:
         if proposal.candidate.meta.get("engine") == IMPORT_ENGINE:
-            return gate.Decision("accept", "it is a checkpoint's", IMPORT_ENGINE)
+            return gate.Decision("accept", "imported from a checkpoint", IMPORT_ENGINE)
         return self.prefilter(proposal)
 
 
 class CheckpointEvaluator:
-    """A judge that knows what a checkpoint says of its programs, and asks another one about all others."""
+    """Returns the stored scores of imported programs and delegates all others to an evaluator."""
 
     def __init__(
         self,
@@ -176,10 +176,10 @@ class CheckpointEvaluator:
 
 
 def _make_evaluation(program: Program, score_function: ScoreFunction, blobs: system.BlobStore) -> Evaluation:
-    """Returns what the checkpoint says; an `error` and nothing else is OpenEvolve's mark of a failure."""
+    """Returns the stored evaluation; OpenEvolve marks a failure by `error` as the only metric."""
     texts = {**program.artifacts, "checkpoint": f"The scores are those of {program.id} in the checkpoint."}
     artifacts = {name: blobs.save_blob(text.encode("utf-8", "replace")) for name, text in texts.items()}
     score = None if not program.metrics.keys() - {"error", "timeout"} else score_function.score(program.metrics)
-    failure = None if score is not None else "the checkpoint has no score of it"
+    failure = None if score is not None else "the checkpoint has no score for it"
     scores = (score,) if score is not None else ()
     return evaluation.validate(Evaluation(score, scores, program.metrics, "", artifacts, failure))

@@ -1,4 +1,4 @@
-"""The keys of OpenEvolve's config.yaml: what each one is here, or why it has no effect."""
+"""Keys of OpenEvolve's config.yaml: the matching setting of each, or the reason why it has no effect."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -8,23 +8,23 @@ type RawConfig = Mapping[str, Any]
 
 
 class ConfigKey(NamedTuple):
-    """What one key is here.
+    """Translation of one key.
 
     Attributes:
-        ours: The setting that it gives, `section.key`; empty: none.
-        why: Why it has no effect, where it gives none.
+        setting: The matching setting, `section.key`; empty: none.
+        reason: Reason why it has no effect, if there is no setting.
     """
 
     setting: str = ""
     reason: str = ""
 
 
-_STORED_KEY = ConfigKey(reason="every step is stored as it happens, with its prompts, replies and artifacts")
-_PROGRESS_KEY = ConfigKey(reason="progress is printed as it happens, and --quiet turns that off")
-_UNUSED_KEY = ConfigKey(reason="OpenEvolve has never used it either")
-_LLM_OPTION_KEY = ConfigKey(reason="a model is asked as --llm and the section [llm] say")
+_STORED_KEY = ConfigKey(reason="every iteration is stored at once, with prompts, responses and artifacts")
+_PROGRESS_KEY = ConfigKey(reason="progress is printed; --quiet turns it off")
+_UNUSED_KEY = ConfigKey(reason="OpenEvolve does not use it either")
+_LLM_OPTION_KEY = ConfigKey(reason="use --llm and the section [llm]")
 _LLM_NAME_KEY = ConfigKey("task.model")
-_LANGUAGE_KEY = ConfigKey(reason="the language is read from the name of the program's file")
+_LANGUAGE_KEY = ConfigKey(reason="the language follows from the program's file name")
 _PROMPT_KEY = ConfigKey(reason="the prompt has no such part")
 
 TOP_LEVEL_KEYS: Mapping[str, ConfigKey] = {
@@ -37,14 +37,14 @@ TOP_LEVEL_KEYS: Mapping[str, ConfigKey] = {
     "file_suffix": _LANGUAGE_KEY,
     "diff_based_evolution": ConfigKey("programs.diff_based_evolution"),
     "max_code_length": ConfigKey("programs.max_code_length"),
-    "enforce_evolve_blocks": ConfigKey(reason="what is outside the markers never changes"),
+    "enforce_evolve_blocks": ConfigKey(reason="code outside the markers never changes"),
     "diff_pattern": ConfigKey("programs.diff_pattern"),
     "early_stopping_patience": ConfigKey("run.patience"),
     "convergence_threshold": ConfigKey("run.least_gain"),
     "early_stopping_metric": ConfigKey(
-        reason="stopping early looks at the score; task.metric makes another metric the score"
+        reason="early stopping uses the score; task.metric selects the metric that is the score"
     ),
-    "max_tasks_per_child": ConfigKey(reason="every candidate has a process of its own"),
+    "max_tasks_per_child": ConfigKey(reason="every candidate has its own process"),
 }
 LLM_KEYS: Mapping[str, ConfigKey] = {
     "api_base": _LLM_NAME_KEY,
@@ -57,7 +57,7 @@ LLM_KEYS: Mapping[str, ConfigKey] = {
     "secondary_model_weight": _LLM_NAME_KEY,
     "weight": _LLM_NAME_KEY,
     "provider": _LLM_NAME_KEY,
-    "evaluator_models": ConfigKey(reason="llm_feedback asks the model of the run"),
+    "evaluator_models": ConfigKey(reason="llm_feedback uses the LLM of the run"),
     "system_message": ConfigKey("task.description"),
     "temperature": ConfigKey("llm.temperature"),
     "max_tokens": ConfigKey("llm.max_tokens"),
@@ -67,9 +67,9 @@ LLM_KEYS: Mapping[str, ConfigKey] = {
     "retries": ConfigKey("llm.retries"),
     "retry_delay": ConfigKey("llm.backoff_seconds"),
     "random_seed": _LLM_OPTION_KEY,
-    "max_budget_usd": ConfigKey(reason="--budget '$1' bounds what a run may spend in all"),
-    "max_ai_credits": ConfigKey(reason="--budget '$1' bounds what a run may spend in all"),
-    "allow_all_tools": ConfigKey(reason="a model is given no tools"),
+    "max_budget_usd": ConfigKey(reason="limit the cost of a run with --budget '$1'"),
+    "max_ai_credits": ConfigKey(reason="limit the cost of a run with --budget '$1'"),
+    "allow_all_tools": ConfigKey(reason="LLMs get no tools"),
     "manual_mode": _LLM_OPTION_KEY,
     "init_client": _LLM_OPTION_KEY,
 }
@@ -107,13 +107,13 @@ PROMPT_KEYS: Mapping[str, ConfigKey] = {
     "use_meta_prompting": _UNUSED_KEY,
     "meta_prompt_weight": _UNUSED_KEY,
 }
-_NOVELTY_KEY = ConfigKey(reason="no program is judged twice, and no model is asked what is new")
+_NOVELTY_KEY = ConfigKey(reason="duplicates are found without an LLM")
 DATABASE_KEYS: Mapping[str, ConfigKey] = {
     "num_islands": ConfigKey("programs.num_islands"),
     "migration_interval": ConfigKey("programs.migration_interval"),
     "migration_rate": ConfigKey("programs.migration_rate"),
     "random_seed": ConfigKey("run.seed"),
-    "population_size": ConfigKey(reason="nothing is thrown away"),
+    "population_size": ConfigKey(reason="no program is deleted"),
     "feature_dimensions": ConfigKey("task.features"),
     **{
         name: ConfigKey(f"programs.{name}")
@@ -126,7 +126,7 @@ DATABASE_KEYS: Mapping[str, ConfigKey] = {
             "similarity_threshold",
         )
     },
-    "elite_selection_ratio": ConfigKey(reason="prompt.num_top_programs says how many of the best a model is shown"),
+    "elite_selection_ratio": ConfigKey(reason="prompt.num_top_programs sets the number of best programs"),
     "novelty_llm": _NOVELTY_KEY,
     "embedding_model": _NOVELTY_KEY,
     "embedding_api_base": _NOVELTY_KEY,
@@ -147,9 +147,7 @@ DATABASE_KEYS: Mapping[str, ConfigKey] = {
 }
 EVALUATOR_KEYS: Mapping[str, ConfigKey] = {
     "timeout": ConfigKey("sandbox.seconds"),
-    "max_retries": ConfigKey(
-        reason="what failed once would fail again; task.repeats judges several times where it is noisy"
-    ),
+    "max_retries": ConfigKey(reason="failures repeat; for noisy evaluators set task.repeats"),
     "cascade_evaluation": ConfigKey("programs.cascade"),
     "cascade_thresholds": ConfigKey("programs.cascade_thresholds"),
     "parallel_evaluations": ConfigKey("run.workers"),
@@ -159,9 +157,9 @@ EVALUATOR_KEYS: Mapping[str, ConfigKey] = {
     "cpu_limit": ConfigKey("sandbox.cpu_seconds"),
     "enable_artifacts": _STORED_KEY,
     "max_artifact_storage": _STORED_KEY,
-    "distributed": ConfigKey(reason="--executor ray judges on a cluster"),
+    "distributed": ConfigKey(reason="use --executor ray for a cluster"),
 }
-_TRACE_KEY = ConfigKey(reason="everything is in the store: 'atoll export RUN --jsonl' writes it out")
+_TRACE_KEY = ConfigKey(reason="the store has all data; write it with 'atoll export RUN --format jsonl'")
 TRACE_KEYS: Mapping[str, ConfigKey] = dict.fromkeys(
     ("enabled", "format", "include_code", "include_prompts", "output_path", "buffer_size", "compress"), _TRACE_KEY
 )
@@ -179,7 +177,7 @@ ALL_KEYS: Mapping[str, ConfigKey] = {
 
 
 def iter_keys(raw_config: RawConfig) -> Iterator[tuple[str, Any]]:
-    """Yields every key that was given a value, with its section; a section that nobody knows is one key."""
+    """Yields every key with a value, with its section; an unknown section counts as one key."""
     for name, value in raw_config.items():
         if name in SECTION_KEYS and isinstance(value, Mapping):
             yield from ((f"{name}.{key}", item) for key, item in value.items() if item is not None)
@@ -188,13 +186,13 @@ def iter_keys(raw_config: RawConfig) -> Iterator[tuple[str, Any]]:
 
 
 def translate_config(raw_config: RawConfig) -> tuple[dict[str, Any], list[str]]:
-    """Returns our settings by their names, and sentences about the keys that have no effect."""
+    """Returns the settings by name, and sentences about keys without effect."""
     settings: dict[str, Any] = {}
     ignored: dict[str, list[str]] = {}
     for name, value in iter_keys(raw_config):
         key = ALL_KEYS.get(name)
         if key is None:
-            ignored.setdefault(f"is no key of OpenEvolve's{_suggest_key(name)}", []).append(name)
+            ignored.setdefault(f"is not an OpenEvolve key{_suggest_key(name)}", []).append(name)
         elif key.setting:
             settings.setdefault(key.setting, value)
         elif not _is_default_behavior(name, value):
@@ -203,7 +201,7 @@ def translate_config(raw_config: RawConfig) -> tuple[dict[str, Any], list[str]]:
 
 
 def _is_default_behavior(name: str, value: Any) -> bool:
-    """Says whether a key without effect asks for what happens anyway."""
+    """Returns whether a key without effect asks for the default behavior."""
     return (name, value) in (
         ("enforce_evolve_blocks", True),
         ("early_stopping_metric", "combined_score"),
@@ -215,7 +213,7 @@ def _is_default_behavior(name: str, value: Any) -> bool:
 
 
 def _suggest_key(name: str) -> str:
-    """Says which key was probably meant: the same name in another section, else a similar one."""
+    """Suggests a key: the same name in another section, or a similar one."""
     key_name = name.rpartition(".")[2]
     same_name = [key for key in ALL_KEYS if key.rpartition(".")[2] == key_name]
     matches = same_name or difflib.get_close_matches(name, ALL_KEYS, n=1, cutoff=0.6)

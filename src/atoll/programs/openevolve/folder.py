@@ -1,4 +1,4 @@
-"""An OpenEvolve folder, unmodified: which of its files are what, and what its config.yaml means here."""
+"""OpenEvolve folders, unmodified: their files, and their config.yaml as settings."""
 
 import ast
 import re
@@ -13,19 +13,19 @@ from atoll.programs.openevolve import model_names
 from atoll.programs.openevolve.config_keys import RawConfig, translate_config
 
 PROGRAM_PATTERNS = ("initial_program.*", "init_program.*", "initial_prompt.*", "*_prompt.txt")
-PROGRAM_FOLDERS = ("initial_program", "init_program")  # of several files
+PROGRAM_FOLDERS = ("initial_program", "init_program")  # programs of several files
 CONFIG_PATTERNS = ("config.yaml", "config.yml", "config_phase_*.yaml", "config_phase_*.yml")
-TEXT_SUFFIXES = (".txt", ".md")  # are rewritten as a whole
-# OpenEvolve limits no memory; evaluators that load large libraries need more room than one function does.
+TEXT_SUFFIXES = (".txt", ".md")  # full rewrites instead of diffs
+# OpenEvolve has no memory limit, and evaluators may load large libraries.
 DEFAULT_MEMORY_MB, DEFAULT_SECONDS = 8192, 300
-_THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")  # what llm.thinking can be
+_THINKING_LEVELS = ("off", "minimal", "low", "medium", "high")  # values of llm.thinking
 
 
 def discover(folder: Path) -> Mapping[str, Any] | None:
-    """Returns what an OpenEvolve folder says of itself, or None if it is none.
+    """Returns the settings of an OpenEvolve folder, or None if it is not one.
 
     Raises:
-        SetupError: Its `config.yaml` is no YAML.
+        SetupError: Its `config.yaml` is not valid YAML.
     """
     programs = (path for pattern in PROGRAM_PATTERNS for path in sorted(folder.glob(pattern)) if path.is_file())
     program = next(programs, None) or next(
@@ -35,12 +35,12 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
         return None
     files = find_configs(folder)
     other_names = [file.name for file in files[1:]]
-    notes = [f"{files[0].name} is used; -c {folder / other_names[0]} would take another."] if other_names else []
+    notes = [f"{files[0].name} is used; pass -c {folder / other_names[0]} for another."] if other_names else []
     return make_sections(program.name, EVALUATOR_FILE, files[0] if files else None, notes)
 
 
 def find_configs(folder: Path) -> Sequence[Path]:
-    """Returns the configurations of a folder, the one that counts first."""
+    """Returns the configuration files of a folder; the first one is used."""
     paths = (path for pattern in CONFIG_PATTERNS for path in sorted(folder.glob(pattern)) if path.is_file())
     return [path for path in paths if not re.fullmatch(r"config_phase_.*[^0-9]", path.stem)]
 
@@ -48,16 +48,16 @@ def find_configs(folder: Path) -> Sequence[Path]:
 def make_sections(
     program: str, evaluator: str, file: Path | None, initial_notes: Sequence[str] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Returns the sections that two files and a configuration stand for.
+    """Returns the settings for a program, an evaluator and a configuration file.
 
     Args:
-        program: The file that evolves, relative to the task's folder or absolute.
-        evaluator: The file that judges it.
+        program: The program file, relative to the task folder or absolute.
+        evaluator: The evaluator file.
         file: OpenEvolve's configuration; None: its defaults.
-        said: Sentences to begin the notes with.
+        initial_notes: Sentences to begin the notes with.
 
     Raises:
-        SetupError: The configuration is no YAML, or holds something else than keys with values.
+        SetupError: The configuration is not valid YAML, or not a mapping.
     """
     raw_config = read_config(file) if file else {}
     settings, notes = translate_config(raw_config)
@@ -84,27 +84,27 @@ def make_sections(
 
 
 def read_config(file: Path) -> RawConfig:
-    """Returns what a YAML file holds.
+    """Reads a YAML file.
 
     Raises:
-        SetupError: It is no YAML, or holds something else than keys with values.
+        SetupError: It is not valid YAML, or not a mapping.
     """
     try:
         raw_config = safe_yaml.load(file.read_text(encoding="utf-8"), allow_aliases=True)
     except (safe_yaml.InvalidYAML, ValueError, OSError) as error:
-        raise errors.SetupError(f"{file} is no YAML: {error}.") from error
+        raise errors.SetupError(f"{file} is not valid YAML: {error}.") from error
     if not isinstance(raw_config or {}, dict):
-        raise errors.SetupError(f"{file} holds a {type(raw_config).__name__}, not keys with values.")
+        raise errors.SetupError(f"{file} contains a {type(raw_config).__name__}; it must be keys with values.")
     return raw_config or {}
 
 
 def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path | None) -> None:
-    """Gives those settings their values whose meaning depends on others, or on files."""
+    """Adjusts settings that depend on other settings or on files."""
     patience = settings.pop("run.patience", None)
     gain = settings.pop("run.least_gain", 0.001)
     if isinstance(patience, int) and patience > 0:
         settings |= {"run.patience": patience, "run.least_gain": gain}
-    elif isinstance(patience, int) and patience < 0:  # "event based": it stops when the score is the threshold
+    elif isinstance(patience, int) and patience < 0:  # OpenEvolve's "event based" mode: stop at this score
         settings["run.target"] = gain
     if settings.get("llm.thinking") not in (None, *_THINKING_LEVELS):
         effort = settings.pop("llm.thinking")
@@ -121,14 +121,14 @@ def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path
         settings["task.features"] = [name for name in dimensions if isinstance(name, str)]
     templates = _find_template_folder(raw_config, file)
     for name in ("task.description", "programs.llm_feedback_prompt"):
-        if isinstance(text := settings.get(name), str | int | float | date):  # a list stays one, and is refused as such
+        if isinstance(text := settings.get(name), str | int | float | date):  # a list is refused later
             settings[name] = _resolve_message(str(text), templates)
     if templates is not None and "programs.template_dir" in settings:
         settings["programs.template_dir"] = str(templates)
 
 
 def _find_template_folder(raw_config: RawConfig, file: Path | None) -> Path | None:
-    """Returns the folder of templates, which is named relative to the configuration, or to where one stands."""
+    """Returns the template folder, relative to the configuration file or to the current folder."""
     folder_name = _get_section(raw_config, "prompt").get("template_dir")
     if not isinstance(folder_name, str) or file is None:
         return None
@@ -137,7 +137,7 @@ def _find_template_folder(raw_config: RawConfig, file: Path | None) -> Path | No
 
 
 def _resolve_message(text: str, templates: Path | None) -> str | None:
-    """Returns a text that stands in the configuration, or in a template of that name."""
+    """Returns the text of the configuration, or of the template with that name."""
     if re.fullmatch(r"\w+", text):
         template = (templates or Path()) / f"{text}.txt"
         if templates is not None and template.is_file():
@@ -160,7 +160,7 @@ _ALWAYS_SET = {"PATH", "HOME", "TMPDIR", "LANG", "PYTHONPATH", "PYTHONHASHSEED",
 
 
 def find_variables(source: str) -> Sequence[str]:
-    """Returns the names that a source looks up in `os.environ`, sorted; of what is no Python, none."""
+    """Returns the sorted names that a source looks up in `os.environ`; none if it is not Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -187,9 +187,9 @@ def _is_environ(node: ast.expr) -> bool:
 
 
 def make_environment_hint(source: str, visible: Collection[str]) -> str:
-    """Says which variables an evaluator reads and does not see, and how to show them; empty: none."""
+    """Returns a hint about environment variables that the evaluator reads but cannot see; empty if none."""
     missing = [name for name in find_variables(source) if name not in visible]
     if not missing:
         return ""
     quoted = ", ".join(f'"{name}"' for name in missing)
-    return f"it reads {', '.join(missing)} and does not see it; to show it: --set 'sandbox.env=[{quoted}]'"
+    return f"it reads {', '.join(missing)}, which the sandbox hides; to allow: --set 'sandbox.env=[{quoted}]'"

@@ -1,4 +1,4 @@
-"""The model that an OpenEvolve configuration names: by our names, and with no key in it."""
+"""LLM names of OpenEvolve configurations and options, translated to ours; API keys are never read from files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,29 +8,29 @@ from atoll import errors, llm
 
 PUBLIC_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
-_HAS_ENSEMBLE = hasattr(llm, "EnsembleLLM")  # whether one name can stand for several models with weights
+_HAS_ENSEMBLE = hasattr(llm, "EnsembleLLM")  # one name may list several LLMs with weights
 
 
 def choose_model_name(
     primary: str | None, secondary: str | None, base_url: str | None, config_model: str | None
 ) -> str:
-    """Returns the model that `openevolve-run`'s options name: two, weighed as there, or the configuration's elsewhere.
+    """Returns the LLM name for the options of `openevolve-run`.
 
     Args:
-        primary: Weighs 1.
-        secondary: Weighs 0.2.
-        address: Where they are; None: where OpenAI's are.
-        own: What the configuration names, by our names.
+        primary: LLM with weight 1.
+        secondary: LLM with weight 0.2.
+        base_url: Their base URL; None: OpenAI's.
+        config_model: LLM of the configuration, used if only a URL is given.
 
     Raises:
-        SetupError: There is no model, or the address is none.
+        SetupError: No LLM is named, or the URL is invalid.
     """
     if base_url is not None and not re.match(r"https?://", base_url):
-        raise errors.SetupError(f"--api-base {base_url} is no address: begin it with http:// or https://.")
+        raise errors.SetupError(f"--api-base {base_url} is not a URL: begin it with http:// or https://.")
     url_suffix = f"@{base_url.rstrip('/')}" if base_url and base_url.rstrip("/") != PUBLIC_URL else ""
     if primary is None and secondary is None:
         if not config_model:
-            raise errors.SetupError("--api-base names no model: give --primary-model too.")
+            raise errors.SetupError("--api-base needs an LLM name: pass --primary-model too.")
         return ",".join(
             re.sub(r"(@[^*]*)?((\*[\d.]+)?)$", rf"{url_suffix}\2", name, count=1) for name in config_model.split(",")
         )
@@ -41,9 +41,9 @@ def choose_model_name(
 
 
 def parse_llm_section(section: object) -> tuple[str | None, Sequence[str]]:
-    """Returns the model that a section `llm` names, or None, and what is to be said of it.
+    """Returns the LLM of a section `llm`, or None, and notes for the user.
 
-    No key is ever read from the file: a key belongs into the environment.
+    API keys are read from the environment only, never from the file.
     """
     config: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
     models = _parse_models(config)
@@ -52,20 +52,20 @@ def parse_llm_section(section: object) -> tuple[str | None, Sequence[str]]:
     notes = list(_make_provider_notes(config))
     if variable := _parse_variable(config.get("api_key")):
         if variable != KEY_VARIABLE:
-            notes.append(f"its model's key is in {variable}: export {KEY_VARIABLE}=${variable} to use that model.")
+            notes.append(f"the API key of its LLM is in {variable}: run 'export {KEY_VARIABLE}=${variable}' to use it.")
     elif config.get("api_key"):
-        notes.append(f"llm.api_key has no effect: a key is read from the environment alone, {KEY_VARIABLE}.")
+        notes.append(f"llm.api_key has no effect: set the environment variable {KEY_VARIABLE}.")
     best = max(models, key=lambda model: model[1])[0]
     if len(models) > 1 and _HAS_ENSEMBLE:
         return ",".join(f"{name}*{weight:g}" for name, weight in models), notes
     if len(models) > 1:
         other_names = ", ".join(name for name, _ in models if name != best)
-        notes.append(f"of its models the heaviest can be asked, not {other_names}.")
+        notes.append(f"only the LLM with the highest weight is used, not {other_names}.")
     return best, notes
 
 
 def _parse_models(config: Mapping[str, Any]) -> Sequence[tuple[str, float]]:
-    """Returns names and weights; those of a list count, else the two of old configurations."""
+    """Returns names and weights from the list of models, or from the keys of old configurations."""
     raw_models = config.get("models")
     models = [model for model in raw_models if isinstance(model, Mapping)] if isinstance(raw_models, list) else []
     if not models:
@@ -92,7 +92,7 @@ def _parse_weight(value: object) -> float:
 
 
 def _parse_variable(value: object) -> str:
-    """Returns the name of the variable that a key is in, if it is in one."""
+    """Returns the environment variable of a key such as `${NAME}`, or an empty string."""
     match = re.fullmatch(r"\$\{(\w+)\}", value) if isinstance(value, str) else None
     return match[1] if match else ""
 
@@ -101,4 +101,4 @@ def _make_provider_notes(config: Mapping[str, Any]) -> Sequence[str]:
     provider = config.get("provider")
     if provider in (None, "openai"):
         return ()
-    return (f"llm.provider {provider!r:.30} has no effect: --llm names a model and who offers it.",)
+    return (f"llm.provider {provider!r:.30} has no effect: --llm names the LLM and its provider.",)

@@ -1,4 +1,4 @@
-"""What a program is like: the dimensions of the grid that an island keeps its programs in."""
+"""Features of programs: the dimensions of the MAP-Elites grid."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,16 +12,15 @@ type Feature = Callable[[function.Function], float]
 
 
 def get_complexity(fn: function.Function) -> float:
-    """Returns the length in characters, as OpenEvolve."""
+    """Returns the length in characters, as in OpenEvolve."""
     return float(len(str(fn.skeleton())))
 
 
 class Diversity:
-    """How far a program is from the first few that came, on average, from 0 to 1.
+    """Mean distance of a program to the first distinct programs, from 0 to 1.
 
-    A distance is the share of lines that two programs do not have in common. The references are the first programs
-    that differ, at most `size`; what was said of a program once stays, so that it never leaves its cell by itself, and
-    a resume, which adds the same programs in the same order, says the same.
+    The distance is the share of lines that two programs do not have in common. There are at most `size` references.
+    The value of a program never changes, so it stays in its cell, and a resumed run computes the same.
     """
 
     def __init__(self, size: int = 20) -> None:
@@ -51,7 +50,7 @@ def compute_distance(lines: frozenset[str], other_lines: frozenset[str]) -> floa
 
 
 def make_features(names: Sequence[str], reference_size: int = 20) -> Sequence[Feature]:
-    """Returns what measures each dimension; each island needs its own, since it has references of its own."""
+    """Returns the feature functions; each island needs its own, with its own references."""
     builtin_features: dict[str, Feature] = {"complexity": get_complexity, "score": function.get_fitness}
     if "diversity" in names:
         builtin_features["diversity"] = Diversity(reference_size)
@@ -59,7 +58,7 @@ def make_features(names: Sequence[str], reference_size: int = 20) -> Sequence[Fe
 
 
 def _make_feature(name: str, fallback: Feature | None) -> Feature:
-    """Returns the evaluator's metric of a name, else what we measure ourselves; NaN, a cell of its own, if neither."""
+    """Returns the evaluator's metric of that name, or our own feature, or NaN, which has its own cell."""
 
     def measure(fn: function.Function) -> float:
         metrics = fn.evaluation.metrics if fn.evaluation else {}

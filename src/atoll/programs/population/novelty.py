@@ -1,8 +1,8 @@
-"""Refuses what was there before, before its evaluation is paid.
+"""Rejects duplicates before their evaluation.
 
-A screen decides from the proposal alone, so that neither timing nor a resume can change what it says: it compares with
-the parents and with all that the model was shown, and reads what `known.Noting` says of all the rest of the run. What
-is word for word the same as anything judged before costs nothing anyway: the evolver remembers evaluations by content.
+A prefilter decides from the proposal alone, so timing and resume do not matter. It compares with the parents and the
+inspirations, and reads the tags of `DuplicateTagger` about the rest of the run. Identical texts cost nothing anyway:
+the evolver caches evaluations by content.
 """
 
 import ast
@@ -21,29 +21,29 @@ from atoll import function, gate
 from atoll.candidate import JSON, Candidate
 
 _WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\w+|[^\w\s]")
-_NUMBER_OR_OPERATOR = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)|[-+*/%=<>!&|^~@]+")  # numbers and operators
-# A docstring at the start of a file, in three quotes; and what may be a constant that stands alone as a statement.
+_NUMBER_OR_OPERATOR = re.compile(r"(?<![\w.])(?:\d[\w.]*|\.\d\w*)|[-+*/%=<>!&|^~@]+")
+# A docstring at the start of a file, in three quotes; and a possible constant as a statement.
 _DOCSTRING = re.compile(r'\A(?:[ \t]*(?:#[^\n]*)?\n)*"""(?:[^"\\]|"(?!""))*"""[ \t]*(?=\n)')
 _BARE_CONSTANT = re.compile(r"^(?:[rRuUbBfF]{0,2}[\"']|[\d.(]|-\d|None\b|True\b|False\b)|;", re.MULTILINE)
-DUPLICATE_KEY = "repeats"  # in the note of a child: what of the run it repeats, in words
+DUPLICATE_KEY = "repeats"  # in a child's `meta`: description of the duplicate
 _SHINGLE_SIZE = 5  # tokens
 _FILE_NAME = "<candidate>"
-# A program's warnings are its own affair; nobody else compiles anything of this name.
+# Warnings about candidates are not shown; only candidates have this file name.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module=_FILE_NAME)
 
 
 @dataclass(frozen=True, slots=True)
 class NoveltyFilter:
-    """A screen that rejects a program which its kin make superfluous.
+    """A prefilter that rejects programs equal to a known candidate.
 
-    First by a hash of the normalised program: for Python of its compiled syntax tree, without docstrings, comments,
-    layout and the names of locals; for others of its words. Then by shingles of tokens, if the numbers and operators
-    are the same: a changed constant or comparison is a new program, however small the change; other words may not be.
+    First by a hash of the normalized program: Python without docstrings, comments, layout and local names; other
+    languages by their words. Then by shingles of tokens, if numbers and operators are equal: a changed constant or
+    comparison is always a new program.
 
     Attributes:
-        is_python: Whether programs have a syntax tree.
-        threshold: The similarity of shingles (Jaccard) from which on two programs count as one. In a long program
-            another name is a small share, and may be the idea: less than 1 is for those who can afford to lose some.
+        is_python: The programs are Python.
+        threshold: Shingle similarity (Jaccard) from which on programs count as equal. Values below 1 may reject a good
+            idea in a long program.
     """
 
     is_python: bool = True
@@ -69,10 +69,10 @@ def compute_similarity(text: str, other_text: str) -> float:
     return len(shingles & other_shingles) / len(shingles | other_shingles)
 
 
-# Kin come again and again; what the caches hold changes nothing but the time.
+# The same candidates are compared again and again; the caches only save time.
 @lru_cache(maxsize=256)
 def get_shingles(text: str) -> frozenset[tuple[str, ...]]:
-    """Returns every few tokens that stand side by side."""
+    """Returns all sequences of adjacent tokens of a fixed length."""
     tokens = _WORD.findall(text)
     return frozenset(
         tuple(tokens[start : start + _SHINGLE_SIZE]) for start in range(max(1, len(tokens) - _SHINGLE_SIZE + 1))
@@ -81,13 +81,13 @@ def get_shingles(text: str) -> frozenset[tuple[str, ...]]:
 
 @lru_cache(maxsize=1024)
 def hash_operators(text: str) -> bytes:
-    """Returns a hash of the numbers and operators of a text, with how often each stands there."""
+    """Returns a hash of the numbers and operators of a text with their counts."""
     return _hash(repr(sorted(Counter(_NUMBER_OR_OPERATOR.findall(text)).items())))
 
 
 @lru_cache(maxsize=1024)
 def hash_program(text: str, is_python: bool) -> bytes:
-    """Returns the hash of a program in a form that other words for the same do not change."""
+    """Returns the hash of a normalized program."""
     code = _compile(text) if is_python else None
     return _hash(" ".join(_WORD.findall(text)) if code is None else "\n".join(_iter_code_facts(code)))
 
@@ -97,10 +97,10 @@ def _hash(text: str) -> bytes:
 
 
 def _compile(text: str) -> CodeType | None:
-    """Compiles a program, which runs nothing; None if it is none. Level 2 leaves docstrings out."""
+    """Compiles a program without running it; None if it is invalid. Level 2 removes docstrings."""
     stripped = _DOCSTRING.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
     try:
-        if not _BARE_CONSTANT.search(stripped):  # mostly; a syntax tree in Python takes twice as long as all the rest
+        if not _BARE_CONSTANT.search(stripped):  # the common case; building a syntax tree takes twice as long
             return compile(stripped, _FILE_NAME, "exec", dont_inherit=True, optimize=2)
         tree = ast.parse(text, _FILE_NAME)
         tree.body = [node for node in tree.body if not _is_constant_statement(node)]
@@ -114,37 +114,37 @@ def _is_constant_statement(node: ast.stmt) -> bool:
 
 
 def _iter_code_facts(code: CodeType) -> Iterator[str]:
-    """Yields what a code object does: locals stand in it by their place, all other names as they are."""
+    """Yields the content of a code object: local names by position, other names as they are."""
     num_parameters = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     yield f"{code.co_code.hex()} {code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount}"
     yield repr((code.co_name, code.co_names, code.co_varnames[:num_parameters], code.co_exceptiontable))
     if "locals" in code.co_names or "vars" in code.co_names or "eval" in code.co_names or "exec" in code.co_names:
-        yield repr(code.co_varnames)  # then even their names matter
+        yield repr(code.co_varnames)  # here local names matter
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _iter_code_facts(constant)
         elif isinstance(constant, frozenset):
-            yield f"frozenset {sorted(map(repr, constant))}"  # whose order is that of the process
+            yield f"frozenset {sorted(map(repr, constant))}"  # the order of a frozenset varies between processes
         else:
             yield f"{type(constant).__name__} {constant!r}"
 
 
-_MAX_SIMILAR = 8  # programs with the same numbers and operators that one is compared with, the latest
+_MAX_SIMILAR = 8  # latest programs with equal numbers and operators to compare with
 
 
 class _Entry(NamedTuple):
-    applied_count: int  # steps that were applied when it came in
+    applied_count: int  # iterations applied when it was added
     id: str
     content: str
 
 
 class ProgramIndex:
-    """An index of what was judged; a step costs it the same whatever the length of the run.
+    """An index of evaluated programs, with constant cost per iteration.
 
     Args:
-        start: What evolution begins with.
-        is_python: Whether programs have a syntax tree.
-        threshold: As that of `novelty.Novel`.
+        initial: The initial program.
+        is_python: The programs are Python.
+        threshold: As in `NoveltyFilter`.
     """
 
     def __init__(self, initial: str, *, is_python: bool = True, threshold: float = 1.0) -> None:
@@ -169,9 +169,9 @@ class ProgramIndex:
             self._by_marks.setdefault(hash_operators(entry.content), deque(maxlen=_MAX_SIMILAR)).append(entry)
 
     def find_duplicate(self, text: str, applied_count: int) -> str:
-        """Says which of the first `seen` steps made that program, in other words; empty: none did.
+        """Returns a description of an equal program of the first `applied_count` iterations; empty if none.
 
-        Word for word the same is no repetition: what it is worth is remembered, and costs nothing.
+        An identical text is not a duplicate here: its evaluation is cached and costs nothing.
         """
         entry = self._by_hash.get(hash_program(text, self._is_python))
         if entry and entry.applied_count <= applied_count and entry.content != text:
@@ -186,11 +186,11 @@ class ProgramIndex:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateTagger:
-    """A proposer whose children carry a note if the run has had them before; the screen reads it.
+    """A proposer that tags duplicates of earlier programs; the prefilter reads the tag.
 
     Attributes:
-        proposer: Proposes.
-        known: What the run has had; hand it to the evolver's learner too.
+        proposer: Makes the children.
+        index: Programs of the run; pass it to the evolver as a learner too.
     """
 
     proposer: function.Proposer

@@ -1,4 +1,4 @@
-"""What an island keeps of the programs that evolve, and which of them a step starts from and looks at."""
+"""Populations of programs: grid, front or clusters, with selection of parents and inspirations."""
 
 import itertools
 import math
@@ -17,12 +17,12 @@ type PopulationKind = Literal["grid", "front", "clusters"]
 
 @dataclass(frozen=True, slots=True)
 class SelectionRatios:
-    """How parents are drawn, as OpenEvolve names it; what is left of 1 is drawn by rank.
+    """Shares of selection modes, as in OpenEvolve; the rest up to 1 is drawn by rank.
 
     Attributes:
-        explore: Of draws among all cells alike.
-        exploit: Of draws among the archive's elites alike.
-        archive_size: Cells that are in the archive: the best.
+        explore: Share drawn uniformly from all cells.
+        exploit: Share drawn uniformly from the archive.
+        archive_size: Number of best cells in the archive.
     """
 
     explore: float = 0.2
@@ -31,10 +31,10 @@ class SelectionRatios:
 
 
 class ExploreExploitSelector:
-    """A chooser that explores, exploits, or draws by rank, and knows the cells, so that others can be shown.
+    """Explores, exploits, or draws by rank. Knows the cells, so that it can also draw inspirations.
 
-    By rank, the one at place r of n has the weight 2 (n - r) - 1, r counted from 0: the best is about twice as likely
-    as the one in the middle, whatever the scale and the sign of the scores. No cluster is drawn twice.
+    By rank r (from 0) of n, the weight is 2 (n - r) - 1: the best is about twice as likely as the middle one, for any
+    scale of scores. No cluster is drawn twice.
     """
 
     def __init__(self, rng: Random, ratios: SelectionRatios = SelectionRatios()) -> None:  # noqa: B008 - frozen
@@ -62,7 +62,7 @@ class ExploreExploitSelector:
         return self._selected
 
     def _draw_rank(self, count: int) -> int:
-        """Draws a rank among so many that are left."""
+        """Draws a rank among the remaining clusters."""
         rng, ratios, draw = self._rng, self._ratios, self._rng.random()
         if draw < ratios.explore:
             return rng.randrange(count)
@@ -71,22 +71,21 @@ class ExploreExploitSelector:
         return min(rng.randrange(count), rng.randrange(count))
 
     def register_cell(self, key: Hashable, cell: cluster.ListableCluster) -> cluster.ListableCluster:
-        """Takes note of a cell that the pool has just made."""
+        """Registers a new cell of the population."""
         self._cell_indices[key] = len(self._cells)
         self._keys.append(key)
         self._cells.append(cell)
         return cell
 
     def get_best(self, count: int) -> Sequence[function.Function]:
-        """Returns the best of the best cells, best first."""
-        num_found = min(count, len(self._cells))
-        return [self._cells[self._ranking.get_at_rank(rank)[0]].best_fn() for rank in range(num_found)]
+        """Returns the elites of the best cells, best first."""
+        ranks = range(min(count, len(self._cells)))
+        return [self._cells[self._ranking.get_at_rank(rank)[0]].best_fn() for rank in ranks]
 
     def sample_neighbors(self, count: int) -> Sequence[function.Function]:
-        """Returns who lives in cells beside those of the parents, in a random order."""
-        indices = list(
-            dict.fromkeys(neighbor for index in self._selected for neighbor in self._iter_neighbors(self._keys[index]))
-        )
+        """Returns elites of cells near those of the parents, in random order."""
+        neighbors = (neighbor for index in self._selected for neighbor in self._iter_neighbors(self._keys[index]))
+        indices = list(dict.fromkeys(neighbors))
         return [self._cells[neighbor].best_fn() for neighbor in self._rng.sample(indices, min(count, len(indices)))]
 
     def _iter_neighbors(self, key: Hashable) -> Iterator[int]:
@@ -97,9 +96,9 @@ class ExploreExploitSelector:
                     yield index
 
     def sample_any(self, count: int) -> Sequence[function.Function]:
-        """Returns some, each from another cell, all alike."""
-        num_found = min(count, len(self._cells))
-        return [self._cells[index].best_fn() for index in self._rng.sample(range(len(self._cells)), num_found)]
+        """Returns elites of distinct cells, drawn uniformly."""
+        indices = self._rng.sample(range(len(self._cells)), min(count, len(self._cells)))
+        return [self._cells[index].best_fn() for index in indices]
 
     @property
     def num_cells(self) -> int:
@@ -107,7 +106,7 @@ class ExploreExploitSelector:
 
 
 class CellRankSelector(ExploreExploitSelector):
-    """Draws by rank as `cluster.RankChooser`, and knows the cells."""
+    """Draws by rank like `cluster.RankSelector`, and knows the cells."""
 
     def __init__(self, rng: Random, spread: float = 0.1) -> None:
         super().__init__(rng)
@@ -115,25 +114,25 @@ class CellRankSelector(ExploreExploitSelector):
 
     def _draw_rank(self, count: int) -> int:
         log_q = -1.0 / max(1.0, self._spread * len(self._ranking))
-        u = self._rng.random() * -math.expm1(count * log_q)  # the inverse of the truncated geometric
+        u = self._rng.random() * -math.expm1(count * log_q)  # inverse of a truncated geometric
         return min(int(math.log1p(-u) / log_q), count - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class PopulationFactory:
-    """Makes the pools of islands.
+    """Makes the populations of islands.
 
     Attributes:
-        kind: `grid`: the best program of each cell over the features (MAP-Elites); `front`: the best of each instance,
-            or of each metric where there is one instance only; `clusters`: all, by signature, drawn by rank.
-        num_parents: Programs that a step starts from.
+        kind: `grid`: the best program of each feature cell (MAP-Elites); `front`: the best of each instance, or of each
+            metric if there is one instance; `clusters`: all programs, by signature, drawn by rank.
+        num_parents: Parents per iteration.
         features: Dimensions of the grid.
         num_bins: Cells per dimension, an even number.
-        num_references: Programs that diversity is measured against.
-        shares: How parents are drawn.
-        num_top: The best programs that a step is shown.
-        num_diverse: Others that it is shown, and as many inspirations.
-        goodness: What a metric is worth on a front; by default more is better.
+        num_references: Programs that the feature `diversity` compares with.
+        ratios: Shares of the selection modes.
+        num_top: Best programs in a prompt.
+        num_diverse: Diverse programs in a prompt, and as many inspirations.
+        metric_value: Value of a metric on a front; default: higher is better.
     """
 
     kind: PopulationKind = "grid"
@@ -147,7 +146,7 @@ class PopulationFactory:
     metric_value: Callable[[str, float], float] = lambda name, value: value
 
     def __call__(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> cluster.NichedPopulation:
-        """Makes the pool of an island; a `cluster.MakePool`."""
+        """Makes the population of an island; a `cluster.MakePopulation`."""
         selector = CellRankSelector(rng) if self.kind == "clusters" else ExploreExploitSelector(rng, self.ratios)
         niche_key, make_cluster = self._make_niches(rng, profilers)
         return cluster.NichedPopulation(
@@ -166,14 +165,14 @@ class PopulationFactory:
                 niche_key = cluster.FeatureBins(make_features(self.features, self.num_references), self.num_bins)
                 return niche_key, lambda key: cluster.EliteCluster(rng, profilers)
             case "front":
-                return self._get_objectives, lambda key: cluster.EliteCluster(
-                    rng, profilers, value=partial(self._compute_value, key), ties=True
-                )
+                value = self._compute_value
+                make_elite = partial(cluster.EliteCluster, rng, profilers, ties=True)
+                return self._get_objectives, lambda key: make_elite(value=partial(value, key))
             case "clusters":
                 return cluster.by_signature, lambda key: cluster.DefaultCluster(rng, profilers)
 
     def _get_objectives(self, fn: function.Function) -> Sequence[Hashable]:
-        """Returns a key per instance, or per metric where there is one instance only; the score is always one."""
+        """Returns one key per instance; with a single instance, the score and one key per metric."""
         evaluation = fn.evaluation
         if evaluation is None:
             return ()
@@ -191,24 +190,20 @@ class PopulationFactory:
         return function.get_fitness(fn)
 
     def _select_inspirations(self, selector: ExploreExploitSelector) -> Mapping[str, Sequence[function.Function]]:
-        """Returns the best; some at random; and inspirations from cells near the parents'."""
+        """Returns the best programs, random ones, and inspirations from cells near the parents."""
         top, neighbors = selector.get_best(self.num_top), selector.sample_neighbors(self.num_diverse)
         roles = {"top": top, "diverse": selector.sample_any(self.num_diverse), "inspirations": neighbors}
         return {role: fns for role, fns in roles.items() if fns}
 
 
 def make_emigrant_selector(rate: float) -> Callable[[archipelago.Island], Sequence[function.Function]]:
-    """Returns who leaves an island: of its best cells that share, one at least; a migrant never leaves again."""
+    """Returns a selector of emigrants: a share of the best cells, at least one; migrants never leave again."""
 
     def select_emigrants(island: archipelago.Island) -> Sequence[function.Function]:
-        population = island.population
-        if not isinstance(population, cluster.NichedPopulation) or not isinstance(
-            population.selector, ExploreExploitSelector
-        ):
+        selector = getattr(island.population, "selector", None)
+        if not isinstance(selector, ExploreExploitSelector):
             return [island.best_fn()]
-        count = max(1, math.ceil(rate * population.selector.num_cells))
-        return [
-            fn for fn in population.selector.get_best(count) if fn.candidate and fn.candidate.island == island.index
-        ]
+        best = selector.get_best(max(1, math.ceil(rate * selector.num_cells)))
+        return [fn for fn in best if fn.candidate and fn.candidate.island == island.index]
 
     return select_emigrants

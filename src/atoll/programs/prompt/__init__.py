@@ -1,4 +1,4 @@
-"""Prompts of program evolution: named blocks in templates, within the model's window, what candidates said fenced."""
+"""Prompts of program evolution: sections in templates, within the LLM's limit, with candidates' texts fenced."""
 
 from atoll.programs.prompt.builder import ProgramPromptBuilder
 from atoll.programs.prompt.templates import Templates

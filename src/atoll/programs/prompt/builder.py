@@ -1,4 +1,4 @@
-"""Makes the prompt of a request: gathers the blocks, fills the templates, cuts what is too much."""
+"""Builds prompts: collects the sections, fills the templates, and shortens them to the limit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ from atoll.programs.prompt.templates import Templates
 from atoll.programs.prompt.token_limit import PromptPart, PromptSection, SectionTexts, estimate_tokens, fit_to_limit
 
 _USER_TEMPLATES = {"diff": "diff_user", "rewrite": "full_rewrite_user", "cross": "cross_user"}
-_MARKER_NOTE = "Change only what stands between the EVOLVE-BLOCK markers; keep the markers and all the rest."
+_MARKER_NOTE = "Change only the lines between the EVOLVE-BLOCK markers. Keep the markers and all other lines."
 _HISTORY_SECTIONS = ("previous_attempts", "top_programs", "inspiration_programs")
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramPromptBuilder:
-    """Asks for a better program; a function of the task and the request.
+    """Builds the prompt that asks for a better program. Depends only on the context and the request.
 
     Attributes:
-        bodies: Where artifacts are kept, of every candidate.
-        description: What the program is for.
-        language: Of the program.
-        direction: How to read the score, in words.
-        features: What the population tells programs apart by.
-        templates: The texts around it all.
-        limit: Characters of the longest prompt: what the model can read.
-        max_artifact: Characters of the longest artifact; none is shown if it is 0.
-        varied: Whether variations are drawn; otherwise the first of each counts.
-        most_tokens: What a prompt may have besides, as `window.tokens_of` counts; None: only characters count.
+        blobs: Storage of artifacts.
+        description: Purpose of the program.
+        language: Language of the program.
+        direction: Meaning of the score, such as "higher is better".
+        features: Features of the population.
+        templates: Templates of the prompt.
+        limit: Maximum prompt length in characters.
+        max_artifact: Maximum length of an artifact; 0 hides artifacts.
+        use_variations: Draw random variations; otherwise the first of each is used.
+        max_tokens: Maximum estimated tokens; None: only characters count.
     """
 
     blobs: system.BlobStore
@@ -42,19 +42,16 @@ class ProgramPromptBuilder:
     max_tokens: int | None = None
 
     def __call__(self, context: function.ProposalContext, request: mutation.EditRequest) -> mutation.Prompt:
-        """Returns a prompt of at most `limit` characters and `most_tokens` tokens.
+        """Returns a prompt of at most `limit` characters and `max_tokens` tokens.
 
         Raises:
             SetupError: The program and the templates alone are longer.
         """
-        fixed_values, sections, limit = (
-            self._make_fixed_values(context, request),
-            self._make_sections(context, request),
-            self.limit,
-        )
+        fixed_values, sections = self._make_fixed_values(context, request), self._make_sections(context, request)
+        limit = self.limit
         text, cut = fit_to_limit(sections, lambda texts: self._assemble(request, fixed_values, texts), limit)
         while len(text) <= limit and (excess := self._compute_excess(text)) > 1:
-            limit = int(len(text) / excess)  # of fewer characters there are fewer tokens, not quite in proportion
+            limit = int(len(text) / excess)  # tokens shrink roughly in proportion
             text, cut = fit_to_limit(sections, lambda texts: self._assemble(request, fixed_values, texts), limit)
         if len(text) > limit:
             max_size, key = (limit, "chars") if limit == self.limit else (f"{self.max_tokens} tokens", "tokens")
@@ -65,20 +62,17 @@ class ProgramPromptBuilder:
         return mutation.Prompt(text, cut)
 
     def _compute_excess(self, text: str) -> float:
-        """Returns how many times too many tokens a text has; at most 1: it fits."""
-        if self.max_tokens is None or len(text.encode()) <= self.max_tokens:  # none is shorter than a byte
+        """Returns the tokens of a text divided by the limit; at most 1 if it fits."""
+        if self.max_tokens is None or len(text.encode()) <= self.max_tokens:  # a token has at least one byte
             return 0.0
         return estimate_tokens(text) / self.max_tokens
 
     def _make_fixed_values(self, context: function.ProposalContext, request: mutation.EditRequest) -> Mapping[str, str]:
-        """Returns what is never cut: the program and what is said of the answer."""
+        """Returns the values that are never shortened: the program and the answer format."""
         program = str(request.parent.skeleton())
-        variations = self.templates.variations.items()
-        selected = (
-            self.templates.draw_variations(context.rng)
-            if self.use_variations
-            else {name: texts[0] for name, texts in variations}
-        )
+        selected = {name: texts[0] for name, texts in self.templates.variations.items()}
+        if self.use_variations:
+            selected = dict(self.templates.draw_variations(context.rng))
         values = {
             **selected,
             "current_program": program,
@@ -138,7 +132,7 @@ class ProgramPromptBuilder:
         )
 
     def _assemble(self, request: mutation.EditRequest, fixed_values: Mapping[str, str], texts: SectionTexts) -> str:
-        """Fills the templates with what is left of the pieces."""
+        """Fills the templates with the remaining sections."""
         fill = self.templates.fill
         values_by_name = {
             name: "\n\n".join(texts.get(name, ())) for name in ("artifacts", "description", "last_answer", "fault")

@@ -1,4 +1,4 @@
-"""The blocks of a prompt: what each shows of a task, as plain texts in templates."""
+"""Sections of a prompt: metrics, features, artifacts, attempts and programs."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,12 +11,12 @@ from atoll.programs.prompt.token_limit import PromptPart
 from atoll.secret_scanner import redact
 
 _MAX_NAME_CHARS, _MAX_METRICS, _MAX_ARTIFACTS = 60, 30, 20
-_MAX_READ_CHARS = 100_000  # characters of a body that are looked at
+_MAX_READ_CHARS = 100_000  # of an artifact
 ROLE_LABELS = {"top": "good", "diverse": "different", "inspirations": "an inspiration"}
 
 
 def format_label(name: str) -> str:
-    """Returns a name that a candidate may have given as a word of ours: one line, no mark-up, not long."""
+    """Returns an untrusted name as a safe label: one line, no markup, bounded length."""
     safe_name = "".join(char if char.isalnum() or char in " _-.,:+/()" else "_" for char in name)
     return " ".join(safe_name.split())[:_MAX_NAME_CHARS] or "_"
 
@@ -26,7 +26,7 @@ def format_number(value: float | None) -> str:
 
 
 def format_metrics(fn: function.Function, direction: str) -> str:
-    """Returns score and metrics, a line each."""
+    """Returns the score and the metrics, one per line."""
     result = fn.evaluation
     if result is None or result.score is None:
         return "Score: unknown" if result is None else "Score: none, it failed"
@@ -37,7 +37,7 @@ def format_metrics(fn: function.Function, direction: str) -> str:
 
 
 def format_features(fn: function.Function, features: Sequence[str]) -> str:
-    """Returns where a program stands among those that the population tells apart."""
+    """Returns the feature values of a program."""
     values = fn.evaluation.metrics if fn.evaluation else {}
     builtin_values = {"complexity": float(len(str(fn.skeleton()))), "score": function.get_fitness(fn)}
     feature_values = {name: values.get(name, builtin_values.get(name)) for name in features}
@@ -48,27 +48,25 @@ def format_features(fn: function.Function, features: Sequence[str]) -> str:
 
 
 def describe_outcome(parent_score: float | None, child_score: float | None) -> str:
-    """Says in words what a change did to the score."""
+    """Describes the effect of a change on the score."""
     if child_score is None:
         return "failed"
     if parent_score is None:
         return f"scored {format_number(child_score)}"
     if child_score > parent_score:
         return f"improved, from {format_number(parent_score)} to {format_number(child_score)}"
-    return (
-        f"declined, from {format_number(parent_score)} to {format_number(child_score)}"
-        if child_score < parent_score
-        else f"did not move {format_number(child_score)}"
-    )
+    if child_score < parent_score:
+        return f"declined, from {format_number(parent_score)} to {format_number(child_score)}"
+    return f"unchanged, at {format_number(child_score)}"
 
 
 def make_last_change_part(fn: function.Function, templates: Templates) -> list[PromptPart]:
-    """Says what the last change to a program was, and what came of it."""
+    """Returns the last change to a program and its effect."""
     candidate = fn.candidate
     if candidate is None or "change" not in candidate.meta:
         return []
     parent_score: Any = candidate.meta.get("from_score")
-    outcome = f"The change that made it {describe_outcome(parent_score, fn.score())}:"
+    outcome = f"Last change to this program ({describe_outcome(parent_score, fn.score())}):"
     render = partial(_fill_template, templates, "improvement_areas", "changes", {"outcome": outcome})
     return [PromptPart(str(candidate.meta["change"]), render)]
 
@@ -76,7 +74,7 @@ def make_last_change_part(fn: function.Function, templates: Templates) -> list[P
 def make_artifact_parts(
     fn: function.Function, blobs: system.BlobStore, templates: Templates, max_chars: int
 ) -> list[PromptPart]:
-    """Returns what the evaluation said: feedback in words first, then each artifact under its name."""
+    """Returns failure, feedback and artifacts of the evaluation, each under its name."""
     result = fn.evaluation
     if result is None:
         return []
@@ -112,7 +110,7 @@ def _read_artifact(blobs: system.BlobStore, ref: evaluation.BlobRef) -> str:
 
 
 def _strip_artifacts(feedback: str, texts: Mapping[str, str]) -> str:
-    """Returns feedback without the artifacts and the output that it repeats."""
+    """Returns the feedback without artifacts and output that are shown separately."""
     for name, text in texts.items():
         for repeated in (f"{name}: {text}", text):
             if repeated.strip():
@@ -121,20 +119,16 @@ def _strip_artifacts(feedback: str, texts: Mapping[str, str]) -> str:
 
 
 def make_attempt_parts(advice: object, templates: Templates) -> list[PromptPart]:
-    """Returns what was tried last, the latest first, from the advice of the step."""
+    """Returns the latest attempts, newest first, from the advice."""
     rows = [row for row in advice if isinstance(row, Mapping)] if isinstance(advice, Sequence) else []
     parts = list[PromptPart]()
-    for index, each in enumerate(rows, 1):
-        text = "\n".join(str(each[key]) for key in ("change", "reason") if each.get(key))
-        performance = f"Score: {format_number(_parse_number(each.get('score')))}, from {format_number(_parse_number(each.get('from_score')))}"
-        values = {
-            "attempt_number": str(index),
-            "outcome": format_label(str(each.get("outcome"))),
-            "performance": performance,
-        }
-        parts.append(
-            PromptPart(redact(text), partial(_fill_template, templates, "previous_attempt", "changes", values))
-        )
+    for index, row in enumerate(rows, 1):
+        text = "\n".join(str(row[key]) for key in ("change", "reason") if row.get(key))
+        score, parent_score = (format_number(_parse_number(row.get(key))) for key in ("score", "from_score"))
+        values = {"attempt_number": str(index), "outcome": format_label(str(row.get("outcome")))}
+        values["performance"] = f"Score: {score}, from {parent_score}"
+        render = partial(_fill_template, templates, "previous_attempt", "changes", values)
+        parts.append(PromptPart(redact(text), render))
     return parts
 
 
@@ -149,7 +143,7 @@ def make_program_parts(
     language: str,
     shown_texts: set[str],
 ) -> list[PromptPart]:
-    """Returns programs that are not known yet, each with its score; a part of one is worth nothing."""
+    """Returns programs that are not shown elsewhere, each with its score; they are never shortened."""
     parts = list[PromptPart]()
     for role, fns in groups.items():
         for fn in fns:
@@ -157,16 +151,10 @@ def make_program_parts(
             if text in shown_texts or fn.evaluation is None:
                 continue
             shown_texts.add(text)
-            values = {
-                **_make_values(fn, language),
-                "program_number": str(len(parts) + 1),
-                "program_type": ROLE_LABELS.get(role, role),
-            }
-            parts.append(
-                PromptPart(
-                    text, partial(_fill_template, templates, template, "program_snippet", values), is_indivisible=True
-                )
-            )
+            values = {"program_number": str(len(parts) + 1), "program_type": ROLE_LABELS.get(role, role)}
+            values |= _make_values(fn, language)
+            render = partial(_fill_template, templates, template, "program_snippet", values)
+            parts.append(PromptPart(text, render, is_indivisible=True))
     return parts
 
 
@@ -174,9 +162,5 @@ def _make_values(fn: function.Function, language: str) -> Mapping[str, str]:
     metrics = fn.evaluation.metrics if fn.evaluation else {}
     items = ", ".join(f"{format_label(name)} = {format_number(value)}" for name, value in list(metrics.items())[:8])
     features = f"Metrics: {items}" if items else ""
-    return {
-        "score": format_number(fn.score()),
-        "language": language,
-        "key_features": features,
-        "unique_features": features,
-    }
+    values = {"score": format_number(fn.score()), "language": language}
+    return values | {"key_features": features, "unique_features": features}

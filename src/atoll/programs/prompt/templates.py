@@ -1,7 +1,7 @@
-"""The texts around what a prompt shows, each by its name; a file of that name in a folder replaces it.
+"""Prompt templates by name; files of the same name in the user's folder replace them.
 
-OpenEvolve's names and placeholders are understood. A placeholder that stands alone between two fences is data: its
-fence becomes longer than any inside, so that nothing a candidate wrote can end it.
+OpenEvolve's names and placeholders work. A placeholder alone in a fenced block is data: the fence is made longer than
+any fence inside, so that a candidate's text cannot end it.
 """
 
 import json
@@ -22,13 +22,13 @@ VARIATIONS_FILE, FRAGMENTS_FILE = "variations.json", "fragments.json"
 _FENCE = r"^`{3,}(?P<label>[^\n`]*)\n\{(?P<fenced>\w+)\}\n`{3,}[ \t]*$"
 _TOKEN = re.compile(rf"{_FENCE}|\{{\{{|\}}\}}|\{{(?P<name>\w+)\}}", re.M)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_SECTION = re.compile(r"^(?:#[^\n{]*\n+)?\{(\w+)\}(?:\n|\Z)", re.M)  # with its heading, where that is all of it
+_SECTION = re.compile(r"^(?:#[^\n{]*\n+)?\{(\w+)\}(?:\n|\Z)", re.M)  # with a heading that has no other content
 _EMPTY_FENCE = re.compile(r"^`{3,}[^\n`]*\n\{(\w+)\}\n`{3,}[ \t]*(?:\n|\Z)", re.M)
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 class _TemplatePiece(NamedTuple):
-    """A stretch of a template: as it is written, and the placeholder that it is, in a fence or not."""
+    """A piece of a template: literal text, or a placeholder, possibly in a fence."""
 
     text: str
     name: str | None = None
@@ -48,8 +48,8 @@ class Templates:
     """Templates by name.
 
     Attributes:
-        texts: As they are read.
-        variations: What a placeholder may say, one of several drawn for each prompt.
+        texts: Templates by name.
+        variations: Alternative texts of a placeholder, one drawn for each prompt.
     """
 
     texts: Mapping[str, str]
@@ -57,53 +57,52 @@ class Templates:
 
     @classmethod
     def read(cls, folder: Path | None = None, overrides: Mapping[str, str] = EMPTY) -> "Templates":
-        """Reads ours, and those that a folder puts in their place, and what is said by name in place of both.
+        """Reads our templates, replaced by those of the folder, replaced by the overrides.
 
         Raises:
-            SetupError: The folder, or a file in it, cannot be read, or there is no template of such a name.
+            SetupError: The folder or a file cannot be read, or an override has an unknown name.
         """
         default_folder = Path(str(resources.files("atoll.programs.prompt") / "texts"))
         texts, variations = _read_texts(default_folder), _read_variations(default_folder / VARIATIONS_FILE)
         if folder is not None:
             if not folder.is_dir():
-                raise errors.SetupError(f"There is no folder {folder}, which programs.template_dir names.")
+                raise errors.SetupError(f"Folder {folder} of programs.template_dir not found.")
             texts |= _read_texts(folder)
             variations |= _read_variations(folder / VARIATIONS_FILE) | _read_variations(folder / FRAGMENTS_FILE)
         if unknown_names := [name for name in overrides if name not in texts]:
             raise errors.SetupError(
-                f"programs.templates names {unknown_names[0]!r:.40}, which is no template: there are {', '.join(texts)}."
+                f"programs.templates has no template {unknown_names[0]!r:.40}; use one of {', '.join(texts)}."
             )
         return cls({**texts, **overrides}, variations)
 
     def draw_variations(self, rng: Random) -> Mapping[str, str]:
-        """Returns one variation for each placeholder that has some."""
+        """Returns a random variation for each placeholder that has several."""
         return {name: rng.choice(options) for name, options in self.variations.items()}
 
     def fill(self, name: str, values: Mapping[str, str]) -> str:
-        """Returns a template with its placeholders filled; one that has no value stays as it is written.
+        """Fills the placeholders of a template; placeholders without a value stay.
 
-        Values are put in once, so a brace in what a program says means nothing. A line, a fence or a section that
-        holds nothing but an empty value goes.
+        Values are inserted once, so braces in a program have no effect. Lines, fences and sections with only an empty
+        value are removed.
         """
         empty = frozenset(key for key, value in values.items() if not value)
         return "".join(piece.render(values) for piece in _parse_template(self.texts[name], empty)).strip("\n")
 
 
-@lru_cache(maxsize=1024)  # taking a template apart takes longer than filling it
+@lru_cache(maxsize=1024)  # parsing takes longer than filling
 def _parse_template(text: str, empty: frozenset[str]) -> Sequence[_TemplatePiece]:
-    """Takes a template apart, without what holds nothing but an empty value."""
+    """Parses a template, without parts that have only an empty value."""
 
     def drop_if_empty(match: re.Match[str]) -> str:
         return "" if match[1] in empty else match[0]
 
     text = _BLANK_LINES.sub("\n\n", _SECTION.sub(drop_if_empty, _EMPTY_FENCE.sub(drop_if_empty, text)))
     pieces, end = list[_TemplatePiece](), 0
-    for found in _TOKEN.finditer(text):
-        pieces.append(_TemplatePiece(text[end : found.start()]))
-        name, end = found["fenced"] or found["name"], found.end()
-        pieces.append(
-            _TemplatePiece(found[0] if name else found[0][0], name, found["label"] if found["fenced"] else None)
-        )
+    for match in _TOKEN.finditer(text):
+        pieces.append(_TemplatePiece(text[end : match.start()]))
+        name, end = match["fenced"] or match["name"], match.end()
+        label = match["label"] if match["fenced"] else None
+        pieces.append(_TemplatePiece(match[0] if name else match[0][0], name, label))
     return [*pieces, _TemplatePiece(text[end:])]
 
 
@@ -115,7 +114,7 @@ def _read_texts(folder: Path) -> dict[str, str]:
 
 
 def _read_variations(file: Path) -> dict[str, Sequence[str]]:
-    """Reads words by name: one text, or several of which one is drawn."""
+    """Reads texts by name: one text, or several to draw from."""
     if not file.is_file():
         return {}
     try:
@@ -124,7 +123,7 @@ def _read_variations(file: Path) -> dict[str, Sequence[str]]:
             str(name): [options] if isinstance(options, str) else list(options) for name, options in data.items()
         }
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise errors.SetupError(f"{file} holds no texts by name: write a JSON object of texts or lists.") from error
+        raise errors.SetupError(f"{file} is not a JSON object of texts or lists of texts: fix it.") from error
     return {
         name: options
         for name, options in options_by_name.items()

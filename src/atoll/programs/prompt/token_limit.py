@@ -1,4 +1,4 @@
-"""Fits what a prompt could say into what the model can read."""
+"""Shortens the sections of a prompt to a limit."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,31 +9,29 @@ from atoll.mutation import text_blocks
 type SectionTexts = Mapping[str, Sequence[str]]
 
 _TOKEN_PATTERN = re.compile(r"[A-Za-z]+|[0-9]|\n[ \t]*|[ \t]+|[\x21-\x7e]|[^\x00-\x7f]")
-_LETTERS_PER_TOKEN = 3  # of a word that make a token, at least, but for the rarest
+_LETTERS_PER_TOKEN = 3  # a low estimate
 
 
 def estimate_tokens(text: str) -> int:
-    """Returns about how many tokens a text has, rather too many: tokenizers differ, and none is at hand.
+    """Estimates the number of tokens, rather too many, since tokenizers differ.
 
-    A word counts one for every three letters; a digit, a mark and an indentation count one, letters of other alphabets
-    two.
+    A word counts one per three letters; a digit, a mark and an indentation one; letters of other alphabets two.
     """
     count = 0
     for piece in _TOKEN_PATTERN.findall(text):
-        count += (
-            -(-len(piece) // _LETTERS_PER_TOKEN) if piece.isalpha() and piece.isascii() else 1 + (not piece.isascii())
-        )
+        is_word = piece.isalpha() and piece.isascii()
+        count += -(-len(piece) // _LETTERS_PER_TOKEN) if is_word else 1 + (not piece.isascii())
     return count
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """Something that a prompt says.
+    """A part of a section.
 
     Attributes:
-        text: What may be cut in the middle, unless `is_whole`.
-        render: Puts it into its template; a fence is made anew around what is left.
-        is_whole: Whether a part of it would be worth nothing, such as half a program.
+        text: The text; its middle may be cut unless `is_indivisible`.
+        render: Fills the template with the remaining text.
+        is_indivisible: Half of it would be useless, as with programs.
     """
 
     text: str
@@ -44,18 +42,16 @@ class PromptPart:
         return self.render(self.text)
 
     def shorten(self, excess: int, min_chars: int) -> "PromptPart | None":
-        """Returns it with less in it by about `excess` characters, or None if that leaves too little."""
+        """Returns a copy shorter by about `excess` characters, or None if it cannot be shortened."""
         size = max(min_chars, len(self.text) - excess)
-        return (
-            None
-            if self.is_indivisible or size >= len(self.text)
-            else replace(self, text=text_blocks.cut_middle(self.text, size))
-        )
+        if self.is_indivisible or size >= len(self.text):
+            return None
+        return replace(self, text=text_blocks.cut_middle(self.text, size))
 
 
 @dataclass(frozen=True, slots=True)
 class PromptSection:
-    """What fills a placeholder: parts, the most important first; of all pieces that of least priority is cut first."""
+    """Content of a placeholder: parts, most important first. The section with the lowest priority is cut first."""
 
     name: str
     parts: Sequence[PromptPart]
@@ -65,10 +61,10 @@ class PromptSection:
 def fit_to_limit(
     sections: Sequence[PromptSection], assemble: Callable[[SectionTexts], str], limit: int, min_chars: int = 300
 ) -> tuple[str, Sequence[str]]:
-    """Returns the prompt of as much of the pieces as fits into `limit` characters, and the names of what was cut.
+    """Returns the prompt shortened to `limit` characters, and descriptions of the cuts.
 
-    The last part of the least piece is shortened, to no less than `shortest` characters, or left out, and so on
-    upwards, until all fits or nothing is left to cut: then the prompt is longer than the limit.
+    Parts are shortened to at least `min_chars` characters or removed, last parts of low-priority sections first. If
+    nothing is left to cut, the prompt is longer than the limit.
     """
     remaining = {section.name: [(part, str(part)) for part in section.parts] for section in sections}
     cut = dict[str, str]()
@@ -77,14 +73,14 @@ def fit_to_limit(
         return assemble({name: [text for _, text in parts] for name, parts in remaining.items()})
 
     text = assemble_remaining()
-    for piece in sorted(sections, key=lambda section: section.priority):
-        parts = remaining[piece.name]
+    for section in sorted(sections, key=lambda section: section.priority):
+        parts = remaining[section.name]
         while len(text) > limit and parts:
             part, rendered = parts.pop()
             shortened = part.shorten(len(text) - limit, min_chars)
             if shortened is not None and len(str(shortened)) < len(rendered):
                 parts.append((shortened, str(shortened)))
-            place = f"{piece.name} {len(parts) + (shortened is None)}"
-            cut[place] = "in part" if shortened is not None else "left out"
+            part_name = f"{section.name} {len(parts) + (shortened is None)}"
+            cut[part_name] = "in part" if shortened is not None else "left out"
             text = assemble_remaining()
-    return text, [f"{part_name} {action}" for part_name, action in cut.items()]
+    return text, [f"{name} {action}" for name, action in cut.items()]
