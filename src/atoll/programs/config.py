@@ -1,6 +1,7 @@
 """The sections of the configuration."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar
 
 import pydantic
 
@@ -69,7 +70,12 @@ class Options(system.Settings):
         num_diverse_programs: Others that it shows, and as many inspirations.
         num_attempts: The latest attempts that it tells of.
         similarity_threshold: How alike in words a program may be to its kin and still be judged.
-        pool: What an island keeps: `grid`, `front` or `clusters`; None: a grid with a model, clusters without.
+        population: What an island keeps: `grid`, `front`, `clusters` or "file.py:Class"; None: a grid with an LLM,
+            clusters without.
+        selector: Draws parents; this and the next three are names of `atoll doctor --strategies`, or "file.py:Class".
+        schedule: Chooses islands, migrations and resets.
+        mutator: Makes proposals.
+        gate: Decides which evaluated candidates enter the population.
         feature_bins: Cells per feature; with several numbers the largest counts.
         diversity_reference_size: Programs that the feature `diversity` is measured against.
         archive_size: The best cells, which exploitation draws from.
@@ -82,6 +88,7 @@ class Options(system.Settings):
         llm_feedback_prompt: Who it is then, in words.
     """
 
+    RENAMED: ClassVar[Mapping[str, str]] = {"pool": "population"}
     num_islands: int = pydantic.Field(default=5, ge=1)
     num_parents: int | None = pydantic.Field(default=None, ge=1)
     migration_interval: int | None = pydantic.Field(default=50, ge=1)
@@ -104,7 +111,11 @@ class Options(system.Settings):
     num_diverse_programs: int = pydantic.Field(default=2, ge=0, le=50)
     num_attempts: int = pydantic.Field(default=3, ge=0, le=20)
     similarity_threshold: float = pydantic.Field(default=1.0, ge=0)
-    pool: Literal["grid", "front", "clusters"] | None = None
+    population: str | None = None
+    selector: str | None = None
+    schedule: str | None = None
+    mutator: str | None = None
+    gate: str | None = None
     feature_bins: int | dict[str, int] = 10
     diversity_reference_size: int = pydantic.Field(default=20, ge=1)
     archive_size: int = pydantic.Field(default=100, ge=1)

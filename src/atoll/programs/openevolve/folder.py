@@ -101,9 +101,9 @@ def read_config(file: Path) -> RawConfig:
 def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path | None) -> None:
     """Gives those settings their values whose meaning depends on others, or on files."""
     patience = settings.pop("run.patience", None)
-    gain = settings.pop("run.least_gain", 0.001)
+    gain = settings.pop("run.min_gain", 0.001)
     if isinstance(patience, int) and patience > 0:
-        settings |= {"run.patience": patience, "run.least_gain": gain}
+        settings |= {"run.patience": patience, "run.min_gain": gain}
     elif isinstance(patience, int) and patience < 0:  # "event based": it stops when the score is the threshold
         settings["run.target"] = gain
     if settings.get("llm.thinking") not in (None, *_THINKING_LEVELS):

@@ -119,6 +119,26 @@ class CellRankSelector(ExploreExploitSelector):
         return min(int(math.log1p(-u) / log_q), count - 1)
 
 
+class CustomSelector(ExploreExploitSelector):
+    """Draws with another selector, and knows the cells."""
+
+    def __init__(self, rng: Random, selector: cluster.Selector) -> None:
+        self._selector = selector
+        super().__init__(rng)
+
+    def clear(self) -> None:
+        super().clear()
+        self._selector.clear()
+
+    def set(self, index: int, score: float, size: int) -> None:
+        super().set(index, score, size)
+        self._selector.set(index, score, size)
+
+    def select(self, k: int, registered: int) -> Sequence[int]:
+        self._selected = self._selector.select(k, registered)
+        return self._selected
+
+
 @dataclass(frozen=True, slots=True)
 class PopulationFactory:
     """Makes the pools of islands.
@@ -133,7 +153,8 @@ class PopulationFactory:
         shares: How parents are drawn.
         num_top: The best programs that a step is shown.
         num_diverse: Others that it is shown, and as many inspirations.
-        goodness: What a metric is worth on a front; by default more is better.
+        metric_value: What a metric is worth on a front; by default more is better.
+        make_selector: Makes the selector of an island; None: as the kind says.
     """
 
     kind: PopulationKind = "grid"
@@ -145,10 +166,13 @@ class PopulationFactory:
     num_top: int = 3
     num_diverse: int = 2
     metric_value: Callable[[str, float], float] = lambda name, value: value
+    make_selector: Callable[[Random, float], cluster.Selector] | None = None
 
     def __call__(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> cluster.NichedPopulation:
         """Makes the pool of an island; a `cluster.MakePool`."""
         selector = CellRankSelector(rng) if self.kind == "clusters" else ExploreExploitSelector(rng, self.ratios)
+        if self.make_selector is not None:
+            selector = CustomSelector(rng, self.make_selector(rng, 0.1))
         niche_key, make_cluster = self._make_niches(rng, profilers)
         return cluster.NichedPopulation(
             niche_key,
