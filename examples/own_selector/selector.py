@@ -16,13 +16,10 @@ class TournamentSelector:
 
     def select(self, k: int, registered: int) -> Sequence[int]:
         """Draws up to k different clusters."""
-        remaining = list(range(len(self._scores)))
-        drawn = []
-        while remaining and len(drawn) < k:
-            contestants = self._rng.sample(remaining, min(3, len(remaining)))
-            drawn.append(max(contestants, key=lambda index: self._scores[index]))
-            remaining.remove(drawn[-1])
-        return drawn
+        clusters = range(len(self._scores))
+        tournaments = [self._rng.sample(clusters, min(3, len(clusters))) for _ in clusters[:k]]
+        winners = [max(indices, key=lambda index: self._scores[index]) for indices in tournaments]
+        return list(dict.fromkeys(winners))
 
     def clear(self) -> None:
         """Forgets all clusters."""

@@ -93,11 +93,8 @@ class RunConfig:
         """
         sections = {name: value for name, value in data.items() if name not in ("folder", PARAMETERS_KEY)}
         changed_settings = {f"{section}.{key}" for layer in changes for section in layer for key in layer[section]}
-        parameters = {
-            setting: parameter
-            for setting, parameter in data.get(PARAMETERS_KEY, {}).items()
-            if setting not in changed_settings
-        }
+        stored = data.get(PARAMETERS_KEY, {})
+        parameters = {setting: stored[setting] for setting in stored if setting not in changed_settings}
         return replace(cls.from_layers(Path(data["folder"]), [sections, *changes]), parameters=parameters)
 
     @classmethod
@@ -242,8 +239,8 @@ def with_checkpoint(config: RunConfig, checkpoint: Path, *, only_checkpoint: boo
     num_programs = len(_load_openevolve().read_programs(checkpoint))
     iterations = 0 if only_checkpoint else config.get_budget().iterations
     total_iterations = None if iterations is None else iterations + num_programs
-    no_limits = dict.fromkeys(("budget", "target", "patience")) if only_checkpoint else {}
-    limits = {"iterations": total_iterations, **no_limits}
+    limits: dict[str, Any] = dict.fromkeys(("budget", "target", "patience")) if only_checkpoint else {}
+    limits["iterations"] = total_iterations
     return RunConfig.from_data(config.to_data(), [{"run": limits, "task": {"checkpoint": str(checkpoint.absolute())}}])
 
 

@@ -36,7 +36,7 @@ def _find_all(path: tuple[str, ...]) -> Mapping[str, metadata.EntryPoint]:
 
 def list_systems() -> list[str]:
     """Returns the names of all installed systems, Atoll's own first."""
-    return list(dict.fromkeys([*_find_own(), *_find_all(tuple(sys.path))]))
+    return list(dict.fromkeys([*_find_own(), *sorted(_find_all(tuple(sys.path)))]))
 
 
 def is_system(name: object) -> bool:
