@@ -1,13 +1,12 @@
-"""What every system offers to the front: models of its settings, a builder, an evolver that tells its set-up.
-
-Know one and you know all.
-"""
+"""Interface between a system and the front ends: descriptor, settings models, build context and evolver."""
 
 import difflib
 import json
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import pydantic
 
@@ -16,38 +15,37 @@ from atoll.candidate import EMPTY, JSON
 from atoll.evaluation import BlobRef
 from atoll.versions import Versions
 
-SHARED_SANDBOX_RISK = (
-    "in the same jail as the candidate, which could forge its own score"  # said where outputs are not scored outside
-)
+# For the report of a run whose evaluator runs beside the candidate.
+SHARED_SANDBOX_RISK = "in the same sandbox as the candidate, which could forge its own score"
 
 
 class OnStarted(NamedTuple):
-    """A run begins; the payload says what it was set up with, in the order in which one would read it."""
+    """A run begins. The payload describes its setup, in reading order."""
 
     type: Literal["on_started"]
     payload: Mapping[str, JSON]
 
 
 class BlobStore(Protocol):
-    """Where the bodies of artifacts are kept: `store.Blobs` is one."""
+    """Storage for the bytes of artifacts, e.g. `store.Blobs`."""
 
     def save_blob(self, data: bytes) -> BlobRef:
-        """Keeps a body and returns what stands for it."""
+        """Stores bytes and returns a reference to them."""
 
     def load_blob(self, ref: BlobRef) -> bytes:
-        """Returns a body that is kept.
+        """Returns stored bytes.
 
         Raises:
-            NotFound: It is not.
+            NotFound: The store does not have them.
         """
 
 
 class LiveSettings(NamedTuple):
-    """What people outside want of a run at this moment.
+    """Requests of the users of a run at this moment.
 
     Attributes:
-        settings: All that was set since the run began, the newest of each.
-        is_watched: Somebody looks at it now.
+        settings: Latest value of each setting changed since the run began.
+        is_watched: Whether a dashboard shows the run now.
     """
 
     settings: Mapping[str, JSON] = EMPTY
@@ -57,33 +55,33 @@ class LiveSettings(NamedTuple):
 
 
 class LiveChannel(Protocol):
-    """How a step that takes long is steered and watched while it lasts.
+    """Channel to control and watch a long iteration while it runs.
 
-    The kernel obeys when a step is issued; a step of minutes that should obey sooner asks here. What it hears is no
-    part of its task: a step that was steered and then cut is done again with what is wished then.
+    The kernel applies commands when it issues an iteration. An iteration of minutes reads them here to react sooner.
+    Live settings are not recorded with the iteration: after a crash it runs again with the settings of that time.
     """
 
     def get_settings(self) -> LiveSettings:
-        """Returns what is wished now. Cheap: called at every turn, however short."""
+        """Returns the current requests. Must be cheap: called at every tick."""
 
     def publish(self, iteration: int, index: int, text: str) -> None:
-        """Shows a part of a step to whoever watches; what an earlier step showed goes with the first of a new one."""
+        """Shows a part of an iteration to viewers. The first part of a new iteration replaces the earlier ones."""
 
 
 class BuildContext(NamedTuple):
-    """What the front hands to a builder.
+    """Inputs of `System.build` that come from the front end.
 
     Attributes:
-        folder: Where the task is; its files are named relative to it.
-        llm: The model, whose replies are stored before they count; None: evolve without one.
-        place: Where candidates are judged, and on what terms.
-        workers: Steps at work at once.
-        seed: All dice come from it.
-        bodies: Where artifacts are kept.
-        versions: Where values with a history are kept; None: nowhere that lasts.
-        run: Tells the run's id, once everything is made and there is one.
-        contact: Gives the way to people outside, once there is a run; None: there is none.
-        has_dashboard: Whether whoever started the run watches it in a browser.
+        folder: Task folder. File names in settings are relative to it.
+        llm: LLM whose responses are stored before they are used; None: evolve without an LLM.
+        executor_config: Where and with which limits candidates are evaluated.
+        workers: Iterations in parallel.
+        seed: Random seed.
+        blobs: Storage for artifacts.
+        versions: Storage for versioned values; None: keep them in memory.
+        get_run_id: Returns the run id. Call it only after the build.
+        get_channel: Returns the live channel of the run, or None. Call it only after the build.
+        has_dashboard: Whether the dashboard is open during the run.
     """
 
     folder: Path
@@ -99,11 +97,11 @@ class BuildContext(NamedTuple):
 
 
 class CandidateSummary(NamedTuple):
-    """What people are told of a candidate while a run goes on.
+    """Progress line of a candidate.
 
     Attributes:
-        rivals: With whom it competes: only who is better than all of them before is worth a line.
-        text: What it is, on one line.
+        group: Candidates of one group compete: only a new best of its group gets a line.
+        text: The candidate on one line.
     """
 
     group: str
@@ -111,19 +109,18 @@ class CandidateSummary(NamedTuple):
 
 
 class BuiltSystem(NamedTuple):
-    """What a builder made.
+    """Result of `System.build`.
 
     Attributes:
-        config: All but journal, budget, inbox, workers, seed and order, which the front adds.
-        report: What it was made from, for people: title by title.
-        files: The task's own files; a run goes on only while they are as it began with.
-        sandbox: The level at which candidates run, as in `sandbox.Sandbox.level`.
-        close: Ends what was started for the run; called once, when it is over.
-        finish: Sums up what the islands keep when a run has ended, in the system's own terms; None: nothing to add.
-        plain: Makes one child with one call of the model and nothing else, for runs that evolution is compared with;
-            None: the configuration's own engine does.
-        use_profiler: Registers a profiler with what the system itself announces; None: it announces nothing.
-        caption: Says what people are told of a candidate on the way; None: what is new in its text.
+        config: Evolver config without journal, budget, inbox, workers, seed and order, which the front end adds.
+        report: Description of the setup for users, by title.
+        files: Files of the task. A run resumes only while they are unchanged.
+        sandbox: Sandbox level of candidates, as in `sandbox.Sandbox.level`.
+        close: Releases the resources of the run; called once, at its end.
+        summarize_result: Summarizes a finished run in the system's own terms; None: nothing to add.
+        baseline_proposer: Makes one child with one LLM call, for the baselines; None: use the config's own mutator.
+        use_profiler: Registers a profiler for the system's own events; None: it has no events.
+        summarize_candidate: Makes the progress line of a candidate; None: show the new lines of its text.
     """
 
     config: cluster.EvolverConfig
@@ -143,8 +140,13 @@ type Numbers = Annotated[tuple[float, ...], pydantic.Field(strict=False)]
 
 
 class Settings(pydantic.BaseModel):
-    """A section of the configuration: frozen, every key known, every default runs."""
+    """A section of the configuration. Unknown keys are errors, and every default must work.
 
+    Attributes:
+        RENAMED: Former names of keys and their new names. Former names are still accepted.
+    """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {}
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -156,16 +158,16 @@ def list_keys(section: str, model: type[Settings]) -> Sequence[str]:
 def validate_settings[S: Settings](
     section: str, model: type[S], values: Mapping[str, Any], known_keys: Sequence[str] = ()
 ) -> S:
-    """Makes settings of keys and values.
+    """Validates the keys of a section.
 
     Args:
-        section: Its name, for messages.
-        model: What it must be.
-        keys: What was said.
-        known: All keys that somebody could have meant; by default those of the section.
+        section: Name of the section, for messages.
+        model: Settings model of the section.
+        values: Values by key.
+        known_keys: Keys to suggest for an unknown one; by default those of the section.
 
     Raises:
-        SetupError: A key is unknown or a value is wrong; one sentence, with the nearest right key.
+        SetupError: A key is unknown or a value is wrong. The message names the closest key.
     """
     try:
         return model.model_validate(dict(values))
@@ -173,20 +175,18 @@ def validate_settings[S: Settings](
         first_error = error.errors()[0]
     path = ".".join((section, *(str(part) for part in first_error["loc"])))
     if first_error["type"] == "extra_forbidden":
-        raise errors.SetupError(
-            f"There is no key {path}{suggest_nearest(path, known_keys or list_keys(section, model))}."
-        )
+        raise errors.SetupError(f"Unknown key {path}{suggest_nearest(path, known_keys or list_keys(section, model))}.")
     message = first_error["msg"].replace("Input should", "it should")
     raise errors.SetupError(f"{path} is {format_value(first_error['input'])}: {message[:1].lower()}{message[1:]}.")
 
 
 def format_value(value: object) -> str:
-    """Returns a value as it would stand in a file, cut where it is long."""
+    """Returns a value as JSON, at most 60 characters."""
     return json.dumps(value, default=repr)[:60]
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    """Says which name was probably meant, or which there are."""
+    """Returns a hint for an unknown name: the closest known name, else all of them."""
     names = list(known_names)
     same_key_names = [
         known_name for known_name in names if known_name.partition(".")[2] == name.partition(".")[2] != ""
@@ -198,42 +198,59 @@ def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
     return f"; there are {', '.join(section_names or names)}"
 
 
-class System(Protocol):
-    """The module `build` of a system.
+type Lazy[T] = T | str  # an object, or its "package.module:name", which is imported when it is needed
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Descriptor of a system: everything that the front ends need to know of it.
+
+    An entry point of the group `atoll.systems` names it. Give parts that are slow to import as "package.module:name".
 
     Attributes:
-        Task: Model of the section `[task]`: what evolves and how it is judged.
-        Options: Model of the section named like the system: how it evolves.
+        name: Value of `system` in `atoll.toml`, and name of the section of its options.
+        task: Settings model of `[task]`: what evolves and how it is evaluated.
+        options: Settings model of the section `[name]`: how it evolves.
+        build: Function (task, options, BuildContext) -> BuiltSystem. Raises SetupError for a wrong task folder.
+        discover: Function from a folder to the sections that it implies, or None if the folder is not of this system.
+        display: `DisplayFormat` for candidates that are not plain text; None: show them as they are.
+        reviews: Module to review and merge candidates, as `atoll.mind.workspace.reviews`.
+        episodes: Module to read the episodes of a run, as `atoll.survival.episode_reports`.
+        openevolve: Module to read OpenEvolve's files, as `atoll.programs.openevolve`.
+        template: Task folder that `atoll init` copies: a path, or the name of one of Atoll's examples.
     """
 
-    Task: type[Settings]
-    Options: type[Settings]
+    name: str
+    task: Lazy[type[Settings]]
+    options: Lazy[type[Settings]]
+    build: Lazy[Callable[[Any, Any, BuildContext], BuiltSystem]]
+    discover: Lazy[Callable[[Path], Mapping[str, Any] | None]] | None = None
+    display: Lazy["DisplayFormat"] | None = None
+    reviews: Lazy[Any] | None = None
+    episodes: Lazy[Any] | None = None
+    openevolve: Lazy[Any] | None = None
+    template: Path | str | None = None
 
-    def discover(self, folder: Path) -> Mapping[str, Any] | None:
-        """Returns the sections that a folder implies without an `atoll.toml`, or None if it is not this system's."""
-
-    def build(self, task: Any, options: Any, context: BuildContext) -> BuiltSystem:
-        """Makes everything that evolves and judges.
-
-        Raises:
-            SetupError: A file is missing or does not hold what it should; the message says what to do.
-        """
+    def load(self, part: str) -> Any:
+        """Returns a part by its attribute name; imports it if it is given by name. None: the system has none."""
+        value = getattr(self, part)
+        return pkgutil.resolve_name(value) if isinstance(value, str) else value
 
 
 class DisplayFormat(Protocol):
-    """How a system's candidates are shown to people, where their text is written for programs."""
+    """Display texts of candidates whose content is not readable."""
 
     def format_candidate(self, content: str) -> str:
-        """Returns a candidate for people to read; what cannot be read, as it is."""
+        """Returns the display text of a candidate; invalid content is returned unchanged."""
 
     def format_one_line(self, content: str) -> str:
-        """Returns a candidate in a few words, for a line of progress."""
+        """Returns a candidate in a few words, for a progress line."""
 
 
 class SystemEvolver(cluster.Evolver):
-    """An evolver that announces its set-up when it starts, and closes what was made for it when it has ended.
+    """Evolver that reports its setup when it starts and releases the system's resources when it ends.
 
-    What the system itself announces reaches the same profilers.
+    Its profilers also receive the system's own events.
     """
 
     def __init__(
@@ -254,7 +271,7 @@ class SystemEvolver(cluster.Evolver):
 
     @property
     def budget(self) -> control.Budget:
-        """What the run may use now: it may have been raised from outside."""
+        """Current budget. Commands may have raised it."""
         return self._control_state.budget
 
     def start(self) -> None:

@@ -6,25 +6,27 @@ from atoll import config
 from atoll.cli.run import init
 from tests.cli import apps
 
+SYSTEMS = ["llmsr", "mind", "programs", "survival"]
+
 
 @pytest.fixture
 def shell(capsys):
     return apps.Shell(capsys)
 
 
-@pytest.mark.parametrize("system", [*init.TEMPLATES, "funsearch_capset", "llmsr_oscillator"])
+@pytest.mark.parametrize("system", [*SYSTEMS, "funsearch_capset", "llmsr_oscillator"])
 def test_the_folder_is_a_task_with_a_readme(system, shell, tmp_path):
     folder = tmp_path / "deep" / "task"
     shell("init", system, str(folder))
     assert (folder / "README.md").is_file()
     plan = config.load(folder)
-    assert plan.system == (system if system in init.TEMPLATES else "llmsr")
+    assert plan.system == (system if system in SYSTEMS else "llmsr")
     assert not list(folder.rglob("__pycache__"))
 
 
 def test_every_task_among_the_examples_can_be_had_by_its_name(shell, tmp_path):
     names = list(init.iter_tasks(init.get_examples_dir()))
-    assert set(init.TEMPLATES.values()) <= set(names)
+    assert {config.get_system(system).template for system in SYSTEMS} <= set(names)
     for name in names:
         data = shell("init", name, str(tmp_path / name), "--json").json()
         assert data["example"] == name
@@ -59,7 +61,7 @@ def test_a_folder_that_cannot_be_made_is_told(shell, tmp_path):
 def test_an_unknown_name_lists_what_there_is(shell, tmp_path):
     said = shell.refused("init", "alchemy", str(tmp_path / "task"))
     assert said.startswith(
-        "There is no system or example 'alchemy': there are llmsr, programs, mind, survival, and the examples "
+        "There is no system or example 'alchemy': there are llmsr, mind, programs, survival, and the examples "
     )
     assert "kinetic_energy" in said
     assert not list(tmp_path.iterdir())

@@ -14,9 +14,7 @@ def best(folder: Path, engine: function.Proposer, evaluations: int, seed: int) -
     """Returns the best score that an engine finds on a task with so many evaluations."""
     plan = config.load(folder)
     place = executor.ExecutorConfig(sandbox.Limits(10.0), 2, is_unsafe=True, is_trusted=True)
-    built = plan.load_builder().build(
-        plan.task, plan.options, system.BuildContext(folder, None, place, 2, seed, store.MemoryBlobs())
-    )
+    built = plan.build(system.BuildContext(folder, None, place, 2, seed, store.MemoryBlobs()))
     islands = replace(built.config.island_config, mutation_engine=engine)
     budget = control.Budget(evaluations=evaluations, iterations=5 * evaluations)
     run = replace(built.config, island_config=islands, budget=budget, seed=seed, ordered=True, window=4)

@@ -91,7 +91,7 @@ evaluator:
 llm: {temperature: 0.4, max_tokens: 100, timeout: 30}
 """)
         assert (plan.run.iterations, plan.run.seed, plan.run.workers) == (12, 3, 3)
-        assert (plan.run.patience, plan.run.least_gain) == (40, 0.01)
+        assert (plan.run.patience, plan.run.min_gain) == (40, 0.01)
         assert (plan.task.description, plan.task.features) == ("Pack circles.", ("complexity", "spread"))
         options = plan.options
         assert (options.num_islands, options.migration_interval, options.max_code_length) == (3, 7, 900)

@@ -1,4 +1,4 @@
-"""A run's configuration: its sections, how they are read and merged, and what the command line says in short."""
+"""Configuration of a run: sections, layers, bound parameters, and the systems that are installed."""
 
 from atoll.config.parameter_binding import BoundParameter
 from atoll.config.run_config import (
@@ -6,17 +6,12 @@ from atoll.config.run_config import (
     DETERMINISTIC_WINDOW,
     LLM_FROM_CONFIG,
     PARAMETERS_KEY,
-    SYSTEMS,
     RunConfig,
     check_live_settings,
     describe_settings,
     find_task_folder,
-    get_display_format,
-    get_episode_reader,
-    get_review_module,
     iter_bindable_settings,
     load,
-    load_system,
     with_checkpoint,
     with_openevolve_model,
 )
@@ -31,33 +26,21 @@ from atoll.config.settings import (
     parse_budget,
     parse_set,
 )
+from atoll.config.systems import (
+    get_display_format,
+    get_episode_reader,
+    get_review_module,
+    get_system,
+    iter_systems,
+    list_systems,
+)
 
+# fmt: off
 __all__ = [
-    "NO_SECTION",
-    "COMMON_SECTIONS",
-    "DETERMINISTIC_WINDOW",
-    "CONFIG_FILE",
-    "LLM_FROM_CONFIG",
-    "PARAMETERS_KEY",
-    "SYSTEMS",
-    "BoundParameter",
-    "LLMSettings",
-    "Method",
-    "RunConfig",
-    "RunSettings",
-    "SandboxSettings",
-    "Sections",
-    "with_openevolve_model",
-    "with_checkpoint",
-    "describe_settings",
-    "iter_bindable_settings",
-    "load_system",
-    "get_episode_reader",
-    "load",
-    "get_display_format",
-    "parse_budget",
-    "parse_set",
-    "get_review_module",
-    "find_task_folder",
-    "check_live_settings",
+    "COMMON_SECTIONS", "CONFIG_FILE", "DETERMINISTIC_WINDOW", "LLM_FROM_CONFIG", "NO_SECTION", "PARAMETERS_KEY",
+    "BoundParameter", "LLMSettings", "Method", "RunConfig", "RunSettings", "SandboxSettings", "Sections",
+    "check_live_settings", "describe_settings", "find_task_folder", "get_display_format", "get_episode_reader",
+    "get_review_module", "get_system", "iter_bindable_settings", "iter_systems", "list_systems", "load",
+    "parse_budget", "parse_set", "with_checkpoint", "with_openevolve_model",
 ]
+# fmt: on

@@ -1,22 +1,22 @@
-"""Settings that are parameters: `weights = "@param:mind/weights@production"` in place of a value.
+"""Settings bound to parameters: `weights = "@param:mind/weights@production"` instead of a value.
 
-The value is read when a run begins, checked like any other, and stored with the run together with its version; a run
-that goes on keeps what it began with. So a parameter changes how the next run works, never one that is under way.
+The value is read when a run starts, validated like any other, and stored with the run and its version. A resumed run
+keeps its value, so a changed parameter affects only new runs.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from atoll import errors
+from atoll import errors, strategies
 from atoll.system import Settings, format_value, validate_settings
 
 PARAMETER_PREFIX = "@param:"
-PROMPT_KEYS = ("description", "comment")  # keys of [task] that are words for a model
+PROMPT_KEYS = ("description", "comment")  # keys of [task] that are prompt text
 SAMPLING_KEYS = ("temperature", "top_p", "top_k", "max_tokens", "thinking", "route", "plateau_steps")  # keys of [llm]
 
 
 class BoundParameter(NamedTuple):
-    """What a parameter was when it was read."""
+    """Value of a parameter when it was read."""
 
     key: str
     version: int
@@ -27,9 +27,9 @@ type ReadParameter = Callable[[str], BoundParameter]  # raises NotFound
 
 
 def iter_bindable(system: str, models: Mapping[str, type[Settings]]) -> Iterator[tuple[str, Any]]:
-    """Yields the settings that may be parameters, with their defaults: how a system evolves and what a model is told.
+    """Yields the settings that can be parameters, with their defaults: options of the system and of LLM calls.
 
-    What judges, what a jail lets in and what a run may use are none: no search may loosen its own bounds.
+    Settings of the evaluation, the sandbox and the budget are excluded: a search must not change its own limits.
     """
     allowed = {system: tuple(models[system].model_fields), "task": PROMPT_KEYS, "llm": SAMPLING_KEYS}
     for section, names in allowed.items():
@@ -41,10 +41,10 @@ def iter_bindable(system: str, models: Mapping[str, type[Settings]]) -> Iterator
 def extract_bindings(
     system: str, sections: Mapping[str, Mapping[str, Any]], models: Mapping[str, type[Settings]]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Parts what is said from what names a parameter; a table of texts may name one for each.
+    """Separates values from bindings. Each entry of a table may be bound too.
 
     Raises:
-        SetupError: A setting names one that cannot be a parameter, or is no setting.
+        SetupError: A bound setting is unknown, or cannot be a parameter.
     """
     values: dict[str, dict[str, Any]] = {}
     bindings: dict[str, str] = {}
@@ -66,43 +66,44 @@ def extract_bindings(
 
 
 def is_binding(value: object) -> bool:
-    """Says whether a value stands for a parameter."""
+    """Says whether a value names a parameter."""
     return isinstance(value, str) and value.startswith(PARAMETER_PREFIX)
 
 
 def _check_bindable(setting: str, system: str, models: Mapping[str, type[Settings]]) -> None:
     section, key, *_ = setting.split(".")
     if key not in models[section].model_fields:
-        validate_settings(section, models[section], {key: None})  # says so, with the nearest
+        validate_settings(section, models[section], {key: None})  # raises, with the nearest key
     if f"{section}.{key}" not in dict(iter_bindable(system, models)):
         raise errors.SetupError(
-            f"{section}.{key} cannot be a parameter: it judges, bounds or identifies the run. 'atoll params evolvable "
-            f"{system}' lists those that can."
+            f"{section}.{key} cannot be a parameter: it evaluates, limits or identifies the run. 'atoll params "
+            f"settings {system}' lists the settings that can."
         )
 
 
 def read_parameter(setting: str, name: str, read_value: ReadParameter) -> BoundParameter:
-    """Returns what a setting's parameter is now.
+    """Returns the current value of the parameter of a setting.
 
     Raises:
-        SetupError: There is none, or it names another one.
+        SetupError: The parameter does not exist, names another parameter, or names a file with code.
     """
     try:
         parameter = read_value(name)
     except errors.NotFound as error:
         raise errors.SetupError(
-            f"{setting} is the parameter {name}, which is not in this store: {error} Set it with "
-            f"'atoll params set {name.partition('@')[0]} VALUE -m WHY'."
+            f"{setting} is bound to {name}, which is not in this store: {error} Set it with "
+            f"'atoll params set {name.partition('@')[0]} VALUE -m REASON'."
         ) from error
-    if is_binding(parameter.value):
+    if is_binding(parameter.value) or strategies.is_file(parameter.value):
+        kind = "another parameter" if is_binding(parameter.value) else "a file with code"
         raise errors.SetupError(
-            f"{setting} is the parameter {name}, which is {format_value(parameter.value)} again: set a value."
+            f"{setting} is bound to {name}, which is {format_value(parameter.value)}, {kind}. Set a value."
         )
     return parameter
 
 
 def apply_bindings(sections: Mapping[str, Any], setting: str, value: Any) -> dict[str, Any]:
-    """Returns sections with one value at its place."""
+    """Returns sections with one setting replaced."""
     section, key, *entry = setting.split(".", 2)
     keys = dict(sections.get(section, {}))
     keys[key] = {**(keys.get(key) or {}), entry[0]: value} if entry else value

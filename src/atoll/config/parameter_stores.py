@@ -1,4 +1,4 @@
-"""Where parameters are kept, by what somebody typed: a folder of files, or a store beside its runs."""
+"""Opens parameters by URL: a folder of files, or a store with runs."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from atoll import errors, governed
 from atoll.governed.parameters import file_layout
 from atoll.store.database import urls
 from atoll.store.versions import audit
-from atoll.store.versions import errors as versions_errors
+from atoll.store.versions.errors import VersionNotFound
 
-MAX_INTEGER = 2**63 - 1  # the greatest number that a store can hold
+MAX_INTEGER = 2**63 - 1  # largest integer of a store
 
 
 def is_folder(url: str) -> bool:
-    """Says whether a name means a folder of files: it is one, or ends like one."""
+    """Says whether a URL is a folder of files: it exists as one, or ends with a slash."""
     return url.endswith(os.sep) or Path(url).is_dir()
 
 
@@ -25,26 +25,27 @@ def open_parameters(url: str, *, rules: Path | None = None, create: bool = False
     """Opens parameters.
 
     Args:
-        rules: A file of schemas by prefix, for new values.
-        is_new: Makes what is not there yet.
+        url: Folder or store.
+        rules: File with JSON Schemas by key prefix, for new values.
+        create: Whether to create the folder or store if it does not exist.
 
     Raises:
-        SetupError: There is nothing, or something else.
+        SetupError: The URL does not exist, or holds something else.
     """
     validator = None if rules is None else governed.Rules.load(rules)
     if not create and urls.is_file_path(url) and not Path(urls.get_path(url)).exists():
-        raise errors.SetupError(f"There are no parameters in {url}: name another with --store, or set one.")
+        raise errors.SetupError(f"No parameters found in {url}. Name another store with --store, or set one.")
     if is_folder(url):
         return governed.FileParameters(url, check=validator)
     return governed.StoredParameters(url, check=validator)
 
 
 def verify(url: str, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
-    """Checks the log of a folder or a store.
+    """Verifies the audit log of a folder or a store.
 
     Raises:
-        SetupError: There is nothing.
-        ChainBroken: It is not what was written.
+        SetupError: The URL does not exist.
+        ChainBroken: The log was changed after it was written.
     """
     if is_folder(url):
         return file_layout.verify_folder(Path(url), anchors)
@@ -53,22 +54,22 @@ def verify(url: str, anchors: Sequence[audit.Anchor] = ()) -> audit.AuditReport:
 
 
 def import_folder(parameters: governed.Parameters, root: Path, prefix: str = "") -> Sequence[str]:
-    """Takes in a folder of the original layout, whatever the case of its field names; returns the keys.
+    """Imports a folder of Flyto's layout, with field names in any case, and returns the keys.
 
     Raises:
-        SetupError: There are no parameters in it, or a file cannot be read.
-        VersionConflict: There is such a key already.
+        SetupError: The folder has no parameters, or a file cannot be read.
+        VersionConflict: A key exists already.
     """
     keys = file_layout.import_folder(root, parameters.ledger, prefix) if root.is_dir() else ()
     if not keys:
-        raise errors.SetupError(f"There are no parameters in {root}: give the folder that holds one folder per key.")
+        raise errors.SetupError(f"No parameters found in {root}. Name a folder that has one folder per key.")
     return keys
 
 
 def import_values(
     parameters: governed.Parameters, values: Mapping[str, Any], reason: str, author: str
 ) -> Sequence[str]:
-    """Sets what differs, all or nothing; returns the keys that changed."""
+    """Sets the values that differ, all or none, and returns the changed keys."""
     current_values = parameters.snapshot().values
     with parameters.transaction(reason, author=author) as transaction:
         for key, value in values.items():
@@ -82,44 +83,44 @@ def parse_as_of(text: str | None) -> int | datetime | None:
     """Reads a number of changes, or a time.
 
     Raises:
-        SetupError: It is neither, or one that no store reaches.
+        SetupError: The text is neither, or the number is too large.
     """
     if text is None:
         return None
     if is_digits(text) and not is_in_range(text):
-        raise errors.SetupError(f"{text:.40} is no moment: no store has so many changes.")
+        raise errors.SetupError(f"{text:.40} is too large for a number of changes.")
     try:
         return int(text) if is_digits(text) else _parse_time(text)
     except (ValueError, OverflowError) as error:
         raise errors.SetupError(
-            f"{text!r:.80} is no moment: give a number of changes or a time like 2026-11-15T12:00."
+            f"{text!r:.80} is not a time. Give a number of changes or a time like 2026-11-15T12:00."
         ) from error
 
 
 def _parse_time(text: str) -> datetime:
-    """Reads a time; raises ValueError or OverflowError for one that is none, or none in UTC."""
+    """Reads a time; raises ValueError or OverflowError if it is not valid, also in UTC."""
     parsed = datetime.fromisoformat(text)
     return parsed if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 def read_value(parameters: governed.Parameters, name: str, as_of: str | None = None) -> governed.Value:
-    """Returns what KEY, KEY@N or KEY@ALIAS stands for, now or at a moment.
+    """Returns the value of KEY, KEY@N or KEY@ALIAS, now or at an earlier time.
 
     Raises:
-        NotFound: There is no such key, version or alias.
-        SetupError: The moment is none.
+        NotFound: The key, version or alias does not exist.
+        SetupError: `as_of` is not valid.
     """
     key, _, version = name.rpartition("@")
     if key and is_digits(version) and not is_in_range(version) and name not in parameters:
-        raise versions_errors.VersionNotFound(key, f"{version:.40}")
+        raise VersionNotFound(key, f"{version:.40}")
     return parameters.get(name, as_of=parse_as_of(as_of))
 
 
 def is_digits(text: str) -> bool:
-    """Says whether a text is a whole number of plain digits."""
+    """Says whether a text consists of ASCII digits."""
     return text.isascii() and text.isdigit()
 
 
 def is_in_range(count: str) -> bool:
-    """Says whether a store can hold a whole number; Python itself reads none of over 4,300 digits."""
+    """Says whether a store can hold an integer, given as digits; `int` fails for more than 4,300 of them."""
     return len(digits := count.lstrip("0")) <= len(str(MAX_INTEGER)) and int(digits or "0") <= MAX_INTEGER

@@ -1,11 +1,11 @@
-"""The sections of a configuration that all systems share."""
+"""Sections of the configuration that all systems share, `--set` and budgets."""
 
 import re
 import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pydantic
 
@@ -19,27 +19,28 @@ class RunSettings(Settings):
     """Section `[run]`.
 
     Attributes:
-        llm: A model by name; `none`: evolve without one; `config`: the one that OpenEvolve's configuration names.
-        iterations: Steps; without it and without a budget 1,000.
-        budget: What the run may use besides, e.g. "60s", "$1", "500evals", or several of them with commas.
-        island_budget: What one island may use of a model, e.g. "$0.1" or "50calls".
-        target: Stops once the best score reaches it.
-        patience: Stops after so many steps without a new best.
-        least_gain: What a new best must gain to count for that.
-        method: `best_of_n`: every child is made from the start; `sequential`: from the best so far; both are baselines.
-        seed: All dice come from it.
-        workers: Steps at work at once.
+        llm: Name of an LLM; `none`: evolve without one; `config`: the one of the OpenEvolve configuration.
+        iterations: Number of iterations; without it and without a budget 1,000.
+        budget: Further limits, e.g. "60s", "$1", "500evals", or several separated by commas.
+        island_budget: LLM budget of each island, e.g. "$0.1" or "50calls".
+        target: Stop when the best score reaches it.
+        patience: Stop after this many iterations without a new best.
+        min_gain: Gain that a new best needs to count for `patience`.
+        method: Baselines: `best_of_n` derives every child from the initial program, `sequential` from the best so far.
+        seed: Random seed.
+        workers: Iterations in parallel.
         deterministic: The same seed gives the same run with any number of workers.
-        window: Steps in flight; twice the workers by default, 8 when deterministic.
+        window: Iterations in flight; twice the workers by default, 8 if deterministic.
     """
 
+    RENAMED: ClassVar[Mapping[str, str]] = {"least_gain": "min_gain"}
     llm: str = "none"
     iterations: int | None = pydantic.Field(default=None, ge=0)
     budget: str | None = None
     island_budget: str | None = None
     target: float | None = None
     patience: int | None = pydantic.Field(default=None, ge=1)
-    least_gain: float = pydantic.Field(default=0.0, ge=0)
+    min_gain: float = pydantic.Field(default=0.0, ge=0)
     method: Method = "evolve"
     seed: int = 0
     workers: int = pydantic.Field(default=2, ge=1)
@@ -48,7 +49,7 @@ class RunSettings(Settings):
 
 
 class LLMSettings(Settings):
-    """Section `[llm]`; what is not set is left to the provider."""
+    """Section `[llm]`. The provider's default applies to options that are not set."""
 
     temperature: float | None = pydantic.Field(default=None, ge=0)
     top_p: float | None = pydantic.Field(default=None, gt=0, le=1)
@@ -69,38 +70,39 @@ class LLMSettings(Settings):
     price_out: float | None = pydantic.Field(default=None, ge=0)
 
     def to_options(self) -> dict[str, Any]:
-        """Returns what a model is made with.
+        """Returns the options of `llm.make_llm`.
 
         Raises:
-            SetupError: The arguments for a command line cannot be read.
+            SetupError: `cli_arguments` is not a valid command line.
         """
         values = self.model_dump(exclude={"route", "plateau_steps", "price_in", "price_out"})
         try:
             return {**values, "cli_arguments": shlex.split(self.cli_arguments)}
         except ValueError as error:
-            raise errors.SetupError(f"llm.cli_arguments {self.cli_arguments!r:.60} cannot be read: {error}.") from None
+            raise errors.SetupError(f"llm.cli_arguments {self.cli_arguments!r:.60} is not valid: {error}.") from None
 
 
 class SandboxSettings(Settings):
-    """Section `[sandbox]`: what judging one candidate may use, and what its jail lets in.
+    """Section `[sandbox]`: limits and permissions of one evaluation.
 
     Attributes:
-        seconds: Wall clock.
-        memory_mb: Address space of the process, its libraries included.
-        output_bytes: What the evaluator may return, and what is kept of printing.
-        cpu_seconds: Processor time of each process; None: about `seconds`.
-        disk_mb: All that is written to files.
-        num_processes: Threads and processes at once.
-        num_files: Files that are open at once.
-        slots: Candidates that are judged at once; None: as many as workers, and at most as many as cores.
-        require: The weakest level that will do.
-        trusted: No jail: candidates share warm processes. With a model this needs `--unsafe`.
-        env: Variables of the environment that an evaluation sees; a key's name needs `--unsafe-env`.
-        programs: Programs that it may start, by name or path; `.`: what it builds in its own folder.
-        reads: Files and folders that it may read; relative to the task's folder.
-        network: Whether it has one.
+        seconds: Wall-clock time.
+        memory_mb: Address space of the process, libraries included.
+        output_bytes: Size of the evaluator's result, and of the printed text that is kept.
+        cpu_seconds: CPU time of each process; None: about `seconds`.
+        disk_mb: Bytes written to files.
+        num_processes: Threads and processes at the same time.
+        num_files: Open files at the same time.
+        slots: Parallel evaluations; None: as many as workers, but at most as many as CPU cores.
+        require: Weakest sandbox level to accept.
+        trusted: Evaluate without a sandbox, in reused processes. With an LLM this needs `--unsafe`.
+        env: Environment variables that an evaluation can read; secrets need `--unsafe-env`.
+        programs: Programs that an evaluation may start, by name or path; `.`: those that it builds in its folder.
+        read_paths: Files and folders that an evaluation may read, relative to the task folder.
+        network: Whether an evaluation has network access.
     """
 
+    RENAMED: ClassVar[Mapping[str, str]] = {"reads": "read_paths"}
     seconds: float = pydantic.Field(default=30.0, gt=0)
     memory_mb: int | None = pydantic.Field(default=2048, ge=64)
     output_bytes: int = pydantic.Field(1_000_000, ge=1000)
@@ -113,7 +115,7 @@ class SandboxSettings(Settings):
     trusted: bool = False
     env: Names = ()
     programs: Names = ()
-    reads: Names = ()
+    read_paths: Names = ()
     network: bool = False
 
     def to_limits(self) -> sandbox.Limits:
@@ -122,17 +124,17 @@ class SandboxSettings(Settings):
 
 
 class ExecutorSettings(Settings):
-    """Section `[executor]`: where candidates are judged; what they come to does not hang on it.
+    """Section `[executor]`: where candidates are evaluated. It does not change the results.
 
     Attributes:
         kind: `local`: on this machine; `ray`: on the nodes of a Ray cluster.
-        address: `HOST:PORT` of the cluster, or `auto`; None: RAY_ADDRESS, else one is started for the run.
-        cpus: Processors for each evaluation, and so are `gpus`.
-        gpus: See there.
-        memory_mb: Memory for each evaluation that Ray plans with; None: it plans with none.
-        resources: What an evaluation needs besides, by the names that the nodes were started with.
-        attempts: How often a candidate is judged that ends its worker, before it counts as failed.
-        wait_seconds: How long to wait for a node with room.
+        address: `HOST:PORT` of the cluster, or `auto`; None: RAY_ADDRESS, else start a cluster for the run.
+        cpus: CPUs of each evaluation.
+        gpus: GPUs of each evaluation.
+        memory_mb: Memory that Ray reserves for each evaluation; None: none.
+        resources: Further resources of each evaluation, by the names that the nodes were started with.
+        attempts: Evaluations of a candidate that kills its worker, before it counts as failed.
+        wait_seconds: Time to wait for a node with free resources.
     """
 
     kind: Literal["local", "ray"] = "local"
@@ -145,7 +147,7 @@ class ExecutorSettings(Settings):
     wait_seconds: float = pydantic.Field(default=300.0, gt=0)
 
     def to_ray_config(self) -> executor.RayConfig | None:
-        """Returns what is asked of a cluster; None: there is none."""
+        """Returns the settings of the Ray cluster; None: evaluate on this machine."""
         values = self.model_dump(exclude={"kind"})
         return executor.RayConfig(**values) if self.kind == "ray" else None
 
@@ -160,27 +162,27 @@ COMMON_SECTIONS: Mapping[str, type[Settings]] = {
 
 type Sections = Mapping[str, Any]
 
-NO_SECTION = ""  # the section of keys that were named without one
+NO_SECTION = ""  # section of keys given without one
 
 
 def parse_set(text: str) -> Sections:
-    """Reads `section.key=value`, the value as in TOML; what is no TOML is a text.
+    """Reads `section.key=value`. A value that is not valid TOML is a text.
 
-    `key=value` alone stands in the section `BARE`: the system's own models say later which one is meant.
+    A key without a section goes to `NO_SECTION`; the models of the system tell later which section has it.
 
     Raises:
-        SetupError: There is no `=`, or no key.
+        SetupError: The key or the `=` is missing.
     """
     path, equals, value = text.partition("=")
     section, dot, key = path.strip().rpartition(".")
     if not equals or not key or (dot and not section):
-        raise errors.SetupError(f"--set {text} is not understood: write --set section.key=value, e.g. run.seed=7.")
+        raise errors.SetupError(f"--set {text} is not valid. Write --set section.key=value, e.g. run.seed=7.")
     try:
         parsed = tomllib.loads(f"value = {value.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
     except (ValueError, RecursionError) as error:
-        raise errors.SetupError(f"The value of --set {path.strip()} cannot be read: {error}.") from error
+        raise errors.SetupError(f"The value of --set {path.strip()} is not valid: {error}.") from error
     return {section: {key: parsed}}
 
 
@@ -196,19 +198,17 @@ _SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def parse_budget(text: str | None) -> control.Budget:
-    """Reads `60s`, `$1`, `500evals`, `100calls`, `20000tokens`, or several with commas.
-
-    Time is `10m` or `1h` too, and `50steps` limits the steps of a run.
+    """Reads `60s`, `10m`, `1h`, `$1`, `500evals`, `100calls`, `20000tokens`, `50steps`, or several with commas.
 
     Raises:
-        SetupError: It is none of these.
+        SetupError: A limit is not of this form.
     """
     limits: dict[str, Any] = {}
     for part in (text or "").split(","):
         if part.strip():
             limits |= _parse_amount(part.strip())
     if text is not None and not limits:
-        raise errors.SetupError("The budget is empty: write e.g. 60s, '$1' or 500evals.")
+        raise errors.SetupError("The budget is empty. Write e.g. 60s, '$1' or 500evals.")
     return control.Budget(**limits)
 
 
@@ -219,4 +219,4 @@ def _parse_amount(part: str) -> Mapping[str, float | int]:
             if name in ("seconds", "usd"):
                 return {name: float(amount) * _SECONDS_PER_UNIT.get(unit, 1.0)}
             return {name: int(amount)}
-    raise errors.SetupError(f"A budget of {part!r} is not understood: write e.g. 60s, '$1' or 500evals.")
+    raise errors.SetupError(f"The budget {part!r} is not valid. Write e.g. 60s, '$1' or 500evals.")

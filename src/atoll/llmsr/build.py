@@ -13,7 +13,21 @@ from typing import Any
 import numpy
 import scipy
 
-from atoll import cluster, control, errors, executor, function, journal, llm, mutation, profiler, sandbox, system
+from atoll import (
+    archipelago,
+    cluster,
+    control,
+    errors,
+    executor,
+    function,
+    journal,
+    llm,
+    mutation,
+    profiler,
+    sandbox,
+    strategies,
+    system,
+)
 from atoll.candidate import JSON
 from atoll.llmsr import laws, source
 from atoll.llmsr.config import SEED_RESET_PERIOD, EvolverConfig, LLMSpec, Options, Task
@@ -103,10 +117,9 @@ def discover(folder: Path) -> Mapping[str, Any] | None:
 def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
     """Makes the parts of a run from a task folder: its file is read here and run in the workers only; or from data."""
     if task.data is not None:
-        if options.engine_weights:
-            raise errors.SetupError(
-                "llmsr.engine_weights is for functions: laws for data have one engine. Leave it out."
-            )
+        for key in ("engine_weights", *strategies.KINDS):
+            if getattr(options, key):
+                raise errors.SetupError(f"llmsr.{key} is for functions, not for laws of data. Leave it out.")
         return laws.build_law_search(task.data, options.num_islands, context)
     path = context.folder / task.file
     initial_source = source.load_function_source(path, task.function)
@@ -168,11 +181,15 @@ class _RunBuilder:
         seed: int,
     ) -> system.BuiltSystem:
         preset = find_preset(options.preset)
-        mutator = self._make_mutator(language_model, options.engine_weights)
+        folder = self.files[0].parent if self.files else None
+        chosen = strategies.choose("llmsr", options, folder)
+        if chosen.selector is not None:
+            preset = replace(preset, make_selector=chosen.selector.make)
+        if chosen.schedule is not None:
+            preset = replace(preset, schedule_type=partial(chosen.schedule.make, seed=seed))
+        mutator = self._make_mutator(language_model, options.engine_weights, chosen.mutator)
         proposer = AnnouncingProposer(mutator)
-        slot_pool = executor_config.open(
-            self.make_job, self.evaluator_source, str(self.files[0].parent) if self.files else None
-        )
+        slot_pool = executor_config.open(self.make_job, self.evaluator_source, str(folder) if folder else None)
         candidate_evaluator = sandbox.SandboxEvaluator(
             slot_pool, sandbox.make_score_reader(preset.reduce, partial=preset.allow_partial)
         )
@@ -189,21 +206,33 @@ class _RunBuilder:
             proposer,
             island_profiler_fn=self.profiler_fn,
             cluster_profiler_fn=self.profiler_fn,
-            make_population=preset.make_population(options.num_selected_clusters, options.temperature),
+            gate=chosen.make_gate(),
+            make_population=chosen.make_population(options.num_selected_clusters)
+            or preset.make_population(options.num_selected_clusters, options.temperature),
         )
         schedule = preset.make_schedule(options, seed)
-        report = self._build_report(options, schedule, language_model, workers)
+        report = {**self._build_report(options, schedule, language_model, workers), **chosen.report}
         config = cluster.EvolverConfig(islands, schedule=schedule, learner=mutator.learner)
         baseline_proposer = (
             None if language_model is None else AnnouncingProposer(next(iter(mutator.mutators.values())))
         )
         return system.BuiltSystem(
-            config, report, self.files, slot_pool.level, slot_pool.close, baseline_proposer=baseline_proposer
+            config,
+            report,
+            [*self.files, *chosen.files],
+            slot_pool.level,
+            slot_pool.close,
+            baseline_proposer=baseline_proposer,
         )
 
     def _make_mutator(
-        self, language_model: llm.LLM | None, weights: Mapping[mutation.MutatorName, float]
+        self,
+        language_model: llm.LLM | None,
+        weights: Mapping[mutation.MutatorName, float],
+        chosen: strategies.Strategy | None,
     ) -> mutation.MixedMutator:
+        if chosen is not None:
+            return mutation.MixedMutator({chosen.name: chosen.make(self.initial_source.text, language_model)})
         if language_model is None:
             if not mutation.is_mutable(self.initial_source.text):
                 raise errors.SetupError(
@@ -214,9 +243,9 @@ class _RunBuilder:
         return mutation.add_tuner(engine, self.initial_source.text, weights=weights)
 
     def _build_report(
-        self, options: Options, schedule: cluster.RoundRobin, language_model: llm.LLM | None, workers: int
+        self, options: Options, schedule: archipelago.Schedule, language_model: llm.LLM | None, workers: int
     ) -> Mapping[str, JSON]:
-        seconds, count = schedule.reset_seconds, schedule.reset_every
+        seconds, count = getattr(schedule, "reset_seconds", None), getattr(schedule, "reset_every", None)
         periods = ([f"{seconds:g} s"] if seconds else []) + ([f"{count} evaluations"] if count else [])
         return {
             "source": self.initial_source.text,
@@ -227,6 +256,6 @@ class _RunBuilder:
             "islands": options.num_islands,
             "clusters": options.num_selected_clusters,
             "workers": workers,
-            "reset": f"the worse half every {' and every '.join(periods)}",
+            "reset": f"the worse half every {' and every '.join(periods)}" if periods else "",
             "evaluator": system.SHARED_SANDBOX_RISK,
         }

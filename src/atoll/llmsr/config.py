@@ -75,6 +75,12 @@ class Options(system.Settings):
             of the ranks.
         engine_weights: What the gains of an engine (syntax, refined, tuner, choices, llm) count when steps are shared
             out; 1 where nothing is said, 0: it makes nothing.
+        selector: Draws parent clusters; this and the next four are names of `atoll doctor --strategies`, or
+            "file.py:Class". By default the preset's.
+        population: Keeps the candidates of an island.
+        schedule: Chooses islands, migrations and resets.
+        mutator: Makes proposals.
+        gate: Decides which evaluated candidates enter the population.
     """
 
     preset: Literal["default", "funsearch", "llmsr", "seed"] = "default"
@@ -84,3 +90,8 @@ class Options(system.Settings):
     reset_evaluations: int | None = pydantic.Field(default=None, ge=1)
     temperature: float = pydantic.Field(default=0.1, gt=0, le=10)
     engine_weights: dict[mutation.MutatorName, float] = pydantic.Field(default={})
+    selector: str | None = None
+    population: str | None = None
+    schedule: str | None = None
+    mutator: str | None = None
+    gate: str | None = None

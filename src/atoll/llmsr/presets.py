@@ -84,7 +84,7 @@ class Preset:
     make_cluster: MakeCluster = cluster.DefaultCluster
     reset_rule: cluster.ResetRule = field(default_factory=cluster.reset_worst_half)
     reset_seconds: float | None = None
-    schedule_type: type[cluster.RoundRobin] = cluster.RoundRobin
+    schedule_type: Callable[..., cluster.RoundRobin] = cluster.RoundRobin
 
     def make_population(self, num_selected_clusters: int, temperature: float = TEMPERATURE) -> cluster.MakePopulation:
         """Returns what makes an island's pool: clusters by signature."""

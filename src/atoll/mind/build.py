@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from atoll import cluster, errors, function, llm, system
+from atoll import cluster, errors, function, llm, strategies, system
 from atoll.candidate import JSON
 from atoll.mind import (
     conversations,
@@ -108,7 +106,13 @@ class SearchMethod:
         return self.schedule.clock
 
 
-def make_method(options: Options, num_problems: int, *, has_llm: bool) -> SearchMethod:
+def make_method(
+    options: Options,
+    num_problems: int,
+    *,
+    has_llm: bool,
+    chosen: strategies.Chosen = strategies.Chosen(),  # noqa: B008
+) -> SearchMethod:
     """Returns the method that the options ask for.
 
     The baselines are special cases: one pass is one plan; best of N is N plans that know of no other; sequential
@@ -126,7 +130,11 @@ def make_method(options: Options, num_problems: int, *, has_llm: bool) -> Search
         patience = default_patience if options.patience is None else options.patience
         clock = generations.GenerationClock(num_problems, options.num_islands, options.num_convs, num_gens)
         parent_sampling = population.ParentSampling(
-            options.num_parent, options.pr_no_parents, options.temperature, options.population
+            options.num_parent,
+            options.pr_no_parents,
+            options.temperature,
+            options.population,
+            chosen.selector.make if chosen.selector and chosen.selector.factory else None,
         )
         return SearchMethod(
             _make_schedule(options, clock), parent_sampling, conversation_config, prompt_builder, patience
@@ -161,16 +169,11 @@ def _make_schedule(options: Options, clock: generations.GenerationClock) -> gene
     )
 
 
-__all__ = ["Options", "Task", "build", "discover"]
+__all__ = ["Options", "Task", "build"]
 
 # Steps in flight of a deterministic run, and no more than problems: a step has then seen all earlier ones of its own
 # problem, and islands go one after the other, as in the paper.
 MAX_WINDOW = 8
-
-
-def discover(folder: Path) -> Mapping[str, Any] | None:
-    """Returns nothing: a folder of this system says so in its `atoll.toml`."""
-    return None
 
 
 def build(task: Task, options: Options, context: system.BuildContext) -> system.BuiltSystem:
@@ -181,19 +184,24 @@ def build(task: Task, options: Options, context: system.BuildContext) -> system.
     """
     problem_set = problems.load_problem_set(task, options, context)
     try:
-        return assemble(problem_set, options, context.llm)
+        return assemble(problem_set, options, context.llm, strategies.choose("mind", options, context.folder))
     except BaseException:
         problem_set.close()
         raise
 
 
-def assemble(problem_set: problems.ProblemSet, options: Options, model: llm.LLM | None) -> system.BuiltSystem:
+def assemble(
+    problem_set: problems.ProblemSet,
+    options: Options,
+    model: llm.LLM | None,
+    chosen: strategies.Chosen = strategies.Chosen(),  # noqa: B008 - frozen
+) -> system.BuiltSystem:
     """Makes the parts of a run from its problems.
 
     Raises:
         SetupError: The settings do not fit the model.
     """
-    method = make_method(options, len(problem_set.problems), has_llm=model is not None)
+    method = make_method(options, len(problem_set.problems), has_llm=model is not None, chosen=chosen)
     _check_llm_options(options, model)
     base = function.DefaultFunction(
         function.DefaultFunctionProps(function.Text(BASE), candidate_evaluator=problem_set.evaluator)
@@ -204,6 +212,7 @@ def assemble(problem_set: problems.ProblemSet, options: Options, model: llm.LLM 
         num_selected_clusters=options.num_parent,
         initial_fn=base,
         mutation_engine=_make_proposer(problem_set, method, options, base, model),
+        gate=chosen.make_gate(),
         fitness=make_island_fitness(options, method.clock.num_islands),
         make_population=population.make_populations(
             method.parent_sampling,
@@ -222,11 +231,11 @@ def assemble(problem_set: problems.ProblemSet, options: Options, model: llm.LLM 
         window=min(MAX_WINDOW, len(problem_set.problems)),
     )
     conclusion = RunConclusion(problem_set, status, options.method)
-    report = _make_report(problem_set, method, options, model)
+    report = {**_make_report(problem_set, method, options, model), **chosen.report}
     return system.BuiltSystem(
         config,
         report,
-        problem_set.files,
+        [*problem_set.files, *chosen.files],
         problem_set.sandbox,
         conclusion.close,
         conclusion,

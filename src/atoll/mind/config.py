@@ -81,6 +81,8 @@ class Options(system.Settings):
         critic_llm: The critic's model, by its name among those of --llm.
         second_llm: The model of the second stage, by its name among those of --llm.
         second_gen: The generation, from 1 on, with which the second stage begins; 0: never.
+        selector: Draws parents; this and `gate` are names of `atoll doctor --strategies`, or "file.py:Class".
+        gate: Decides which evaluated worldlines enter the population.
     """
 
     num_gens: int | None = pydantic.Field(default=None, ge=1)
@@ -113,3 +115,5 @@ class Options(system.Settings):
     critic_llm: str | None = None
     second_llm: str | None = None
     second_gen: int = pydantic.Field(default=0, ge=0)
+    selector: str | None = None
+    gate: str | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from weakref import WeakValueDictionary
 
-from atoll import archipelago, errors, function, gate
+from atoll import archipelago, cluster, errors, function, gate
 from atoll.mind import plan_evaluator
 
 type Functions = Sequence[function.Function]
@@ -37,13 +37,25 @@ class ParentSampling:
         pr_no_parents: How often there are none, and a plan is begun anew; with 1/6 and 5 every number from 0 to 5
             is as likely.
         temperature: Of the softmax, in units of fitness; the paper gives none.
-        most: How many members an island keeps; the worst leave.
+        max_members: How many members an island keeps; the worst leave.
+        make_selector: Makes a selector from a random generator and the temperature; None: Boltzmann tournament.
     """
 
     num_parents: int = 5
     pr_no_parents: float = 1 / 6
     temperature: float = 0.03
     max_members: int = 400
+    make_selector: Callable[[Random, float], cluster.Selector] | None = None
+
+    def select(self, fitness_values: Sequence[float], k: int, rng: Random) -> list[int]:
+        """Draws up to k members, worst first."""
+        if self.make_selector is None:
+            return select_by_tournament(fitness_values, k, rng, self.temperature)
+        selector = self.make_selector(rng, self.temperature)
+        for index, fitness in enumerate(fitness_values):
+            selector.set(index, fitness, 1)
+        indices = set(selector.select(k, len(fitness_values))) if fitness_values and k else set[int]()
+        return sorted(indices, key=lambda index: (fitness_values[index], index))
 
 
 @dataclass(eq=False)
@@ -116,7 +128,7 @@ class WorldlinePopulation:
         sampling, rng = self.sampling, self.rng
         num_parents = 0 if rng.random() < sampling.pr_no_parents else rng.randint(1, max(1, sampling.num_parents))
         members = self.members
-        indices = select_by_tournament([_get_fitness(fn) for fn in members], num_parents, rng, sampling.temperature)
+        indices = sampling.select([_get_fitness(fn) for fn in members], num_parents, rng)
         parents = [members[index] for index in indices]
         inspirations: Mapping[str, Functions] = (
             {"elites": tuple(self.archive.best)} if self.shows_elites and self.archive.best else {}

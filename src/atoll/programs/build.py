@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from atoll import cluster, errors, executor, function, llm, mutation, system
+from atoll import archipelago, cluster, errors, executor, function, llm, mutation, strategies, system
 from atoll.candidate import JSON
 from atoll.programs import prompt
 from atoll.programs.config import Options, Task
@@ -78,7 +79,8 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     program, evaluator = parts.folder / task.program, parts.folder / task.evaluator
     text, suffix = _read_initial(program)
     evaluator_source = "" if task.command else _read_text(evaluator, "task.evaluator")
-    mutator = _make_mutator(text, task, options, suffix, parts)
+    chosen = strategies.choose("programs", options, parts.folder)
+    mutator = _make_mutator(text, task, options, suffix, parts, chosen.mutator)
     is_python = suffix == ".py"
     threshold = options.similarity_threshold
     program_index = ProgramIndex(text, is_python=is_python, threshold=threshold) if parts.llm else None
@@ -94,7 +96,7 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     )
     if options.llm_feedback and parts.llm is not None:
         candidate_evaluator = _add_review(candidate_evaluator, options, parts, parts.llm, score_function, suffix)
-    files = [*_list_files(program), *(() if task.command else (evaluator,))]
+    files = [*_list_files(program), *(() if task.command else (evaluator,)), *chosen.files]
     if task.checkpoint is not None:
         proposer = checkpoints.CheckpointProposer(programs, proposer)
         evaluator_parts = (programs, candidate_evaluator, score_function, parts.blobs)
@@ -104,16 +106,25 @@ def build(task: Task, options: Options, parts: system.BuildContext) -> system.Bu
     initial = function.DefaultFunction(props)
     num_parents = options.num_parents or (2 if parts.llm is None else 1)
     novelty_filter = checkpoints.CheckpointFilter(NoveltyFilter(is_python, options.similarity_threshold))
-    make_population = _make_population_factory(task, options, num_parents, parts.llm)
+    make_population = _make_population_factory(task, options, num_parents, parts.llm, chosen)
     prefilter = novelty_filter if parts.llm else None
     islands = cluster.IslandConfig(
-        options.num_islands, num_parents, initial, proposer, prefilter=prefilter, make_population=make_population
+        options.num_islands,
+        num_parents,
+        initial,
+        proposer,
+        prefilter=prefilter,
+        gate=chosen.make_gate(),
+        make_population=chosen.make_population(num_parents) or make_population,
     )
     config = cluster.EvolverConfig(
-        islands, schedule=_make_schedule(options), learner=_make_learner(mutator, options, program_index)
+        islands,
+        schedule=_make_schedule(options, parts.seed, chosen.schedule),
+        learner=_make_learner(mutator, options, program_index),
     )
     llm_proposer = None if parts.llm is None else _limit_length(next(iter(mutator.mutators.values())), options)
-    report = _build_report(task, options, parts, stages, make_population) | _build_remarks(task, options, parts, hint)
+    report = _build_report(task, options, parts, stages, make_population)
+    report |= chosen.report | _build_remarks(task, options, parts, hint)
     return system.BuiltSystem(
         config, report, files, job_executor.level, job_executor.close, baseline_proposer=llm_proposer
     )
@@ -124,11 +135,13 @@ def _get_migrate_every(options: Options) -> int | None:
     return options.migration_interval * options.num_islands if options.migration_interval else None
 
 
-def _make_schedule(options: Options) -> cluster.RoundRobin:
+def _make_schedule(options: Options, seed: int, chosen: strategies.Strategy | None) -> archipelago.Schedule:
     select_emigrants = population.make_emigrant_selector(options.migration_rate)
-    return cluster.RoundRobin(
+    make_schedule = cluster.RoundRobin if chosen is None else partial(chosen.make, seed=seed)
+    schedule: archipelago.Schedule = make_schedule(
         options.num_islands, migrate_every=_get_migrate_every(options), select_emigrants=select_emigrants
     )
+    return schedule
 
 
 def _build_report(
@@ -145,7 +158,7 @@ def _build_report(
         "engine": _describe_mutator(options, parts.llm),
         "islands": options.num_islands,
         "parents": make_population.num_parents,
-        "pool": make_population.kind,
+        "population": options.population or make_population.kind,
         "workers": parts.workers,
         "evaluator": system.SHARED_SANDBOX_RISK,
         "stages": ", ".join(stages) if len(stages) > 1 else "",
@@ -256,8 +269,10 @@ def _make_learner(
 
 
 def _make_mutator(
-    text: str, task: Task, options: Options, suffix: str, parts: system.BuildContext
+    text: str, task: Task, options: Options, suffix: str, parts: system.BuildContext, chosen: strategies.Strategy | None
 ) -> mutation.MixedMutator:
+    if chosen is not None:
+        return mutation.MixedMutator({chosen.name: chosen.make(text, parts.llm)})
     if parts.llm is not None:
         language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")
         llm_mutator = _make_llm_mutator(task, options, language, parts, parts.llm)
@@ -295,7 +310,7 @@ def _make_llm_mutator(
 
 
 def _make_population_factory(
-    task: Task, options: Options, num_parents: int, model: llm.LLM | None
+    task: Task, options: Options, num_parents: int, model: llm.LLM | None, chosen: strategies.Chosen
 ) -> population.PopulationFactory:
     """Makes the factory of populations. As in OpenEvolve, a grid has at least as many cells as the archive.
 
@@ -305,8 +320,10 @@ def _make_population_factory(
     requested_bins = bins if isinstance(bins, int) else max(bins.values(), default=2)
     min_bins = math.ceil(options.archive_size ** (1 / len(features)))
     ratios = population.SelectionRatios(options.exploration_ratio, options.exploitation_ratio, options.archive_size)
+    default_kind: population.PopulationKind = "grid" if model else "clusters"
+    own_kind: Any = chosen.population.name if chosen.population and chosen.population.factory is None else None
     return population.PopulationFactory(
-        options.pool or ("grid" if model else "clusters"),
+        own_kind or default_kind,
         num_parents,
         features,
         2 * math.ceil(max(requested_bins, min_bins, 2) / 2),
@@ -315,4 +332,5 @@ def _make_population_factory(
         options.num_top_programs if model else 0,
         options.num_diverse_programs if model else 0,
         lambda name, value: -value if task.minimize and name == task.metric else value,
+        chosen.selector.make if chosen.selector else None,
     )

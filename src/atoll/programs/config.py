@@ -1,6 +1,7 @@
 """Settings of the system `programs`."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar
 
 import pydantic
 
@@ -46,8 +47,8 @@ class Options(system.Settings):
     """Section `[programs]`: how it evolves.
 
     Attributes:
-        num_islands: Populations that evolve apart.
-        num_parents: Programs that a step starts from; None: one with a model, two without.
+        num_islands: Number of islands.
+        num_parents: Parents per iteration; None: one with an LLM, two without.
         migration_interval: Iterations per island between migrations of the best to the next island; None: never.
         cascade: Run `evaluate_stage1`, `evaluate_stage2`, ... of the evaluator one after another.
         cascade_thresholds: Scores that a stage must reach to start the next one.
@@ -69,7 +70,11 @@ class Options(system.Settings):
         num_diverse_programs: Diverse programs in a prompt, and as many inspirations.
         num_attempts: Latest attempts in a prompt.
         similarity_threshold: Similarity to a known program from which on a program is rejected.
-        pool: Population of an island: `grid`, `front` or `clusters`; None: grid with an LLM, clusters without.
+        population: `grid`, `front`, `clusters` or "file.py:Class"; None: grid with an LLM, clusters without.
+        selector: Draws parents; this and the next three are names of `atoll doctor --strategies`, or "file.py:Class".
+        schedule: Chooses islands, migrations and resets.
+        mutator: Makes proposals.
+        gate: Decides which evaluated candidates enter the population.
         feature_bins: Cells per feature; of several numbers, the largest counts.
         diversity_reference_size: Programs that the feature `diversity` compares with.
         archive_size: Number of best cells that exploitation draws from.
@@ -82,6 +87,7 @@ class Options(system.Settings):
         llm_feedback_prompt: Role of the LLM in this review.
     """
 
+    RENAMED: ClassVar[Mapping[str, str]] = {"pool": "population"}
     num_islands: int = pydantic.Field(default=5, ge=1)
     num_parents: int | None = pydantic.Field(default=None, ge=1)
     migration_interval: int | None = pydantic.Field(default=50, ge=1)
@@ -104,7 +110,11 @@ class Options(system.Settings):
     num_diverse_programs: int = pydantic.Field(default=2, ge=0, le=50)
     num_attempts: int = pydantic.Field(default=3, ge=0, le=20)
     similarity_threshold: float = pydantic.Field(default=1.0, ge=0)
-    pool: Literal["grid", "front", "clusters"] | None = None
+    population: str | None = None
+    selector: str | None = None
+    schedule: str | None = None
+    mutator: str | None = None
+    gate: str | None = None
     feature_bins: int | dict[str, int] = 10
     diversity_reference_size: int = pydantic.Field(default=20, ge=1)
     archive_size: int = pydantic.Field(default=100, ge=1)

@@ -40,7 +40,7 @@ def make_executor_config(
         programs=tuple(_find_program(name) for name in settings.programs),
         network=settings.network,
         env=_read_environment(settings.env, allowed.env),
-        read_paths=tuple(_resolve_read_path(run_config.folder, name) for name in settings.reads),
+        read_paths=tuple(_resolve_read_path(run_config.folder, name) for name in settings.read_paths),
     )
     ray_config = run_config.executor.to_ray_config()
     default_slots = min(run_config.run.workers, executor.cpu_count()) if ray_config is None else run_config.run.workers
@@ -82,5 +82,5 @@ def _find_program(name: str) -> str:
 def _resolve_read_path(folder: Path, name: str) -> str:
     path = (folder / Path(name).expanduser()).absolute()
     if not path.exists():
-        raise errors.SetupError(f"There is no {path}, which sandbox.reads names.")
+        raise errors.SetupError(f"There is no {path}, which sandbox.read_paths names.")
     return str(path)

@@ -22,7 +22,7 @@ def check_changes(changes: Sequence[config.Sections]) -> None:
     """
     for section, keys in ((section, keys) for layer in changes for section, keys in layer.items()):
         fixed = list(keys) if section not in config.COMMON_SECTIONS else [key for key in keys if key in FIXED_KEYS]
-        if fixed and section in (*config.SYSTEMS, "task", *config.COMMON_SECTIONS, config.NO_SECTION):
+        if fixed and section in (*config.list_systems(), "task", *config.COMMON_SECTIONS, config.NO_SECTION):
             key = fixed[0]
             raise errors.SetupError(
                 f"{f'{section}.{key}'.lstrip('.')} is what this run began with and stays: start a new run for another."

@@ -137,7 +137,7 @@ class Session:
         self._executor_config = executor_config.make_executor_config(run_config, allowed, has_llm=base_llm is not None)
         context = self._make_build_context(journaled_llm, has_dashboard)
         built_system = search_methods.apply_method(
-            run_config.run.method, run_config.load_builder().build(run_config.task, run_config.options, context)
+            run_config.run.method, run_config.build(context)
         )
         if isinstance(base_llm, llm.EnsembleLLM):
             built_system = built_system._replace(config=_add_routing(built_system.config, run_config.llm, base_llm))

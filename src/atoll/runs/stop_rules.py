@@ -46,7 +46,7 @@ def make_stop_rules(settings: config.RunSettings, run_store: store.Store, run_id
         rules.append(control.make_target_rule(settings.target))
     if settings.patience is not None:
         rows = ((row.step, row.score) for row in run_store.candidates(run_id) if row.score is not None and row.verdict)
-        rules.append(PlateauRule(settings.patience, settings.least_gain, sorted(rows)))
+        rules.append(PlateauRule(settings.patience, settings.min_gain, sorted(rows)))
     return rules
 
 

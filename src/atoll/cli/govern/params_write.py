@@ -241,8 +241,8 @@ def list_settings(
     from atoll import config
     from atoll.cli.terminal import console
 
-    if system_or_task is None or system_or_task in config.SYSTEMS:
-        names = list(config.SYSTEMS) if system_or_task is None else [system_or_task]
+    if system_or_task is None or system_or_task in config.list_systems():
+        names = config.list_systems() if system_or_task is None else [system_or_task]
         rows = [
             _make_row(setting, value)
             for name in names

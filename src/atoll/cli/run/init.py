@@ -2,7 +2,7 @@
 
 import importlib.util
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -36,14 +36,6 @@ def load_example(path: Path) -> ModuleType:
     spec.loader.exec_module(module)
     return module
 
-
-# The example that a system's new folder starts from.
-TEMPLATES: Mapping[str, str] = {
-    "llmsr": "kinetic_energy",
-    "programs": "programs_minimum",
-    "mind": "mind_natural_plan",
-    "survival": "survival",
-}
 
 _EXCLUDED_SUFFIXES = ("__pycache__", ".pyc", ".db", ".db-wal", ".db-shm")
 
@@ -91,11 +83,18 @@ def find_template(examples_folder: Path, system: str) -> Path:
     Raises:
         SetupError: There is no such system or example.
     """
+    from atoll import config  # with pydantic: help need not wait for it
+
     task_names = list(iter_tasks(examples_folder))
-    name = TEMPLATES.get(system, system)
-    if name in task_names:
-        return examples_folder / name
-    systems = [system_name for system_name, example in TEMPLATES.items() if example in task_names]
+    templates = {
+        descriptor.name: examples_folder / descriptor.template  # an absolute path stays as it is
+        for descriptor in config.iter_systems()
+        if descriptor.template is not None
+    }
+    template = templates.get(system, examples_folder / system)
+    if (system in templates or system in task_names) and template.is_dir():
+        return template
+    systems = [system_name for system_name, template in templates.items() if template.is_dir()]
     available = (
         f"there are {_join_names(systems)}, and the examples {_join_names(task_names)}"
         if task_names

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import typer
 
 import atoll
 from atoll import errors
@@ -52,7 +54,13 @@ class DoctorCheck:
     advice: str = ""
 
 
-def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.JsonOption = False) -> int:
+def doctor(
+    store: options.StoreOption = options.DEFAULT_STORE,
+    show_strategies: Annotated[
+        bool, typer.Option("--strategies", help="List the strategies that settings can name.")
+    ] = False,
+    as_json: options.JsonOption = False,
+) -> int:
     """Checks this machine, and says what is missing.
 
     Packages, store, sandbox and keys; where something is missing, what to do.
@@ -63,9 +71,19 @@ def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.
     Examples:
       atoll doctor
       atoll doctor --store /tmp/demo.db --json
+      atoll doctor --strategies
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from atoll.cli.terminal import console as terminal_console  # with rich: help need not wait for it
 
+    if show_strategies:
+        rows = list_strategies()
+        if as_json:
+            terminal_console.print_json({"strategies": rows})
+        else:
+            table = [[*(str(row[name]) for name in list(row)[:3]), ", ".join(row["systems"])] for row in rows]
+            console = terminal_console.get_stdout_console()
+            terminal_console.print_table(console, ["kind", "name", "description", "systems"], table)
+        return 0
     checks = list(run_checks(store))
     is_ok = all(check.status != "broken" for check in checks)
     if as_json:
@@ -80,6 +98,17 @@ def doctor(store: options.StoreOption = options.DEFAULT_STORE, as_json: options.
             console, f"{check.status:7}  {check.name:{width}}  {description}", colors[check.status]
         )
     return 0 if is_ok else 1
+
+
+def list_strategies() -> list[dict[str, Any]]:
+    """Returns kind, name, description and systems of every strategy, also of installed packages."""
+    from atoll import config, strategies
+
+    list(config.iter_systems())  # a package registers its strategies when its system is loaded
+    return [
+        {"kind": row.kind, "name": row.name, "description": row.description, "systems": list(row.systems)}
+        for row in strategies.list_strategies()
+    ]
 
 
 def _wrap_check(check: DoctorCheck, width: int) -> Sequence[str]:
@@ -100,6 +129,7 @@ def run_checks(store: str) -> Iterator[DoctorCheck]:
     yield from _check_packages()
     yield _run_check("store", lambda: _check_store(store), "give another with --store, or put it in order")
     yield _run_check("sandbox", _check_sandbox, "candidates cannot run until this works")
+    yield from _check_systems()
     yield from _check_keys()
     yield DoctorCheck("cores", "ok", str(len(os.sched_getaffinity(0))))
     yield DoctorCheck("memory", "ok", f"{_get_memory_bytes() / 2**30:.1f} GiB")
@@ -112,6 +142,21 @@ def _run_check(name: str, run_check: Callable[[], DoctorCheck], advice: str) -> 
         return result
     is_atoll_error = isinstance(result.error, errors.AtollError)
     return DoctorCheck(name, "broken", str(result.error) if is_atoll_error else str(result), advice)
+
+
+def _check_systems() -> Iterator[DoctorCheck]:
+    """Yields the systems that can be loaded, then those of other packages that cannot."""
+    from atoll import config
+
+    failures = list[DoctorCheck]()
+    names = list[str]()
+    for name in config.list_systems():
+        try:
+            names.append(config.get_system(name).name)
+        except errors.SetupError as error:
+            failures.append(DoctorCheck(f"system {name}", "missing", str(error)))
+    yield DoctorCheck("systems", "ok", ", ".join(names))
+    yield from failures
 
 
 def _check_keys() -> Iterator[DoctorCheck]:
@@ -195,7 +240,7 @@ def _check_store(url: str) -> DoctorCheck:
     with options.open_existing_store(url) as run_store:
         with run_store.database.begin_write():
             pass
-        description = f"{run_store.database.name}, schema {schema.VERSION}, {len(run_store.runs()):,} runs, writable"
+        description = f"{run_store.database.name}, schema {schema.VERSION}, {len(run_store.list_runs()):,} runs, writable"
     return DoctorCheck("store", "ok", description)
 
 

@@ -40,7 +40,7 @@ TOP_LEVEL_KEYS: Mapping[str, ConfigKey] = {
     "enforce_evolve_blocks": ConfigKey(reason="code outside the markers never changes"),
     "diff_pattern": ConfigKey("programs.diff_pattern"),
     "early_stopping_patience": ConfigKey("run.patience"),
-    "convergence_threshold": ConfigKey("run.least_gain"),
+    "convergence_threshold": ConfigKey("run.min_gain"),
     "early_stopping_metric": ConfigKey(
         reason="early stopping uses the score; task.metric selects the metric that is the score"
     ),

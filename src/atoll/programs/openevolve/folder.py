@@ -101,9 +101,9 @@ def read_config(file: Path) -> RawConfig:
 def _adjust_settings(settings: dict[str, Any], raw_config: RawConfig, file: Path | None) -> None:
     """Adjusts settings that depend on other settings or on files."""
     patience = settings.pop("run.patience", None)
-    gain = settings.pop("run.least_gain", 0.001)
+    gain = settings.pop("run.min_gain", 0.001)
     if isinstance(patience, int) and patience > 0:
-        settings |= {"run.patience": patience, "run.least_gain": gain}
+        settings |= {"run.patience": patience, "run.min_gain": gain}
     elif isinstance(patience, int) and patience < 0:  # OpenEvolve's "event based" mode: stop at this score
         settings["run.target"] = gain
     if settings.get("llm.thinking") not in (None, *_THINKING_LEVELS):

@@ -118,6 +118,26 @@ class CellRankSelector(ExploreExploitSelector):
         return min(int(math.log1p(-u) / log_q), count - 1)
 
 
+class CustomSelector(ExploreExploitSelector):
+    """Draws with another selector, and knows the cells."""
+
+    def __init__(self, rng: Random, selector: cluster.Selector) -> None:
+        self._selector = selector
+        super().__init__(rng)
+
+    def clear(self) -> None:
+        super().clear()
+        self._selector.clear()
+
+    def set(self, index: int, score: float, size: int) -> None:
+        super().set(index, score, size)
+        self._selector.set(index, score, size)
+
+    def select(self, k: int, registered: int) -> Sequence[int]:
+        self._selected = self._selector.select(k, registered)
+        return self._selected
+
+
 @dataclass(frozen=True, slots=True)
 class PopulationFactory:
     """Makes the populations of islands.
@@ -133,6 +153,7 @@ class PopulationFactory:
         num_top: Best programs in a prompt.
         num_diverse: Diverse programs in a prompt, and as many inspirations.
         metric_value: Value of a metric on a front; default: higher is better.
+        make_selector: Makes the selector of an island; None: as the kind says.
     """
 
     kind: PopulationKind = "grid"
@@ -144,10 +165,13 @@ class PopulationFactory:
     num_top: int = 3
     num_diverse: int = 2
     metric_value: Callable[[str, float], float] = lambda name, value: value
+    make_selector: Callable[[Random, float], cluster.Selector] | None = None
 
     def __call__(self, island: int, rng: Random, profilers: cluster.ClusterProfilers) -> cluster.NichedPopulation:
         """Makes the population of an island; a `cluster.MakePopulation`."""
         selector = CellRankSelector(rng) if self.kind == "clusters" else ExploreExploitSelector(rng, self.ratios)
+        if self.make_selector is not None:
+            selector = CustomSelector(rng, self.make_selector(rng, 0.1))
         niche_key, make_cluster = self._make_niches(rng, profilers)
         return cluster.NichedPopulation(
             niche_key,
